@@ -5,7 +5,7 @@
 
 use crate::agent::Agent;
 use pijs_llm::auth::Auth;
-use pijs_llm::models::Offer;
+use pijs_llm::models::RegisteredProvider;
 use serde_json::{Value, json};
 
 /// Whether a login that expires is renewed before it is passed to the extension.
@@ -35,11 +35,11 @@ impl Agent {
     pub fn accounts(&self) -> Vec<Account> {
         let models = self.model.offered.borrow();
         let Some(known) = models.known() else { return Vec::new() };
-        let account = |offer: &Offer| Account {
+        let account = |offer: &RegisteredProvider| Account {
             provider: offer.name.clone(),
             name: offer.display_name().to_owned(),
             logs_in: offer.logs_in(),
-            is_stored: known.auth().stored_through(&offer.extension, &offer.name).is_some(),
+            is_stored: known.auth().stored_for_extension(&offer.extension, &offer.name).is_some(),
         };
         models.accounts().map(account).collect()
     }
@@ -63,7 +63,7 @@ impl Agent {
     /// Fails when the key cannot be stored.
     pub async fn store_key_of(&self, provider: &str, key: &str) -> Result<(), String> {
         let offer = self.account(provider)?;
-        self.auth()?.store_key_through(&offer.extension, provider, key).await?;
+        self.auth()?.store_key_for_extension(&offer.extension, provider, key).await?;
         self.account_changed(&offer).await
     }
 
@@ -81,13 +81,13 @@ impl Agent {
     }
 
     /// Passes stored credentials to the extensions that registered their providers. A failure is reported as the extension's.
-    pub(crate) async fn tell_accounts(&self) {
-        let offers: Vec<Offer> = {
+    pub(crate) async fn pass_stored_accounts(&self) {
+        let offers: Vec<RegisteredProvider> = {
             let models = self.model.offered.borrow();
             models.accounts().filter(|offer| models.is_stored(offer)).cloned().collect()
         };
         for offer in &offers {
-            if let Err(message) = self.tell_account(offer, Freshness::AsItIs).await {
+            if let Err(message) = self.pass_account(offer, Freshness::AsItIs).await {
                 self.extensions.report(&offer.path, "register_provider", &message);
             }
         }
@@ -101,25 +101,25 @@ impl Agent {
     /// # Errors
     ///
     /// Fails when they cannot be renewed or passed on.
-    pub(crate) async fn tell_account(&self, offer: &Offer, freshness: Freshness) -> Result<(), String> {
+    pub(crate) async fn pass_account(&self, offer: &RegisteredProvider, freshness: Freshness) -> Result<(), String> {
         let Ok(auth) = self.auth() else { return Ok(()) };
         if let Freshness::Renewed = freshness {
             let ask = async |login: Value| {
                 self.extensions.account(&offer.name, json!({"op": "renew", "stored": login})).await
             };
-            auth.renew_through(&offer.extension, &offer.name, ask).await?;
+            auth.renew_for_extension(&offer.extension, &offer.name, ask).await?;
         }
-        let stored = auth.credential_through(&offer.extension, &offer.name).await;
+        let stored = auth.credential_for_extension(&offer.extension, &offer.name).await;
         self.extensions.account(&offer.name, json!({"op": "stored", "stored": stored})).await.map(|_| ())
     }
 
-    async fn account_changed(&self, offer: &Offer) -> Result<(), String> {
-        let told = self.tell_account(offer, Freshness::AsItIs).await;
+    async fn account_changed(&self, offer: &RegisteredProvider) -> Result<(), String> {
+        let told = self.pass_account(offer, Freshness::AsItIs).await;
         self.take_offers();
         told
     }
 
-    fn account(&self, provider: &str) -> Result<Offer, String> {
+    fn account(&self, provider: &str) -> Result<RegisteredProvider, String> {
         let models = self.model.offered.borrow();
         let found = models.accounts().find(|offer| offer.name == provider).cloned();
         found.ok_or_else(|| format!("no extension brings a provider {provider} that one can log in with"))

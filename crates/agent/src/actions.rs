@@ -6,17 +6,18 @@ use crate::accounts::Freshness;
 use crate::agent::{Agent, AgentError};
 use crate::control::ControlError;
 use crate::extensions::Event;
-use crate::model_lists::Look;
-use crate::summary::{self, Written};
+use crate::model_lists::ModelListUpdate;
+use crate::summary::{self, SummaryText};
 use pijs_connectors::ports::{SessionCall, SessionOp, unsupported};
 use pijs_llm::message::{Content, Message};
-use pijs_llm::models::{self, Opening};
+use pijs_llm::models::{self, ModelBackend};
 use pijs_llm::provider::{ErrorKind, Model, Provider, ProviderError};
 use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
 use pijs_session_store::entry::{ANOTHER_PROGRAM, SOME_EXTENSION};
 use pijs_session_store::{Body, Entry, EntryId, Session, SessionError};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -45,7 +46,7 @@ pub struct NavigateOptions {
 }
 
 /// The branch that is abandoned.
-struct Branch {
+struct AbandonedBranch {
     old_leaf: Option<EntryId>,
     /// Deepest common ancestor with the target.
     common: Option<EntryId>,
@@ -96,7 +97,7 @@ impl Agent {
                 let hold = params.get("hold").and_then(Value::as_bool).unwrap_or(false);
                 answer(self.new_session(parent, hold).await)
             }
-            SessionOp::StartSession => answer(self.start_held().await.map(|()| false)),
+            SessionOp::StartSession => answer(self.start_deferred().await.map(|()| false)),
             SessionOp::Fork => {
                 let at = option(params, "position").and_then(Value::as_str) == Some("at");
                 let forked = self.fork(required(params, "entryId")?, at).await;
@@ -111,8 +112,8 @@ impl Agent {
             }
             SessionOp::RefreshProviders => {
                 self.take_offers();
-                let errors = match Look::asked(params) {
-                    Some(look) => self.look(look).await,
+                let errors = match ModelListUpdate::asked(params) {
+                    Some(look) => self.update_model_lists(look).await,
                     None => Default::default(),
                 };
                 Ok(json!({ "errors": errors }))
@@ -149,7 +150,7 @@ impl Agent {
     /// unless the user chose the model.
     pub(crate) async fn open_model_for_extension(&self, model: &Model) -> Result<Arc<dyn Provider>, ProviderError> {
         let is_in_use = self.control.model().is_some_and(|used| used.is(model));
-        let is_chosen = is_in_use && self.model.offered.borrow().uninvited(&model.provider).is_none();
+        let is_chosen = is_in_use && self.model.offered.borrow().unchosen_extension(&model.provider).is_none();
         self.open(model, !is_chosen).await
     }
 
@@ -161,9 +162,9 @@ impl Agent {
     async fn open_unobserved(&self, model: &Model, by_extension: bool) -> Result<Arc<dyn Provider>, ProviderError> {
         let opening = self.model.offered.borrow().opening(model)?;
         match opening {
-            Opening::Ready(provider) => Ok(provider),
-            Opening::Http(offer, mut model) => {
-                self.hand_over(&offer).await?;
+            ModelBackend::Ready(provider) => Ok(provider),
+            ModelBackend::Http(offer, mut model) => {
+                self.pass_credentials(&offer).await?;
                 let credentials = self.extensions.credentials(&offer.name, &model).await;
                 let mut credentials = credentials.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
                 if self.model.offered.borrow().known().is_some_and(|known| known.is_moved(&model.provider)) {
@@ -182,7 +183,7 @@ impl Agent {
                 let options = self.settings.borrow().provider.clone();
                 models::open_http(model, credentials, &options, self.options.provider_ambient())
             }
-            Opening::Known(model) => {
+            ModelBackend::Known(model) => {
                 let known = self.model.offered.borrow().known().cloned().ok_or_else(|| models::no_key(&model))?;
                 let credentials = known.credentials(&model).await;
                 let credentials = credentials.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
@@ -190,19 +191,19 @@ impl Agent {
                 let options = self.settings.borrow().provider.clone();
                 models::open_http(model, credentials, &options, self.options.provider_ambient())
             }
-            Opening::Stream(offer, model) => {
-                self.hand_over(&offer).await?;
+            ModelBackend::Stream(offer, model) => {
+                self.pass_credentials(&offer).await?;
                 Ok(Arc::new(crate::extension_model::ExtensionModel::new(model, self.control.clone())))
             }
         }
     }
 
     /// Passes stored credentials to the extension that registered the provider.
-    async fn hand_over(&self, offer: &models::Offer) -> Result<(), ProviderError> {
+    async fn pass_credentials(&self, offer: &models::RegisteredProvider) -> Result<(), ProviderError> {
         if !self.model.offered.borrow().is_stored(offer) {
             return Ok(());
         }
-        self.tell_account(offer, Freshness::Renewed)
+        self.pass_account(offer, Freshness::Renewed)
             .await
             .map_err(|message| ProviderError::new(ErrorKind::Auth, message))
     }
@@ -305,14 +306,14 @@ impl Agent {
         let cancel = CancellationToken::new();
         self.control.begin_summary(cancel.clone());
         // The summary is attributed to the authors of unanswered text on the branch, and to those of the instructions.
-        let mut authors = self.control.with_session(Session::waiting_words).map_err(failed)?;
+        let mut authors = self.control.with_session(Session::pending_authors).map_err(failed)?;
         authors.remove(ANOTHER_PROGRAM);
         let mut authors: BTreeSet<String> = authors.into_keys().collect();
         if options.custom_instructions.as_ref().is_some_and(|text| !text.is_empty()) {
             authors.extend(asker.map(ToString::to_string));
         }
         authors.retain(|_| guard!(AttributionAuthor));
-        let branch = Branch { old_leaf, common, left, authors };
+        let branch = AbandonedBranch { old_leaf, common, left, authors };
         let result = self.navigate_from(&entry, branch, options, &cancel).await;
         self.control.end_summary();
         result
@@ -321,85 +322,28 @@ impl Agent {
     async fn navigate_from(
         &self,
         target: &Entry,
-        Branch { old_leaf, common, left, mut authors }: Branch,
+        mut branch: AbandonedBranch,
         mut options: NavigateOptions,
         cancel: &CancellationToken,
     ) -> Result<Navigation, String> {
-        let mut theirs = None;
-        if self.extensions.has_handlers("session_before_tree") {
-            let entries: Vec<Value> = left.iter().map(|entry| entry.to_value()).collect();
-            let mut preparation = json!({
-                "targetId": target.id, "oldLeafId": old_leaf, "commonAncestorId": common,
-                "entriesToSummarize": entries, "userWantsSummary": options.summarize,
-            });
-            let given = [
-                ("customInstructions", options.custom_instructions.as_ref().map(|text| json!(text))),
-                ("replaceInstructions", options.replace_instructions.map(Value::Bool)),
-                ("label", options.label.as_ref().map(|text| json!(text))),
-            ];
-            for (key, value) in given {
-                if let Some(value) = value {
-                    preparation[key] = value;
+        let cancelled = || Navigation { cancelled: true, ..Navigation::default() };
+        let provided = match self.before_tree(target, &mut branch, &mut options, cancel).await {
+            ControlFlow::Continue(provided) => provided,
+            ControlFlow::Break(()) => return Ok(cancelled()),
+        };
+        let from_extension = provided.is_some();
+        let summary = match provided {
+            Some(provided) => Some(summary_of_handler(&provided)),
+            None if options.summarize && !branch.left.is_empty() => {
+                match self.summary_of_abandoned(&mut branch, &options, cancel).await? {
+                    ControlFlow::Continue(summary) => Some(summary),
+                    ControlFlow::Break(()) => return Ok(cancelled()),
                 }
-            }
-            let event = Event::new("session_before_tree").with("preparation", preparation).with_signal(cancel.clone());
-            let outcome = self.extensions.emit(event).await;
-            if outcome.field("cancel").is_some_and(|cancel| *cancel == Value::Bool(true)) {
-                return Ok(Navigation { cancelled: true, ..Navigation::default() });
-            }
-            if guard!(AttributionAuthor) {
-                authors.extend(outcome.authors.iter().cloned());
-            }
-            let text = |key: &str| outcome.field(key).and_then(Value::as_str).map(str::to_owned);
-            theirs = outcome.field("summary").filter(|summary| summary.is_object() && options.summarize).cloned();
-            options.custom_instructions = text("customInstructions").or(options.custom_instructions);
-            options.label = text("label").or(options.label);
-            if let Some(replace) = outcome.field("replaceInstructions").and_then(Value::as_bool) {
-                options.replace_instructions = Some(replace);
-            }
-        }
-        let from_extension = theirs.is_some();
-        let summary = match theirs {
-            Some(theirs) => {
-                let given = |key: &str| summary::given(&theirs, key);
-                let text = theirs.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned();
-                Some((text, summary::rest(given("details"), given("usage"), from_extension)))
-            }
-            None if options.summarize && !left.is_empty() => {
-                authors.extend(self.answers_as(&self.provider().model().provider));
-                let instructions = options.custom_instructions.as_deref();
-                let replace = options.replace_instructions.unwrap_or_default();
-                // A request that a handler cancelled before it was sent counts as failed.
-                let was_asked = !cancel.is_cancelled();
-                let written = self.summary_of_branch(&left, instructions, replace, cancel).await;
-                if was_asked && cancel.is_cancelled() {
-                    return Ok(Navigation { cancelled: true, ..Navigation::default() });
-                }
-                let (Written { text, usage }, details) = written?;
-                let usage = usage.map(|usage| json!(usage));
-                Some((text, summary::rest(Some(details), usage, from_extension)))
             }
             None => None,
         };
-        let summary = summary.filter(|(text, _)| !text.is_empty());
-        // A user message is moved into the editor, and its parent becomes the leaf.
-        let (new_leaf, editor_text) = match &target.body {
-            Body::Message { message: Message::User(user) } => (target.parent.clone(), Some(joined(&user.content))),
-            Body::CustomMessage { content, .. } => (target.parent.clone(), Some(joined(content))),
-            _ => (Some(target.id.clone()), None),
-        };
-        let written = |error: SessionError| error.to_string();
-        let summary_id = self.control.change_session(|session| match summary {
-            Some((text, rest)) => {
-                let summary = session.branch_with_summary(new_leaf.as_ref(), text, rest, authors);
-                summary.map(|entry| Some(entry.id.clone()))
-            }
-            None => {
-                session.go_to(new_leaf.as_ref());
-                Ok(None)
-            }
-        });
-        let summary_id = summary_id.map_err(written)?;
+        let AbandonedBranch { old_leaf, authors, .. } = branch;
+        let (editor_text, summary_id) = self.change_leaf(target, summary, authors)?;
         if let Some(label) = options.label.filter(|label| !label.is_empty()) {
             let target_id = summary_id.clone().unwrap_or_else(|| target.id.clone());
             self.control.append(Body::Label { target_id, label: Some(label) }).map_err(|error| error.to_string())?;
@@ -407,7 +351,8 @@ impl Agent {
         self.restore_tools();
         self.publish_tools();
         let summary_entry = summary_id.as_ref().map(|id| self.control.with_session(|session| session.entry(id)));
-        let summary_entry = summary_entry.transpose().map_err(written)?.flatten().map(|entry| entry.to_value());
+        let summary_entry = summary_entry.transpose().map_err(|error| error.to_string())?.flatten();
+        let summary_entry = summary_entry.map(|entry| entry.to_value());
         let leaf = self.control.with_session(|session| session.leaf().cloned());
         let shown = summary_entry.clone();
         self.notify("session_tree", || {
@@ -420,6 +365,110 @@ impl Agent {
         .await;
         Ok(Navigation { cancelled: false, editor_text, summary_entry })
     }
+
+    /// Emits `session_before_tree`, whose handlers may change the options. Returns the summary that a handler provides, or `Break`
+    /// when one cancels the move.
+    async fn before_tree(
+        &self,
+        target: &Entry,
+        branch: &mut AbandonedBranch,
+        options: &mut NavigateOptions,
+        cancel: &CancellationToken,
+    ) -> ControlFlow<(), Option<Value>> {
+        if !self.extensions.has_handlers("session_before_tree") {
+            return ControlFlow::Continue(None);
+        }
+        let entries: Vec<Value> = branch.left.iter().map(|entry| entry.to_value()).collect();
+        let mut preparation = json!({
+            "targetId": target.id, "oldLeafId": branch.old_leaf, "commonAncestorId": branch.common,
+            "entriesToSummarize": entries, "userWantsSummary": options.summarize,
+        });
+        let given = [
+            ("customInstructions", options.custom_instructions.as_ref().map(|text| json!(text))),
+            ("replaceInstructions", options.replace_instructions.map(Value::Bool)),
+            ("label", options.label.as_ref().map(|text| json!(text))),
+        ];
+        for (key, value) in given {
+            if let Some(value) = value {
+                preparation[key] = value;
+            }
+        }
+        let event = Event::new("session_before_tree").with("preparation", preparation).with_signal(cancel.clone());
+        let outcome = self.extensions.emit(event).await;
+        if outcome.field("cancel").is_some_and(|cancel| *cancel == Value::Bool(true)) {
+            return ControlFlow::Break(());
+        }
+        if guard!(AttributionAuthor) {
+            branch.authors.extend(outcome.authors.iter().cloned());
+        }
+        let text = |key: &str| outcome.field(key).and_then(Value::as_str).map(str::to_owned);
+        options.custom_instructions = text("customInstructions").or(options.custom_instructions.take());
+        options.label = text("label").or(options.label.take());
+        if let Some(replace) = outcome.field("replaceInstructions").and_then(Value::as_bool) {
+            options.replace_instructions = Some(replace);
+        }
+        let provided = outcome.field("summary").filter(|summary| summary.is_object() && options.summarize);
+        ControlFlow::Continue(provided.cloned())
+    }
+
+    /// Lets the model summarise the branch. Returns the text with the other members of its entry, or `Break` when the request was
+    /// cancelled in flight.
+    async fn summary_of_abandoned(
+        &self,
+        branch: &mut AbandonedBranch,
+        options: &NavigateOptions,
+        cancel: &CancellationToken,
+    ) -> Result<ControlFlow<(), BranchSummary>, String> {
+        branch.authors.extend(self.answers_as(&self.provider().model().provider));
+        let instructions = options.custom_instructions.as_deref();
+        let replace = options.replace_instructions.unwrap_or_default();
+        // A request that a handler cancelled before it was sent counts as failed.
+        let was_asked = !cancel.is_cancelled();
+        let written = self.summary_of_branch(&branch.left, instructions, replace, cancel).await;
+        if was_asked && cancel.is_cancelled() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let (SummaryText { text, usage }, details) = written?;
+        let usage = usage.map(|usage| json!(usage));
+        Ok(ControlFlow::Continue((text, summary::rest(Some(details), usage, false))))
+    }
+
+    /// Makes the target the leaf, with the summary below it. Returns the text for the editor and the id of the summary.
+    fn change_leaf(
+        &self,
+        target: &Entry,
+        summary: Option<BranchSummary>,
+        authors: BTreeSet<String>,
+    ) -> Result<(Option<String>, Option<EntryId>), String> {
+        // A user message is moved into the editor, and its parent becomes the leaf.
+        let (new_leaf, editor_text) = match &target.body {
+            Body::Message { message: Message::User(user) } => (target.parent.clone(), Some(joined(&user.content))),
+            Body::CustomMessage { content, .. } => (target.parent.clone(), Some(joined(content))),
+            _ => (Some(target.id.clone()), None),
+        };
+        let summary = summary.filter(|(text, _)| !text.is_empty());
+        let summary_id = self.control.change_session(|session| match summary {
+            Some((text, rest)) => {
+                let summary = session.branch_with_summary(new_leaf.as_ref(), text, rest, authors);
+                summary.map(|entry| Some(entry.id.clone()))
+            }
+            None => {
+                session.go_to(new_leaf.as_ref());
+                Ok(None)
+            }
+        });
+        Ok((editor_text, summary_id.map_err(|error: SessionError| error.to_string())?))
+    }
+}
+
+/// Text of a branch summary, and the other members of its entry.
+type BranchSummary = (String, Map<String, Value>);
+
+/// Returns the summary that a handler of `session_before_tree` provides.
+fn summary_of_handler(provided: &Value) -> BranchSummary {
+    let given = |key: &str| summary::given(provided, key);
+    let text = provided.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned();
+    (text, summary::rest(given("details"), given("usage"), true))
 }
 
 /// Concatenates the text blocks of a content.

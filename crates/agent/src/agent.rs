@@ -9,13 +9,13 @@ use crate::control::{AgentControl, ControlError, ToolPrompt};
 use crate::events::AgentEvent;
 use crate::extensions::{CommandError, Event, EventOutcome, Extensions};
 use crate::front_end::FrontEnd;
-use crate::initial_model::{FirstModel, ModelChoice};
-use crate::mailbox::Inbox;
-use crate::model_lists::Look;
-use crate::model_quota::AskLimits;
+use crate::initial_model::{InitialModel, ModelChoice};
+use crate::mailbox::TaskInbox;
+use crate::model_lists::ModelListUpdate;
+use crate::model_quota::ModelQuotaLimits;
 use crate::observer::PortObserver;
 use crate::rules::SessionRules;
-use crate::session_switch::Held;
+use crate::session_switch::DeferredStart;
 use crate::settings::Settings;
 use crate::submit::Disposition;
 use crate::system_prompt::PromptOptions;
@@ -65,7 +65,7 @@ pub struct AgentOptions {
     /// Caps of verdicts.
     pub caps: VerdictCaps,
     /// Limits of model requests by extensions.
-    pub asks: AskLimits,
+    pub asks: ModelQuotaLimits,
     /// Turns of one run; [`MOST_TURNS`] in an interactive session.
     pub max_turns: u32,
     /// Files and shell for the built-in tools.
@@ -75,7 +75,7 @@ pub struct AgentOptions {
     /// Clock and randomness.
     pub ambient: Ambient,
     /// Model of new sessions.
-    pub model: FirstModel,
+    pub model: InitialModel,
     /// Settings of compaction, retries, queues and providers.
     pub settings: Settings,
     /// Locations of skills, prompt templates and context files; none by default. [`Agent::start`] reads them.
@@ -101,12 +101,12 @@ impl AgentOptions {
             mode: "print".to_owned(),
             has_ui: false,
             caps: VerdictCaps::default(),
-            asks: AskLimits::default(),
+            asks: ModelQuotaLimits::default(),
             max_turns: MOST_TURNS,
             system,
             files,
             ambient,
-            model: FirstModel::default(),
+            model: InitialModel::default(),
             settings: Settings::default(),
             places: ResourcePlaces::default(),
             words: None,
@@ -133,8 +133,8 @@ pub struct Agent {
     pub(crate) settings: RefCell<Settings>,
     pub(crate) judging: Judging,
     pub(crate) runs: Runs,
-    pub(crate) updates: Updates,
-    pub(crate) inbox: RefCell<Option<Inbox>>,
+    pub(crate) updates: UpdateCounters,
+    pub(crate) inbox: RefCell<Option<TaskInbox>>,
 }
 
 /// State of the system prompt.
@@ -162,12 +162,12 @@ pub(crate) struct Runs {
     /// Error after which the session cannot continue.
     pub(crate) broken: RefCell<Option<AgentError>>,
     /// A session whose `session_start` is deferred.
-    pub(crate) held: RefCell<Option<Held>>,
+    pub(crate) deferred: RefCell<Option<DeferredStart>>,
 }
 
 /// Counters of attempts and of message updates.
 #[derive(Default)]
-pub(crate) struct Updates {
+pub(crate) struct UpdateCounters {
     attempts: Cell<u32>,
     /// Message updates sent to extensions.
     sent: Cell<u64>,
@@ -291,7 +291,7 @@ impl Agent {
             settings: RefCell::new(std::mem::take(&mut options.settings)),
             judging,
             runs: Runs::default(),
-            updates: Updates::default(),
+            updates: UpdateCounters::default(),
             inbox: RefCell::new(control.take_inbox()),
             options,
             extensions,
@@ -358,7 +358,7 @@ impl Agent {
     /// Returns messages about context files that were skipped.
     pub fn untold_context(&self) -> Vec<String> {
         let resources = self.prompt.resources.borrow();
-        resources.untold().map(|problem| format!("{}: {}", problem.path.display(), problem.message)).collect()
+        resources.skipped_context().map(|problem| format!("{}: {}", problem.path.display(), problem.message)).collect()
     }
 
     /// Prepares a session before its first event: tools, resources, model and thinking level.
@@ -369,11 +369,11 @@ impl Agent {
         }
         *self.prompt.resources.borrow_mut() = resources;
         self.take_offers();
-        self.look(Look { network: Some(false), ..Look::default() }).await;
-        self.tell_accounts().await;
+        self.update_model_lists(ModelListUpdate { network: Some(false), ..ModelListUpdate::default() }).await;
+        self.pass_stored_accounts().await;
         self.publish_tools();
         let header = self.control.with_session(|session| session.header().clone());
-        self.show_only(&AgentEvent::Session(&header))?;
+        self.emit_to_front_end(&AgentEvent::Session(&header))?;
         self.restore_model().await?;
         self.restore_rules();
         // Handlers of `session_start` may already show the usage.
@@ -496,7 +496,7 @@ impl Agent {
         self.control.observe_act("prompt", || json!({"content": content, "source": source, "deliverAs": deliver_as}));
         self.attend(async {
             self.control.advance(InputEvent::Prompt);
-            self.control.person_spoke();
+            self.control.user_spoke();
             self.runs.last.take();
             let outcome = self.ask(content.into(), source, deliver_as, true, accepted).await?;
             if deliver_as.is_some() && !self.control.is_idle() {
@@ -525,9 +525,9 @@ impl Agent {
             );
             return Err(ControlError::Refused(message).into());
         }
-        self.control.person_spoke();
+        self.control.user_spoke();
         self.attend(async {
-            let Some(content) = self.take_in(content.into(), source, Some(deliver_as), true).await else {
+            let Some(content) = self.pass_through_handlers(content.into(), source, Some(deliver_as), true).await else {
                 return Ok(Disposition::Handled);
             };
             self.control.queue_input(content, deliver_as);
@@ -556,11 +556,11 @@ impl Agent {
     /// Sends an event to extensions, then to the front end.
     pub(crate) async fn emit(&self, event: AgentEvent<'_>) -> Result<(), AgentError> {
         self.emit_to_extensions(&event).await;
-        self.show_only(&event)
+        self.emit_to_front_end(&event)
     }
 
     /// Sends an event to the front end only.
-    pub(crate) fn show_only(&self, event: &AgentEvent<'_>) -> Result<(), AgentError> {
+    pub(crate) fn emit_to_front_end(&self, event: &AgentEvent<'_>) -> Result<(), AgentError> {
         self.front_end.borrow_mut().event(event).map_err(AgentError::FrontEnd)
     }
 
@@ -627,7 +627,7 @@ impl Agent {
 
     /// Returns the extension to which the replies of a provider are attributed.
     pub(crate) fn answers_as(&self, provider: &str) -> Option<String> {
-        let by = self.model.offered.borrow().uninvited(provider).map(str::to_owned);
+        let by = self.model.offered.borrow().unchosen_extension(provider).map(str::to_owned);
         by.filter(|by| self.extensions.answers_unasked(by) && guard!(AttributionAuthor))
     }
 
@@ -643,7 +643,7 @@ impl Agent {
         if let Some(replaced) = replaced {
             let mut authors = message.authors_mut().map(std::mem::take).unwrap_or_default();
             let before = std::mem::replace(&mut message, transcript::neutralised(replaced));
-            let is_new = guard!(AttributionAuthor) && says_more(&before, &message);
+            let is_new = guard!(AttributionAuthor) && adds_text(&before, &message);
             let new = outcome.authors.iter().filter(|_| is_new).cloned();
             match message.authors_mut() {
                 Some(noted) => {
@@ -654,7 +654,7 @@ impl Agent {
             }
             replied &= !matches!(&before, Message::Assistant(reply) if !is_whole(reply));
         }
-        self.show_only(&AgentEvent::MessageEnd { message: &message })?;
+        self.emit_to_front_end(&AgentEvent::MessageEnd { message: &message })?;
         if editors.is_empty() || replied {
             self.control.append_edited(editors, &message)?;
         } else {
@@ -683,7 +683,7 @@ impl Agent {
 
 /// Returns whether a message contains text for the model that the earlier version does not. Removed text does not count, unless a
 /// failed reply becomes a successful one.
-fn says_more(before: &Message, after: &Message) -> bool {
+fn adds_text(before: &Message, after: &Message) -> bool {
     match (before, after) {
         (Message::Assistant(before), Message::Assistant(after)) => {
             let is_new = |block: &Block| !before.content.contains(block);

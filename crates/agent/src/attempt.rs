@@ -11,10 +11,10 @@
 
 use crate::agent::{Agent, AgentError};
 use crate::events::{AgentEvent, VerdictAction, VerdictEvent};
-use crate::extensions::{Abort, Event, StreamFate};
-use crate::incoming::Incoming;
-use crate::model_quota::Asking;
-use crate::rules::At;
+use crate::extensions::{Event, StreamFate, VerdictAbort};
+use crate::incoming::ReplyStream;
+use crate::model_quota::RequestCharge;
+use crate::rules::FiringContext;
 use crate::transcript;
 use crate::verdict_text;
 use crate::verdicts::Injected;
@@ -33,13 +33,13 @@ pub(crate) enum Attempt {
     /// A message: complete, failed, or aborted by the user.
     Reply(Reply),
     /// A verdict that discarded the reply.
-    Discarded(Abort),
+    Discarded(VerdictAbort),
     /// A native rule that interrupted the reply.
-    Stopped(Stopped),
+    Stopped(StoppedByRule),
 }
 
 /// An attempt that native rules interrupted.
-pub(crate) struct Stopped {
+pub(crate) struct StoppedByRule {
     /// The message about the rules for the model.
     pub(crate) injected: Injected,
     /// The part of the reply that stays in the conversation.
@@ -74,19 +74,19 @@ impl Agent {
         // A model or level that a `context` handler chooses applies to the next request.
         let (provider, thinking) = (self.provider(), self.control.thinking());
         let mut partial = Partial::new(provider.model(), self.now());
-        let Some(outgoing) = self.outgoing(&*provider, thinking, run).await? else {
+        let Some(outgoing) = self.build_request(&*provider, thinking, run).await? else {
             let aborted = ProviderError::new(ErrorKind::Cancelled, "the run was aborted before the request");
-            return self.never_sent(partial, "This operation was aborted".to_owned(), aborted).await;
+            return self.unsent_reply(partial, "This operation was aborted".to_owned(), aborted).await;
         };
-        let asking = match self.control.payer().map(|payer| self.paid_by(&payer, &outgoing)).transpose() {
+        let asking = match self.control.payer().map(|payer| self.charge_request(&payer, &outgoing)).transpose() {
             Ok(asking) => asking,
-            Err(used_up) => return self.never_sent(partial, used_up.message().to_owned(), used_up).await,
+            Err(used_up) => return self.unsent_reply(partial, used_up.message().to_owned(), used_up).await,
         };
         // A reply of an extension's model that the user did not choose is attributed to the extension.
-        let is_imposed =
-            provider.has_own_payload() && self.model.offered.borrow().uninvited(&provider.model().provider).is_some();
+        let is_imposed = provider.has_own_payload()
+            && self.model.offered.borrow().unchosen_extension(&provider.model().provider).is_some();
         let mut started = false;
-        let mut incoming = Incoming::new(provider.send(outgoing, cancel.clone()), cancel.clone(), &*self.extensions);
+        let mut incoming = ReplyStream::new(provider.send(outgoing, cancel.clone()), cancel.clone(), &*self.extensions);
         let ending = loop {
             let Some(event) = incoming.next().await else {
                 break Err(ProviderError::new(ErrorKind::Network, "the reply ended before it was complete"));
@@ -99,11 +99,11 @@ impl Agent {
                 Ok(bytes) => bytes,
                 Err(error) => break Err(error),
             };
-            if is_imposed && let Err(full) = self.control.take_in(bytes) {
+            if is_imposed && let Err(full) = self.control.charge_session(bytes) {
                 break Err(ProviderError::new(ErrorKind::TooLarge, full.message));
             }
             let (event, told) = match event {
-                ProviderEvent::Untold(event) => (*event, false),
+                ProviderEvent::RulesOnly(event) => (*event, false),
                 event => (event, started),
             };
             let (source, index, chunk) = match event {
@@ -160,7 +160,7 @@ impl Agent {
                 }
                 ProviderEvent::BlockEnd => {
                     let steps = partial.end();
-                    let at = At { attempt, dropped: 0, began: started, partial: &partial };
+                    let at = FiringContext { attempt, dropped: 0, began: started, partial: &partial };
                     if let Some(firing) = self.first_stopping(self.rules_at_end_of_calls(&partial, &steps), &at).await?
                     {
                         cancel.cancel();
@@ -171,7 +171,7 @@ impl Agent {
                     continue;
                 }
                 ProviderEvent::Done(stop) => {
-                    let at = At { attempt, dropped: 0, began: started, partial: &partial };
+                    let at = FiringContext { attempt, dropped: 0, began: started, partial: &partial };
                     if let Some(firing) = self.first_stopping(self.rules_at_end_of_message(), &at).await? {
                         cancel.cancel();
                         drop(incoming);
@@ -179,13 +179,13 @@ impl Agent {
                     }
                     break Ok(stop);
                 }
-                ProviderEvent::Untold(_) => unreachable!("only a piece stands in it"),
+                ProviderEvent::RulesOnly(_) => unreachable!("only a piece stands in it"),
             };
             if chunk.is_empty() {
                 continue;
             }
             if let Some(firing) = self.rules_at_delta(&partial, source, index, &chunk) {
-                let at = At { attempt, dropped: chunk.len(), began: started, partial: &partial };
+                let at = FiringContext { attempt, dropped: chunk.len(), began: started, partial: &partial };
                 if let Some(firing) = self.first_stopping(vec![firing], &at).await? {
                     cancel.cancel();
                     drop(incoming);
@@ -235,15 +235,15 @@ impl Agent {
     }
 
     /// Charges the request to the extension that triggered it.
-    fn paid_by(&self, payer: &ExtensionId, outgoing: &Outgoing) -> Result<Asking<'_>, ProviderError> {
-        let counted = self.model.asked.begin(payer, bytes_of(std::iter::once(&outgoing.payload)));
+    fn charge_request(&self, payer: &ExtensionId, outgoing: &Outgoing) -> Result<RequestCharge<'_>, ProviderError> {
+        let counted = self.model.quota.begin(payer, bytes_of(std::iter::once(&outgoing.payload)));
         counted.map_err(|refused| {
             ProviderError::new(ErrorKind::Rejected, format!("not sent for the extension {payer}: {}", refused.message))
         })
     }
 
     /// Returns a failed reply in place of a request that was not sent.
-    async fn never_sent(&self, partial: Partial, said: String, error: ProviderError) -> Result<Attempt, AgentError> {
+    async fn unsent_reply(&self, partial: Partial, said: String, error: ProviderError) -> Result<Attempt, AgentError> {
         let mut message = partial.message;
         message.stop_reason = StopReason::Error;
         message.error_message = Some(said);
@@ -253,7 +253,7 @@ impl Agent {
 
     /// Returns body and headers of the request after the events `context`, `before_provider_request` and
     /// `before_provider_headers`; `None` when the run was aborted before them.
-    async fn outgoing(
+    async fn build_request(
         &self,
         provider: &dyn Provider,
         thinking: String,
@@ -272,7 +272,7 @@ impl Agent {
             return Ok(None);
         }
         let messages = self.with_verdict_texts(messages);
-        let told = transcript::held(&messages).unwrap_or_default();
+        let told = transcript::combined_of(&messages).unwrap_or_default();
         let forced = self.prompt.of_run.borrow().as_ref().and_then(|options| options.force_system_prompt.clone());
         let transcript = transcript::projected(conversation::for_models(&messages), &told, forced.as_deref());
         let request = Request {
@@ -300,7 +300,7 @@ impl Agent {
             messages.iter().filter(|message| transcript::system(message).is_none()).cloned().collect();
         match self.changed("context", &said).await {
             Some(changed) if changed != said => {
-                transcript::held(&messages).map(Message::System).into_iter().chain(changed).collect()
+                transcript::combined_of(&messages).map(Message::System).into_iter().chain(changed).collect()
             }
             _ => messages,
         }
@@ -313,13 +313,13 @@ impl Agent {
         let changed = outcome.field("messages").or(outcome.payload.get("messages")).cloned();
         let changed = serde_json::from_value(changed?).ok()?;
         let changed = verdict_text::without_forged(messages, changed);
-        self.note_words(messages, &changed, &outcome.authors);
+        self.attribute_context(messages, &changed, &outcome.authors);
         Some(changed)
     }
 
     /// Attributes messages that handlers added or changed to them; removed ones do not count. Later tool calls need consent when
     /// an added message passes for one of the conversation.
-    fn note_words(&self, before: &[Message], after: &[Message], authors: &[String]) {
+    fn attribute_context(&self, before: &[Message], after: &[Message], authors: &[String]) {
         if authors.is_empty() {
             return;
         }
@@ -392,8 +392,8 @@ impl Agent {
         &self,
         delta: Delta<'_>,
         chunk: String,
-        incoming: &mut Incoming<'_>,
-    ) -> (String, Option<(VerdictEvent, Abort)>) {
+        incoming: &mut ReplyStream<'_>,
+    ) -> (String, Option<(VerdictEvent, VerdictAbort)>) {
         if !self.extensions.hears(delta.source) {
             return (chunk, None);
         }

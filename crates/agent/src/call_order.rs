@@ -5,41 +5,41 @@ use std::cell::{Cell, RefCell};
 use tokio::sync::Notify;
 
 /// Progress of the calls of one reply.
-pub(crate) struct Starts {
+pub(crate) struct CallOrder {
     count: usize,
     /// Number of calls that have started; they do so in order.
     begun: Cell<usize>,
     ended: Cell<usize>,
     /// Number of ended calls that have continued.
-    gone_on: Cell<usize>,
+    continued: Cell<usize>,
     /// Whether each ended call has settled, in the order of their ends.
     settled: RefCell<Vec<bool>>,
     moved: Notify,
 }
 
 /// Progress of one call. Dropping it counts as started, so that a failed call does not block others.
-pub(crate) struct Start<'a> {
-    starts: &'a Starts,
+pub(crate) struct CallTurn<'a> {
+    order: &'a CallOrder,
     place: usize,
     /// Position in the order of ends, once the call has ended.
     end: Cell<Option<usize>>,
 }
 
-impl Starts {
+impl CallOrder {
     pub(crate) fn new(count: usize) -> Self {
         Self {
             count,
             begun: Cell::new(0),
             ended: Cell::new(0),
-            gone_on: Cell::new(0),
+            continued: Cell::new(0),
             settled: RefCell::new(vec![false; count]),
             moved: Notify::new(),
         }
     }
 
     /// Returns the progress of the call at this index.
-    pub(crate) fn of(&self, place: usize) -> Start<'_> {
-        Start { starts: self, place, end: Cell::new(None) }
+    pub(crate) fn of(&self, place: usize) -> CallTurn<'_> {
+        CallTurn { order: self, place, end: Cell::new(None) }
     }
 
     async fn until(&self, is_so: impl Fn(&Self) -> bool) {
@@ -55,43 +55,43 @@ impl Starts {
     }
 }
 
-impl Start<'_> {
+impl CallTurn<'_> {
     /// Waits until all earlier calls have started.
     pub(crate) async fn turn(&self) {
-        self.starts.until(|starts| starts.begun.get() >= self.place).await;
+        self.order.until(|order| order.begun.get() >= self.place).await;
     }
 
     /// Records that the call has ended; waits until all calls have started and those that ended before have continued.
     pub(crate) async fn ended(&self) {
-        let place = self.starts.ended.replace(self.starts.ended.get() + 1);
+        let place = self.order.ended.replace(self.order.ended.get() + 1);
         self.end.set(Some(place));
-        self.starts.until(|starts| starts.begun.get() >= starts.count && starts.gone_on.get() == place).await;
-        self.starts.gone_on.set(place + 1);
-        self.starts.moved.notify_waiters();
+        self.order.until(|order| order.begun.get() >= order.count && order.continued.get() == place).await;
+        self.order.continued.set(place + 1);
+        self.order.moved.notify_waiters();
     }
 
     /// Records that the call has settled: its messages to extensions are handled. Waits for the calls that ended before.
     pub(crate) async fn settled(&self) {
         let Some(end) = self.end.get() else { return };
-        self.starts.until(|starts| starts.settled.borrow()[..end].iter().all(|settled| *settled)).await;
+        self.order.until(|order| order.settled.borrow()[..end].iter().all(|settled| *settled)).await;
         self.settle();
     }
 
     fn settle(&self) {
         if let Some(end) = self.end.get() {
-            self.starts.settled.borrow_mut()[end] = true;
-            self.starts.moved.notify_waiters();
+            self.order.settled.borrow_mut()[end] = true;
+            self.order.moved.notify_waiters();
         }
     }
 
     /// Records that the call has started.
     pub(crate) fn begun(&self) {
-        self.starts.begun.set(self.starts.begun.get().max(self.place + 1));
-        self.starts.moved.notify_waiters();
+        self.order.begun.set(self.order.begun.get().max(self.place + 1));
+        self.order.moved.notify_waiters();
     }
 }
 
-impl Drop for Start<'_> {
+impl Drop for CallTurn<'_> {
     fn drop(&mut self) {
         self.begun();
         self.settle();
@@ -104,9 +104,9 @@ mod tests {
     use futures_util::FutureExt;
 
     #[test]
-    fn calls_begin_in_their_order_and_what_follows_waits_for_all() {
-        let starts = Starts::new(2);
-        let (first, second) = (starts.of(0), starts.of(1));
+    fn calls_start_in_order_and_continue_after_all_have_started() {
+        let order = CallOrder::new(2);
+        let (first, second) = (order.of(0), order.of(1));
         assert!(first.turn().now_or_never().is_some() && second.turn().now_or_never().is_none());
         first.begun();
         assert!(second.turn().now_or_never().is_some());
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn calls_settle_in_the_order_of_their_ends() {
-        let starts = Starts::new(3);
-        let calls = [starts.of(0), starts.of(1), starts.of(2)];
-        calls.iter().for_each(Start::begun);
+        let order = CallOrder::new(3);
+        let calls = [order.of(0), order.of(1), order.of(2)];
+        calls.iter().for_each(CallTurn::begun);
         for at in [1, 0, 2] {
             assert!(calls[at].ended().now_or_never().is_some());
         }
@@ -135,9 +135,9 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_failed_before_it_began_holds_up_nobody() {
-        let starts = Starts::new(2);
-        drop(starts.of(1));
-        assert!(starts.of(0).ended().now_or_never().is_some());
+    fn a_call_that_failed_before_its_start_does_not_block_others() {
+        let order = CallOrder::new(2);
+        drop(order.of(1));
+        assert!(order.of(0).ended().now_or_never().is_some());
     }
 }

@@ -10,7 +10,7 @@ use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::run::Run;
 use crate::settings::CompactionSettings;
-use crate::summary::{self, FileOps, Summary, Written};
+use crate::summary::{self, ConversationSummary, FileOps, SummaryText};
 use crate::tokens;
 use pijs_llm::message::{AssistantMessage, Message, StopReason};
 use pijs_llm::overflow;
@@ -69,13 +69,13 @@ pub(crate) enum AfterCompaction {
 
 /// Reasons for a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reason {
+enum CompactionReason {
     Manual,
     Threshold,
     Overflow,
 }
 
-impl Reason {
+impl CompactionReason {
     fn as_str(self) -> &'static str {
         match self {
             Self::Manual => "manual",
@@ -96,7 +96,7 @@ impl Reason {
 
 /// Instructions for a summary with the extension that wrote them, or `None` for the user.
 #[derive(Debug, Clone, Copy, Default)]
-struct Focus<'a> {
+struct SummaryInstructions<'a> {
     instructions: Option<&'a str>,
     asker: Option<&'a ExtensionId>,
 }
@@ -142,13 +142,13 @@ pub(crate) fn prepare(branch: &[&Entry], settings: CompactionSettings) -> Option
     })
 }
 
-struct Cut {
+struct CutPoint {
     first_kept: usize,
     /// Index at which the split turn begins.
     turn_start: Option<usize>,
 }
 
-fn cut(projection: &[Projected<'_>], start: usize, keep_recent: u64) -> Cut {
+fn cut(projection: &[Projected<'_>], start: usize, keep_recent: u64) -> CutPoint {
     let begins_turn = |projected: &Projected<'_>| {
         !matches!(projected.entry.body, Body::Compaction { .. })
             && projected.messages.iter().any(|message| !matches!(message.role(), "assistant" | "toolResult" | "system"))
@@ -158,7 +158,7 @@ fn cut(projection: &[Projected<'_>], start: usize, keep_recent: u64) -> Cut {
             && projected.messages.iter().any(|message| !matches!(message.role(), "toolResult" | "system"))
     };
     let points: Vec<usize> = (start..projection.len()).filter(|at| can_cut(&projection[*at])).collect();
-    let Some(first) = points.first().copied() else { return Cut { first_kept: start, turn_start: None } };
+    let Some(first) = points.first().copied() else { return CutPoint { first_kept: start, turn_start: None } };
     let mut at = first;
     let mut kept = 0;
     for candidate in (start..projection.len()).rev() {
@@ -178,7 +178,7 @@ fn cut(projection: &[Projected<'_>], start: usize, keep_recent: u64) -> Cut {
     }
     let turn_start =
         if begins_turn(&projection[at]) { None } else { (start..=at).rev().find(|at| begins_turn(&projection[*at])) };
-    Cut { first_kept: at, turn_start }
+    CutPoint { first_kept: at, turn_start }
 }
 
 impl Agent {
@@ -198,30 +198,28 @@ impl Agent {
         asker: Option<&ExtensionId>,
         instructions: Option<&str>,
     ) -> Result<Value, String> {
-        let focus = Focus { instructions, asker };
+        let focus = SummaryInstructions { instructions, asker };
         self.attend(async {
             self.control.abort();
             self.control.idle().await;
             let cancel = CancellationToken::new();
-            self.compact_because(Reason::Manual, false, focus, cancel).await
+            self.compact_because(CompactionReason::Manual, false, focus, cancel).await
         })
         .await
     }
 
     async fn compact_because(
         &self,
-        reason: Reason,
+        reason: CompactionReason,
         will_retry: bool,
-        focus: Focus<'_>,
+        focus: SummaryInstructions<'_>,
         cancel: CancellationToken,
     ) -> Result<Value, String> {
         self.control.begin_summary(cancel.clone());
-        self.keep(
-            self.show_only(&AgentEvent::Notice {
-                name: "compaction_start",
-                payload: &json!({"reason": reason.as_str()}),
-            }),
-        );
+        self.keep(self.emit_to_front_end(&AgentEvent::Notice {
+            name: "compaction_start",
+            payload: &json!({"reason": reason.as_str()}),
+        }));
         let mut from_extension = false;
         let result = self.summarised(reason, will_retry, focus, &cancel, &mut from_extension).await;
         self.control.end_summary();
@@ -239,7 +237,7 @@ impl Agent {
         if let Some(message) = &failed {
             payload["errorMessage"] = json!(message);
         }
-        self.keep(self.show_only(&AgentEvent::Notice { name: "compaction_end", payload: &payload }));
+        self.keep(self.emit_to_front_end(&AgentEvent::Notice { name: "compaction_end", payload: &payload }));
         if result.is_err() {
             self.notify("session_compact_failed", || {
                 let event = Event::new("session_compact_failed").with("reason", reason.as_str());
@@ -256,9 +254,9 @@ impl Agent {
 
     async fn summarised(
         &self,
-        reason: Reason,
+        reason: CompactionReason,
         will_retry: bool,
-        Focus { instructions, asker }: Focus<'_>,
+        SummaryInstructions { instructions, asker }: SummaryInstructions<'_>,
         cancel: &CancellationToken,
         from_extension: &mut bool,
     ) -> Result<Value, String> {
@@ -294,7 +292,7 @@ impl Agent {
         }
         *from_extension = theirs.is_some();
         let summary = match theirs {
-            Some(theirs) => Summary {
+            Some(theirs) => ConversationSummary {
                 text: theirs.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned(),
                 details: summary::given(&theirs, "details"),
                 usage: summary::given(&theirs, "usage"),
@@ -333,11 +331,11 @@ impl Agent {
         preparation: &Preparation,
         instructions: Option<&str>,
         cancel: &CancellationToken,
-    ) -> Result<Summary, String> {
+    ) -> Result<ConversationSummary, String> {
         let reserve = preparation.settings.reserve_tokens;
         let previous = preparation.previous_summary.as_deref();
-        let unasked = |text: &str| Written { text: text.to_owned(), usage: None };
-        let Written { mut text, mut usage } = match (preparation.to_summarize.is_empty(), previous) {
+        let unasked = |text: &str| SummaryText { text: text.to_owned(), usage: None };
+        let SummaryText { mut text, mut usage } = match (preparation.to_summarize.is_empty(), previous) {
             (true, Some(previous)) => unasked(previous),
             (true, None) => unasked("No prior history."),
             (false, previous) => {
@@ -350,7 +348,7 @@ impl Agent {
             usage = usage.into_iter().chain(prefix.usage).reduce(|one, other| one + other);
         }
         text.push_str(&preparation.files.tags());
-        Ok(Summary {
+        Ok(ConversationSummary {
             text,
             details: Some(preparation.files.details()),
             usage: usage.map(|usage| json!(usage)),
@@ -373,17 +371,17 @@ impl Agent {
     /// Compacts before a prompt of the user when the context is nearly full.
     pub(crate) async fn compact_before_prompt(&self) -> Result<(), AgentError> {
         if self.is_nearly_full() {
-            self.compact_by_itself(Reason::Threshold, false, &CancellationToken::new()).await;
+            self.compact_automatically(CompactionReason::Threshold, false, &CancellationToken::new()).await;
         }
-        self.unbroken()
+        self.expect_unbroken()
     }
 
     /// Compacts between two turns of a run when the context is nearly full.
     pub(crate) async fn compact_before_turn(&self, cancel: &CancellationToken) -> Result<(), AgentError> {
         if self.is_nearly_full() {
-            self.compact_by_itself(Reason::Threshold, false, cancel).await;
+            self.compact_automatically(CompactionReason::Threshold, false, cancel).await;
         }
-        self.unbroken()
+        self.expect_unbroken()
     }
 
     /// Compacts after a loop of a run. A request that exceeded the context, or a reply truncated below the model's limit, is
@@ -402,34 +400,34 @@ impl Agent {
             Ending::Done => (false, run.reply()),
             _ => (false, None),
         };
-        if did_not_fit || reply.is_some_and(|reply| self.was_cut(reply)) {
+        if did_not_fit || reply.is_some_and(|reply| self.was_truncated(reply)) {
             if std::mem::replace(overflowed, true) {
                 self.recovery_failed(did_not_fit).await;
             } else {
                 self.omit(&run.last_turn)?;
-                if self.compact_by_itself(Reason::Overflow, true, &run.cancel).await {
+                if self.compact_automatically(CompactionReason::Overflow, true, &run.cancel).await {
                     return Ok(AfterCompaction::Retry);
                 }
             }
         } else if let Some(reply) = reply {
             *overflowed = false;
-            if self.overfills(reply) {
-                self.compact_by_itself(Reason::Overflow, false, &run.cancel).await;
+            if self.exceeded_window(reply) {
+                self.compact_automatically(CompactionReason::Overflow, false, &run.cancel).await;
             } else if self.is_nearly_full() {
-                self.compact_by_itself(Reason::Threshold, false, &run.cancel).await;
+                self.compact_automatically(CompactionReason::Threshold, false, &run.cancel).await;
             }
         }
-        self.unbroken().map(|()| AfterCompaction::Done)
+        self.expect_unbroken().map(|()| AfterCompaction::Done)
     }
 
     /// Returns whether a reply ended with `length` below the model's limit.
-    fn was_cut(&self, reply: &AssistantMessage) -> bool {
+    fn was_truncated(&self, reply: &AssistantMessage) -> bool {
         let limit = self.control.model().filter(|model| reply.is_of(model)).and_then(|model| model.max_tokens());
         reply.stop_reason == StopReason::Length && limit.is_some_and(|limit| reply.usage.output < limit)
     }
 
     /// Returns whether a model replied to a request larger than its context window.
-    fn overfills(&self, reply: &AssistantMessage) -> bool {
+    fn exceeded_window(&self, reply: &AssistantMessage) -> bool {
         let window = self.control.model().filter(|model| reply.is_of(model)).and_then(|model| model.context_window());
         let sent = reply.usage.input.saturating_add(reply.usage.cache_read);
         reply.stop_reason == StopReason::Stop && window.is_some_and(|window| sent > window)
@@ -443,7 +441,7 @@ impl Agent {
             "Truncated response recovery failed after one compact-and-retry attempt."
         };
         let told = json!({"reason": "overflow", "errorMessage": message, "aborted": false, "willRetry": false});
-        self.keep(self.show_only(&AgentEvent::Notice { name: "compaction_end", payload: &told }));
+        self.keep(self.emit_to_front_end(&AgentEvent::Notice { name: "compaction_end", payload: &told }));
         self.notify("session_compact_failed", || {
             let event = Event::new("session_compact_failed").with("reason", "overflow").with("errorMessage", message);
             event.with("aborted", false).with("willRetry", false).with("fromExtension", false)
@@ -454,27 +452,35 @@ impl Agent {
     /// Returns whether a request failed because it exceeds the context window.
     pub(crate) fn was_too_long(&self, error: &ProviderError) -> bool {
         let model = self.control.model();
-        overflow::says_too_long(model.as_ref().map_or("", |model| &model.provider), error.message())
+        overflow::is_context_overflow(model.as_ref().map_or("", |model| &model.provider), error.message())
     }
 
     /// Compacts automatically and reports errors. Returns whether a summary was written; nothing to summarise is not an error.
-    async fn compact_by_itself(&self, reason: Reason, will_retry: bool, cancel: &CancellationToken) -> bool {
+    async fn compact_automatically(
+        &self,
+        reason: CompactionReason,
+        will_retry: bool,
+        cancel: &CancellationToken,
+    ) -> bool {
         let settings = self.settings.borrow().compaction;
         let seen = self.control.with_session(Session::seen);
         if seen.is_ok_and(|seen| prepare(&refs(&seen), settings).is_none()) {
             return false;
         }
         let cancel = cancel.child_token();
-        self.compact_because(reason, will_retry, Focus::default(), cancel).await.is_ok()
+        self.compact_because(reason, will_retry, SummaryInstructions::default(), cancel).await.is_ok()
     }
 
-    fn unbroken(&self) -> Result<(), AgentError> {
+    fn expect_unbroken(&self) -> Result<(), AgentError> {
         self.runs.broken.take().map_or(Ok(()), Err)
     }
 }
 
 /// Returns the result of `compact` for its caller.
-fn answer_of(Summary { text, details, usage, first_kept, tokens_before }: Summary, tokens_after: u64) -> Value {
+fn answer_of(
+    ConversationSummary { text, details, usage, first_kept, tokens_before }: ConversationSummary,
+    tokens_after: u64,
+) -> Value {
     let mut answer = json!({"summary": text});
     let more = [
         ("firstKeptEntryId", first_kept.map(|id| json!(id))),

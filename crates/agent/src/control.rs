@@ -5,7 +5,7 @@
 //! inputs ([`Inputs`]); the agent's loop reads both.
 //!
 //! Work that needs the agent's thread (a run, an event for extensions, another session) is sent to it as
-//! [`Work`](crate::mailbox::Work) and carried out by [`crate::Agent::attend`].
+//! [`AgentTask`](crate::mailbox::AgentTask) and carried out by [`crate::Agent::attend`].
 
 mod attribution;
 mod inputs;
@@ -18,23 +18,23 @@ pub use prompts::UiPrompt;
 pub(crate) use tools::ToolPrompt;
 
 use crate::extensions::{Event, StateSink};
-use crate::mailbox::{Inbox, Mailbox, Work};
-use crate::session_quota::{Held, room_of};
-use crate::summary::Summary;
+use crate::mailbox::{AgentTask, Mailbox, TaskInbox};
+use crate::session_quota::{SessionSizes, size_of_values};
+use crate::summary::ConversationSummary;
 use crate::transcript;
-use attribution::Led;
+use attribution::Attribution;
 use pijs_durable::without_links;
 use pijs_environment::Ambient;
 use pijs_hostcall::gate::SessionFiles;
 use pijs_inputs::{InputEvent, Inputs, Refusal, Stage};
-use pijs_llm::known_models::Known;
+use pijs_llm::known_models::KnownModels;
 pub use pijs_llm::message::VERDICT_TYPE;
 use pijs_llm::message::{Message, SystemMessage};
 use pijs_llm::provider::Model;
 use pijs_protocol::ExtensionId;
 use pijs_session_store::context;
 use pijs_session_store::{Body, Entry, EntryId, Session, SessionError, refs};
-use published_entries::{MOST_SHOWN, Shown};
+use published_entries::{MAX_PUBLISHED, PublishedEntries};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -42,19 +42,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
-use tools::Tools;
+use tools::PublishedTools;
 
 /// Events caused by calls of extensions. In pi, their first handler runs inside the call.
 const BEGUN_BY_CALLS: [&str; 2] = ["session_info_changed", "thinking_level_select"];
 
 /// A handle to a running session.
 #[derive(Clone)]
-pub struct AgentControl(Arc<Shared>);
+pub struct AgentControl(Arc<ControlShared>);
 
-struct Shared {
+struct ControlShared {
     state: Arc<dyn StateSink>,
     ambient: Ambient,
-    inner: Mutex<Inner>,
+    inner: Mutex<ControlState>,
     /// Notified after each input event that releases waiters.
     released: Notify,
     /// Cancelled when an extension requests the end of the program.
@@ -67,20 +67,20 @@ struct Shared {
 
 type ActObserver = dyn Fn(&'static str, Value) + Send + Sync;
 
-struct Inner {
+struct ControlState {
     session: Session,
     paths: SessionPaths,
-    held: Held,
-    shown: Shown,
+    sizes: SessionSizes,
+    shown: PublishedEntries,
     inputs: Inputs,
-    cancels: Cancels,
-    tools: Tools,
+    cancels: CancelTokens,
+    tools: PublishedTools,
     model: ModelInUse,
     mailbox: Mailbox,
     /// Extension of the first handler of each event in [`BEGUN_BY_CALLS`].
     first_handlers: BTreeMap<&'static str, ExtensionId>,
-    exit: Exit,
-    led: Led,
+    exit: ExitState,
+    attribution: Attribution,
 }
 
 /// Files of the sessions of this run.
@@ -94,7 +94,7 @@ struct SessionPaths {
 
 /// Cancellation tokens of running operations.
 #[derive(Default)]
-struct Cancels {
+struct CancelTokens {
     run: Option<CancellationToken>,
     /// Compactions and branch summaries.
     summaries: Vec<CancellationToken>,
@@ -108,12 +108,12 @@ struct ModelInUse {
     /// The thinking level; `None` for `off`.
     thinking: Option<String>,
     /// Models that exist without extensions.
-    known: Option<Known>,
+    known: Option<KnownModels>,
 }
 
 /// State of ending the session from an extension.
 #[derive(Default)]
-struct Exit {
+struct ExitState {
     on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
     /// Exit code that an extension requested.
     code: Option<u8>,
@@ -161,21 +161,21 @@ impl AgentControl {
     pub fn new(session: Session, state: Arc<dyn StateSink>, ambient: Ambient) -> Self {
         state.set("isIdle", true.into());
         state.set("hasPendingMessages", false.into());
-        let inner = Inner {
+        let inner = ControlState {
             session,
             paths: SessionPaths::default(),
-            held: Held::default(),
-            shown: Shown::default(),
+            sizes: SessionSizes::default(),
+            shown: PublishedEntries::default(),
             inputs: Inputs::default(),
-            cancels: Cancels::default(),
-            tools: Tools::default(),
+            cancels: CancelTokens::default(),
+            tools: PublishedTools::default(),
             model: ModelInUse::default(),
             mailbox: Mailbox::default(),
             first_handlers: BTreeMap::new(),
-            exit: Exit::default(),
-            led: Led::default(),
+            exit: ExitState::default(),
+            attribution: Attribution::default(),
         };
-        let control = Self(Arc::new(Shared {
+        let control = Self(Arc::new(ControlShared {
             state,
             ambient,
             inner: Mutex::new(inner),
@@ -214,8 +214,8 @@ impl AgentControl {
         self.with_session(|session| session.header().id.clone())
     }
 
-    pub(crate) fn with_held<R>(&self, count: impl FnOnce(&mut Held) -> R) -> R {
-        count(&mut self.lock().held)
+    pub(crate) fn with_sizes<R>(&self, count: impl FnOnce(&mut SessionSizes) -> R) -> R {
+        count(&mut self.lock().sizes)
     }
 
     /// Makes the session durable: at the end of a turn, and before tools run.
@@ -232,7 +232,7 @@ impl AgentControl {
     pub fn append_custom(&self, custom_type: &str, data: Option<Value>) -> Result<EntryId, ControlError> {
         let id = self.append(Body::Custom { custom_type: custom_type.to_owned(), data })?;
         if let Some(entry) = self.with_session(|session| session.entry(&id))? {
-            self.send(Work::Notice("entry_appended", json!({"entry": entry.to_value()})));
+            self.send(AgentTask::Notice("entry_appended", json!({"entry": entry.to_value()})));
         }
         Ok(id)
     }
@@ -243,7 +243,7 @@ impl AgentControl {
         self.set_session_name_of(None, name).map(drop)
     }
 
-    /// Sets the name for an extension; returns the result of [`AgentControl::tell_of`].
+    /// Sets the name for an extension; returns the result of [`AgentControl::send_event_of`].
     pub(crate) fn set_session_name_of(
         &self,
         caller: Option<&ExtensionId>,
@@ -266,8 +266,8 @@ impl AgentControl {
             notice["name"] = json!(name);
             event = event.with("name", name);
         }
-        self.send(Work::Notice("session_info_changed", notice));
-        Ok(self.tell_of(caller, event))
+        self.send(AgentTask::Notice("session_info_changed", notice));
+        Ok(self.send_event_of(caller, event))
     }
 
     /// Returns the current model; `None` before the agent starts.
@@ -287,12 +287,12 @@ impl AgentControl {
     }
 
     /// Sets the models that exist without extensions, for an agent created later.
-    pub fn set_known(&self, known: Known) {
+    pub fn set_known(&self, known: KnownModels) {
         self.lock().model.known = Some(known);
     }
 
     /// Returns the models that exist without extensions.
-    pub fn known(&self) -> Option<Known> {
+    pub fn known(&self) -> Option<KnownModels> {
         self.lock().model.known.clone()
     }
 
@@ -313,7 +313,7 @@ impl AgentControl {
         self.set_thinking_of(None, level).map(drop)
     }
 
-    /// Sets the level for an extension; returns the result of [`AgentControl::tell_of`].
+    /// Sets the level for an extension; returns the result of [`AgentControl::send_event_of`].
     pub(crate) fn set_thinking_of(
         &self,
         caller: Option<&ExtensionId>,
@@ -329,9 +329,9 @@ impl AgentControl {
             return Ok(None);
         }
         self.append(Body::ThinkingLevelChange { thinking_level: level.clone() })?;
-        self.send(Work::Notice("thinking_level_changed", json!({"level": level})));
+        self.send(AgentTask::Notice("thinking_level_changed", json!({"level": level})));
         let event = Event::new("thinking_level_select").with("level", level).with("previousLevel", previous);
-        Ok(self.tell_of(caller, event))
+        Ok(self.send_event_of(caller, event))
     }
 
     /// Sets the level at the start of a session, without an entry or an event.
@@ -376,9 +376,9 @@ impl AgentControl {
     /// Replaces the session, or continues the current one from its end. Empties the queues.
     pub(crate) fn replace_session(&self, next: Option<Session>) {
         let mut inner = self.lock();
-        inner.held = Held::default();
+        inner.sizes = SessionSizes::default();
         if next.is_some() {
-            inner.led = Led::default();
+            inner.attribution = Attribution::default();
         }
         inner.tools = inner.tools.emptied();
         match next {
@@ -408,49 +408,49 @@ impl AgentControl {
     }
 
     /// Sends an event to extensions, concurrently with the run.
-    pub(crate) fn tell(&self, event: Event) {
-        self.tell_of(None, event);
+    pub(crate) fn send_event(&self, event: Event) {
+        self.send_event_of(None, event);
     }
 
     /// Sends the event of a change that `caller` made. In pi, the first handler runs inside the call: when it belongs to the
     /// caller, the event is returned, and the caller runs its own handlers.
-    fn tell_of(&self, caller: Option<&ExtensionId>, event: Event) -> Option<Value> {
+    fn send_event_of(&self, caller: Option<&ExtensionId>, event: Event) -> Option<Value> {
         let mut inner = self.lock();
         let teller = caller.filter(|caller| inner.first_handlers.get(event.name) == Some(caller));
         let begins = teller.map(|_| json!({"event": event.name, "payload": event.payload}));
         let teller = teller.cloned();
         self.apply_locked(&mut inner, InputEvent::Begin(Stage::Announcing));
-        inner.mailbox.send(Work::Emit(event, teller));
+        inner.mailbox.send(AgentTask::Emit(event, teller));
         begins
     }
 
-    /// Sets the extensions whose handlers come first, for [`AgentControl::tell_of`].
+    /// Sets the extensions whose handlers come first, for [`AgentControl::send_event_of`].
     pub(crate) fn set_first_handlers(&self, first: impl Fn(&str) -> Option<ExtensionId>) {
         let known = BEGUN_BY_CALLS.iter().filter_map(|event| Some((*event, first(event)?)));
         self.lock().first_handlers = known.collect();
     }
 
     /// Sends work to the agent's thread.
-    pub(crate) fn send(&self, work: Work) {
+    pub(crate) fn send(&self, work: AgentTask) {
         self.lock().mailbox.send(work);
     }
 
     /// Waits until the agent has begun all work sent so far, and front ends are notified.
     pub async fn barrier(&self) {
         let (sender, reached) = oneshot::channel();
-        self.send(Work::Barrier(sender));
+        self.send(AgentTask::Barrier(sender));
         // Without an agent nothing is begun.
         let _ = reached.await;
     }
 
-    pub(crate) fn take_inbox(&self) -> Option<Inbox> {
+    pub(crate) fn take_inbox(&self) -> Option<TaskInbox> {
         self.lock().mailbox.take_inbox()
     }
 
     /// Sets the label of an entry, or removes it (`setLabel`).
     pub fn set_label(&self, entry: &str, label: Option<String>) -> Result<(), ControlError> {
         let target_id = EntryId(entry.to_owned());
-        if self.lock().session.place(&target_id).is_none() {
+        if self.lock().session.index_of(&target_id).is_none() {
             return Err(ControlError::Refused(format!("Entry {entry} not found")));
         }
         self.append(Body::Label { target_id, label }).map(|_| ())
@@ -478,7 +478,7 @@ impl AgentControl {
     /// Appends a compaction. Without a first kept entry, no earlier entry is kept.
     pub(crate) fn append_compaction(
         &self,
-        summary: Summary,
+        summary: ConversationSummary,
         from_hook: bool,
         authors: BTreeSet<String>,
     ) -> Result<EntryId, ControlError> {
@@ -486,7 +486,7 @@ impl AgentControl {
         self.appended(|session| {
             session.append_named_by(authors, |own| {
                 let first_kept = summary.first_kept.clone().or_else(|| Some(own.clone()));
-                self.compaction(Summary { first_kept, ..summary }, from_hook, &refs(&seen))
+                self.compaction(ConversationSummary { first_kept, ..summary }, from_hook, &refs(&seen))
             })
         })
     }
@@ -507,10 +507,10 @@ impl AgentControl {
     }
 
     /// Returns the body of a compaction, with the system message that applies to the branch.
-    pub(crate) fn compaction(&self, summary: Summary, from_hook: bool, branch: &[&Entry]) -> Body {
-        let Summary { text, details, usage, first_kept, tokens_before } = summary;
+    pub(crate) fn compaction(&self, summary: ConversationSummary, from_hook: bool, branch: &[&Entry]) -> Body {
+        let ConversationSummary { text, details, usage, first_kept, tokens_before } = summary;
         let mut extra = crate::summary::rest(details, usage, from_hook);
-        if let Some(told) = transcript::holds(&context::told(branch)) {
+        if let Some(told) = transcript::combined(&context::system_messages(branch)) {
             let told = SystemMessage { timestamp: self.0.ambient.epoch_ms(), ..told };
             extra.insert("systemMessage".to_owned(), Message::System(told).to_value());
         }
@@ -534,17 +534,17 @@ impl AgentControl {
         let mut inner = self.lock();
         let entry = append(&mut inner.session)?;
         let value = entry.to_value();
-        inner.held.entries += room_of([&value]);
+        inner.sizes.entries += size_of_values([&value]);
         self.0.state.change_entries(inner.shown.count, vec![value]);
         inner.shown.count += 1;
-        if matches!(entry.body, Body::Compaction { .. }) && inner.session.bytes() > MOST_SHOWN {
+        if matches!(entry.body, Body::Compaction { .. }) && inner.session.bytes() > MAX_PUBLISHED {
             self.show_entries(&mut inner);
         }
         self.publish_session(&inner);
         Ok(entry.id.clone())
     }
 
-    fn publish_session(&self, inner: &Inner) {
+    fn publish_session(&self, inner: &ControlState) {
         let session = &inner.session;
         let directory = session.path().and_then(|path| path.parent());
         self.0.state.set(
@@ -564,7 +564,7 @@ impl AgentControl {
         );
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, ControlState> {
         // Updates leave the state consistent even when a panic poisons the lock.
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -584,7 +584,7 @@ impl ModelInUse {
 }
 
 /// Records the paths of the session file.
-fn note_paths(Inner { session, paths, .. }: &mut Inner) {
+fn note_paths(ControlState { session, paths, .. }: &mut ControlState) {
     let file = session.path().map(Path::to_owned);
     paths.current = file.as_deref().map(without_links);
     paths.all.extend(file);

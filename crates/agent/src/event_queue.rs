@@ -8,27 +8,27 @@ use std::rc::Rc;
 use tokio::sync::Notify;
 
 /// Events to deliver.
-pub(crate) struct Queue {
+pub(crate) struct EventQueue {
     host: Host,
     waiting: RefCell<VecDeque<Event>>,
-    is_telling: Cell<bool>,
-    told: Notify,
+    is_delivering: Cell<bool>,
+    delivered: Notify,
 }
 
-impl Queue {
+impl EventQueue {
     pub(crate) fn new(host: Host) -> Rc<Self> {
-        Rc::new(Self { host, waiting: RefCell::default(), is_telling: Cell::new(false), told: Notify::new() })
+        Rc::new(Self { host, waiting: RefCell::default(), is_delivering: Cell::new(false), delivered: Notify::new() })
     }
 
     /// Queues an event. Must be called inside a `tokio::task::LocalSet`.
     pub(crate) fn push(self: &Rc<Self>, event: Event) {
         self.waiting.borrow_mut().push_back(event);
-        if !self.is_telling.replace(true) {
-            tokio::task::spawn_local(Rc::clone(self).tell());
+        if !self.is_delivering.replace(true) {
+            tokio::task::spawn_local(Rc::clone(self).deliver());
         }
     }
 
-    async fn tell(self: Rc<Self>) {
+    async fn deliver(self: Rc<Self>) {
         loop {
             let next = self.waiting.borrow_mut().pop_front();
             match next {
@@ -36,14 +36,14 @@ impl Queue {
                 None => break,
             }
         }
-        self.is_telling.set(false);
-        self.told.notify_waiters();
+        self.is_delivering.set(false);
+        self.delivered.notify_waiters();
     }
 
     /// Waits until the queue is empty.
     pub(crate) async fn settled(&self) {
-        while self.is_telling.get() {
-            self.told.notified().await;
+        while self.is_delivering.get() {
+            self.delivered.notified().await;
         }
     }
 }

@@ -7,7 +7,7 @@
 use crate::agent::Agent;
 use crate::control::AgentControl;
 use crate::extensions::ModelCall;
-use crate::mailbox::Work;
+use crate::mailbox::AgentTask;
 use async_stream::stream;
 use futures_util::{FutureExt, StreamExt};
 use pijs_host::PiProfile;
@@ -31,7 +31,7 @@ pub(crate) struct ExtensionModel {
 }
 
 /// A request for the agent's thread.
-pub(crate) struct Streamed {
+pub(crate) struct StreamRequest {
     model: Model,
     outgoing: Outgoing,
     cancel: CancellationToken,
@@ -83,7 +83,12 @@ impl Provider for ExtensionModel {
         let stopped = cancel.child_token();
         // Dropping the stream cancels the extension's request.
         let guard = stopped.clone().drop_guard();
-        self.control.send(Work::Stream(Streamed { model: self.model.clone(), outgoing, cancel: stopped, events }));
+        self.control.send(AgentTask::Stream(StreamRequest {
+            model: self.model.clone(),
+            outgoing,
+            cancel: stopped,
+            events,
+        }));
         stream! {
             let _guard = guard;
             loop {
@@ -112,8 +117,8 @@ impl Provider for ExtensionModel {
 
 impl Agent {
     /// Calls the stream function and forwards its events.
-    pub(crate) async fn stream_through_extension(&self, streamed: Streamed) {
-        let Streamed { model, outgoing, cancel, events } = streamed;
+    pub(crate) async fn stream_through_extension(&self, streamed: StreamRequest) {
+        let StreamRequest { model, outgoing, cancel, events } = streamed;
         let failed = |message: String| {
             // The receiver may be gone.
             let _ = events.send(Err(ProviderError::new(ErrorKind::Provider, message)));
@@ -131,7 +136,7 @@ impl Agent {
             options["headers"] = json!(headers);
         }
         let sink = events.clone();
-        let mut reading = Reading::default();
+        let mut reading = EventDecoder::default();
         let call = ModelCall {
             provider: &model.provider,
             model: model.to_value(),
@@ -185,14 +190,14 @@ fn context_value(mut payload: Value, profile: PiProfile) -> Value {
 
 /// A decoder of pi's `AssistantMessageEvent`s.
 #[derive(Default)]
-struct Reading {
+struct EventDecoder {
     /// Calls by content index.
-    calls: BTreeMap<u64, Call>,
+    calls: BTreeMap<u64, StreamedCall>,
     /// Whether any delta arrived before the end of the reply.
     is_streamed: bool,
 }
 
-impl Reading {
+impl EventDecoder {
     /// Decodes an event, preceded by its token counts.
     fn read(&mut self, event: &Value) -> Vec<Result<ProviderEvent, ProviderError>> {
         said(event, &["usage"]).map(Ok).into_iter().chain(self.read_kind(event)).collect()
@@ -258,13 +263,13 @@ impl Reading {
         call.is_passed |= !call.arguments.is_empty();
         let arguments = std::mem::take(&mut call.arguments);
         let call = ProviderEvent::ToolCall { index: number, id, name, arguments };
-        vec![Ok(if kind == "toolcall_end" { ProviderEvent::Untold(Box::new(call)) } else { call })]
+        vec![Ok(if kind == "toolcall_end" { ProviderEvent::RulesOnly(Box::new(call)) } else { call })]
     }
 }
 
 /// State of a call.
 #[derive(Default)]
-struct Call {
+struct StreamedCall {
     is_begun: bool,
     /// Arguments that are not forwarded yet.
     arguments: String,
@@ -291,7 +296,7 @@ fn pieces(message: &Value) -> Vec<ProviderEvent> {
         }
         pieces.push(ProviderEvent::BlockEnd);
     }
-    pieces.into_iter().map(|piece| ProviderEvent::Untold(Box::new(piece))).collect()
+    pieces.into_iter().map(|piece| ProviderEvent::RulesOnly(Box::new(piece))).collect()
 }
 
 fn signature(event: &Value) -> Option<ProviderEvent> {
@@ -313,7 +318,7 @@ fn rest(message: &Value) -> Option<ProviderEvent> {
 fn said(value: &Value, keys: &[&str]) -> Option<ProviderEvent> {
     let member = |key: &&str| Some(((*key).to_owned(), value.get(*key).filter(|member| !member.is_null())?.clone()));
     let members: Map<String, Value> = keys.iter().filter_map(member).collect();
-    (!members.is_empty()).then_some(ProviderEvent::Note(Note::Said(members)))
+    (!members.is_empty()).then_some(ProviderEvent::Note(Note::Members(members)))
 }
 
 #[cfg(test)]
@@ -322,7 +327,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_call_has_its_name_whenever_that_comes() {
+    fn a_call_waits_for_its_name() {
         let block = json!({"type": "toolCall", "id": "c1", "name": "look", "arguments": {}});
         let end = json!({"type": "toolCall", "id": "c1", "name": "look", "arguments": {"a": 1}});
         let event = |kind: &str, more: Value| {
@@ -340,12 +345,12 @@ mod tests {
                 event("toolcall_end", json!({"toolCall": end})),
             ],
         ] {
-            let mut reading = Reading::default();
+            let mut reading = EventDecoder::default();
             let (mut names, mut given) = (Vec::new(), String::new());
             for read in events.iter().flat_map(|event| reading.read(event)) {
                 let read = match read.expect("a call") {
                     ProviderEvent::BlockEnd => continue,
-                    ProviderEvent::Untold(last) => *last,
+                    ProviderEvent::RulesOnly(last) => *last,
                     read => read,
                 };
                 let ProviderEvent::ToolCall { id, name, arguments, .. } = read else { panic!("a call") };

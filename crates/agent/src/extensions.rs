@@ -11,7 +11,7 @@ use pijs_host::Bound;
 pub use pijs_host::SystemRole;
 use pijs_host::{Between, PiProfile};
 use pijs_hostcall::Behind;
-use pijs_llm::models::{Credentials, Offer};
+use pijs_llm::models::{Credentials, RegisteredProvider};
 use pijs_llm::provider::Model;
 use pijs_protocol::StreamSource;
 use pijs_protocol::stream::Injection;
@@ -112,7 +112,7 @@ pub trait Extensions {
         Vec::new()
     }
     /// Returns the providers of extensions that may register them.
-    fn offers(&self) -> Vec<Offer> {
+    fn offers(&self) -> Vec<RegisteredProvider> {
         Vec::new()
     }
     /// Returns the credentials of a provider; an exception of the extension becomes the error.
@@ -278,12 +278,12 @@ pub enum StreamFate {
     /// The reply continues.
     Continue,
     /// The attempt ends.
-    Abort(Abort),
+    Abort(VerdictAbort),
 }
 
 /// An abort by a handler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Abort {
+pub struct VerdictAbort {
     /// Extension of the handler.
     pub extension: String,
     /// Text to inject before the retry; without it the run ends.

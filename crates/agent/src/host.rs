@@ -1,9 +1,9 @@
 //! Implements [`Extensions`] for [`pijs_host::Host`]; the only module that converts between their types.
 
-use crate::event_queue::Queue;
+use crate::event_queue::EventQueue;
 use crate::extensions::{
-    Abort, CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, StateSink, StreamFate,
-    ToolFate, ToolRun, ToolSource,
+    CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, StateSink, StreamFate,
+    ToolFate, ToolRun, ToolSource, VerdictAbort,
 };
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
@@ -13,7 +13,7 @@ use pijs_host::{
     PiProfile, ReadableState, Signal, StreamOutcome, SystemRole, ToolInfo, ToolOutcome,
 };
 use pijs_hostcall::Behind;
-use pijs_llm::models::{Credentials, Offer};
+use pijs_llm::models::{Credentials, RegisteredProvider};
 use pijs_llm::provider::Model;
 use pijs_protocol::registration::{Registration, ToolSpec};
 use pijs_protocol::wire::{EntriesDelta, Json};
@@ -29,17 +29,17 @@ pub struct HostExtensions {
     host: Host,
     /// `ctx.signal` of the current run.
     signal: RefCell<Option<Signal>>,
-    source: Option<Source>,
+    source: Option<PackageFinder>,
     /// pi's `sourceInfo` by the path of an extension.
     provenance: RefCell<BTreeMap<String, Value>>,
     /// Queue for events that the profile delivers asynchronously.
-    queue: Rc<Queue>,
+    queue: Rc<EventQueue>,
     /// Source of tools other than extensions.
     beside: Option<Rc<dyn ToolSource>>,
 }
 
 /// Finds the packages of a session again in their current state on disk.
-pub type Source = Box<dyn Fn() -> LocalBoxFuture<'static, Reloaded>>;
+pub type PackageFinder = Box<dyn Fn() -> LocalBoxFuture<'static, Reloaded>>;
 
 /// Packages that replace the loaded ones.
 #[derive(Default)]
@@ -58,25 +58,25 @@ pub struct Reloaded {
 pub const EARLIER_STAYS: &str = "\nthe version that was loaded before goes on";
 
 /// Functions of a registered provider.
-struct Handles {
+struct ProviderHandles {
     credentials: Option<Handle>,
     stream: Option<Handle>,
     reply: Option<Handle>,
     account: Option<Handle>,
     /// Handle of `refreshModels`.
-    looks_up: Option<Handle>,
+    refresh_handle: Option<Handle>,
 }
 
 impl HostExtensions {
     /// Creates an adapter for a host, whose extensions may be loaded before or after.
     pub fn new(host: Host) -> Self {
-        let queue = Queue::new(host.clone());
+        let queue = EventQueue::new(host.clone());
         Self { host, signal: RefCell::new(None), source: None, provenance: RefCell::default(), queue, beside: None }
     }
 
     /// Sets the source of packages for `/reload`. Without it the same packages are loaded again, as for a new session.
     #[must_use]
-    pub fn with_source(mut self, source: Source) -> Self {
+    pub fn with_source(mut self, source: PackageFinder) -> Self {
         self.source = Some(source);
         self
     }
@@ -104,13 +104,13 @@ impl HostExtensions {
     }
 
     /// Returns the provider that was registered last with a name.
-    fn provider(&self, name: &str) -> Option<(Owner, Handles)> {
+    fn provider(&self, name: &str) -> Option<(Owner, ProviderHandles)> {
         self.host.providers().into_iter().rev().find_map(|(owner, registration)| match registration {
             Registration::Provider { name: known, credentials, stream, reply, account, config, .. }
                 if known == name =>
             {
-                let looks_up = crate::model_lists::looks_up(&config);
-                Some((owner, Handles { credentials, stream, reply, account, looks_up }))
+                let refresh_handle = crate::model_lists::refresh_handle(&config);
+                Some((owner, ProviderHandles { credentials, stream, reply, account, refresh_handle }))
             }
             _ => None,
         })
@@ -386,9 +386,9 @@ impl Extensions for HostExtensions {
         commands
     }
 
-    fn offers(&self) -> Vec<Offer> {
+    fn offers(&self) -> Vec<RegisteredProvider> {
         let offer = |(owner, registration): (Owner, Registration)| match registration {
-            Registration::Provider { name, config, configured, stream, .. } => Some(Offer {
+            Registration::Provider { name, config, configured, stream, .. } => Some(RegisteredProvider {
                 name,
                 path: owner.path,
                 extension: owner.extension.to_string(),
@@ -407,7 +407,7 @@ impl Extensions for HostExtensions {
         model: &'a Model,
     ) -> LocalBoxFuture<'a, Result<Credentials, String>> {
         async move {
-            let Some((owner, Handles { credentials: Some(handle), .. })) = self.provider(provider) else {
+            let Some((owner, ProviderHandles { credentials: Some(handle), .. })) = self.provider(provider) else {
                 return Ok(Credentials::default());
             };
             let answer = self.host.call_back(&owner.extension, owner.entry, handle, vec![model.to_value()]).await;
@@ -422,7 +422,7 @@ impl Extensions for HostExtensions {
 
     fn account<'a>(&'a self, provider: &'a str, question: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
         async move {
-            let Some((owner, Handles { account: Some(handle), .. })) = self.provider(provider) else {
+            let Some((owner, ProviderHandles { account: Some(handle), .. })) = self.provider(provider) else {
                 return Err(format!("the provider {provider} has no account"));
             };
             let answer = self.host.call_back(&owner.extension, owner.entry, handle, vec![question]).await;
@@ -433,7 +433,7 @@ impl Extensions for HostExtensions {
 
     fn look_up_models<'a>(&'a self, provider: &'a str, how: Value) -> LocalBoxFuture<'a, Result<(), String>> {
         async move {
-            let Some((owner, Handles { looks_up: Some(handle), .. })) = self.provider(provider) else {
+            let Some((owner, ProviderHandles { refresh_handle: Some(handle), .. })) = self.provider(provider) else {
                 return Ok(());
             };
             let answer = self.host.call_back(&owner.extension, owner.entry, handle, vec![how]).await;
@@ -445,7 +445,7 @@ impl Extensions for HostExtensions {
     fn stream_model<'a>(&'a self, call: ModelCall<'a>) -> LocalBoxFuture<'a, Result<(), String>> {
         async move {
             let ModelCall { provider, model, context, options, cancel, mut on_event } = call;
-            let Some((owner, Handles { stream: Some(handle), reply, .. })) = self.provider(provider) else {
+            let Some((owner, ProviderHandles { stream: Some(handle), reply, .. })) = self.provider(provider) else {
                 return Err(format!("the provider {provider} has no stream function"));
             };
             let signal = Signal::new();
@@ -596,7 +596,7 @@ impl Extensions for HostExtensions {
 fn fate(outcome: StreamOutcome) -> StreamFate {
     match outcome {
         StreamOutcome::Continue => StreamFate::Continue,
-        StreamOutcome::Abort(verdict) => StreamFate::Abort(Abort {
+        StreamOutcome::Abort(verdict) => StreamFate::Abort(VerdictAbort {
             extension: verdict.extension.to_string(),
             retry: verdict.retry,
             latency_us: verdict.latency_us,

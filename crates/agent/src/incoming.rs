@@ -1,7 +1,7 @@
 //! The event stream of one reply, with lookahead.
 //!
 //! Passing a delta to a realm in another process wakes that process, so deltas that have already arrived are passed together.
-//! [`Incoming::follow`] looks ahead without waiting; [`Incoming::next`] returns the events in order regardless of the lookahead.
+//! [`ReplyStream::follow`] looks ahead without waiting; [`ReplyStream::next`] returns the events in order regardless of the lookahead.
 
 use crate::extensions::Extensions;
 use futures_util::{FutureExt, StreamExt};
@@ -14,26 +14,26 @@ use tokio_util::sync::CancellationToken;
 /// Bytes of text that are passed together, which bounds the memory of the lookahead.
 const MOST_BYTES: usize = 64 << 10;
 
-type Event = Result<ProviderEvent, ProviderError>;
+type StreamItem = Result<ProviderEvent, ProviderError>;
 
 /// The event stream of one reply. Dropping it ends the deltas of the attempt for extensions.
-pub(crate) struct Incoming<'a> {
+pub(crate) struct ReplyStream<'a> {
     stream: ProviderStream,
     cancel: CancellationToken,
     extensions: &'a dyn Extensions,
     /// Events that have arrived and were not returned yet. `None` is the end of the stream.
-    ready: VecDeque<Option<Event>>,
+    ready: VecDeque<Option<StreamItem>>,
     /// Number of the next deltas in `ready` that have already passed their verdict.
     passed: usize,
 }
 
-impl<'a> Incoming<'a> {
+impl<'a> ReplyStream<'a> {
     pub(crate) fn new(stream: ProviderStream, cancel: CancellationToken, extensions: &'a dyn Extensions) -> Self {
         Self { stream, cancel, extensions, ready: VecDeque::new(), passed: 0 }
     }
 
     /// Returns the next event, waiting for it if necessary.
-    pub(crate) async fn next(&mut self) -> Option<Event> {
+    pub(crate) async fn next(&mut self) -> Option<StreamItem> {
         if !self.ready.is_empty() && self.cancel.is_cancelled() {
             match self.stream.next().now_or_never() {
                 // The request was cancelled, so events that arrived before are dropped.
@@ -102,7 +102,7 @@ impl<'a> Incoming<'a> {
     }
 }
 
-impl Drop for Incoming<'_> {
+impl Drop for ReplyStream<'_> {
     fn drop(&mut self) {
         self.extensions.stream_over();
     }

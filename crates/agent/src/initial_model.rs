@@ -4,10 +4,10 @@
 
 use crate::agent::{Agent, AgentError};
 use crate::control::{AgentControl, ControlError};
-use crate::model_quota::{AskLimits, Asked};
-use pijs_llm::choose::Chosen;
+use crate::model_quota::{ModelQuota, ModelQuotaLimits};
+use pijs_llm::choose::ChosenModel;
 use pijs_llm::models::Models;
-use pijs_llm::provider::{Model, Provider, Unopened};
+use pijs_llm::provider::{Model, Provider, UnopenedModel};
 use pijs_protocol::guard;
 use pijs_session_store::Body;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Model and thinking level of new sessions.
 #[derive(Debug, Clone, Default)]
-pub struct FirstModel {
+pub struct InitialModel {
     /// Model of new sessions; `None` for that of the agent's provider.
     pub model: Option<Model>,
     /// Thinking level of new sessions; `None` for `off`.
@@ -28,7 +28,7 @@ pub struct FirstModel {
     /// Whether the thinking level overrides that of a resumed session.
     pub insists_on_thinking: bool,
     /// Models for [`Agent::cycle_model`]; empty for all available ones.
-    pub scope: Vec<Chosen>,
+    pub scope: Vec<ChosenModel>,
     /// Whether providers of extensions may use the network to list their models.
     pub network: bool,
 }
@@ -41,17 +41,22 @@ pub(crate) struct ModelChoice {
     /// Invalid registrations that were reported: path of the extension, and message.
     pub(crate) wrong_offers: RefCell<Vec<(String, String)>>,
     /// Model and thinking level for `newSession`.
-    initial: RefCell<Beginning>,
-    pub(crate) scope: RefCell<Vec<Chosen>>,
+    initial: RefCell<InitialChoice>,
+    pub(crate) scope: RefCell<Vec<ChosenModel>>,
     pub(crate) keeps_that_of_session: Cell<bool>,
     insists: bool,
     pub(crate) network: bool,
     /// Quotas of model requests by extensions.
-    pub(crate) asked: Asked,
+    pub(crate) quota: ModelQuota,
 }
 
 impl ModelChoice {
-    pub(crate) fn new(first: FirstModel, asks: AskLimits, provider: Arc<dyn Provider>, control: &AgentControl) -> Self {
+    pub(crate) fn new(
+        first: InitialModel,
+        asks: ModelQuotaLimits,
+        provider: Arc<dyn Provider>,
+        control: &AgentControl,
+    ) -> Self {
         let mut offered = Models::default();
         if provider.is_open() {
             offered.add(Arc::clone(&provider));
@@ -59,7 +64,7 @@ impl ModelChoice {
         if let Some(known) = control.known() {
             offered.set_known(known);
         }
-        let initial = Beginning {
+        let initial = InitialChoice {
             model: first.model.unwrap_or_else(|| provider.model().clone()),
             thinking: first.thinking.unwrap_or_else(|| "off".to_owned()),
             insists: first.insists_on_thinking,
@@ -74,14 +79,14 @@ impl ModelChoice {
             keeps_that_of_session: Cell::new(first.keeps_that_of_session),
             insists: first.insists,
             network: first.network,
-            asked: Asked::new(asks),
+            quota: ModelQuota::new(asks),
         }
     }
 }
 
 /// Publishes the models of [`Agent::cycle_model`] to extensions.
-fn publish_scope(control: &AgentControl, scope: &[Chosen]) {
-    let shown = |chosen: &Chosen| {
+fn publish_scope(control: &AgentControl, scope: &[ChosenModel]) {
+    let shown = |chosen: &ChosenModel| {
         let mut value = json!({"model": chosen.model.to_value()});
         if let Some(level) = &chosen.thinking {
             value["thinkingLevel"] = json!(level);
@@ -93,7 +98,7 @@ fn publish_scope(control: &AgentControl, scope: &[Chosen]) {
 
 /// Model and thinking level of new sessions.
 #[derive(Debug, Clone)]
-struct Beginning {
+struct InitialChoice {
     model: Model,
     thinking: String,
     /// Whether the level overrides that of a resumed session.
@@ -107,13 +112,13 @@ impl Agent {
     }
 
     /// Sets the models for [`Agent::cycle_model`]; empty for all available ones.
-    pub fn set_scope(&self, scope: Vec<Chosen>) {
+    pub fn set_scope(&self, scope: Vec<ChosenModel>) {
         publish_scope(&self.control, &scope);
         *self.model.scope.borrow_mut() = scope;
     }
 
     /// Returns the models for [`Agent::cycle_model`]; empty for all available ones.
-    pub fn scope(&self) -> Vec<Chosen> {
+    pub fn scope(&self) -> Vec<ChosenModel> {
         self.model.scope.borrow().clone()
     }
 
@@ -125,7 +130,7 @@ impl Agent {
         }
         let provider = match self.open_model(&model).await {
             Ok(provider) => provider,
-            Err(error) => Arc::new(Unopened::because(model, error)),
+            Err(error) => Arc::new(UnopenedModel::because(model, error)),
         };
         self.put_provider(provider);
     }
@@ -134,7 +139,7 @@ impl Agent {
     /// one for those it lacks.
     pub(crate) async fn restore_model(&self) -> Result<(), AgentError> {
         let initial = self.model.initial.borrow().clone();
-        let left = self.control.with_session(|session| session.left_with()).map_err(ControlError::from)?;
+        let left = self.control.with_session(|session| session.branch_state()).map_err(ControlError::from)?;
         let insists = self.model.insists;
         let kept = left.model.as_ref().filter(|_| self.model.keeps_that_of_session.get() && !insists);
         let kept = kept.and_then(|(provider, id)| self.model.offered.borrow().find(provider, id));
@@ -142,7 +147,9 @@ impl Agent {
         let provider = match self.open_model(&wanted).await {
             Ok(provider) => provider,
             // No other model was chosen, so requests fail with this error.
-            Err(error) if self.provider().model().is(&wanted) => Arc::new(Unopened::because(wanted.clone(), error)),
+            Err(error) if self.provider().model().is(&wanted) => {
+                Arc::new(UnopenedModel::because(wanted.clone(), error))
+            }
             Err(_) => self.provider(),
         };
         let model =
@@ -151,7 +158,7 @@ impl Agent {
         self.control.take_model(model.clone());
         // Resuming a session does not make an extension's choice the user's.
         let is_left = left.last_model.as_ref() == Some(&(model.provider.clone(), model.id.clone()));
-        if is_left && left.is_imposed && !insists && guard!(SessionImposedModel) {
+        if is_left && left.is_set_by_extension && !insists && guard!(SessionImposedModel) {
             self.model.offered.borrow_mut().chose(true);
         }
         let level = left.thinking.filter(|_| !initial.insists).unwrap_or(initial.thinking);

@@ -75,17 +75,17 @@ pub use agent::{Agent, AgentError, AgentOptions, Ending, InputSource, MOST_TURNS
 pub use control::{AgentControl, ControlError, UiPrompt, VERDICT_TYPE};
 pub use events::{AgentEvent, RuleFiredEvent, VerdictAction, VerdictEvent};
 pub use extensions::{
-    Abort, CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, NoExtensions, NoState,
-    StateSink, StreamFate, SystemRole, ToolFate, ToolRun, ToolSource,
+    CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, NoExtensions, NoState,
+    StateSink, StreamFate, SystemRole, ToolFate, ToolRun, ToolSource, VerdictAbort,
 };
 pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
-pub use initial_model::FirstModel;
-pub use model_quota::AskLimits;
+pub use initial_model::InitialModel;
+pub use model_quota::ModelQuotaLimits;
 pub use observer::{PortObserver, RunTool, ToolUpdates};
 pub use pijs_inputs::{Authored, DeliverAs, Pending};
 pub use rules::{ChangedRules, FIRED_TYPE, RuleSource, SessionRules, records_of};
 pub use session_quota::SESSION_BYTES;
-pub use session_switch::Forked;
+pub use session_switch::ForkResult;
 pub use submit::Disposition;
 pub use tool::Tool;
 pub use tool_set::{ToolChoice, ToolSet};

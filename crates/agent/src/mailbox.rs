@@ -1,6 +1,6 @@
 //! Work that other threads send to the agent's thread.
 //!
-//! Connectors run on any thread; sessions, extensions and front ends live on the agent's. [`Work`] crosses by a channel.
+//! Connectors run on any thread; sessions, extensions and front ends live on the agent's. [`AgentTask`] crosses by a channel.
 //! [`Agent::attend`] receives it concurrently with the agent's own work, each item as a future of its own, so that a command that
 //! waits for `ctx.newSession()` does not block itself.
 //!
@@ -9,9 +9,9 @@
 use crate::agent::{Agent, AgentError, InputSource};
 use crate::control::ControlError;
 use crate::events::AgentEvent;
-use crate::extension_model::Streamed;
+use crate::extension_model::StreamRequest;
 use crate::extensions::Event;
-use crate::model_requests::Question;
+use crate::model_requests::ModelRequest;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pijs_connectors::ports::SessionCall;
 use pijs_inputs::{Authored, DeliverAs, InputEvent, Inputs, Line, MAX_TRIGGERED_RUNS, Pending, Refusal, Stage};
@@ -22,13 +22,13 @@ use std::cell::RefCell;
 use tokio::sync::{mpsc, oneshot};
 
 /// The receiving end of a [`Mailbox`].
-pub(crate) type Inbox = mpsc::UnboundedReceiver<Work>;
+pub(crate) type TaskInbox = mpsc::UnboundedReceiver<AgentTask>;
 
 /// The channel to the agent's thread.
 pub(crate) struct Mailbox {
-    sender: mpsc::UnboundedSender<Work>,
+    sender: mpsc::UnboundedSender<AgentTask>,
     /// The receiving end, until the agent takes it.
-    inbox: Option<Inbox>,
+    inbox: Option<TaskInbox>,
 }
 
 impl Default for Mailbox {
@@ -40,21 +40,21 @@ impl Default for Mailbox {
 
 impl Mailbox {
     /// Sends work. Without an agent the work is dropped.
-    pub(crate) fn send(&self, work: Work) {
+    pub(crate) fn send(&self, work: AgentTask) {
         let _ = self.sender.send(work);
     }
 
-    pub(crate) fn take_inbox(&mut self) -> Option<Inbox> {
+    pub(crate) fn take_inbox(&mut self) -> Option<TaskInbox> {
         self.inbox.take()
     }
 }
 
 /// Work for the agent's thread.
-pub(crate) enum Work {
+pub(crate) enum AgentTask {
     /// A hostcall of an extension that is answered asynchronously.
     Call(ExtensionId, SessionCall, oneshot::Sender<Result<Value, HostcallError>>),
     /// A model request of an extension.
-    Ask(Question),
+    Ask(ModelRequest),
     /// A scheduled run, with the extension that triggered it.
     Run(Option<ExtensionId>),
     /// `sendUserMessage` during a run, with a flag that enables commands and templates. A message without a queue is refused
@@ -64,7 +64,7 @@ pub(crate) enum Work {
     /// arrives is answered.
     Contend(Option<ExtensionId>, Authored, bool),
     /// A request to a model of an extension.
-    Stream(Streamed),
+    Stream(StreamRequest),
     /// An event for extensions, except for one that calls its own handlers.
     Emit(Event, Option<ExtensionId>),
     /// A message was appended outside of a run; front ends are notified.
@@ -79,8 +79,8 @@ pub(crate) enum Work {
 
 /// Returns the inbox on drop, also when the attending future is dropped.
 struct Attending<'a> {
-    inbox: Option<Inbox>,
-    home: &'a RefCell<Option<Inbox>>,
+    inbox: Option<TaskInbox>,
+    home: &'a RefCell<Option<TaskInbox>>,
 }
 
 impl Drop for Attending<'_> {
@@ -122,25 +122,25 @@ impl Agent {
         }
     }
 
-    async fn carry_out(&self, item: Work) {
+    async fn carry_out(&self, item: AgentTask) {
         match item {
-            Work::Call(asker, call, done) => {
+            AgentTask::Call(asker, call, done) => {
                 let answer = self.call(&asker, call).await;
                 // The caller may have stopped waiting.
                 let _ = done.send(answer);
             }
-            Work::Ask(question) => self.ask_model(question).await,
-            Work::Run(asker) => self.run_pending(asker).await,
-            Work::Hear(content, deliver_as, expand) => {
+            AgentTask::Ask(question) => self.request_model(question).await,
+            AgentTask::Run(asker) => self.run_pending(asker).await,
+            AgentTask::Hear(content, deliver_as, expand) => {
                 self.control.advance(InputEvent::End(Stage::Unread));
                 self.hear(content, deliver_as, expand).await;
             }
-            Work::Contend(asker, content, expand) => {
+            AgentTask::Contend(asker, content, expand) => {
                 self.control.advance(InputEvent::End(Stage::Unread));
                 self.contend(asker, content, expand).await;
             }
-            Work::Stream(streamed) => self.stream_through_extension(streamed).await,
-            Work::Emit(event, teller) => {
+            AgentTask::Stream(streamed) => self.stream_through_extension(streamed).await,
+            AgentTask::Emit(event, teller) => {
                 if self.extensions.has_handlers(event.name) {
                     match &teller {
                         Some(teller) => self.extensions.emit_except(event, teller).await,
@@ -149,18 +149,20 @@ impl Agent {
                 }
                 self.control.advance(InputEvent::End(Stage::Announcing));
             }
-            Work::Shown(message) => {
+            AgentTask::Shown(message) => {
                 self.publish_usage();
-                self.keep(self.show_only(&AgentEvent::MessageStart { message: &message }));
-                self.keep(self.show_only(&AgentEvent::MessageEnd { message: &message }));
+                self.keep(self.emit_to_front_end(&AgentEvent::MessageStart { message: &message }));
+                self.keep(self.emit_to_front_end(&AgentEvent::MessageEnd { message: &message }));
             }
             // The caller may have stopped waiting.
-            Work::Barrier(asker) => drop(asker.send(())),
-            Work::Waiting(payload, bytes) => {
-                self.keep(self.show_only(&AgentEvent::Notice { name: "queue_update", payload: &payload }));
+            AgentTask::Barrier(asker) => drop(asker.send(())),
+            AgentTask::Waiting(payload, bytes) => {
+                self.keep(self.emit_to_front_end(&AgentEvent::Notice { name: "queue_update", payload: &payload }));
                 self.control.advance(InputEvent::Shown { bytes });
             }
-            Work::Notice(name, payload) => self.keep(self.show_only(&AgentEvent::Notice { name, payload: &payload })),
+            AgentTask::Notice(name, payload) => {
+                self.keep(self.emit_to_front_end(&AgentEvent::Notice { name, payload: &payload }))
+            }
         }
     }
 
@@ -177,7 +179,7 @@ impl Agent {
             Ok(None)
         } else {
             self.control.advance(InputEvent::Triggered);
-            self.control.begins_for(asker);
+            self.control.set_payer(asker);
             match pending {
                 Pending::User(content, expand) => {
                     self.ask(content, InputSource::Extension, None, expand, |_| {}).await.map(Some)
@@ -185,7 +187,7 @@ impl Agent {
                 Pending::Custom(message) => self.run(vec![Message::Custom(message)]).await.map(Some),
             }
         };
-        self.control.begins_for(None);
+        self.control.set_payer(None);
         self.control.advance(InputEvent::TriggeredRunEnded);
         match outcome {
             Ok(Some(outcome)) => *self.runs.last.borrow_mut() = Some(outcome),
@@ -220,7 +222,7 @@ impl Agent {
         let began = || {
             if self.control.is_idle() {
                 self.control.advance(InputEvent::Triggered);
-                self.control.begins_for(asker);
+                self.control.set_payer(asker);
             }
         };
         if expand {
@@ -230,7 +232,7 @@ impl Agent {
             return;
         }
         let hearing = self.control.turn(Line::Input).await;
-        let heard = self.listened(content, InputSource::Extension, None, expand).await;
+        let heard = self.accept_input(content, InputSource::Extension, None, expand).await;
         drop(hearing);
         let done = match heard {
             Ok(Some(_)) if !self.control.is_idle() => Err(ControlError::from(Refusal::Undelivered).into()),
@@ -263,7 +265,7 @@ impl Agent {
     /// Delivers a message in flight: to the queue of the current run, or to a run of its own when that has ended, which must not
     /// wait for the delivery.
     async fn deliver(&self, content: Authored, deliver_as: DeliverAs) -> Result<(), AgentError> {
-        let taken = self.listened(content, InputSource::Extension, Some(deliver_as), false).await;
+        let taken = self.accept_input(content, InputSource::Extension, Some(deliver_as), false).await;
         if let Ok(Some(content)) = &taken
             && !self.control.is_idle()
         {

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Returns the handle of a provider's `refreshModels`.
-pub(crate) fn looks_up(config: &Value) -> Option<Handle> {
+pub(crate) fn refresh_handle(config: &Value) -> Option<Handle> {
     serde_json::from_value(config.get("refreshModels")?.get("$handle")?.clone()).ok()
 }
 
 /// A request to update model lists.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Look {
+pub(crate) struct ModelListUpdate {
     /// Names of the providers; `None` for all.
     pub(crate) providers: Option<Vec<String>>,
     /// Whether servers may be queried; `None` for the session's default.
@@ -25,7 +25,7 @@ pub(crate) struct Look {
     pub(crate) force: bool,
 }
 
-impl Look {
+impl ModelListUpdate {
     /// Parses the request of an extension: `look` is true or a list of names; `None` without it.
     pub(crate) fn asked(params: &serde_json::Map<String, Value>) -> Option<Self> {
         let flag = |name: &str| params.get(name).and_then(Value::as_bool);
@@ -42,17 +42,17 @@ impl Agent {
     /// Updates the model lists of extensions' providers with the network, if it is allowed.
     pub async fn look_up_models(&self) {
         if self.model.network {
-            let look = Look { network: Some(true), ..Look::default() };
-            for (provider, message) in self.look(look).await {
+            let look = ModelListUpdate { network: Some(true), ..ModelListUpdate::default() };
+            for (provider, message) in self.update_model_lists(look).await {
                 tracing::warn!(provider, "{message}");
             }
         }
     }
 
     /// Updates model lists concurrently and applies the result. Returns the errors by provider.
-    pub(crate) async fn look(&self, look: Look) -> BTreeMap<String, String> {
+    pub(crate) async fn update_model_lists(&self, look: ModelListUpdate) -> BTreeMap<String, String> {
         let wanted = |name: &String| look.providers.as_ref().is_none_or(|names| names.contains(name));
-        let offers = self.extensions.offers().into_iter().filter(|offer| looks_up(&offer.config).is_some());
+        let offers = self.extensions.offers().into_iter().filter(|offer| refresh_handle(&offer.config).is_some());
         let names: Vec<_> = offers.map(|offer| offer.name).filter(wanted).collect();
         if names.is_empty() {
             return BTreeMap::new();

@@ -9,24 +9,24 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Minimum number of tokens charged for a request, so that many small requests count as well.
-const LEAST: u64 = 500;
+const MIN_TOKENS: u64 = 500;
 
 /// Bytes per token, when the provider reports no usage.
-const BYTES_OF_A_TOKEN: u64 = 4;
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// Divisor for tokens read from a provider's cache, which is about their price.
-const CACHED: u64 = 10;
+const CACHE_DISCOUNT: u64 = 10;
 
 /// Limits of one extension's model requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AskLimits {
+pub struct ModelQuotaLimits {
     /// Concurrent requests.
     pub at_once: u64,
     /// Tokens in one run of the program: input and output, and a tenth of cached input.
     pub tokens: u64,
 }
 
-impl Default for AskLimits {
+impl Default for ModelQuotaLimits {
     fn default() -> Self {
         // A day's work of several agents running concurrently.
         Self { at_once: 64, tokens: 50_000_000 }
@@ -35,19 +35,19 @@ impl Default for AskLimits {
 
 /// Model requests of all extensions so far.
 #[derive(Debug)]
-pub(crate) struct Asked {
-    limits: AskLimits,
-    by_extension: RefCell<BTreeMap<ExtensionId, Spent>>,
+pub(crate) struct ModelQuota {
+    limits: ModelQuotaLimits,
+    by_extension: RefCell<BTreeMap<ExtensionId, ModelSpending>>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Spent {
+struct ModelSpending {
     at_once: u64,
     tokens: u64,
 }
 
-impl Asked {
-    pub(crate) fn new(limits: AskLimits) -> Self {
+impl ModelQuota {
+    pub(crate) fn new(limits: ModelQuotaLimits) -> Self {
         Self { limits, by_extension: RefCell::default() }
     }
 
@@ -56,14 +56,13 @@ impl Asked {
     /// # Errors
     ///
     /// `denied`, quota `model_requests` or `model_tokens`: the extension has reached a limit.
-    pub(crate) fn begin(&self, extension: &ExtensionId, bytes: usize) -> Result<Asking<'_>, HostcallError> {
-        let AskLimits { at_once, tokens } = self.limits;
+    pub(crate) fn begin(&self, extension: &ExtensionId, bytes: usize) -> Result<RequestCharge<'_>, HostcallError> {
+        let ModelQuotaLimits { at_once, tokens } = self.limits;
         let mut all = self.by_extension.borrow_mut();
         let spent = all.entry(extension.clone()).or_default();
         if spent.at_once >= at_once && guard!(QuotaModelRequests) {
-            let message = format!(
-                "{at_once} requests of this extension to models are under way; the next may follow one of them"
-            );
+            let message =
+                format!("{at_once} requests of this extension to models are under way; the next may follow one of them");
             return Err(used_up(message, "model_requests", at_once).retryable());
         }
         if spent.tokens >= tokens && guard!(QuotaModelTokens) {
@@ -72,10 +71,10 @@ impl Asked {
             );
             return Err(used_up(message, "model_tokens", tokens));
         }
-        let reserved = LEAST.max(u64::try_from(bytes).unwrap_or(u64::MAX) / BYTES_OF_A_TOKEN);
+        let reserved = MIN_TOKENS.max(u64::try_from(bytes).unwrap_or(u64::MAX) / BYTES_PER_TOKEN);
         spent.at_once += 1;
         spent.tokens = spent.tokens.saturating_add(reserved);
-        Ok(Asking { asked: self, extension: extension.clone(), reserved })
+        Ok(RequestCharge { quota: self, extension: extension.clone(), reserved })
     }
 }
 
@@ -84,27 +83,27 @@ fn used_up(message: String, quota: &str, limit: u64) -> HostcallError {
 }
 
 /// A request in flight.
-pub(crate) struct Asking<'a> {
-    asked: &'a Asked,
+pub(crate) struct RequestCharge<'a> {
+    quota: &'a ModelQuota,
     extension: ExtensionId,
     reserved: u64,
 }
 
-impl Asking<'_> {
+impl RequestCharge<'_> {
     /// Ends a request and charges the reported usage. Without one, the estimate stays charged.
     pub(crate) fn end(self, usage: &Usage) {
-        let had = Usage { cache_read: usage.cache_read / CACHED, ..*usage }.all();
+        let had = Usage { cache_read: usage.cache_read / CACHE_DISCOUNT, ..*usage }.all();
         if had > 0
-            && let Some(spent) = self.asked.by_extension.borrow_mut().get_mut(&self.extension)
+            && let Some(spent) = self.quota.by_extension.borrow_mut().get_mut(&self.extension)
         {
-            spent.tokens = spent.tokens.saturating_sub(self.reserved).saturating_add(had.max(LEAST));
+            spent.tokens = spent.tokens.saturating_sub(self.reserved).saturating_add(had.max(MIN_TOKENS));
         }
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for RequestCharge<'_> {
     fn drop(&mut self) {
-        if let Some(spent) = self.asked.by_extension.borrow_mut().get_mut(&self.extension) {
+        if let Some(spent) = self.quota.by_extension.borrow_mut().get_mut(&self.extension) {
             spent.at_once -= 1;
         }
     }
@@ -115,19 +114,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_extension_has_so_many_at_once_and_so_much_in_all() {
-        let asked = Asked::new(AskLimits { at_once: 2, tokens: 4_000 });
+    fn each_extension_has_a_concurrency_and_a_token_limit() {
+        let quotas = ModelQuota::new(ModelQuotaLimits { at_once: 2, tokens: 4_000 });
         let (one, other) = (ExtensionId::new("one"), ExtensionId::new("other"));
-        let quota = |result: Result<Asking<'_>, HostcallError>| result.err().unwrap().details["quota"].clone();
-        let (first, second) = (asked.begin(&one, 0).unwrap(), asked.begin(&one, 4_000).unwrap());
-        assert_eq!(quota(asked.begin(&one, 0)), "model_requests");
-        assert!(asked.begin(&other, 0).is_ok());
+        let quota = |result: Result<RequestCharge<'_>, HostcallError>| result.err().unwrap().details["quota"].clone();
+        let (first, second) = (quotas.begin(&one, 0).unwrap(), quotas.begin(&one, 4_000).unwrap());
+        assert_eq!(quota(quotas.begin(&one, 0)), "model_requests");
+        assert!(quotas.begin(&other, 0).is_ok());
         // One request reports its usage, the other one does not.
         first.end(&Usage { input: 1_000, output: 900, cache_read: 5_000, ..Usage::default() });
         second.end(&Usage::default());
-        assert_eq!(asked.by_extension.borrow()[&one].tokens, 2_400 + 1_000);
-        asked.begin(&one, 2_400).unwrap().end(&Usage::default());
-        assert_eq!(quota(asked.begin(&one, 0)), "model_tokens");
-        assert!(asked.begin(&other, 0).is_ok());
+        assert_eq!(quotas.by_extension.borrow()[&one].tokens, 2_400 + 1_000);
+        quotas.begin(&one, 2_400).unwrap().end(&Usage::default());
+        assert_eq!(quota(quotas.begin(&one, 0)), "model_tokens");
+        assert!(quotas.begin(&other, 0).is_ok());
     }
 }

@@ -1,7 +1,7 @@
 //! Model requests of extensions: `complete` and `stream` of pi-ai, and `ctx.modelRegistry`.
 //!
 //! The reply is not a part of the conversation; it goes to the extension, optionally in pieces. The request uses the session's
-//! key, which is never passed to the extension: it gets and returns a placeholder ([`KEY_NAME`]). A request to a model unknown to
+//! key, which is never passed to the extension: it gets and returns a placeholder ([`KEY_PLACEHOLDER`]). A request to a model unknown to
 //! the session goes to a server of the extension's choice: a separate operation, which requires the capability to register
 //! providers.
 //!
@@ -25,13 +25,13 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 /// Prefix of the placeholder for a key of the session; the name of the provider follows.
-const KEY_NAME: &str = "pijs-session-key:";
+const KEY_PLACEHOLDER: &str = "pijs-session-key:";
 
 /// Headers that contain a key.
-const LETTING_IN: [&str; 3] = ["authorization", "x-api-key", "cf-aig-authorization"];
+const KEY_HEADERS: [&str; 3] = ["authorization", "x-api-key", "cf-aig-authorization"];
 
 /// A model request for the agent's thread.
-pub(crate) struct Question {
+pub(crate) struct ModelRequest {
     pub(crate) extension: ExtensionId,
     pub(crate) params: Map<String, Value>,
     /// Whether the model may be one of the extension's own, at any address.
@@ -45,9 +45,9 @@ pub(crate) struct Question {
 
 /// Streams a reply to the extension. Stops when the call ends or its chunk quota is exhausted; the complete message still arrives
 /// as the result.
-struct Pieces(ChunkSink);
+struct ReplyChunks(ChunkSink);
 
-impl Listener for Pieces {
+impl Listener for ReplyChunks {
     fn response(&self, status: u16, headers: &BTreeMap<String, String>) {
         let _ = self.0.send(Output::new(json!({"type": "response", "status": status, "headers": headers})));
     }
@@ -70,8 +70,8 @@ impl Listener for Pieces {
 
 impl Agent {
     /// Requests a reply and returns pi's `AssistantMessage`, also for a failure. The request ends when the caller stops waiting.
-    pub(crate) async fn ask_model(&self, question: Question) {
-        let Question { extension, params, elsewhere, pieces, cancel, done } = question;
+    pub(crate) async fn request_model(&self, question: ModelRequest) {
+        let ModelRequest { extension, params, elsewhere, pieces, cancel, done } = question;
         let stop = CancellationToken::new();
         // Drops the provider's connection on return.
         let _guard = stop.clone().drop_guard();
@@ -92,17 +92,16 @@ impl Agent {
         pieces: Option<ChunkSink>,
         stop: CancellationToken,
     ) -> Result<Value, HostcallError> {
-        let model = params
-            .get("model")
-            .and_then(Model::from_value)
-            .ok_or_else(|| HostcallError::invalid("schema", "session.ask_model: a model has an id and a provider"))?;
-        let asking = self.model.asked.begin(extension, bytes_of(params.values()))?;
+        let model = params.get("model").and_then(Model::from_value).ok_or_else(|| {
+            HostcallError::invalid("schema", "session.ask_model: a model has an id and a provider")
+        })?;
+        let asking = self.model.quota.begin(extension, bytes_of(params.values()))?;
         let options = params.get("options").cloned().unwrap_or_default();
         let request = request(params.get("context").unwrap_or(&Value::Null), &options);
-        let (nobody, pieces): (&dyn Listener, _) = (&(), pieces.map(Pieces));
+        let (nobody, pieces): (&dyn Listener, _) = (&(), pieces.map(ReplyChunks));
         let listener = pieces.as_ref().map_or(nobody, |pieces| pieces);
         let message = match self.model_for(extension, &model, &options, elsewhere).await {
-            Ok(provider) => self.ask_once_in_pieces(&*provider, &request, stop, listener).await,
+            Ok(provider) => self.request_once_observed(&*provider, &request, stop, listener).await,
             Err(error) => self.failed(&model, &error),
         };
         asking.end(&message.usage);
@@ -122,10 +121,10 @@ impl Agent {
             let known = self.model.offered.borrow().find(&model.provider, &model.id);
             return self.open_model_for_extension(known.as_ref().unwrap_or(model)).await;
         }
-        let key = options.get("apiKey").and_then(Value::as_str).filter(|key| !key.starts_with(KEY_NAME));
+        let key = options.get("apiKey").and_then(Value::as_str).filter(|key| !key.starts_with(KEY_PLACEHOLDER));
         let headers = options.get("headers").cloned().and_then(|headers| serde_json::from_value(headers).ok());
         let headers: BTreeMap<String, String> = headers.unwrap_or_default();
-        let lets_in = |name: &String| LETTING_IN.iter().any(|known| name.eq_ignore_ascii_case(known));
+        let lets_in = |name: &String| KEY_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known));
         if key.is_none() && !headers.keys().any(lets_in) {
             let message = format!("No API key for provider: {}", model.provider);
             return Err(ProviderError::new(ErrorKind::Auth, message));

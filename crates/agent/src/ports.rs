@@ -4,9 +4,9 @@
 //! user. The gate has judged a call before it arrives here.
 
 use crate::control::{AgentControl, ControlError, is_reserved};
-use crate::mailbox::Work;
-use crate::model_requests::Question;
-use crate::session_quota::room_of;
+use crate::mailbox::AgentTask;
+use crate::model_requests::ModelRequest;
+use crate::session_quota::size_of_values;
 use crate::transcript;
 use pijs_connectors::ports::{
     PortAnswer, SessionCall, SessionOp, SessionPort, ToolsCall, ToolsOp, ToolsPort, UiCall, UiOp, UiPort, unsupported,
@@ -14,7 +14,7 @@ use pijs_connectors::ports::{
 use pijs_hostcall::{Caller, CancelToken, ChunkSink};
 use pijs_inputs::{DeliverAs, Inputs};
 use pijs_llm::catalogue;
-use pijs_llm::known_models::Known;
+use pijs_llm::known_models::KnownModels;
 use pijs_llm::message::{Content, CustomMessage, Message};
 use pijs_llm::provider::Model;
 use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
@@ -28,12 +28,12 @@ impl SessionPort for AgentControl {
             return Box::pin(std::future::ready(SessionPort::call_sync(self, caller, call)));
         }
         if grows(call.op)
-            && let Err(full) = self.take_in(room_of(call.params.values()))
+            && let Err(full) = self.charge_session(size_of_values(call.params.values()))
         {
             return Box::pin(std::future::ready(Err(full)));
         }
         let (done, answer) = oneshot::channel();
-        self.send(Work::Call(caller.extension().clone(), call, done));
+        self.send(AgentTask::Call(caller.extension().clone(), call, done));
         answered(answer, cancel)
     }
 
@@ -47,7 +47,7 @@ impl SessionPort for AgentControl {
         let wanted = call.params.get("pieces").and_then(Value::as_bool) == Some(true);
         let pieces = wanted.then_some(pieces);
         let extension = caller.extension().clone();
-        self.send(Work::Ask(Question {
+        self.send(AgentTask::Ask(ModelRequest {
             extension,
             params: call.params,
             elsewhere,
@@ -62,7 +62,7 @@ impl SessionPort for AgentControl {
         let params = &call.params;
         let extension = caller.extension().to_string();
         if grows(call.op) {
-            self.take_in(room_of(params.values()))?;
+            self.charge_session(size_of_values(params.values()))?;
         }
         match call.op {
             SessionOp::SendMessage | SessionOp::SendUserMessage => self.may_wait()?,
@@ -203,7 +203,7 @@ fn answered(answer: oneshot::Receiver<Result<Value, HostcallError>>, cancel: Can
 }
 
 /// Lists the models that exist without extensions by provider; without `providers` only the names of providers.
-fn list_models(known: Option<&Known>, params: &Map<String, Value>) -> Value {
+fn list_models(known: Option<&KnownModels>, params: &Map<String, Value>) -> Value {
     let Some(known) = known else { return json!({"models": {}, "providers": []}) };
     let builtin = params.get("builtin").and_then(Value::as_bool).unwrap_or(false);
     let Some(wanted) = params.get("providers").and_then(Value::as_array) else {

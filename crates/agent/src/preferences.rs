@@ -4,7 +4,7 @@ use crate::agent::Agent;
 use crate::control::ControlError;
 use crate::settings::Settings;
 use pijs_inputs::InputEvent;
-use pijs_llm::choose::Chosen;
+use pijs_llm::choose::ChosenModel;
 use pijs_llm::message::{Message, StopReason};
 use pijs_llm::provider::Model;
 use pijs_session_store::context;
@@ -57,7 +57,7 @@ impl Agent {
 
     async fn cycle(&self, next: impl Fn(Option<usize>, usize) -> usize) -> Result<Option<Model>, String> {
         let scope = self.model.scope.borrow().clone();
-        let scope: Vec<Chosen> = {
+        let scope: Vec<ChosenModel> = {
             let models = self.model.offered.borrow();
             scope.into_iter().filter(|chosen| models.is_available(&chosen.model)).collect()
         };

@@ -9,7 +9,7 @@
 //! compaction.
 
 use crate::agent::{Agent, AgentError};
-use crate::attempt::{Attempt, Stopped};
+use crate::attempt::{Attempt, StoppedByRule};
 use crate::events::{AgentEvent, RuleFiredEvent, VerdictAction, VerdictEvent};
 use crate::system_prompt::escaped;
 use crate::verdicts::Injected;
@@ -97,7 +97,7 @@ impl SessionRules {
 }
 
 /// The attempt in which rules fired.
-pub(crate) struct At<'a> {
+pub(crate) struct FiringContext<'a> {
     pub(crate) attempt: u32,
     /// The reply without the delta.
     pub(crate) partial: &'a Partial,
@@ -138,7 +138,7 @@ impl Agent {
     pub(crate) fn take_changed_rules(&self) -> Result<(), AgentError> {
         for warning in self.change_rules(SessionRules::take_changed).unwrap_or_default() {
             let payload = json!({"message": warning});
-            self.show_only(&AgentEvent::Notice { name: "rule_report", payload: &payload })?;
+            self.emit_to_front_end(&AgentEvent::Notice { name: "rule_report", payload: &payload })?;
         }
         Ok(())
     }
@@ -149,10 +149,10 @@ impl Agent {
         let Some((ledger, reports)) = ended else { return Ok(()) };
         for report in reports {
             let payload = json!({"rule": report.rule, "message": report.to_string()});
-            self.show_only(&AgentEvent::Notice { name: "rule_report", payload: &payload })?;
+            self.emit_to_front_end(&AgentEvent::Notice { name: "rule_report", payload: &payload })?;
         }
         if !ledger.is_empty() {
-            self.show_only(&AgentEvent::Notice { name: "rules_turn_end", payload: &json!(ledger) })?;
+            self.emit_to_front_end(&AgentEvent::Notice { name: "rules_turn_end", payload: &json!(ledger) })?;
         }
         Ok(())
     }
@@ -211,7 +211,11 @@ impl Agent {
     }
 
     /// Returns the first firing that stops the attempt, after handling the reminders before it.
-    pub(crate) async fn first_stopping(&self, firings: Vec<Firing>, at: &At<'_>) -> Result<Option<Firing>, AgentError> {
+    pub(crate) async fn first_stopping(
+        &self,
+        firings: Vec<Firing>,
+        at: &FiringContext<'_>,
+    ) -> Result<Option<Firing>, AgentError> {
         for firing in firings {
             if firing.interrupts() {
                 return Ok(Some(firing));
@@ -222,7 +226,7 @@ impl Agent {
     }
 
     /// Reports a firing that stops the attempt, and the state of the reply.
-    pub(crate) async fn stop(&self, firing: Firing, at: At<'_>) -> Result<Attempt, AgentError> {
+    pub(crate) async fn stop(&self, firing: Firing, at: FiringContext<'_>) -> Result<Attempt, AgentError> {
         let tokens_burned = at.partial.tokens(at.dropped);
         self.judging.verdicts.borrow_mut().burned(tokens_burned);
         self.change_rules(|rules| rules.engine.burned(tokens_burned));
@@ -245,11 +249,11 @@ impl Agent {
                     .await?;
             }
         }
-        Ok(Attempt::Stopped(Stopped { injected, kept }))
+        Ok(Attempt::Stopped(StoppedByRule { injected, kept }))
     }
 
     /// Reports a firing that lets the reply continue. The rules' text is added to the next request.
-    async fn remind(&self, firing: Firing, at: &At<'_>) -> Result<(), AgentError> {
+    async fn remind(&self, firing: Firing, at: &FiringContext<'_>) -> Result<(), AgentError> {
         self.announce_firing(&firing, VerdictAction::Remind, at).await?;
         let mut injected = self.injected(&firing, VerdictAction::Remind, 0);
         // Written at once, since the session may end before the next request.
@@ -258,7 +262,12 @@ impl Agent {
         Ok(())
     }
 
-    async fn announce_firing(&self, firing: &Firing, action: VerdictAction, at: &At<'_>) -> Result<(), AgentError> {
+    async fn announce_firing(
+        &self,
+        firing: &Firing,
+        action: VerdictAction,
+        at: &FiringContext<'_>,
+    ) -> Result<(), AgentError> {
         for rule in &firing.rules {
             self.emit(AgentEvent::RuleFired(&fired_event(firing, rule, action))).await?;
         }

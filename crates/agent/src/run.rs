@@ -11,7 +11,7 @@ use crate::attempt::{Attempt, Reply};
 use crate::compaction::AfterCompaction;
 use crate::control::{ControlError, VERDICT_TYPE};
 use crate::events::AgentEvent;
-use crate::extensions::{Abort, Event, SystemRole};
+use crate::extensions::{Event, SystemRole, VerdictAbort};
 use crate::rules;
 use crate::tool::Tool;
 use crate::tool_calls::Batch;
@@ -58,7 +58,7 @@ impl Run {
 
 /// The messages with which a loop begins.
 #[derive(Default)]
-struct Beginning {
+struct LoopStart {
     messages: Vec<Message>,
     steered: bool,
 }
@@ -85,7 +85,7 @@ impl Agent {
         let (ending, reply) = result?;
         flushed?;
         self.notify("agent_settled", || Event::new("agent_settled")).await;
-        self.show_only(&AgentEvent::Notice { name: "agent_settled", payload: &json!({}) })?;
+        self.emit_to_front_end(&AgentEvent::Notice { name: "agent_settled", payload: &json!({}) })?;
         Ok(self.outcome(ending, reply))
     }
 
@@ -94,7 +94,7 @@ impl Agent {
         cancel: &CancellationToken,
         prompts: Vec<Message>,
     ) -> Result<(Ending, Option<AssistantMessage>), AgentError> {
-        let mut beginning = Beginning { messages: prompts, steered: false };
+        let mut beginning = LoopStart { messages: prompts, steered: false };
         let mut retries = 0;
         let mut overflowed = false;
         for index in 0..MAX_LOOPS {
@@ -103,7 +103,7 @@ impl Agent {
                 self.publish_tools();
                 self.refresh_run_prompt();
             }
-            let Beginning { messages, steered } = std::mem::take(&mut beginning);
+            let LoopStart { messages, steered } = std::mem::take(&mut beginning);
             let mut run = Run {
                 cancel: cancel.clone(),
                 messages: Vec::new(),
@@ -135,7 +135,7 @@ impl Agent {
                 return Ok((ending, run.reply));
             }
             if after == AfterCompaction::Done {
-                self.control.goes_on();
+                self.control.charge_last_speaker();
                 beginning = self.continuation();
             }
         }
@@ -145,16 +145,16 @@ impl Agent {
 
     /// Returns the messages with which a run continues. After a reply these are the messages queued while the end of the loop was
     /// reported.
-    fn continuation(&self) -> Beginning {
+    fn continuation(&self) -> LoopStart {
         let replied = self.messages().is_ok_and(|messages| matches!(messages.last(), Some(Message::Assistant(_))));
         if !replied {
-            return Beginning::default();
+            return LoopStart::default();
         }
         let steering = self.steering();
         if steering.is_empty() {
-            return Beginning { messages: self.follow_up(), steered: false };
+            return LoopStart { messages: self.follow_up(), steered: false };
         }
-        Beginning { messages: steering, steered: true }
+        LoopStart { messages: steering, steered: true }
     }
 
     async fn one_loop(&self, run: &mut Run, prompts: Vec<Message>) -> Result<Ending, AgentError> {
@@ -198,7 +198,7 @@ impl Agent {
         let settings = self.settings.borrow().retry;
         let Ending::Failed(error) = ending else { return None };
         let is_allowed = settings.enabled && retries < settings.max_retries;
-        (is_allowed && !self.was_too_long(error) && may_pass(error)).then_some(error)
+        (is_allowed && !self.was_too_long(error) && is_transient(error)).then_some(error)
     }
 
     /// Waits and reports a retry, when the failure is transient. The failed reply stays in the session and is hidden from the
@@ -218,7 +218,7 @@ impl Agent {
         let asked = error.retry_after().map_or(0, |delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
         let delay_ms = wait.max(asked);
         let (message, max_attempts) = (error.message().to_owned(), settings.max_retries);
-        self.show_only(&AgentEvent::AutoRetryStart {
+        self.emit_to_front_end(&AgentEvent::AutoRetryStart {
             attempt: run.retries,
             max_attempts,
             delay_ms,
@@ -251,7 +251,7 @@ impl Agent {
         if let Some(failure) = failure {
             payload["finalError"] = failure.into();
         }
-        self.show_only(&AgentEvent::Notice { name: "auto_retry_end", payload: &payload })
+        self.emit_to_front_end(&AgentEvent::Notice { name: "auto_retry_end", payload: &payload })
     }
 
     /// Hides entries of a failed attempt from the model; they stay in the session.
@@ -299,10 +299,10 @@ impl Agent {
             }
             self.emit(AgentEvent::TurnStart { index, timestamp: self.now() }).await?;
             for message in std::mem::take(&mut incoming) {
-                self.say(run, message).await?;
+                self.add_message(run, message).await?;
             }
             if index == 0 && !run.steered {
-                self.say_first_steering(run, &loadout).await?;
+                self.add_first_steering(run, &loadout).await?;
             }
             // Tools selected until now may be called, even though the request was built earlier.
             self.publish_tools();
@@ -334,18 +334,18 @@ impl Agent {
             let Batch { results, entries, terminate } =
                 self.run_tools(run, assistant, &reply.bad_arguments, (&wanted, authors)).await?;
             run.last_turn.extend(entries.iter().cloned());
-            let goes_on = self.end_turn(index, &message, reply_entry, &results, entries).await?;
+            let charge_last_speaker = self.end_turn(index, &message, reply_entry, &results, entries).await?;
             self.deliveries_done().await;
             incoming = self.steering();
             let more = !results.is_empty() && !terminate;
             if !more && incoming.is_empty() {
                 incoming = self.follow_up();
-                if incoming.is_empty() && !goes_on {
+                if incoming.is_empty() && !charge_last_speaker {
                     return Ok(if run.cancel.is_cancelled() { Ending::Aborted } else { Ending::Done });
                 }
             }
             if !more {
-                self.control.goes_on();
+                self.control.charge_last_speaker();
             }
             // After an abort the next turn still begins, so that queued messages are reported.
         }
@@ -353,14 +353,14 @@ impl Agent {
     }
 
     /// Adds messages sent before the first request to it.
-    async fn say_first_steering(&self, run: &mut Run, loadout: &[Tool]) -> Result<(), AgentError> {
+    async fn add_first_steering(&self, run: &mut Run, loadout: &[Tool]) -> Result<(), AgentError> {
         self.deliveries_done().await;
         let mut steering = self.steering();
         if !steering.is_empty() {
             self.declare_tools(loadout, &mut steering);
         }
         for message in steering {
-            self.say(run, message).await?;
+            self.add_message(run, message).await?;
         }
         Ok(())
     }
@@ -413,7 +413,7 @@ impl Agent {
                 Attempt::Reply(reply) => return Ok(ControlFlow::Continue(reply)),
                 Attempt::Discarded(abort) => match abort.retry {
                     Some(injection) => {
-                        let Abort { extension, .. } = abort;
+                        let VerdictAbort { extension, .. } = abort;
                         self.inject(run, Injected { extension, injection, reminder: false, details: None }).await?;
                     }
                     None => return Ok(ControlFlow::Break(Ending::Stopped { extension: abort.extension })),
@@ -456,11 +456,11 @@ impl Agent {
             timestamp: self.now(),
             authors,
         });
-        self.say(run, message).await
+        self.add_message(run, message).await
     }
 
     /// Adds a message that is complete when it begins.
-    async fn say(&self, run: &mut Run, message: Message) -> Result<(), AgentError> {
+    async fn add_message(&self, run: &mut Run, message: Message) -> Result<(), AgentError> {
         if self.control.note_spoken(&message) {
             self.control.barrier().await;
         }
@@ -472,21 +472,21 @@ impl Agent {
 
 /// Returns whether a request may succeed when it is retried later. Excludes rejections and failures that the HTTP client has
 /// already retried.
-fn may_pass(error: &ProviderError) -> bool {
+fn is_transient(error: &ProviderError) -> bool {
     let said = error.message().to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
     match error.kind() {
         _ if error.is_final() => false,
         ErrorKind::Network | ErrorKind::Stalled => true,
         // Waiting does not lift the limit of an account.
-        ErrorKind::RateLimited => !says(USED_UP),
-        ErrorKind::Provider | ErrorKind::Unavailable => says(PASSING) && !says(USED_UP),
+        ErrorKind::RateLimited => !says(ACCOUNT_LIMITS),
+        ErrorKind::Provider | ErrorKind::Unavailable => says(TRANSIENT) && !says(ACCOUNT_LIMITS),
         _ => false,
     }
 }
 
 /// Messages of providers about load and broken connections within a stream.
-const PASSING: &[&str] = &[
+const TRANSIENT: &[&str] = &[
     "overloaded",
     "high demand",
     "rate limit",
@@ -520,7 +520,7 @@ const PASSING: &[&str] = &[
     "resourceexhausted",
 ];
 /// Messages of providers about limits of an account.
-const USED_UP: &[&str] = &[
+const ACCOUNT_LIMITS: &[&str] = &[
     "usagelimiterror",
     "usage limit reached",
     "available balance",

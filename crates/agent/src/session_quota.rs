@@ -13,11 +13,11 @@ use serde_json::Value;
 pub const SESSION_BYTES: usize = 64 << 20;
 
 /// Minimum size of a JSON value: its memory in a realm, however short its text is.
-const VALUE_ROOM: usize = 64;
+const MIN_VALUE_BYTES: usize = 64;
 
-/// Sizes in a session, as computed by [`room_of`].
+/// Sizes in a session, as computed by [`size_of_values`].
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct SessionSizes {
     /// Size of its entries.
     pub(crate) entries: usize,
     /// Size of the entries and queued messages of extensions.
@@ -30,27 +30,27 @@ impl AgentControl {
     /// # Errors
     ///
     /// `denied`, quota `session_bytes`: the session has no space for it.
-    pub(crate) fn take_in(&self, size: usize) -> Result<(), HostcallError> {
-        self.with_held(|held| {
-            let most = held.entries.max(held.added);
+    pub(crate) fn charge_session(&self, size: usize) -> Result<(), HostcallError> {
+        self.with_sizes(|sizes| {
+            let most = sizes.entries.max(sizes.added);
             if most.saturating_add(size) > SESSION_BYTES && guard!(SessionSize) {
                 let message = format!(
-                    "the session holds {most} bytes, each value counted as {VALUE_ROOM} at least; extensions may add to it up \
+                    "the session holds {most} bytes, each value counted as {MIN_VALUE_BYTES} at least; extensions may add to it up \
                      to {SESSION_BYTES}"
                 );
                 let error = HostcallError::denied("quota", message);
                 return Err(error.with("quota", "session_bytes").with("limit", SESSION_BYTES));
             }
-            held.added += size;
+            sizes.added += size;
             Ok(())
         })
     }
 }
 
 /// Returns the size of values for the quota.
-pub(crate) fn room_of<'a>(values: impl IntoIterator<Item = &'a Value>) -> usize {
+pub(crate) fn size_of_values<'a>(values: impl IntoIterator<Item = &'a Value>) -> usize {
     let mut size = Size::default();
     values.into_iter().for_each(|value| size.add(value));
-    let of_values = if guard!(SessionValues) { size.values.saturating_mul(VALUE_ROOM) } else { 0 };
+    let of_values = if guard!(SessionValues) { size.values.saturating_mul(MIN_VALUE_BYTES) } else { 0 };
     size.bytes.max(of_values)
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Result of a fork.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Forked {
+pub struct ForkResult {
     /// Whether a handler cancelled it.
     pub cancelled: bool,
     /// User message at the fork, for the editor.
@@ -24,7 +24,7 @@ pub struct Forked {
 
 /// A session whose `session_start` is deferred.
 #[derive(Debug, Clone)]
-pub(crate) struct Held {
+pub(crate) struct DeferredStart {
     reason: &'static str,
     previous: Option<PathBuf>,
 }
@@ -61,7 +61,7 @@ impl Agent {
     }
 
     /// Begins an empty session. Returns whether a handler cancelled it. With `hold`, `session_start` is deferred until
-    /// [`Agent::start_held`], so that entries can be added first.
+    /// [`Agent::start_deferred`], so that entries can be added first.
     pub async fn new_session(&self, parent: Option<String>, hold: bool) -> Result<bool, AgentError> {
         self.control.observe_act("new_session", || Value::Null);
         self.attend(async {
@@ -121,13 +121,13 @@ impl Agent {
 
     /// Creates a session with the branch up to an entry: including it with `at`, or else before it, where it must be a user
     /// message.
-    pub async fn fork(&self, entry: &str, at: bool) -> Result<Forked, AgentError> {
+    pub async fn fork(&self, entry: &str, at: bool) -> Result<ForkResult, AgentError> {
         self.control.observe_act("fork", || Value::Null);
         self.attend(async {
             let position = if at { "at" } else { "before" };
             let event = Event::new("session_before_fork").with("entryId", entry).with("position", position);
             if self.cancelled(event).await {
-                return Ok(Forked { cancelled: true, selected_text: None });
+                return Ok(ForkResult { cancelled: true, selected_text: None });
             }
             let invalid = || AgentError::from(ControlError::Refused("Invalid entry ID for forking".to_owned()));
             let id = EntryId(entry.to_owned());
@@ -154,15 +154,15 @@ impl Agent {
                 }
             })?;
             self.replace(Some(session), "fork", false).await?;
-            Ok(Forked { cancelled: false, selected_text })
+            Ok(ForkResult { cancelled: false, selected_text })
         })
         .await
     }
 
     /// Emits the `session_start` that [`Agent::new_session`] deferred.
-    pub(crate) async fn start_held(&self) -> Result<(), AgentError> {
-        match self.runs.held.take() {
-            Some(held) => self.announce(held.reason, held.previous).await,
+    pub(crate) async fn start_deferred(&self) -> Result<(), AgentError> {
+        match self.runs.deferred.take() {
+            Some(start) => self.announce(start.reason, start.previous).await,
             None => Ok(()),
         }
     }
@@ -198,9 +198,9 @@ impl Agent {
         self.model.keeps_that_of_session.set(true);
         self.load_again(false).await;
         self.begin_session().await?;
-        self.show_only(&AgentEvent::Notice { name: "session_replaced", payload: &json!({"reason": reason}) })?;
+        self.emit_to_front_end(&AgentEvent::Notice { name: "session_replaced", payload: &json!({"reason": reason}) })?;
         if hold {
-            *self.runs.held.borrow_mut() = Some(Held { reason, previous });
+            *self.runs.deferred.borrow_mut() = Some(DeferredStart { reason, previous });
             return Ok(());
         }
         self.announce(reason, previous).await

@@ -10,17 +10,17 @@ use tokio_util::sync::CancellationToken;
 impl Agent {
     /// Sends a request and collects the reply. A failure is a message with the received part, as in pi. No verdict applies, and
     /// no event is sent.
-    pub(crate) async fn ask_once(
+    pub(crate) async fn request_once(
         &self,
         provider: &dyn Provider,
         request: &Request,
         cancel: CancellationToken,
     ) -> AssistantMessage {
-        self.ask_once_in_pieces(provider, request, cancel, &()).await
+        self.request_once_observed(provider, request, cancel, &()).await
     }
 
     /// Sends a request and notifies `listener` of every piece of the reply.
-    pub(crate) async fn ask_once_in_pieces(
+    pub(crate) async fn request_once_observed(
         &self,
         provider: &dyn Provider,
         request: &Request,

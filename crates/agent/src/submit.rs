@@ -76,7 +76,7 @@ impl Agent {
             true => Some(self.control.turn(Line::Input).await),
             false => None,
         };
-        let heard = self.listened(content, source, deliver_as, expand).await;
+        let heard = self.accept_input(content, source, deliver_as, expand).await;
         drop(hearing);
         let Some(content) = heard? else {
             accepted(Disposition::Handled);
@@ -93,7 +93,7 @@ impl Agent {
     }
 
     /// Passes input through `input` handlers and templates, and checks that it can be accepted now.
-    pub(crate) async fn listened(
+    pub(crate) async fn accept_input(
         &self,
         content: Authored,
         source: InputSource,
@@ -105,7 +105,7 @@ impl Agent {
                 "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry.";
             return Err(ControlError::Refused(message.to_owned()).into());
         }
-        Ok(self.take_in(content, source, deliver_as, expand).await)
+        Ok(self.pass_through_handlers(content, source, deliver_as, expand).await)
     }
 
     /// Begins a run for an input.
@@ -129,13 +129,13 @@ impl Agent {
         let starting = self.control.begin(Stage::Starting);
         drop(contending);
         let turn = self.control.turn(Line::Start).await;
-        self.contenders_heard().await;
+        self.contenders_handled().await;
         let added = self.before_agent_start(&content.content).await;
         if self.extensions.has_handlers("before_agent_start") {
             self.yield_to_extensions().await;
         }
         // `input` handlers of concurrent prompts run before this run starts, and see it as active.
-        self.contenders_heard().await;
+        self.contenders_handled().await;
         drop(turn);
         let turn = self.control.turn(Line::Start).await;
         let mut messages = vec![Message::User(content.message(self.now()))];
@@ -157,7 +157,7 @@ impl Agent {
     }
 
     /// Waits until `input` handlers have finished with contending prompts, or extensions are idle.
-    async fn contenders_heard(&self) {
+    async fn contenders_handled(&self) {
         tokio::select! {
             biased;
             () = self.control.until(|inputs| inputs.is_over(Stage::Contending)) => {}
@@ -175,7 +175,7 @@ impl Agent {
     }
 
     /// Passes input through `input` handlers and templates; `None` when a handler handled it.
-    pub(crate) async fn take_in(
+    pub(crate) async fn pass_through_handlers(
         &self,
         content: Authored,
         source: InputSource,
@@ -257,7 +257,7 @@ impl Agent {
             // Each handler sees the prompt with the changes of the handlers before it.
             let mut known = event.payload.clone();
             let mut between = |payload: &mut Map<String, Value>| -> Result<(), String> {
-                self.bring_up_to_date(payload, &known);
+                self.update_prompt(payload, &known);
                 known.clone_from(payload);
                 Ok(())
             };
@@ -294,7 +294,7 @@ impl Agent {
     }
 
     /// Updates the prompt after a handler: its text has precedence over the options; otherwise the prompt is rendered from them.
-    fn bring_up_to_date(&self, payload: &mut Map<String, Value>, known: &Map<String, Value>) {
+    fn update_prompt(&self, payload: &mut Map<String, Value>, known: &Map<String, Value>) {
         let prompt = payload.get("systemPrompt").cloned().unwrap_or_default();
         if known.get("systemPrompt") != Some(&prompt) {
             if let Some(Value::Object(options)) = payload.get_mut("systemPromptOptions") {

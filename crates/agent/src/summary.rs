@@ -23,7 +23,7 @@ const DEFAULT_WINDOW: u64 = 128_000;
 
 /// A summary with its position.
 #[derive(Debug, Clone)]
-pub(crate) struct Summary {
+pub(crate) struct ConversationSummary {
     pub(crate) text: String,
     pub(crate) details: Option<Value>,
     /// Usage of the model that wrote it.
@@ -34,7 +34,7 @@ pub(crate) struct Summary {
 
 /// Text and usage of a model; without usage when no request was made.
 #[derive(Debug, Clone)]
-pub(crate) struct Written {
+pub(crate) struct SummaryText {
     pub(crate) text: String,
     pub(crate) usage: Option<Usage>,
 }
@@ -108,7 +108,7 @@ impl FileOps {
 }
 
 /// Formats a conversation as text, including aborted replies and calls without a result.
-pub(crate) fn quoted(messages: &[Message]) -> String {
+pub(crate) fn conversation_text(messages: &[Message]) -> String {
     let parts: Vec<String> = messages.iter().flat_map(part).collect();
     parts.join("\n\n")
 }
@@ -186,9 +186,9 @@ impl Agent {
         instructions: Option<&str>,
         reserve_tokens: u64,
         cancel: &CancellationToken,
-    ) -> Result<Written, String> {
+    ) -> Result<SummaryText, String> {
         let words = &self.words().summaries;
-        let mut prompt = format!("<conversation>\n{}\n</conversation>\n\n", quoted(messages));
+        let mut prompt = format!("<conversation>\n{}\n</conversation>\n\n", conversation_text(messages));
         if let Some(previous) = previous {
             prompt.push_str(&format!("<previous-summary>\n{previous}\n</previous-summary>\n\n"));
         }
@@ -205,9 +205,9 @@ impl Agent {
         messages: &[Message],
         reserve_tokens: u64,
         cancel: &CancellationToken,
-    ) -> Result<Written, String> {
+    ) -> Result<SummaryText, String> {
         let turn = &self.words().summaries.turn;
-        let prompt = format!("# Conversation\n{}\n\n# Instructions\n{turn}", quoted(messages));
+        let prompt = format!("# Conversation\n{}\n\n# Instructions\n{turn}", conversation_text(messages));
         self.asked("Turn prefix summarization", prompt, reserve_tokens / 2, cancel).await
     }
 
@@ -218,7 +218,7 @@ impl Agent {
         instructions: Option<&str>,
         replace: bool,
         cancel: &CancellationToken,
-    ) -> Result<(Written, Value), String> {
+    ) -> Result<(SummaryText, Value), String> {
         let window = self.control.model().and_then(|model| model.context_window()).unwrap_or(DEFAULT_WINDOW);
         let budget = window.saturating_sub(self.settings.borrow().compaction.reserve_tokens);
         let mut files = FileOps::default();
@@ -226,7 +226,7 @@ impl Agent {
         let mut messages: Vec<Message> = Vec::new();
         let mut used = 0;
         // Newest first, since these matter most when not all fit.
-        for message in entries.iter().rev().filter_map(|entry| context::said(entry)) {
+        for message in entries.iter().rev().filter_map(|entry| context::message_of(entry)) {
             if matches!(message, Message::ToolResult(_)) {
                 continue;
             }
@@ -239,7 +239,7 @@ impl Agent {
         }
         messages.reverse();
         if messages.is_empty() {
-            let written = Written { text: "No content to summarize".to_owned(), usage: None };
+            let written = SummaryText { text: "No content to summarize".to_owned(), usage: None };
             return Ok((written, files.details()));
         }
         let instructions = instructions.filter(|text| !text.is_empty());
@@ -250,10 +250,10 @@ impl Agent {
             Some(instructions) => format!("{branch}\n\nAdditional focus: {instructions}"),
             None => branch.clone(),
         };
-        let prompt = format!("<conversation>\n{}\n</conversation>\n\n{asked}", quoted(&messages));
-        let Written { text, usage } = self.asked("Branch summarization", prompt, BRANCH_TOKENS, cancel).await?;
+        let prompt = format!("<conversation>\n{}\n</conversation>\n\n{asked}", conversation_text(&messages));
+        let SummaryText { text, usage } = self.asked("Branch summarization", prompt, BRANCH_TOKENS, cancel).await?;
         let text = format!("{}{text}{}", words.summaries.branch_head, files.tags());
-        Ok((Written { text, usage }, files.details()))
+        Ok((SummaryText { text, usage }, files.details()))
     }
 
     async fn asked(
@@ -262,7 +262,7 @@ impl Agent {
         prompt: String,
         max_tokens: u64,
         cancel: &CancellationToken,
-    ) -> Result<Written, String> {
+    ) -> Result<SummaryText, String> {
         let provider = self.provider();
         let limit = provider.model().max_tokens().map_or(max_tokens, |limit| limit.min(max_tokens));
         let request = Request {
@@ -279,10 +279,10 @@ impl Agent {
             // A request that was cancelled before it was sent has failed; only one in flight is aborted.
             return Err(format!("{what} failed: This operation was aborted"));
         }
-        let reply = self.ask_once(&*provider, &request, cancel.clone()).await;
+        let reply = self.request_once(&*provider, &request, cancel.clone()).await;
         usable(what, &reply)?;
         let text = reply.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n");
-        Ok(Written { text, usage: Some(reply.usage) })
+        Ok(SummaryText { text, usage: Some(reply.usage) })
     }
 }
 

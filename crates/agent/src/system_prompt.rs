@@ -225,7 +225,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn sections_stand_in_their_order_and_those_of_extensions_replace_them() {
+    fn sections_have_a_fixed_order_and_extensions_replace_them() {
         let mut options = PromptOptions {
             custom_prompt: Some("You are a test.".into()),
             selected_tools: vec!["read".into()],
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn guidelines_of_inactive_tools_are_left_out_and_bullets_stand_once() {
+    fn guidelines_skip_inactive_tools_and_duplicates() {
         let options = PromptOptions {
             selected_tools: vec!["a".into()],
             tool_guidelines: Map::from_iter([

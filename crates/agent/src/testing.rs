@@ -16,9 +16,9 @@ pub(crate) const NOW: Now = Now { epoch_ms: NOW_MS, elapsed_us: 0 };
 
 /// A timer that records backoff delays and skips them; other waits are real.
 #[derive(Default)]
-pub(crate) struct Waits(pub(crate) Mutex<Vec<Duration>>);
+pub(crate) struct SkippedWaits(pub(crate) Mutex<Vec<Duration>>);
 
-impl Timer for Waits {
+impl Timer for SkippedWaits {
     fn now(&self) -> Now {
         NOW
     }
@@ -38,7 +38,7 @@ pub(crate) fn ambient() -> Ambient {
 
 /// Returns an environment whose ids count from `first`.
 pub(crate) fn ambient_from(first: u32) -> Ambient {
-    ambient_with(Arc::new(Waits::default()), first)
+    ambient_with(Arc::new(SkippedWaits::default()), first)
 }
 
 pub(crate) fn ambient_with(timer: Arc<dyn Timer>, first: u32) -> Ambient {

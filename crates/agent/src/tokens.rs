@@ -28,7 +28,7 @@ pub(crate) fn of_conversation(projection: &[Projected<'_>], branch: &[&Entry]) -
     match trusted {
         Some((at, _, tokens)) => tokens.saturating_add(messages(at + 1).map(estimate).sum()),
         None => {
-            let system = transcript::holds(messages(0).filter_map(transcript::system));
+            let system = transcript::combined(messages(0).filter_map(transcript::system));
             let said = messages(0).filter(|message| transcript::system(message).is_none());
             system.map_or(0, |system| estimate(&Message::System(system))) + said.map(estimate).sum::<u64>()
         }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_trusted_until_something_is_taken_away() {
+    fn a_token_count_is_invalid_after_a_removal() {
         let mut session = Session::in_memory(Path::new("/w"), testing::ambient());
         let first = session.append_message(&Message::user("12345678", 0)).unwrap().id.clone();
         assert_eq!(tokens(&session), 2);

@@ -9,7 +9,7 @@ use pijs_host::Bound;
 use pijs_llm::provider::ToolDescription;
 use pijs_tools::system::ToolSystem;
 use pijs_tools::words::Words;
-use pijs_tools::{About, Builtin, ToolContext, ToolOutput};
+use pijs_tools::{Builtin, SessionFacts, ToolContext, ToolOutput};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -121,16 +121,16 @@ impl Tool {
 
 /// A tool with the rights of its call.
 #[derive(Debug, Clone)]
-pub(crate) struct Bounded {
+pub(crate) struct RestrictedTool {
     pub(crate) tool: Tool,
     pub(crate) bound: Option<Arc<Bound>>,
 }
 
 /// The environment of a tool call.
-pub(crate) struct Around<'a> {
+pub(crate) struct ToolEnvironment<'a> {
     pub(crate) options: &'a AgentOptions,
     pub(crate) extensions: &'a dyn Extensions,
-    pub(crate) about: About,
+    pub(crate) about: SessionFacts,
     /// Rights under which a built-in tool runs.
     pub(crate) bound: Option<Arc<Bound>>,
 }
@@ -139,7 +139,7 @@ impl Tool {
     /// Runs the tool on validated input. An error is the text that the model receives.
     pub(crate) async fn run(
         &self,
-        around: Around<'_>,
+        around: ToolEnvironment<'_>,
         tool_call_id: &str,
         input: Value,
         cancel: CancellationToken,

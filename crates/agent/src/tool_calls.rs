@@ -8,14 +8,14 @@
 //! A call with incomplete or invalid arguments never reaches a handler.
 
 use crate::agent::{Agent, AgentError};
-use crate::call_order::{Start, Starts};
+use crate::call_order::{CallOrder, CallTurn};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::front_end::ToolCheck;
 use crate::run::{Run, may_call_tools};
-use crate::session_quota::room_of;
-use crate::tool::Bounded;
-use crate::tool::{Around, Tool};
+use crate::session_quota::size_of_values;
+use crate::tool::RestrictedTool;
+use crate::tool::{Tool, ToolEnvironment};
 use futures_util::future::{join, join_all};
 use pijs_host::Bound;
 use pijs_hostcall::Behind;
@@ -25,7 +25,7 @@ use pijs_llm::message::{AssistantMessage, Block, Content, Message, StopReason, T
 use pijs_llm::provider::Model;
 use pijs_protocol::guard;
 use pijs_session_store::EntryId;
-use pijs_tools::{About, Builtin, ToolOutput, edit, validate};
+use pijs_tools::{Builtin, SessionFacts, ToolOutput, edit, validate};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn cut_short(tool: &str) -> String {
 }
 
 /// A reply with tool calls.
-struct Replied<'a> {
+struct CallingReply<'a> {
     /// Errors of arguments by call id.
     bad_arguments: &'a BTreeMap<String, String>,
     /// The extension to which the reply is attributed.
@@ -68,13 +68,13 @@ struct Replied<'a> {
 
 /// A call after the checks.
 enum Prepared {
-    Run(Checked),
-    Done(Finished),
+    Run(CheckedCall),
+    Done(FinishedCall),
 }
 
 /// A call that may run.
-struct Checked {
-    tool: Bounded,
+struct CheckedCall {
+    tool: RestrictedTool,
     input: Value,
     /// Extensions that changed the input, to which the result is attributed.
     authors: Vec<String>,
@@ -112,7 +112,7 @@ enum Intercepted {
 
 /// The result of a call.
 #[derive(Debug, Clone, Default)]
-struct Finished {
+struct FinishedCall {
     content: Value,
     details: Option<Value>,
     is_error: bool,
@@ -126,7 +126,7 @@ struct Finished {
     authors: BTreeSet<String>,
 }
 
-impl Finished {
+impl FinishedCall {
     fn failed(message: impl Into<String>) -> Self {
         let content = json!([Block::text(message)]);
         Self { content, details: Some(json!({})), is_error: true, ..Self::default() }
@@ -160,28 +160,28 @@ impl Agent {
             return Ok(batch);
         }
         let cancel = run.cancel.clone();
-        let by = self.model.offered.borrow().uninvited(&message.provider).map(str::to_owned);
-        let reply = Replied { bad_arguments, by, wanted, authors, callable: run.callable.clone() };
+        let by = self.model.offered.borrow().unchosen_extension(&message.provider).map(str::to_owned);
+        let reply = CallingReply { bad_arguments, by, wanted, authors, callable: run.callable.clone() };
         if message.stop_reason == StopReason::Length {
             for call in &calls {
                 self.started(call).await?;
-                let result = Finished::failed(cut_short(&call.name));
+                let result = FinishedCall::failed(cut_short(&call.name));
                 self.ended(call, &result).await?;
-                self.tell(run, &mut batch, call, result).await?;
+                self.add_result(run, &mut batch, call, result).await?;
             }
             return Ok(batch);
         }
         let sequential =
             calls.iter().any(|call| self.callable(&call.name, &reply).is_some_and(|tool| tool.sequential()));
         if !sequential {
-            for (call, result) in self.side_by_side(&calls, &reply, &cancel).await? {
-                self.tell(run, &mut batch, call, result).await?;
+            for (call, result) in self.run_concurrently(&calls, &reply, &cancel).await? {
+                self.add_result(run, &mut batch, call, result).await?;
             }
             return Ok(batch);
         }
         for call in &calls {
             let result = match self.prepare(call, &reply, &cancel).await? {
-                Prepared::Run(Checked { tool, input, authors }) => {
+                Prepared::Run(CheckedCall { tool, input, authors }) => {
                     let executed = self.execute(call, tool, input.clone(), &cancel).await?;
                     self.settle_extensions().await;
                     self.complete(call, input, authors, executed).await?
@@ -191,7 +191,7 @@ impl Agent {
                     result
                 }
             };
-            self.tell(run, &mut batch, call, result).await?;
+            self.add_result(run, &mut batch, call, result).await?;
             if cancel.is_cancelled() {
                 break;
             }
@@ -200,13 +200,13 @@ impl Agent {
     }
 
     /// Checks calls one after the other, then runs the valid ones concurrently. After an abort no further call is checked.
-    async fn side_by_side<'a>(
+    async fn run_concurrently<'a>(
         &self,
         calls: &[&'a ToolCall],
-        reply: &Replied<'_>,
+        reply: &CallingReply<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Vec<(&'a ToolCall, Finished)>, AgentError> {
-        let mut finished: Vec<(&ToolCall, Option<Finished>)> = Vec::new();
+    ) -> Result<Vec<(&'a ToolCall, FinishedCall)>, AgentError> {
+        let mut finished: Vec<(&ToolCall, Option<FinishedCall>)> = Vec::new();
         let mut prepared = Vec::new();
         for call in calls {
             match self.prepare(call, reply, cancel).await? {
@@ -223,11 +223,11 @@ impl Agent {
                 break;
             }
         }
-        let starts = Starts::new(prepared.len());
+        let order = CallOrder::new(prepared.len());
         let running = prepared
             .into_iter()
             .enumerate()
-            .map(|(place, (call, checked))| self.in_turn(call, checked, cancel, starts.of(place)));
+            .map(|(place, (call, checked))| self.run_in_order(call, checked, cancel, order.of(place)));
         let mut results = join_all(running).await.into_iter();
         let whole = |(call, result)| match result {
             Some(result) => Ok((call, result)),
@@ -238,17 +238,17 @@ impl Agent {
 
     /// Runs a call after the previous one has started: the synchronous part of a call, such as aborting the run, precedes the
     /// next call, as on pi's single thread. Continues after all calls have started.
-    async fn in_turn(
+    async fn run_in_order(
         &self,
         call: &ToolCall,
-        Checked { tool, input, authors }: Checked,
+        CheckedCall { tool, input, authors }: CheckedCall,
         cancel: &CancellationToken,
-        start: Start<'_>,
-    ) -> Result<Finished, AgentError> {
+        start: CallTurn<'_>,
+    ) -> Result<FinishedCall, AgentError> {
         start.turn().await;
         if cancel.is_cancelled() {
             start.begun();
-            let result = Finished::failed("Operation aborted");
+            let result = FinishedCall::failed("Operation aborted");
             self.ended(call, &result).await?;
             return Ok(result);
         }
@@ -271,12 +271,12 @@ impl Agent {
     }
 
     /// Adds a result to the conversation.
-    async fn tell(
+    async fn add_result(
         &self,
         run: &mut Run,
         batch: &mut Batch,
         call: &ToolCall,
-        result: Finished,
+        result: FinishedCall,
     ) -> Result<(), AgentError> {
         batch.terminate = (batch.results.is_empty() || batch.terminate) && result.terminate;
         let mut result = result;
@@ -304,7 +304,7 @@ impl Agent {
         .await
     }
 
-    async fn ended(&self, call: &ToolCall, result: &Finished) -> Result<(), AgentError> {
+    async fn ended(&self, call: &ToolCall, result: &FinishedCall) -> Result<(), AgentError> {
         self.emit(AgentEvent::ToolExecutionEnd {
             tool_call_id: &call.id,
             tool_name: &call.name,
@@ -315,7 +315,7 @@ impl Agent {
     }
 
     /// Returns a tool by name, if the reply may call it. A selection made while it is answered applies to the next turn.
-    fn callable(&self, name: &str, reply: &Replied<'_>) -> Option<Tool> {
+    fn callable(&self, name: &str, reply: &CallingReply<'_>) -> Option<Tool> {
         let is_callable = reply.callable.iter().any(|callable| callable == name);
         is_callable.then(|| self.tools.borrow().find(name, &*self.extensions)).flatten()
     }
@@ -324,13 +324,13 @@ impl Agent {
     async fn prepare(
         &self,
         call: &ToolCall,
-        reply: &Replied<'_>,
+        reply: &CallingReply<'_>,
         cancel: &CancellationToken,
     ) -> Result<Prepared, AgentError> {
         self.started(call).await?;
         if let Some(problem) = reply.bad_arguments.get(&call.id) {
             let message = format!("The arguments of tool \"{}\" cannot be read: {problem}. It was not run.", call.name);
-            return Ok(Prepared::Done(Finished::failed(message)));
+            return Ok(Prepared::Done(FinishedCall::failed(message)));
         }
         self.restarts_done(cancel).await;
         let found = self.callable(&call.name, reply);
@@ -339,7 +339,7 @@ impl Agent {
                 true => format!("Tool {} is not there: its extension was stopped", call.name),
                 false => format!("Tool {} not found", call.name),
             };
-            return Ok(Prepared::Done(Finished::failed(message)));
+            return Ok(Prepared::Done(FinishedCall::failed(message)));
         };
         let prepared = match &tool {
             Tool::Extension(tool) if tool.prepares_arguments => {
@@ -354,10 +354,10 @@ impl Agent {
         };
         let input = match checked {
             Ok(input) => input,
-            Err(message) => return Ok(Prepared::Done(Finished::failed(message))),
+            Err(message) => return Ok(Prepared::Done(FinishedCall::failed(message))),
         };
         let intercepted = match self.intercept(call, input).await {
-            Intercepted::Passed { input, authors, .. } => self.vouched(&tool, call, input, authors, reply).await,
+            Intercepted::Passed { input, authors, .. } => self.restricted(&tool, call, input, authors, reply).await,
             blocked => blocked,
         };
         let (input, authors, bound) = match intercepted {
@@ -371,7 +371,7 @@ impl Agent {
                 let aborted = cancel.is_cancelled() && !thrown;
                 let reason = reason.as_deref().filter(|reason| !reason.is_empty());
                 let reason = if aborted { "Operation aborted" } else { reason.unwrap_or("Tool execution was blocked") };
-                let mut result = Finished::failed(reason);
+                let mut result = FinishedCall::failed(reason);
                 result.authors.extend(authors);
                 if terminate && !aborted {
                     result.terminate = true;
@@ -381,9 +381,9 @@ impl Agent {
             }
         };
         if cancel.is_cancelled() {
-            return Ok(Prepared::Done(Finished::failed("Operation aborted")));
+            return Ok(Prepared::Done(FinishedCall::failed("Operation aborted")));
         }
-        Ok(Prepared::Run(Checked { tool: Bounded { tool, bound: bound.map(Arc::new) }, input, authors }))
+        Ok(Prepared::Run(CheckedCall { tool: RestrictedTool { tool, bound: bound.map(Arc::new) }, input, authors }))
     }
 
     /// Emits `tool_call`. Returns the input as changed by handlers, or why the call is blocked.
@@ -408,17 +408,21 @@ impl Agent {
 
     /// Restricts a call that extensions influenced: built-in and MCP tools get the rights of these extensions, extended by
     /// consent of the user.
-    async fn vouched(
+    async fn restricted(
         &self,
         tool: &Tool,
         call: &ToolCall,
         input: Value,
         authors: Vec<String>,
-        reply: &Replied<'_>,
+        reply: &CallingReply<'_>,
     ) -> Intercepted {
         let mut bound: Option<Bound> = None;
         if tool.acts_for_user() {
-            let led = self.control.led_by().into_iter().map(|(extension, asks)| (extension, Behind::Message { asks }));
+            let led = self
+                .control
+                .attributed_extensions()
+                .into_iter()
+                .map(|(extension, asks)| (extension, Behind::Message { asks }));
             let changed = authors.iter().map(|extension| (extension.clone(), Behind::Call("tool.modify")));
             let is_wanted = |wanted: &ToolCall| wanted.name == call.name && wanted.arguments == call.arguments;
             let replaced: &[String] = if reply.wanted.iter().any(is_wanted) { &[] } else { &reply.authors };
@@ -460,13 +464,13 @@ impl Agent {
         call: &ToolCall,
         input: Value,
         authors: Vec<String>,
-        mut executed: Finished,
-    ) -> Result<Finished, AgentError> {
+        mut executed: FinishedCall,
+    ) -> Result<FinishedCall, AgentError> {
         executed.authors.extend(authors);
         let mut result = if executed.is_unread { executed } else { self.review(call, input, executed).await };
         // A handler may still replace the content by a list; otherwise pi fails when it iterates over it.
         if !result.content.is_array() && !result.content.is_null() {
-            result = Finished::failed("content.some is not a function");
+            result = FinishedCall::failed("content.some is not a function");
         }
         self.ended(call, &result).await?;
         Ok(result)
@@ -478,7 +482,7 @@ impl Agent {
     }
 
     /// Returns session data for a built-in tool.
-    fn about(&self) -> About {
+    fn about(&self) -> SessionFacts {
         let model = self.control.model();
         let (id, file) = self.control.with_session(|session| {
             (session.header().id.clone(), session.path().map(|path| path.display().to_string()))
@@ -491,7 +495,7 @@ impl Agent {
             ("PI_MODEL", of_model(|model| &model.id)),
             ("PI_REASONING_LEVEL", self.control.thinking()),
         ];
-        About {
+        SessionFacts {
             variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             blind: model.is_some_and(|model| model.is_blind()),
         }
@@ -501,10 +505,10 @@ impl Agent {
     async fn execute(
         &self,
         call: &ToolCall,
-        tool: Bounded,
+        tool: RestrictedTool,
         input: Value,
         cancel: &CancellationToken,
-    ) -> Result<Finished, AgentError> {
+    ) -> Result<FinishedCall, AgentError> {
         let (sender, mut updates) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&waiting);
@@ -517,9 +521,10 @@ impl Agent {
             // The receiver outlives the tool; a later update is dropped.
             let _ = sender.send((update, bytes));
         });
-        let Bounded { tool, bound } = tool;
+        let RestrictedTool { tool, bound } = tool;
         let authored = matches!(tool, Tool::Extension(_));
-        let around = Around { options: &self.options, extensions: &*self.extensions, about: self.about(), bound };
+        let around =
+            ToolEnvironment { options: &self.options, extensions: &*self.extensions, about: self.about(), bound };
         let running = tool.run(around, &call.id, input, cancel.clone(), on_update);
         tokio::pin!(running);
         let outcome = loop {
@@ -537,18 +542,20 @@ impl Agent {
         }
         let outcome = match outcome {
             Ok(output) if authored => {
-                let size = room_of([&output.content].into_iter().chain(&output.details).chain(&output.usage));
-                self.control.take_in(size).map(|()| output).map_err(|full| full.to_string())
+                let size = size_of_values([&output.content].into_iter().chain(&output.details).chain(&output.usage));
+                self.control.charge_session(size).map(|()| output).map_err(|full| full.to_string())
             }
             outcome => outcome,
         };
         Ok(match outcome {
-            Ok(ToolOutput { unread: Some(message), .. }) => Finished { is_unread: true, ..Finished::failed(message) },
+            Ok(ToolOutput { unread: Some(message), .. }) => {
+                FinishedCall { is_unread: true, ..FinishedCall::failed(message) }
+            }
             Ok(ToolOutput { content, details, terminate, usage, rest, unread: None }) => {
                 let usage = usage.filter(|usage| !usage.is_null());
-                Finished { content, details, terminate, usage, rest, ..Finished::default() }
+                FinishedCall { content, details, terminate, usage, rest, ..FinishedCall::default() }
             }
-            Err(message) => Finished::failed(message),
+            Err(message) => FinishedCall::failed(message),
         })
     }
 
@@ -563,7 +570,7 @@ impl Agent {
     }
 
     /// Emits `tool_result`: handlers replace single members, and may turn failure into success and back.
-    async fn review(&self, call: &ToolCall, input: Value, mut result: Finished) -> Finished {
+    async fn review(&self, call: &ToolCall, input: Value, mut result: FinishedCall) -> FinishedCall {
         if !self.extensions.has_handlers("tool_result") {
             return result;
         }
@@ -600,7 +607,7 @@ impl Agent {
         result
     }
 
-    fn result_message(&self, call: &ToolCall, result: Finished) -> ToolResultMessage {
+    fn result_message(&self, call: &ToolCall, result: FinishedCall) -> ToolResultMessage {
         let content = match result.content {
             Value::Null => Content::Blocks(Vec::new()),
             given => serde_json::from_value(given.clone()).unwrap_or_else(|_| Content::Text(given.to_string())),

@@ -14,14 +14,14 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use pijs_connectors::exec::ExecConnector;
 use pijs_connectors::fs::{FsConnector, PermittedFiles};
 use pijs_connectors::ports::{PortAnswer, ToolCall, ToolPort};
-use pijs_connectors::system::Kind as FileKind;
+use pijs_connectors::system::Kind as ConnectorKind;
 use pijs_host::Bound;
 use pijs_hostcall::places::ProgramView;
 use pijs_hostcall::{Caller, CancelToken, Permit};
 use pijs_protocol::{ErrorCode, HostcallError};
-use pijs_tools::system::{Kind, Listed, Shell, ShellEnd, ToolSystem};
+use pijs_tools::system::{DirectoryEntry, FileKind, Shell, ShellOutcome, ToolSystem};
 use pijs_tools::words::Words;
-use pijs_tools::{About, Builtin, ToolContext, ToolOutput, validate};
+use pijs_tools::{Builtin, SessionFacts, ToolContext, ToolOutput, validate};
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,11 +36,11 @@ pub struct HostTools {
     files: Arc<FsConnector>,
     programs: Arc<ExecConnector>,
     cwd: PathBuf,
-    others: mpsc::UnboundedSender<Asked>,
+    others: mpsc::UnboundedSender<ToolRequest>,
 }
 
 /// A call of an extension's tool for the agent's thread.
-struct Asked {
+struct ToolRequest {
     name: String,
     id: String,
     input: Value,
@@ -49,7 +49,7 @@ struct Asked {
 }
 
 /// Pending calls of extensions' tools.
-pub struct ToolRequests(mpsc::UnboundedReceiver<Asked>);
+pub struct ToolRequests(mpsc::UnboundedReceiver<ToolRequest>);
 
 impl HostTools {
     /// Creates the port over the connectors of `fs` and `exec`; relative paths are resolved against `cwd`.
@@ -70,14 +70,14 @@ impl HostTools {
         };
         let system = PermittedSystem {
             files: self.files.permitted(call.permit.clone(), cancel),
-            programs: Programs::Own(Arc::clone(&self.programs), call.permit),
+            programs: ShellAccess::Own(Arc::clone(&self.programs), call.permit),
             refusal: Mutex::default(),
         };
         let cwd = self.cwd.clone();
         Box::pin(async move {
             let mut context = ToolContext {
                 system: &system,
-                about: About::default(),
+                about: SessionFacts::default(),
                 cwd: &cwd,
                 // Cancelling the call drops this future and everything it started.
                 cancel: CancellationToken::new(),
@@ -93,8 +93,8 @@ impl HostTools {
         let (done, answer) = oneshot::channel();
         let token = CancellationToken::new();
         let guard = token.clone().drop_guard();
-        let asked = Asked { id: format!("tool-{}", uuid::Uuid::now_v7()), name, input, cancel: token, done };
-        if self.others.send(asked).is_err() {
+        let request = ToolRequest { id: format!("tool-{}", uuid::Uuid::now_v7()), name, input, cancel: token, done };
+        if self.others.send(request).is_err() {
             return ready(Err(gone()));
         }
         Box::pin(async move {
@@ -124,8 +124,8 @@ impl ToolRequests {
         let mut running = FuturesUnordered::new();
         loop {
             tokio::select! {
-                asked = self.0.recv() => match asked {
-                    Some(asked) => running.push(run(&*extensions, asked)),
+                request = self.0.recv() => match request {
+                    Some(request) => running.push(run(&*extensions, request)),
                     None => break,
                 },
                 Some(()) = running.next(), if !running.is_empty() => {}
@@ -135,8 +135,8 @@ impl ToolRequests {
     }
 }
 
-async fn run(extensions: &dyn Extensions, asked: Asked) {
-    let Asked { name, id, input, cancel, done } = asked;
+async fn run(extensions: &dyn Extensions, request: ToolRequest) {
+    let ToolRequest { name, id, input, cancel, done } = request;
     let Some(tool) = extensions.tools().into_iter().find(|tool| tool.name == name) else {
         let message = format!("tool: there is no tool {name:?}");
         let _ = done.send(Err(HostcallError::invalid("unknown_tool", message).with("name", name)));
@@ -194,13 +194,13 @@ fn gone() -> HostcallError {
 /// Files and a shell restricted by a permit.
 pub(crate) struct PermittedSystem {
     files: PermittedFiles,
-    programs: Programs,
+    programs: ShellAccess,
     /// The first denied operation.
     refusal: Mutex<Option<HostcallError>>,
 }
 
 /// Ways of running command lines.
-enum Programs {
+enum ShellAccess {
     /// As a program of the calling extension.
     Own(Arc<ExecConnector>, Permit),
     /// In the model's shell with some files hidden.
@@ -213,7 +213,7 @@ impl PermittedSystem {
         let view = if bound.is_own_program { bound.permit.places().program_view() } else { ProgramView::default() };
         Self {
             files: options.files.permitted(bound.permit.clone(), CancelToken::new()),
-            programs: Programs::Model(Arc::clone(&options.system), view),
+            programs: ShellAccess::Model(Arc::clone(&options.system), view),
             refusal: Mutex::default(),
         }
     }
@@ -247,24 +247,24 @@ impl ToolSystem for PermittedSystem {
         async move { self.files.write(path, bytes).await.map_err(|error| self.noticed(error)) }.boxed()
     }
 
-    fn kind<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Kind>> {
+    fn kind<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<FileKind>> {
         async move {
             Ok(match self.files.kind(path).await.map_err(|error| self.noticed(error))? {
-                FileKind::File => Kind::File,
-                FileKind::Dir => Kind::Directory,
-                _ => Kind::Other,
+                ConnectorKind::File => FileKind::File,
+                ConnectorKind::Dir => FileKind::Directory,
+                _ => FileKind::Other,
             })
         }
         .boxed()
     }
 
-    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<Listed>>> {
+    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<DirectoryEntry>>> {
         async move {
             let entries = self.files.list(path).await.map_err(|error| self.noticed(error))?;
-            let listed = entries.into_iter().map(|(name, kind)| Listed {
+            let listed = entries.into_iter().map(|(name, kind)| DirectoryEntry {
                 name: name.to_string_lossy().into_owned(),
-                is_directory: kind == FileKind::Dir,
-                is_file: kind == FileKind::File,
+                is_directory: kind == ConnectorKind::Dir,
+                is_file: kind == ConnectorKind::File,
             });
             Ok(listed.collect())
         }
@@ -274,22 +274,22 @@ impl ToolSystem for PermittedSystem {
     fn pause(&self, time: Duration) -> BoxFuture<'static, ()> {
         match &self.programs {
             // The output of a command is returned at its end.
-            Programs::Own(..) => std::future::ready(()).boxed(),
-            Programs::Model(system, _) => system.pause(time),
+            ShellAccess::Own(..) => std::future::ready(()).boxed(),
+            ShellAccess::Model(system, _) => system.pause(time),
         }
     }
 
     fn home(&self) -> Option<&Path> {
         match &self.programs {
-            Programs::Own(..) => None,
-            Programs::Model(system, _) => system.home(),
+            ShellAccess::Own(..) => None,
+            ShellAccess::Model(system, _) => system.home(),
         }
     }
 
-    fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>> {
+    fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellOutcome>> {
         let (programs, permit) = match &self.programs {
-            Programs::Own(programs, permit) => (Arc::clone(programs), permit.clone()),
-            Programs::Model(system, view) => return system.shell(Shell { view: view.clone(), ..shell }),
+            ShellAccess::Own(programs, permit) => (Arc::clone(programs), permit.clone()),
+            ShellAccess::Model(system, view) => return system.shell(Shell { view: view.clone(), ..shell }),
         };
         async move {
             let ended = programs.shell(&permit, &shell.command, &shell.cwd, shell.timeout).await?;
@@ -297,7 +297,7 @@ impl ToolSystem for PermittedSystem {
                 // The receiver may be gone, in which case the output is dropped.
                 let _ = shell.output.send(piece).await;
             }
-            Ok(if ended.timed_out { ShellEnd::TimedOut } else { ShellEnd::Exited(ended.code) })
+            Ok(if ended.timed_out { ShellOutcome::TimedOut } else { ShellOutcome::Exited(ended.code) })
         }
         .boxed()
     }
@@ -305,8 +305,8 @@ impl ToolSystem for PermittedSystem {
     fn keep(&self, name: String, bytes: Vec<u8>) -> BoxFuture<'_, io::Result<PathBuf>> {
         match &self.programs {
             // The caller has no grant for the host's folder of long outputs.
-            Programs::Own(..) => async { Err(io::ErrorKind::PermissionDenied.into()) }.boxed(),
-            Programs::Model(system, _) => system.keep(name, bytes),
+            ShellAccess::Own(..) => async { Err(io::ErrorKind::PermissionDenied.into()) }.boxed(),
+            ShellAccess::Model(system, _) => system.keep(name, bytes),
         }
     }
 }

@@ -51,12 +51,12 @@ impl ToolChoice {
 #[derive(Debug, Clone)]
 pub struct ToolSet {
     choice: ToolChoice,
-    chosen: Option<Chosen>,
+    chosen: Option<ToolSelection>,
     words: Arc<Words>,
 }
 
 #[derive(Debug, Clone)]
-struct Chosen {
+struct ToolSelection {
     active: Vec<String>,
     /// Tools that existed at the time of the selection.
     known: Vec<String>,
@@ -86,13 +86,13 @@ impl ToolSet {
                 active.push(name);
             }
         }
-        self.chosen = Some(Chosen { active, known });
+        self.chosen = Some(ToolSelection { active, known });
     }
 
     /// Restores the active tools after extensions were reloaded, and adds all tools of extensions.
     pub(crate) fn after_reload(&mut self, active: Vec<String>) {
         let known = Builtin::ALL.iter().map(|tool| tool.name().to_owned()).collect();
-        self.chosen = Some(Chosen { active, known });
+        self.chosen = Some(ToolSelection { active, known });
     }
 
     /// Resets the selection at the start of a session.
@@ -110,7 +110,7 @@ impl ToolSet {
             return;
         }
         let active = self.active_names(extensions);
-        let chosen = self.chosen.get_or_insert_with(|| Chosen { active: Vec::new(), known: Vec::new() });
+        let chosen = self.chosen.get_or_insert_with(|| ToolSelection { active: Vec::new(), known: Vec::new() });
         let more: Vec<String> = active.into_iter().filter(|name| !chosen.active.contains(name)).collect();
         chosen.active.extend(more);
         chosen.known.extend(new);

@@ -22,7 +22,7 @@ use pijs_session_store::{Session, refs};
 use serde_json::{Map, Value, json};
 
 /// Combines system messages to one; `None` when there are none.
-pub(crate) fn holds<'a>(messages: impl IntoIterator<Item = &'a SystemMessage>) -> Option<SystemMessage> {
+pub(crate) fn combined<'a>(messages: impl IntoIterator<Item = &'a SystemMessage>) -> Option<SystemMessage> {
     let mut texts: Vec<String> = Vec::new();
     let mut sections = Map::new();
     let mut tools: Vec<Value> = Vec::new();
@@ -54,8 +54,8 @@ pub(crate) fn holds<'a>(messages: impl IntoIterator<Item = &'a SystemMessage>) -
 }
 
 /// Combines the system messages among other messages.
-pub(crate) fn held(messages: &[Message]) -> Option<SystemMessage> {
-    holds(messages.iter().filter_map(system))
+pub(crate) fn combined_of(messages: &[Message]) -> Option<SystemMessage> {
+    combined(messages.iter().filter_map(system))
 }
 
 /// Replaces the system messages by one with the prompt that is forced for the run, and the current tools.
@@ -122,14 +122,14 @@ fn changed_tools(has: &[Value], wanted: Vec<Value>) -> (Vec<Value>, Vec<Value>) 
 
 impl Agent {
     /// Returns the state declared to the model so far.
-    pub(crate) fn told(&self) -> Option<SystemMessage> {
+    pub(crate) fn declared(&self) -> Option<SystemMessage> {
         let seen = self.control.with_session(Session::seen).ok()?;
-        holds(&context::told(&refs(&seen)))
+        combined(&context::system_messages(&refs(&seen)))
     }
 
     /// Returns a message with the sections that are not declared yet.
     pub(crate) fn prompt_update(&self) -> Option<Message> {
-        let has = self.told().and_then(|told| told.sections).unwrap_or_default();
+        let has = self.declared().and_then(|told| told.sections).unwrap_or_default();
         let wanted = match &*self.prompt.of_run.borrow() {
             Some(options) => options.sections(&self.words()),
             None => self.prompt.of_session.borrow().sections(&self.words()),
@@ -144,7 +144,7 @@ impl Agent {
 
     /// Declares added and removed tools, in or before the next messages.
     pub(crate) fn declare_tools(&self, active: &[Tool], incoming: &mut Vec<Message>) {
-        let has = self.told().map(|told| told.tools_added).unwrap_or_default();
+        let has = self.declared().map(|told| told.tools_added).unwrap_or_default();
         let (come, gone) = changed_tools(&has, active.iter().map(Tool::declaration).collect());
         if come.is_empty() && gone.is_empty() {
             return;
@@ -167,7 +167,7 @@ impl Agent {
 
     /// Activates the tools declared in the session, if there are any.
     pub(crate) fn restore_tools(&self) {
-        let Some(told) = self.told() else { return };
+        let Some(told) = self.declared() else { return };
         let names = told.tools_added.iter().filter_map(|tool| tool["name"].as_str()).map(str::to_owned).collect();
         self.tools.borrow_mut().activate(names, &*self.extensions);
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn later_messages_change_what_earlier_ones_said() {
+    fn later_system_messages_override_earlier_ones() {
         let all = [
             message(json!({"content": "", "sections": {"a": "1", "b": "2"}, "timestamp": 5,
                 "toolsAdded": [{"name": "x", "description": "old"}, {"name": "y"}]})),
@@ -190,15 +190,15 @@ mod tests {
                 "toolsRemoved": [{"name": "y"}], "toolsAdded": [{"name": "x", "description": "new"}]})),
             message(json!({"content": "", "sections": {"b": "4"}})),
         ];
-        let held = holds(&all).unwrap();
+        let held = combined(&all).unwrap();
         assert_eq!(text(&held), "more\n\n1\n\n3\n\n4");
         assert_eq!(held.tools_added, [json!({"name": "x", "description": "new"})]);
         assert_eq!(held.timestamp, 5);
-        assert_eq!(holds(&[]), None);
+        assert_eq!(combined(&[]), None);
     }
 
     #[test]
-    fn only_what_changed_is_told() {
+    fn only_changes_are_declared() {
         let map = |value: Value| value.as_object().cloned().unwrap();
         let (has, wanted) = (map(json!({"a": "1", "b": "2"})), map(json!({"a": "1", "c": "3"})));
         assert_eq!(changed_sections(&has, &wanted), Some(map(json!({"c": "3", "b": null}))));

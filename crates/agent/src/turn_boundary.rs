@@ -8,7 +8,7 @@ use crate::agent::{Agent, AgentError, Ending};
 use crate::control::{ControlError, is_reserved};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
-use crate::summary::Summary;
+use crate::summary::ConversationSummary;
 use pijs_inputs::Inputs;
 use pijs_llm::conversation;
 use pijs_llm::message::{Block, Content, Message, ToolResultMessage};
@@ -50,7 +50,7 @@ impl Agent {
         result_entries: Vec<EntryId>,
     ) -> Result<bool, AgentError> {
         let event = AgentEvent::TurnEnd { index, message, tool_results };
-        let mut goes_on = false;
+        let mut charge_last_speaker = false;
         if self.extensions.has_handlers("turn_end") {
             let mut payload = event.payload();
             let outcome = match message {
@@ -63,13 +63,13 @@ impl Agent {
             };
             payload.insert("messageEntryId".to_owned(), json!(entry));
             payload.insert("toolResultEntryIds".to_owned(), json!(result_entries));
-            goes_on = self.boundary("turn_end", payload, outcome).await?;
+            charge_last_speaker = self.boundary("turn_end", payload, outcome).await?;
         }
         self.end_rules_of_turn()?;
-        self.show_only(&event)?;
+        self.emit_to_front_end(&event)?;
         self.control.flush_after_turn()?;
         self.control.sync_session()?;
-        Ok(goes_on)
+        Ok(charge_last_speaker)
     }
 
     /// Emits `agent_before_settle`. Returns whether the run continues.
@@ -82,9 +82,9 @@ impl Agent {
             Ending::Failed(_) => "error",
             _ => "completed",
         };
-        let goes_on = self.boundary("agent_before_settle", Map::new(), outcome).await?;
+        let charge_last_speaker = self.boundary("agent_before_settle", Map::new(), outcome).await?;
         self.control.flush_after_turn()?;
-        Ok(goes_on || self.control.inputs(Inputs::has_queued))
+        Ok(charge_last_speaker || self.control.inputs(Inputs::has_queued))
     }
 
     async fn boundary(
@@ -133,7 +133,7 @@ impl Agent {
     pub(crate) fn show_appended(&self, id: &EntryId) -> Result<(), AgentError> {
         let entry = self.control.with_session(|session| session.entry(id)).map_err(ControlError::from)?;
         let payload = json!({"entry": entry.map(|entry| entry.to_value())});
-        self.show_only(&AgentEvent::Notice { name: "entry_appended", payload: &payload })
+        self.emit_to_front_end(&AgentEvent::Notice { name: "entry_appended", payload: &payload })
     }
 
     /// Converts drafts to entries. An error has the message that handlers see.
@@ -185,7 +185,7 @@ impl Agent {
                 let branch: Vec<&Entry> = refs(&seen).into_iter().chain(before).collect();
                 let tokens_before = crate::tokens::of_conversation(&context::projection(&branch), &branch);
                 let first_kept = first_kept_entry_id.or_else(|| Some(own.clone()));
-                let summary = Summary { text: summary, details, usage, first_kept, tokens_before };
+                let summary = ConversationSummary { text: summary, details, usage, first_kept, tokens_before };
                 self.control.compaction(summary, true, &branch)
             }
             Draft::Unknown => return Ok(None),

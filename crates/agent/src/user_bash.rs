@@ -7,7 +7,7 @@ use crate::agent::Agent;
 use crate::extensions::Event;
 use pijs_llm::message::BashExecution;
 use pijs_protocol::guard;
-use pijs_tools::system::{Shell, ShellEnd};
+use pijs_tools::system::{Shell, ShellOutcome};
 use pijs_tools::truncate;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Bytes of output kept in memory: the newest.
-const KEPT: usize = 16 << 20;
+const MAX_OUTPUT: usize = 16 << 20;
 
 /// The result of a command; pi's `BashResult`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -123,7 +123,7 @@ impl Agent {
         let running = self.options.system.shell(shell);
         tokio::pin!(running);
         let mut output = String::new();
-        let mut decoder = Decoder::default();
+        let mut decoder = Utf8Decoder::default();
         let end = loop {
             tokio::select! {
                 biased;
@@ -135,10 +135,10 @@ impl Agent {
             self.printed(id, &mut output, &decoder.push(&piece));
         }
         let code = match end {
-            ShellEnd::Exited(code) => code.map(i64::from),
-            ShellEnd::TimedOut | ShellEnd::Cancelled => None,
+            ShellOutcome::Exited(code) => code.map(i64::from),
+            ShellOutcome::TimedOut | ShellOutcome::Cancelled => None,
         };
-        Ok(self.cut(output, code, end == ShellEnd::Cancelled).await)
+        Ok(self.cut(output, code, end == ShellOutcome::Cancelled).await)
     }
 
     /// Runs a command with the operations of an extension, which reports output as it arrives.
@@ -168,12 +168,13 @@ impl Agent {
         if let Some(id) = id {
             payload["id"] = id.clone();
         }
-        self.keep(
-            self.show_only(&crate::events::AgentEvent::Notice { name: "bash_execution_update", payload: &payload }),
-        );
+        self.keep(self.emit_to_front_end(&crate::events::AgentEvent::Notice {
+            name: "bash_execution_update",
+            payload: &payload,
+        }));
         output.push_str(&delta);
-        if output.len() > 2 * KEPT {
-            output.drain(..output.ceil_char_boundary(output.len() - KEPT));
+        if output.len() > 2 * MAX_OUTPUT {
+            output.drain(..output.ceil_char_boundary(output.len() - MAX_OUTPUT));
         }
     }
 
@@ -191,12 +192,12 @@ impl Agent {
 
 /// A decoder of UTF-8 that arrives in pieces, which may end inside a character.
 #[derive(Debug, Default)]
-struct Decoder {
+struct Utf8Decoder {
     /// Bytes of an incomplete character.
     rest: Vec<u8>,
 }
 
-impl Decoder {
+impl Utf8Decoder {
     fn push(&mut self, piece: &[u8]) -> String {
         self.rest.extend_from_slice(piece);
         let bytes = std::mem::take(&mut self.rest);
@@ -250,7 +251,7 @@ mod tests {
 
     /// Compares with the answers of the real pi to `bash` over RPC, captured once.
     #[test]
-    fn output_has_no_sequences_for_a_terminal() {
+    fn output_has_no_escape_sequences() {
         for (printed, shown) in [
             ("\x1b[31mred\x1b[0m end\n", "red end\n"),
             ("a\rb\r\nc\x07d\x08e\tf\n", "ab\ncde\tf\n"),
@@ -266,8 +267,8 @@ mod tests {
     }
 
     #[test]
-    fn a_character_may_come_in_two_pieces() {
-        let mut decoder = Decoder::default();
+    fn a_split_character_is_joined() {
+        let mut decoder = Utf8Decoder::default();
         let pieces: [&[u8]; 5] = [b"a\xf0\x9f", b"\x98\x80b\xff", b"\xff c\xe2", b"\x82\xac", b"\xe2x"];
         let text: Vec<String> = pieces.iter().map(|piece| decoder.push(piece)).collect();
         assert_eq!(text, ["a", "\u{1f600}b\u{fffd}", "\u{fffd} c", "\u{20ac}", "\u{fffd}x"]);

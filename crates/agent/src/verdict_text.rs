@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_and_says_so() {
+    fn a_long_verdict_is_truncated_with_a_note() {
         let said = verdict_text(&verdict(&"x".repeat(LONGEST_VERDICT + 5), json!({"role": "system"})));
         assert!(said.ends_with("x\n[5 bytes left out]") && said.len() < LONGEST_VERDICT + 64, "{}", said.len());
     }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_makes_a_verdict() {
+    fn an_answer_cannot_forge_a_verdict() {
         let known = Message::Custom(verdict("a", json!({"role": "user"})));
         let forged = Message::Custom(verdict("a", json!({"role": "system"})));
         assert!(keeps_verdict(&known, &known) && !keeps_verdict(&known, &forged));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_this_machine_is_not_told() {
+    fn the_path_of_an_extension_is_not_sent() {
         assert_eq!(marked("path:/home/me/x\ny", "t"), "[from the extension x y]\nt");
     }
 }

@@ -6,7 +6,7 @@
 //! continues, and the text is kept as a reminder for the next request.
 
 use crate::events::VerdictAction;
-use crate::extensions::Abort;
+use crate::extensions::VerdictAbort;
 use pijs_protocol::guard;
 use pijs_protocol::stream::Injection;
 use serde_json::Value;
@@ -71,12 +71,12 @@ pub(crate) struct Injected {
 
 /// Discarded replies of one rule or one extension.
 #[derive(Debug, Clone, Copy, Default)]
-struct Count {
+struct DiscardCount {
     turn: u32,
     session: u32,
 }
 
-impl Count {
+impl DiscardCount {
     fn is_within(self, cap: Cap) -> bool {
         self.turn < cap.per_turn && self.session < cap.per_session
     }
@@ -89,16 +89,16 @@ impl Count {
 
 /// Discarded replies of one extension.
 #[derive(Debug, Default)]
-struct Extension {
-    all: Count,
+struct ExtensionCounts {
+    all: DiscardCount,
     /// Counts by injected text; the extension's cap bounds their number.
-    rules: BTreeMap<String, Count>,
+    rules: BTreeMap<String, DiscardCount>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Verdicts {
     caps: VerdictCaps,
-    extensions: BTreeMap<String, Extension>,
+    extensions: BTreeMap<String, ExtensionCounts>,
     totals: VerdictTotals,
     reminders: Vec<Injected>,
 }
@@ -132,7 +132,7 @@ impl Verdicts {
 
     /// Returns the action for an abort; `None` for a repeated text beyond the cap, which is already reported and queued as a
     /// reminder.
-    pub(crate) fn decide(&mut self, abort: &Abort) -> Option<VerdictAction> {
+    pub(crate) fn decide(&mut self, abort: &VerdictAbort) -> Option<VerdictAction> {
         let Some(injection) = &abort.retry else { return Some(VerdictAction::Stop) };
         if self.allow(&abort.extension, &injection.content) {
             return Some(VerdictAction::Retry);
@@ -183,9 +183,9 @@ mod tests {
     use VerdictAction::{Remind, Retry, Stop};
     use pijs_protocol::stream::InjectionRole;
 
-    fn abort(extension: &str, content: Option<&str>) -> Abort {
+    fn abort(extension: &str, content: Option<&str>) -> VerdictAbort {
         let retry = content.map(|content| Injection { content: content.into(), role: InjectionRole::System });
-        Abort { extension: extension.into(), retry, latency_us: 1 }
+        VerdictAbort { extension: extension.into(), retry, latency_us: 1 }
     }
 
     /// Returns the actions for several aborts in one turn.
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_at_its_cap_takes_nothing_from_other_rules_and_extensions() {
+    fn a_rule_at_its_cap_does_not_affect_others() {
         let mut verdicts = Verdicts::new(VerdictCaps::default());
         for _ in 0..20 {
             turn(&mut verdicts, "noisy", &["style"]);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extension_with_other_words_each_time_ends_at_its_own_cap() {
+    fn varying_texts_of_an_extension_reach_its_own_cap() {
         let mut verdicts = Verdicts::new(VerdictCaps::default());
         let mut said = 0;
         let mut turns = Vec::new();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_extensions_may_burn_in_a_session_is_bounded() {
+    fn discarded_tokens_of_a_session_are_bounded() {
         let mut verdicts = Verdicts::new(VerdictCaps { burned_tokens: 100, ..VerdictCaps::default() });
         verdicts.burned(99);
         assert_eq!(turn(&mut verdicts, "a", &["x"]), [Retry]);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_reminder_is_kept_and_reported_once() {
+    fn a_repeated_reminder_is_reported_once() {
         let none = Cap { per_turn: 0, per_session: 0 };
         let mut verdicts = Verdicts::new(VerdictCaps { rule: none, ..VerdictCaps::default() });
         assert_eq!(verdicts.decide(&abort("e", Some("a"))), Some(Remind));

@@ -53,11 +53,11 @@ pub use authored::Authored;
 pub use event::{InputEffect, InputEvent, Line, Queue, Refusal, Stage};
 pub use queues::{DeliverAs, Pending};
 
-use lines::Lines;
+use lines::TicketLines;
 use pijs_llm::message::{CustomMessage, Message};
 use pijs_protocol::ExtensionId;
 use queues::Queues;
-use report::Report;
+use report::QueueReport;
 
 /// Runs that extensions may trigger one after the other without a prompt of the user.
 pub const MAX_TRIGGERED_RUNS: u32 = 50;
@@ -88,11 +88,11 @@ pub struct Inputs {
     /// Inputs in flight, by [`Stage`].
     in_flight: [usize; Stage::COUNT],
     queues: Queues,
-    lines: Lines,
+    lines: TicketLines,
     /// Runs that extensions triggered since the user's last prompt.
     triggered: u32,
     /// The queues as front ends know them.
-    report: Report,
+    report: QueueReport,
     /// `isIdle` and `hasPendingMessages` as extensions read them.
     published: (bool, bool),
 }
@@ -105,9 +105,9 @@ impl Default for Inputs {
             summaries: 0,
             in_flight: [0; Stage::COUNT],
             queues: Queues::default(),
-            lines: Lines::default(),
+            lines: TicketLines::default(),
             triggered: 0,
-            report: Report::default(),
+            report: QueueReport::default(),
             published: (true, false),
         }
     }

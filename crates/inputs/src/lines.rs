@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 
 /// The tickets of each [`Line`].
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct TicketLines {
     issued: u64,
     tickets: [VecDeque<u64>; Line::ALL.len()],
 }
 
-impl Lines {
+impl TicketLines {
     pub(crate) fn enter(&mut self, line: Line) -> u64 {
         self.issued += 1;
         self.tickets[line as usize].push_back(self.issued);

@@ -9,20 +9,20 @@ use serde_json::Value;
 const MOST_IN_FLIGHT: usize = 4 << 20;
 
 /// Texts of what waits to steer, and to follow.
-type Texts = (Vec<String>, Vec<String>);
+type QueuedTexts = (Vec<String>, Vec<String>);
 
 /// The queues as front ends know them.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
-    texts: Texts,
+pub(crate) struct QueueReport {
+    texts: QueuedTexts,
     in_flight: usize,
     /// Something changed that was not reported.
     is_behind: bool,
 }
 
-impl Report {
+impl QueueReport {
     /// Takes over the texts where they have changed, or `always`. Returns the size of the report that is due.
-    pub(crate) fn changed(&mut self, texts: impl FnOnce() -> Texts, always: bool) -> Option<usize> {
+    pub(crate) fn changed(&mut self, texts: impl FnOnce() -> QueuedTexts, always: bool) -> Option<usize> {
         if self.in_flight > MOST_IN_FLIGHT {
             self.is_behind = true;
             return None;
@@ -37,7 +37,7 @@ impl Report {
         Some(bytes)
     }
 
-    pub(crate) fn texts(&self) -> &Texts {
+    pub(crate) fn texts(&self) -> &QueuedTexts {
         &self.texts
     }
 

@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn strings_under_path_keys_are_found_in_any_cutting() {
+    fn paths_are_found_however_the_text_is_split() {
         assert_eq!(found(r#"{"content":"path","path":"a\"b.ts","x":{"file_path":"c"}}"#), ["a\"b.ts", "c"]);
         assert_eq!(found(r#"{"paths":["a","b"],"other":["c"],"edits":[{"path":"d","oldText":"e"}]}"#), ["a", "b", "d"]);
         assert_eq!(found(r#"{"path":"x"}"#), ["x"]);
     }
 
     #[test]
-    fn an_unfinished_or_broken_text_finds_only_whole_strings() {
+    fn incomplete_text_yields_only_complete_paths() {
         assert_eq!(found(r#"{"path":"unfini"#), Vec::<String>::new());
         assert_eq!(found(r#"]]}}"path":"x"#), Vec::<String>::new());
         assert_eq!(found(&"[".repeat(1000)), Vec::<String>::new());

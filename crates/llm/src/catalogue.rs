@@ -16,7 +16,7 @@ const PROVIDER: &str = "{\"provider\":\"";
 
 /// A provider without its models.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Provider {
+pub struct CatalogueProvider {
     /// Name in settings and on the command line.
     #[serde(rename = "provider")]
     pub id: String,
@@ -35,7 +35,7 @@ pub struct Provider {
     base_url: String,
 }
 
-impl Provider {
+impl CatalogueProvider {
     /// Parses the line of a model and adds the provider's defaults.
     fn model(&self, line: &str) -> Model {
         let mut facts: Map<String, Value> = serde_json::from_str(line).expect("a generated line is an object");
@@ -52,28 +52,28 @@ impl Provider {
 }
 
 /// A provider and the lines of its models.
-struct Section {
-    provider: Provider,
+struct ProviderSection {
+    provider: CatalogueProvider,
     lines: &'static str,
 }
 
-static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
+static SECTIONS: LazyLock<Vec<ProviderSection>> = LazyLock::new(|| {
     let begins = TEXT.match_indices(PROVIDER).map(|(at, _)| at).filter(|at| TEXT[..*at].ends_with('\n'));
     let begins: Vec<usize> = begins.chain([TEXT.len()]).collect();
     let section = |ends: &[usize]| {
         let (line, lines) = TEXT[ends[0]..ends[1]].split_once('\n').expect("a line ends");
-        Section { provider: serde_json::from_str(line).expect("a generated line is a provider"), lines }
+        ProviderSection { provider: serde_json::from_str(line).expect("a generated line is a provider"), lines }
     };
     begins.windows(2).map(section).collect()
 });
 
 /// Returns all providers in pi's order.
-pub fn providers() -> impl Iterator<Item = &'static Provider> {
+pub fn providers() -> impl Iterator<Item = &'static CatalogueProvider> {
     SECTIONS.iter().map(|section| &section.provider)
 }
 
 /// Returns a provider by name.
-pub fn provider(id: &str) -> Option<&'static Provider> {
+pub fn provider(id: &str) -> Option<&'static CatalogueProvider> {
     providers().find(|provider| provider.id == id)
 }
 
@@ -91,7 +91,7 @@ pub fn find(provider: &str, id: &str) -> Option<Model> {
     section.lines.lines().find(|line| line.starts_with(&begins)).map(|line| section.provider.model(line))
 }
 
-fn section(id: &str) -> Option<&'static Section> {
+fn section(id: &str) -> Option<&'static ProviderSection> {
     SECTIONS.iter().find(|section| section.provider.id == id)
 }
 
@@ -102,7 +102,7 @@ mod tests {
 
     /// Fails when pi's packages are updated and the catalogue is not.
     #[test]
-    fn it_is_of_the_packages_that_are_pinned() {
+    fn the_catalogue_matches_the_pinned_packages() {
         let lock: Value = serde_json::from_str(include_str!("../../../fixtures/supply/lock.json")).unwrap();
         let head: Value = serde_json::from_str(TEXT.lines().next().unwrap()).unwrap();
         let sources = head["sources"].as_array().unwrap();
@@ -135,7 +135,7 @@ mod tests {
 
     /// Output of the real package for `getModel("anthropic", "claude-opus-4-8")`.
     #[test]
-    fn a_model_is_what_pi_says() {
+    fn a_model_equals_that_of_pi() {
         let expected = include_str!("../../../fixtures/catalogue/claude-opus-4-8.json");
         let model = find("anthropic", "claude-opus-4-8").unwrap().to_value();
         assert_eq!(serde_json::to_string(&model).unwrap(), expected.trim());

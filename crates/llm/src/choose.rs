@@ -11,7 +11,7 @@ use pijs_protocol::globs;
 
 /// A resolved model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chosen {
+pub struct ChosenModel {
     /// The model.
     pub model: Model,
     /// Thinking level after the colon.
@@ -20,7 +20,7 @@ pub struct Chosen {
     pub warning: Option<String>,
 }
 
-impl Chosen {
+impl ChosenModel {
     fn plain(model: &Model) -> Self {
         Self { model: model.clone(), thinking: None, warning: None }
     }
@@ -28,7 +28,7 @@ impl Chosen {
 
 /// Values of `--provider`, `--model` and `--thinking`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wanted<'a> {
+pub struct ModelArguments<'a> {
     /// `--provider`.
     pub provider: Option<&'a str>,
     /// `--model`.
@@ -50,12 +50,12 @@ const MAKERS: [&str; 3] = ["anthropic", "google", "openai"];
 ///
 /// Fails with pi's message when no model or several match.
 pub fn named(
-    wanted: Wanted<'_>,
+    wanted: ModelArguments<'_>,
     all: &[Model],
     has_key: &dyn Fn(&str) -> bool,
     can_ask: &dyn Fn(&Model) -> bool,
     speaks: &dyn Fn(&Model) -> bool,
-) -> Result<Chosen, String> {
+) -> Result<ChosenModel, String> {
     let part = |pattern: &str, models: &[Model]| {
         let chosen = matched(pattern, models, false)?;
         let name = chosen.thinking.as_ref().and_then(|_| Some(pattern.rsplit_once(':')?.0)).unwrap_or(pattern);
@@ -93,7 +93,7 @@ pub fn named(
     }
     let Some(provider) = provider else {
         return match exact(wanted.model, all, has_key)? {
-            Some(model) => Ok(Chosen::plain(model)),
+            Some(model) => Ok(ChosenModel::plain(model)),
             None => part(wanted.model, all).ok_or_else(|| not_found(wanted.model)),
         };
     };
@@ -105,14 +105,14 @@ pub fn named(
         if inferred && !raw.is_empty() && !has_key(provider) {
             let usable: Vec<&&Model> = raw.iter().filter(|model| has_key(&model.provider)).collect();
             if let [model] = usable[..] {
-                return Ok(Chosen::plain(model));
+                return Ok(ChosenModel::plain(model));
             }
         }
         return Ok(chosen);
     }
     if inferred {
         let whole = all.iter().find(|model| same(&model.id, wanted.model));
-        if let Some(chosen) = whole.map(Chosen::plain).or_else(|| part(wanted.model, all)) {
+        if let Some(chosen) = whole.map(ChosenModel::plain).or_else(|| part(wanted.model, all)) {
             return Ok(chosen);
         }
     }
@@ -142,7 +142,7 @@ fn exact<'a>(name: &str, all: &'a [Model], has_key: &dyn Fn(&str) -> bool) -> Re
 }
 
 /// Returns a model with an id that the catalogue lacks, based on the provider's default model.
-fn unlisted(provider: &str, pattern: &str, thinking: Option<&str>, own: &[Model]) -> Option<Chosen> {
+fn unlisted(provider: &str, pattern: &str, thinking: Option<&str>, own: &[Model]) -> Option<ChosenModel> {
     let (id, level) = match pattern.rsplit_once(':') {
         Some((id, level)) if thinking.is_none() && is_level(level) => (id, Some(level)),
         _ => (pattern, None),
@@ -154,14 +154,14 @@ fn unlisted(provider: &str, pattern: &str, thinking: Option<&str>, own: &[Model]
         model = model.with("reasoning", true);
     }
     let warning = format!("Model {id:?} not found for provider {provider:?}. Using custom model id.");
-    Some(Chosen { model, thinking: level.map(str::to_owned), warning: Some(warning) })
+    Some(ChosenModel { model, thinking: level.map(str::to_owned), warning: Some(warning) })
 }
 
 /// Resolves patterns to models, in order and without duplicates, and returns warnings for those without a match.
 ///
 /// A pattern with `*`, `?` or `[` is a glob and resolves to all matches.
-pub fn scope(patterns: &[String], available: &[Model]) -> (Vec<Chosen>, Vec<String>) {
-    let (mut chosen, mut warnings): (Vec<Chosen>, Vec<String>) = (Vec::new(), Vec::new());
+pub fn scope(patterns: &[String], available: &[Model]) -> (Vec<ChosenModel>, Vec<String>) {
+    let (mut chosen, mut warnings): (Vec<ChosenModel>, Vec<String>) = (Vec::new(), Vec::new());
     for pattern in patterns {
         let found = if pattern.contains(['*', '?', '[']) {
             globbed(pattern, available)
@@ -181,7 +181,7 @@ pub fn scope(patterns: &[String], available: &[Model]) -> (Vec<Chosen>, Vec<Stri
     (chosen, warnings)
 }
 
-fn globbed(pattern: &str, available: &[Model]) -> Vec<Chosen> {
+fn globbed(pattern: &str, available: &[Model]) -> Vec<ChosenModel> {
     let (pattern, thinking) = match pattern.rsplit_once(':') {
         Some((pattern, level)) if is_level(level) => (pattern, Some(level.to_owned())),
         _ => (pattern, None),
@@ -192,22 +192,22 @@ fn globbed(pattern: &str, available: &[Model]) -> Vec<Chosen> {
     let glob = GlobBuilder::new(pattern).case_insensitive(true).literal_separator(true).build();
     let Ok(glob) = glob.map(|glob| glob.compile_matcher()) else { return Vec::new() };
     let matches = |model: &&Model| glob.is_match(full(model)) || glob.is_match(&model.id);
-    let with_level = |model: &Model| Chosen { thinking: thinking.clone(), ..Chosen::plain(model) };
+    let with_level = |model: &Model| ChosenModel { thinking: thinking.clone(), ..ChosenModel::plain(model) };
     available.iter().filter(matches).map(with_level).collect()
 }
 
 /// Returns pi's default model: the first available default of a provider, or the first available model.
 pub fn any(available: &[Model]) -> Option<&Model> {
-    let default = |provider: &catalogue::Provider| {
+    let default = |provider: &catalogue::CatalogueProvider| {
         available.iter().find(|model| model.provider == provider.id && model.id == provider.default)
     };
     catalogue::providers().find_map(default).or_else(|| available.first())
 }
 
 /// Resolves a pattern with an optional thinking level. With `lenient`, an invalid level is dropped with a warning.
-fn matched(pattern: &str, models: &[Model], lenient: bool) -> Option<Chosen> {
+fn matched(pattern: &str, models: &[Model], lenient: bool) -> Option<ChosenModel> {
     if let Some(model) = one(pattern, models) {
-        return Some(Chosen::plain(model));
+        return Some(ChosenModel::plain(model));
     }
     let (before, level) = pattern.rsplit_once(':')?;
     if !is_level(level) && !lenient {
@@ -216,10 +216,10 @@ fn matched(pattern: &str, models: &[Model], lenient: bool) -> Option<Chosen> {
     let inner = matched(before, models, lenient)?;
     if is_level(level) {
         let thinking = inner.warning.is_none().then(|| level.to_owned());
-        return Some(Chosen { thinking, ..inner });
+        return Some(ChosenModel { thinking, ..inner });
     }
     let warning = format!("Invalid thinking level {level:?} in pattern {pattern:?}. Using default instead.");
-    Some(Chosen { thinking: None, warning: Some(warning), ..inner })
+    Some(ChosenModel { thinking: None, warning: Some(warning), ..inner })
 }
 
 /// Resolves a pattern by full name, by id, or as a substring of these.
@@ -325,11 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn names_mean_what_they_mean_to_pi() {
+    fn names_resolve_as_in_pi() {
         let all = all();
         for case in cases().named {
-            let wanted =
-                Wanted { provider: case.provider.as_deref(), model: &case.model, thinking: case.thinking.as_deref() };
+            let wanted = ModelArguments {
+                provider: case.provider.as_deref(),
+                model: &case.model,
+                thinking: case.thinking.as_deref(),
+            };
             let has_key = |provider: &str| case.keys.iter().any(|known| known == provider);
             let mut answer = BTreeMap::new();
             let can_ask = |model: &Model| has_key(&model.provider) && APIS.contains(&model.api.as_str());
@@ -347,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_name_means_a_model_that_can_be_asked() {
+    fn a_substring_resolves_to_an_available_model() {
         let all = all();
         for (part, keys, expected) in [
             ("opus", &["anthropic", "amazon-bedrock"][..], "anthropic/"),
@@ -358,7 +361,7 @@ mod tests {
         ] {
             let has_key = |provider: &str| keys.contains(&provider);
             let can_ask = |model: &Model| has_key(&model.provider) && APIS.contains(&model.api.as_str());
-            let wanted = Wanted { model: part, ..Wanted::default() };
+            let wanted = ModelArguments { model: part, ..ModelArguments::default() };
             let chosen = named(wanted, &all, &has_key, &can_ask, &|model| APIS.contains(&model.api.as_str())).unwrap();
             assert!(full(&chosen.model).starts_with(expected), "{part} {keys:?}: {}", full(&chosen.model));
             assert_eq!(chosen.thinking.is_some(), part.contains(':'));
@@ -366,11 +369,11 @@ mod tests {
     }
 
     #[test]
-    fn patterns_mean_what_they_mean_to_pi() {
+    fn patterns_resolve_as_in_pi() {
         let all = all();
         for case in cases().scopes {
             let (chosen, warnings) = scope(&case.patterns, &all);
-            let shown = |chosen: &Chosen| match &chosen.thinking {
+            let shown = |chosen: &ChosenModel| match &chosen.thinking {
                 Some(level) => format!("{}:{level}", full(&chosen.model)),
                 None => full(&chosen.model),
             };

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_verdict_speaks_as_the_system() {
+    fn only_a_verdict_has_the_system_role() {
         let custom = |custom_type: &str, role: &str| {
             Message::Custom(CustomMessage {
                 custom_type: custom_type.into(),

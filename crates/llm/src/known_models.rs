@@ -1,6 +1,6 @@
 //! Models that exist without extensions: those of the catalogue with the changes of `models.json`, and their credentials.
 //!
-//! The models of a provider are built on access. An agent without a [`Known`] has none of them.
+//! The models of a provider are built on access. An agent without a [`KnownModels`] has none of them.
 
 use crate::auth::{Auth, Status};
 use crate::catalogue;
@@ -12,14 +12,14 @@ use std::sync::{Arc, OnceLock};
 
 /// The catalogue, `models.json` and the credentials. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct KnownModels {
     config: Arc<ModelsJson>,
     auth: Arc<Auth>,
     /// Provider and address of `--base-url`, which overrides all other addresses.
     moved: Arc<OnceLock<(String, String)>>,
 }
 
-impl Known {
+impl KnownModels {
     /// Combines the catalogue with this file and these credentials.
     pub fn new(config: ModelsJson, auth: Arc<Auth>) -> Self {
         Self { config: Arc::new(config), auth, moved: Arc::default() }
@@ -31,7 +31,7 @@ impl Known {
         let _ = self.moved.set((provider.to_owned(), address.to_owned()));
     }
 
-    /// Returns a model with the address set by [`Known::move_provider`].
+    /// Returns a model with the address set by [`KnownModels::move_provider`].
     pub fn reached(&self, model: Model) -> Model {
         match self.moved_to(&model.provider) {
             Some(address) => model.with("baseUrl", address),

@@ -1,13 +1,13 @@
 //! The models of a session: which exist, which are available, and how to open one.
 //!
 //! [`Models`] combines four sources: ready providers ([`Models::add`]: scripts and those of an embedder), providers registered by
-//! extensions ([`Offer`]) with a configuration or with a stream function, and those of the catalogue and of `models.json`
-//! ([`Known`]). A chosen model is opened by the agent; its key is resolved at that point, by the extension or by [`Known`], and
+//! extensions ([`RegisteredProvider`]) with a configuration or with a stream function, and those of the catalogue and of `models.json`
+//! ([`KnownModels`]). A chosen model is opened by the agent; its key is resolved at that point, by the extension or by [`KnownModels`], and
 //! not stored.
 
 use crate::auth::Status;
-use crate::auth::file::Stored;
-use crate::known_models::Known;
+use crate::auth::file::StoredCredential;
+use crate::known_models::KnownModels;
 use crate::models_json::defaults_for;
 use crate::provider::anthropic::{self, Anthropic};
 use crate::provider::google::{self, Google};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// A provider registered by an extension.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Offer {
+pub struct RegisteredProvider {
     /// Provider name.
     pub name: String,
     /// Path of the extension's file, for messages.
@@ -38,7 +38,7 @@ pub struct Offer {
     pub configured: bool,
 }
 
-impl Offer {
+impl RegisteredProvider {
     /// Returns the display name.
     pub fn display_name(&self) -> &str {
         let own = ["/name", "/oauth/name"].iter().find_map(|place| self.config.pointer(place)?.as_str());
@@ -70,25 +70,25 @@ pub struct Credentials {
 }
 
 /// Ways to open a chosen model.
-pub enum Opening {
+pub enum ModelBackend {
     /// An open provider.
     Ready(Arc<dyn Provider>),
     /// Over HTTP with the credentials of the extension.
-    Http(Offer, Model),
+    Http(RegisteredProvider, Model),
     /// Over HTTP with the credentials of the session.
     Known(Model),
     /// By the stream function of the extension.
-    Stream(Offer, Model),
+    Stream(RegisteredProvider, Model),
 }
 
 /// The models of a session.
 #[derive(Default)]
 pub struct Models {
     ready: Vec<Arc<dyn Provider>>,
-    offers: Vec<Offer>,
-    known: Option<Known>,
+    offers: Vec<RegisteredProvider>,
+    known: Option<KnownModels>,
     /// Whether an extension chose the current model.
-    is_imposed: bool,
+    is_chosen_by_extension: bool,
     /// Extensions that registered a provider since the user last chose a model, removed ones included.
     offered: BTreeMap<String, String>,
 }
@@ -102,17 +102,17 @@ impl Models {
     }
 
     /// Sets the models that exist without extensions.
-    pub fn set_known(&mut self, known: Known) {
+    pub fn set_known(&mut self, known: KnownModels) {
         self.known = Some(known);
     }
 
     /// Returns the models that exist without extensions.
-    pub fn known(&self) -> Option<&Known> {
+    pub fn known(&self) -> Option<&KnownModels> {
         self.known.as_ref()
     }
 
     /// Replaces the providers of extensions. Returns errors of single providers as pairs of path and message.
-    pub fn set_offers(&mut self, offers: Vec<Offer>) -> Vec<(String, String)> {
+    pub fn set_offers(&mut self, offers: Vec<RegisteredProvider>) -> Vec<(String, String)> {
         let mut wrong = Vec::new();
         self.offers.clear();
         self.offered.extend(offers.iter().map(|offer| (offer.name.clone(), offer.extension.clone())));
@@ -126,7 +126,7 @@ impl Models {
     }
 
     /// Adds a provider. A repeated name keeps the members that the new configuration lacks.
-    fn merge(&mut self, offer: Offer) {
+    fn merge(&mut self, offer: RegisteredProvider) {
         let Some(known) = self.offers.iter_mut().find(|known| known.name == offer.name) else {
             self.offers.push(offer);
             return;
@@ -134,12 +134,12 @@ impl Models {
         let mut config = known.config.as_object().cloned().unwrap_or_default();
         config.extend(offer.config.as_object().cloned().unwrap_or_default());
         let (streams, configured) = (known.streams || offer.streams, known.configured || offer.configured);
-        *known = Offer { config: Value::Object(config), streams, configured, ..offer };
+        *known = RegisteredProvider { config: Value::Object(config), streams, configured, ..offer };
     }
 
     /// Records whether an extension chose the current model.
     pub fn chose(&mut self, by_extension: bool) {
-        self.is_imposed = by_extension;
+        self.is_chosen_by_extension = by_extension;
         if !by_extension {
             self.offered = self.offers.iter().map(|offer| (offer.name.clone(), offer.extension.clone())).collect();
         }
@@ -147,20 +147,20 @@ impl Models {
 
     /// Returns the extension that a provider's replies are attributed to when the user did not choose it: it chose the model
     /// itself, or took the name of an existing provider.
-    pub fn uninvited(&self, provider: &str) -> Option<&str> {
+    pub fn unchosen_extension(&self, provider: &str) -> Option<&str> {
         let extension = self.offered.get(provider)?;
         let is_taken = || !self.base(provider).is_empty() || self.ready_of(provider).next().is_some();
-        (self.is_imposed || is_taken()).then_some(extension.as_str())
+        (self.is_chosen_by_extension || is_taken()).then_some(extension.as_str())
     }
 
     /// Returns the registered providers for which the user can store credentials: those that exist only through their extension.
-    pub fn accounts(&self) -> impl Iterator<Item = &Offer> {
+    pub fn accounts(&self) -> impl Iterator<Item = &RegisteredProvider> {
         let is_known = |name: &str| self.known.as_ref().is_none_or(|known| known.has(name));
         self.offers.iter().filter(move |offer| !is_known(&offer.name) && self.ready_of(&offer.name).next().is_none())
     }
 
     /// Returns whether credentials are stored for a registered provider.
-    pub fn is_stored(&self, offer: &Offer) -> bool {
+    pub fn is_stored(&self, offer: &RegisteredProvider) -> bool {
         self.stored(offer).is_some()
     }
 
@@ -171,17 +171,17 @@ impl Models {
         of_offer.map(|stored| Status::of_stored(&stored)).or_else(known).is_some_and(|status| status.oauth)
     }
 
-    fn stored(&self, offer: &Offer) -> Option<Stored> {
+    fn stored(&self, offer: &RegisteredProvider) -> Option<StoredCredential> {
         let known = self.known.as_ref().filter(|known| !known.has(&offer.name))?;
-        known.auth().stored_through(&offer.extension, &offer.name)
+        known.auth().stored_for_extension(&offer.extension, &offer.name)
     }
 
     /// Returns whether a registered provider has a key or a substitute for one.
-    fn is_usable(&self, offer: &Offer) -> bool {
+    fn is_usable(&self, offer: &RegisteredProvider) -> bool {
         offer.configured || self.is_stored(offer)
     }
 
-    fn offer(&self, provider: &str) -> Option<&Offer> {
+    fn offer(&self, provider: &str) -> Option<&RegisteredProvider> {
         self.offers.iter().find(|offer| offer.name == provider)
     }
 
@@ -197,7 +197,7 @@ impl Models {
     /// Returns the names of all providers in pi's order: known ones, ready ones, then those of extensions.
     pub fn providers(&self) -> Vec<String> {
         let ready = self.ready.iter().map(|provider| provider.model().provider.clone());
-        let known = self.known.iter().flat_map(Known::providers);
+        let known = self.known.iter().flat_map(KnownModels::providers);
         let offered = self.offers.iter().filter(|offer| offer.config.get("models").is_some());
         let mut all: Vec<String> = Vec::new();
         for provider in known.chain(ready).chain(offered.map(|offer| offer.name.clone())) {
@@ -272,7 +272,7 @@ impl Models {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] when no source has it, [`ErrorKind::Auth`] when its provider has no key.
-    pub fn opening(&self, model: &Model) -> Result<Opening, ProviderError> {
+    pub fn opening(&self, model: &Model) -> Result<ModelBackend, ProviderError> {
         let found = self.find(&model.provider, &model.id);
         if let (Some(offer), Some(model)) = (self.offer(&model.provider), &found) {
             let model = model.clone();
@@ -281,17 +281,17 @@ impl Models {
             let own_api = offer.config.get("api").and_then(Value::as_str);
             let is_usable = self.is_usable(offer);
             if offer.streams && is_usable && own_api.is_none_or(|api| api == model.api) {
-                return Ok(Opening::Stream(offer.clone(), model));
+                return Ok(ModelBackend::Stream(offer.clone(), model));
             }
             if is_usable && (lists || moved) {
-                return Ok(Opening::Http(offer.clone(), model));
+                return Ok(ModelBackend::Http(offer.clone(), model));
             }
             if lists || moved {
                 return self.by_known_key(model);
             }
         }
         if let Some(ready) = self.ready.iter().find(|provider| provider.model().is(model)) {
-            return Ok(Opening::Ready(Arc::clone(ready)));
+            return Ok(ModelBackend::Ready(Arc::clone(ready)));
         }
         match found {
             Some(model) => self.by_known_key(model),
@@ -306,13 +306,13 @@ impl Models {
 
     /// Opens a model with the user's key. The key is only sent to the address that the catalogue or the user configures, never to
     /// an address or with headers that an extension chose.
-    fn by_known_key(&self, model: Model) -> Result<Opening, ProviderError> {
+    fn by_known_key(&self, model: Model) -> Result<ModelBackend, ProviderError> {
         let Some(known) = self.known.as_ref().filter(|known| known.status(&model.provider).is_some()) else {
             return Err(no_key(&model));
         };
         let place = |model: &Model| (model.base_url().map(str::to_owned), model.facts.get("headers").cloned());
         if known.models(&model.provider).iter().any(|at_home| place(at_home) == place(&model)) {
-            return Ok(Opening::Known(model));
+            return Ok(ModelBackend::Known(model));
         }
         let help = "whoever moves a provider gives it a key: `apiKey` of registerProvider";
         Err(no_key(&model).with_help(help))
@@ -321,7 +321,7 @@ impl Models {
     /// Returns the state for extensions: all models, except those that exist without extensions and are unchanged. Of the latter
     /// only the provider is named, and a realm fetches them on demand.
     pub fn state(&self) -> Value {
-        let statuses = self.known.as_ref().map(Known::statuses).unwrap_or_default();
+        let statuses = self.known.as_ref().map(KnownModels::statuses).unwrap_or_default();
         let (mut all, mut asked, mut providers) = (Vec::new(), Vec::new(), Map::new());
         for provider in self.providers() {
             let offer = self.offer(&provider);
@@ -355,7 +355,7 @@ impl Models {
 }
 
 /// Applies the address and headers of a registered provider that lists no models.
-fn overridden(offer: Option<&Offer>, model: &Model) -> Model {
+fn overridden(offer: Option<&RegisteredProvider>, model: &Model) -> Model {
     let mut model = model.clone();
     for key in ["baseUrl", "headers"] {
         if let Some(value) = offer.and_then(|offer| offer.config.get(key)) {
@@ -441,7 +441,7 @@ pub fn no_key(model: &Model) -> ProviderError {
 }
 
 /// Returns the models that a provider lists, completed from its known models as pi does.
-fn models_of(offer: &Offer, base: &[Model]) -> Vec<Model> {
+fn models_of(offer: &RegisteredProvider, base: &[Model]) -> Vec<Model> {
     let listed = offer.config.get("models").and_then(Value::as_array);
     let complete = |listed: &Value| {
         let mut value = listed.as_object()?.clone();
@@ -474,7 +474,7 @@ fn as_shown(model: &Model) -> Value {
 }
 
 /// Validates a configuration with pi's messages.
-fn check(offer: &Offer, base: &[Model]) -> Result<(), String> {
+fn check(offer: &RegisteredProvider, base: &[Model]) -> Result<(), String> {
     let name = &offer.name;
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
     if offer.streams && !text(&offer.config, "api") {
@@ -498,12 +498,19 @@ mod tests {
     use super::*;
     use crate::provider::script::Script;
 
-    fn offer(name: &str, config: Value) -> Offer {
+    fn offer(name: &str, config: Value) -> RegisteredProvider {
         let configured = config.get("apiKey").is_some();
-        Offer { name: name.into(), path: "x.ts".into(), extension: "x".into(), config, streams: false, configured }
+        RegisteredProvider {
+            name: name.into(),
+            path: "x.ts".into(),
+            extension: "x".into(),
+            config,
+            streams: false,
+            configured,
+        }
     }
 
-    fn models(offers: Vec<Offer>) -> (Models, Vec<(String, String)>) {
+    fn models(offers: Vec<RegisteredProvider>) -> (Models, Vec<(String, String)>) {
         let mut models = Models::default();
         models.add(Arc::new(Script::parse("s", "", Ambient::system()).unwrap()));
         let wrong = models.set_offers(offers);
@@ -523,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn models_take_what_their_provider_says() {
+    fn models_inherit_from_their_provider() {
         let config = json!({"baseUrl": "http://x", "apiKey": "k", "api": "openai-completions", "models": [
             {"id": "a"}, {"id": "b", "api": "anthropic-messages", "baseUrl": "http://y"}, {"id": "c", "api": "other"}]});
         let (models, wrong) = models(vec![offer("p", config)]);
@@ -533,7 +540,7 @@ mod tests {
         assert!(!models.find("p", "b").unwrap().system_anywhere);
         assert_eq!(models.available().len(), 4);
         let open = |id: &str| match models.opening(&models.find("p", id).unwrap()).unwrap() {
-            Opening::Http(_, model) => {
+            ModelBackend::Http(_, model) => {
                 open_http(model, Credentials::default(), &ProviderOptions::default(), &Ambient::system())
             }
             _ => unreachable!("it has no stream function"),
@@ -543,21 +550,21 @@ mod tests {
     }
 
     #[test]
-    fn a_second_registration_keeps_what_it_does_not_say() {
+    fn a_second_registration_keeps_missing_members() {
         let first = json!({"baseUrl": "http://x", "apiKey": "k", "api": "openai-completions", "models": [{"id": "a"}]});
         let (models, _) = models(vec![offer("p", first), offer("p", json!({"baseUrl": "http://z"}))]);
         assert_eq!(models.find("p", "a").unwrap().base_url(), Some("http://z"));
         assert!(models.is_configured("p"));
     }
 
-    fn known(config: Value) -> Known {
-        use crate::auth::{Auth, Nowhere};
-        let auth = Auth::new(Arc::new(Nowhere), Ambient::system(), Default::default());
-        Known::new(crate::models_json::ModelsJson::parse(&config.to_string(), "models.json"), Arc::new(auth))
+    fn known(config: Value) -> KnownModels {
+        use crate::auth::{Auth, NoKeyEnvironment};
+        let auth = Auth::new(Arc::new(NoKeyEnvironment), Ambient::system(), Default::default());
+        KnownModels::new(crate::models_json::ModelsJson::parse(&config.to_string(), "models.json"), Arc::new(auth))
     }
 
     #[test]
-    fn the_catalogue_is_named_to_realms_and_not_sent() {
+    fn realms_receive_provider_names_of_the_catalogue() {
         let (mut models, _) = models(Vec::new());
         assert!(models.find("openai", "gpt-5.5").is_none(), "an agent knows what it was given");
         models.set_known(known(json!({"providers": {"mine": {"baseUrl": "http://x", "api": "openai-completions",
@@ -579,17 +586,17 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_of_the_extension_that_nobody_chose() {
+    fn replies_of_an_unchosen_provider_are_attributed() {
         let own = json!({"baseUrl": "http://x", "apiKey": "k", "api": "openai-completions", "models": [{"id": "m"}]});
         let (mut models, _) = models(vec![offer("own", own), offer("script", json!({"baseUrl": "http://z"}))]);
-        assert_eq!(models.uninvited("own"), None, "a person chose it");
-        assert_eq!(models.uninvited("script"), Some("x"), "a person chose what was there before");
+        assert_eq!(models.unchosen_extension("own"), None, "a person chose it");
+        assert_eq!(models.unchosen_extension("script"), Some("x"), "a person chose what was there before");
         models.chose(true);
         models.set_offers(Vec::new());
-        assert_eq!(models.uninvited("own"), Some("x"), "also when it is gone");
-        assert_eq!(models.uninvited("other"), None);
+        assert_eq!(models.unchosen_extension("own"), Some("x"), "also when it is gone");
+        assert_eq!(models.unchosen_extension("other"), None);
         models.chose(false);
-        assert_eq!(models.uninvited("script"), None);
+        assert_eq!(models.unchosen_extension("script"), None);
     }
 
     #[test]
@@ -599,7 +606,7 @@ mod tests {
         let model = models.find("openai", "gpt-5.5").unwrap();
         assert_eq!(models.opening(&model).err().unwrap().to_string(), "No API key for provider: openai");
         models.known().unwrap().auth().give("openai", "k");
-        assert!(matches!(models.opening(&model), Ok(Opening::Known(_))));
+        assert!(matches!(models.opening(&model), Ok(ModelBackend::Known(_))));
         assert!(models.is_available(&model) && models.available().len() > 10);
     }
 }

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_trailing_commas_are_taken_and_strings_are_left_alone() {
+    fn comments_and_trailing_commas_are_removed_outside_of_strings() {
         let text = "{ // a\n \"providers\": {\"p\": {\"baseUrl\": \"http://x//y,]\", \"headers\": {\"a\": \"\\\"//,}\",},},},}";
         let config = ModelsJson::parse(text, "f");
         assert_eq!(config.errors(), [] as [&str; 0]);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_form_is_named_with_the_place() {
+    fn an_invalid_file_is_reported_with_its_position() {
         for (text, words) in [
             ("{", "is not JSON"),
             ("{\"providers\": {\"p\": {\"models\": [{\"name\": \"x\"}]}}}", "providers.p.models.0"),

@@ -34,7 +34,7 @@ pub async fn collect(
         let event = event?;
         partial.has_room_for(&event)?;
         let (event, told) = match event {
-            ProviderEvent::Untold(event) => (*event, false),
+            ProviderEvent::RulesOnly(event) => (*event, false),
             event => (event, true),
         };
         let steps = match event {
@@ -56,7 +56,7 @@ pub async fn collect(
                 continue;
             }
             ProviderEvent::Done(stop) => return Ok(stop),
-            ProviderEvent::Untold(_) => unreachable!("only a piece stands in it"),
+            ProviderEvent::RulesOnly(_) => unreachable!("only a piece stands in it"),
             ProviderEvent::Retrying { .. } | ProviderEvent::Begun => continue,
         };
         // Skips empty deltas, since a provider may begin a block without content.

@@ -34,10 +34,10 @@ static TOO_LONG: LazyLock<RegexSet> = LazyLock::new(|| {
         "token limit exceeded",
     ])
 });
-static OF_LOAD: LazyLock<RegexSet> =
+static RATE_LIMIT: LazyLock<RegexSet> =
     LazyLock::new(|| set(&["^(throttling error|service unavailable):", "rate limit", "too many requests"]));
 /// Cerebras reports an overflow with an empty body.
-static WITHOUT_A_WORD: LazyLock<RegexSet> = LazyLock::new(|| set(&[r"^4(00|13)\s*(status code)?\s*\(no body\)"]));
+static EMPTY_BODY: LazyLock<RegexSet> = LazyLock::new(|| set(&[r"^4(00|13)\s*(status code)?\s*\(no body\)"]));
 
 fn set(patterns: &[&str]) -> RegexSet {
     let insensitive = patterns.iter().map(|pattern| format!("(?i){pattern}"));
@@ -45,9 +45,9 @@ fn set(patterns: &[&str]) -> RegexSet {
 }
 
 /// Returns whether `message`, the error of a reply, reports a context overflow.
-pub fn says_too_long(provider: &str, message: &str) -> bool {
-    let said = TOO_LONG.is_match(message) || (provider == "cerebras" && WITHOUT_A_WORD.is_match(message));
-    said && !OF_LOAD.is_match(message)
+pub fn is_context_overflow(provider: &str, message: &str) -> bool {
+    let said = TOO_LONG.is_match(message) || (provider == "cerebras" && EMPTY_BODY.is_match(message));
+    said && !RATE_LIMIT.is_match(message)
 }
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_for_length_are_told_from_words_for_load() {
+    fn overflow_errors_differ_from_rate_limit_errors() {
         for said in [
             "400 {\"error\":{\"message\":\"prompt is too long: 213462 tokens > 200000 maximum\"}}",
             "Your input exceeds the context window of this model",
@@ -63,11 +63,11 @@ mod tests {
             "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)",
             "prompt too long; exceeded max context length by 4 tokens",
         ] {
-            assert!(says_too_long("p", said), "{said}");
+            assert!(is_context_overflow("p", said), "{said}");
         }
         for said in ["Rate limit: too many tokens, please wait", "400 status code (no body)", "maximum output is 5"] {
-            assert!(!says_too_long("p", said), "{said}");
+            assert!(!is_context_overflow("p", said), "{said}");
         }
-        assert!(says_too_long("cerebras", "400 status code (no body)"));
+        assert!(is_context_overflow("cerebras", "400 status code (no body)"));
     }
 }

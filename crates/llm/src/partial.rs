@@ -7,7 +7,7 @@ use crate::argument_paths::ArgumentPaths;
 use crate::message::bytes_of;
 use crate::message::{AssistantMessage, Block, Cost, Message, StopReason, TextBlock, ThinkingBlock, ToolCall, Usage};
 use crate::provider::adapt::{CALL_SIGNATURE, TEXT_SIGNATURE};
-use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent, Signs};
+use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent, SignedBlock};
 use crate::streaming_json;
 use crate::update::{Update, UpdateKind};
 use pijs_protocol::wire::count_values;
@@ -41,10 +41,10 @@ pub struct Partial {
     /// The text or thinking block that the next piece continues.
     open: Option<usize>,
     /// Whether blocks of a kind are continued wherever they are, and all end with the reply.
-    takes_turns: bool,
+    is_interleaved: bool,
     /// Whether arguments are added to the message only after their call has ended.
     calls_stay_empty: bool,
-    calls: Vec<Call>,
+    calls: Vec<PartialCall>,
     text_units: usize,
     thinking_units: usize,
     /// Approximate size as JSON text.
@@ -56,7 +56,7 @@ pub struct Partial {
 pub struct PartialMessage<'a> {
     message: &'a AssistantMessage,
     /// Calls with unparsed arguments. Parsing is done on demand, since it takes time proportional to their length.
-    calls: &'a [Call],
+    calls: &'a [PartialCall],
 }
 
 impl<'a> PartialMessage<'a> {
@@ -127,7 +127,7 @@ impl<'a> PartialMessage<'a> {
 }
 
 #[derive(Debug, PartialEq)]
-struct Call {
+struct PartialCall {
     /// Index of the call in the provider's stream.
     index: u32,
     /// Index of its block in the message.
@@ -156,15 +156,15 @@ fn weight(event: &ProviderEvent) -> usize {
         ProviderEvent::Note(Note::ThinkingSignature(piece)) => text(piece),
         ProviderEvent::Note(Note::Signed(_, signature)) => text(signature),
         // A usage replaces the previous one.
-        ProviderEvent::Note(Note::Said(members)) => {
+        ProviderEvent::Note(Note::Members(members)) => {
             bytes_of(members.iter().filter(|(key, _)| *key != "usage").map(|(_, value)| value))
         }
-        ProviderEvent::Untold(event) => weight(event),
+        ProviderEvent::RulesOnly(event) => weight(event),
         _ => 0,
     }
 }
 
-impl Call {
+impl PartialCall {
     /// Returns the arguments so far; an empty object for none.
     fn text(&self) -> &str {
         if self.json.trim().is_empty() { "{}" } else { &self.json }
@@ -189,7 +189,7 @@ impl Partial {
             model: model.clone(),
             message,
             open: None,
-            takes_turns: false,
+            is_interleaved: false,
             calls_stay_empty: false,
             calls: Vec::new(),
             text_units: 0,
@@ -278,7 +278,7 @@ impl Partial {
 
     /// Returns the block that a piece of this kind continues.
     fn standing(&self, is_kind: impl Fn(&Block) -> bool) -> Option<usize> {
-        if self.takes_turns {
+        if self.is_interleaved {
             return self.message.content.iter().position(is_kind);
         }
         self.open.filter(|at| is_kind(&self.message.content[*at]))
@@ -287,12 +287,12 @@ impl Partial {
     /// Applies a note, which is not a part of the content.
     pub fn note(&mut self, note: Note) {
         match note {
-            Note::TakesTurns => self.takes_turns = true,
+            Note::Interleaved => self.is_interleaved = true,
             Note::CallsStayEmpty => self.calls_stay_empty = true,
             Note::ThinkingSignature(piece) => self.sign_thinking(&piece),
             Note::Signed(signs, signature) => self.sign(signs, signature),
             Note::CallSignature { index, signature } => self.sign_call(index, signature),
-            Note::Said(members) => self.take(members),
+            Note::Members(members) => self.take(members),
             Note::Trimmed => self.trim_thinking(),
             Note::Usage(usage) => self.count(usage),
         }
@@ -318,14 +318,14 @@ impl Partial {
     }
 
     /// Sets the signature of the latest block of a kind.
-    fn sign(&mut self, signs: Signs, signature: String) {
+    fn sign(&mut self, signs: SignedBlock, signature: String) {
         match signs {
-            Signs::Thinking => {
+            SignedBlock::Thinking => {
                 if let Some(block) = self.latest_thinking() {
                     block.thinking_signature = Some(signature);
                 }
             }
-            Signs::Text => {
+            SignedBlock::Text => {
                 let latest = self.message.content.iter_mut().rev().find_map(|block| match block {
                     Block::Text(block) => Some(block),
                     _ => None,
@@ -403,7 +403,7 @@ impl Partial {
         let call =
             ToolCall { id, name: name.unwrap_or_default(), arguments: Value::Object(Map::new()), extra: Map::new() };
         self.message.content.push(Block::ToolCall(call));
-        self.calls.push(Call {
+        self.calls.push(PartialCall {
             index,
             block,
             json: String::new(),
@@ -425,13 +425,13 @@ impl Partial {
 
     /// Ends the open blocks because another one begins. Interleaved blocks stay open.
     pub fn close(&mut self) -> Vec<Step> {
-        if self.takes_turns { Vec::new() } else { self.end() }
+        if self.is_interleaved { Vec::new() } else { self.end() }
     }
 
     /// Ends the open blocks: text or thinking, tool calls, and all interleaved ones.
     pub fn end(&mut self) -> Vec<Step> {
         let mut steps: Vec<Step> = self.open.take().map(Step::End).into_iter().collect();
-        if std::mem::take(&mut self.takes_turns) {
+        if std::mem::take(&mut self.is_interleaved) {
             let is_call = |at: &usize| matches!(self.message.content[*at], Block::ToolCall(_));
             steps = (0..self.message.content.len()).filter(|at| !is_call(at)).map(Step::End).collect();
         }
@@ -537,7 +537,7 @@ impl Partial {
         self.shown().call(self.call(index)?.block)
     }
 
-    fn call(&self, index: u32) -> Option<&Call> {
+    fn call(&self, index: u32) -> Option<&PartialCall> {
         self.calls.iter().find(|call| call.index == index)
     }
 }
@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_are_cut_anywhere_never_count_as_a_call() {
+    fn truncated_arguments_are_not_a_call() {
         let whole = r#"{"a":{"b":[1,"x"]}}"#;
         for cut in 1..whole.len() {
             let mut partial = partial();
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_and_missing_ids_are_told_apart_and_a_flood_is_refused() {
+    fn call_ids_are_unique_and_their_number_is_limited() {
         let mut partial = partial();
         for index in 0..128 {
             partial.begin_call(index, Some("same".into()).filter(|_| index % 2 == 0), Some("t".into())).unwrap();
@@ -619,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_shown_as_far_as_they_have_come() {
+    fn incomplete_arguments_are_visible() {
         let mut partial = partial();
         partial.begin_call(0, Some("1".into()), Some("write".into())).unwrap();
         let shown = |partial: &Partial| partial.shown().so_far().tool_calls().next().unwrap().arguments.clone();
@@ -634,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_thinking_that_take_turns_make_blocks_of_their_own() {
+    fn interleaved_text_and_thinking_form_one_block_each() {
         let mut partial = partial();
         partial.push_thinking("a".into());
         partial.push_text("b".into());

@@ -26,8 +26,8 @@ pub fn so_far(text: &str) -> Value {
     let text = text.trim();
     whole(text)
         .ok()
-        .or_else(|| Reader { text, at: 0 }.value(0))
-        .or_else(|| Reader { text: &mended(text), at: 0 }.value(0))
+        .or_else(|| TruncatedParser { text, at: 0 }.value(0))
+        .or_else(|| TruncatedParser { text: &mended(text), at: 0 }.value(0))
         .filter(|value| !value.is_null())
         .unwrap_or_else(|| Value::Object(Map::new()))
 }
@@ -66,12 +66,12 @@ fn mended(text: &str) -> Cow<'_, str> {
 }
 
 /// A parser of truncated text. `None` stands for an unreadable value, which the surrounding one omits.
-struct Reader<'a> {
+struct TruncatedParser<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl Reader<'_> {
+impl TruncatedParser<'_> {
     fn value(&mut self, depth: usize) -> Option<Value> {
         self.skip_blank();
         match self.byte()? {
@@ -181,7 +181,7 @@ mod tests {
     const EXPECTED: &str = include_str!("../../../fixtures/streaming-json/expected.jsonl");
 
     #[test]
-    fn every_beginning_of_a_text_says_what_it_says_in_pi() {
+    fn every_prefix_parses_as_in_pi() {
         for line in EXPECTED.lines() {
             let (text, expected): (String, Value) = serde_json::from_str(line).unwrap();
             assert!(is_same(&so_far(&text), &expected), "{text}: {}", so_far(&text));
@@ -204,12 +204,12 @@ mod tests {
     }
 
     #[test]
-    fn nesting_without_end_is_read_to_a_depth() {
+    fn nesting_is_parsed_to_a_limit() {
         assert_eq!(so_far(&"[".repeat(100_000)).to_string().len(), 2 * MAX_DEPTH);
     }
 
     #[test]
-    fn a_text_that_ends_too_early_is_not_whole() {
+    fn truncated_text_is_not_complete() {
         for (cut, _) in r#"{"a":"x"}"#.char_indices() {
             assert!(whole(&r#"{"a":"x"}"#[..cut]).is_err(), "cut at {cut}");
         }

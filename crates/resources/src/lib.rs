@@ -2,14 +2,14 @@
 //!
 //! [`Resources::load`] reads them once for a session, and [`Resources::extend`] adds those that extensions name in
 //! `resources_discover`. `pijs-packages` finds the files. Of two resources with one name the first is used. A file that cannot be
-//! read or parsed is skipped and becomes a [`Problem`].
+//! read or parsed is skipped and becomes a [`ResourceProblem`].
 
 mod markdown;
 mod template;
 
 pub use template::PromptTemplate;
 
-use markdown::Document;
+use markdown::MarkdownDocument;
 use pijs_durable::read_judged;
 use pijs_hostcall::Places;
 use pijs_packages::{DiscoverOptions, LeftOut, ResourceKind, ResourceOptions, resolve_resources, resource_files};
@@ -57,7 +57,7 @@ pub struct Skill {
 
 /// A skipped file and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ResourceProblem {
     /// Path of the file.
     pub path: PathBuf,
     /// Description of the problem.
@@ -110,18 +110,18 @@ pub struct Resources {
     pub themes: Vec<PathBuf>,
     /// Skipped files.
     #[serde(skip)]
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ResourceProblem>,
     /// Skipped files at protected locations.
     #[serde(skip)]
-    withheld: Vec<Problem>,
+    withheld: Vec<ResourceProblem>,
     #[serde(skip)]
     protected: Option<Places>,
     /// Locations that extensions named.
     #[serde(skip)]
-    named: Named,
+    named: NamedLocations,
     /// Canonical paths of the skill files.
     #[serde(skip)]
-    skill_places: BTreeSet<PathBuf>,
+    skill_files: BTreeSet<PathBuf>,
     /// Indices of the skills by name.
     #[serde(skip)]
     skill_names: BTreeMap<String, usize>,
@@ -129,23 +129,23 @@ pub struct Resources {
 
 /// Locations that extensions named. A location is searched once, however often it is named.
 #[derive(Debug, Clone, Default)]
-struct Named(BTreeSet<(&'static str, PathBuf)>);
+struct NamedLocations(BTreeSet<(&'static str, PathBuf)>);
 
 /// Locations that extensions may name.
-const MOST_NAMED: usize = 4096;
+const MAX_NAMED: usize = 4096;
 
-impl Named {
+impl NamedLocations {
     fn is_new(&mut self, kind: ResourceKind, place: &Path) -> bool {
         if !guard!(ResourcesTotalSize) {
             return true;
         }
-        self.0.len() < MOST_NAMED && self.0.insert((kind.key(), place.to_owned()))
+        self.0.len() < MAX_NAMED && self.0.insert((kind.key(), place.to_owned()))
     }
 }
 
 /// Prompt templates of a session, and the sum of their bytes: all are read at the start and kept in memory.
-const MOST_PROMPTS: usize = 4096;
-const LARGEST_PROMPTS: usize = 64 << 20;
+const MAX_PROMPTS: usize = 4096;
+const MAX_PROMPT_BYTES: usize = 64 << 20;
 
 impl Resources {
     /// Reads all resources. Never fails: a file that cannot be read becomes a problem.
@@ -178,7 +178,7 @@ impl Resources {
     }
 
     /// Returns the skipped context files and links to protected locations, since the user expects the model to know them.
-    pub fn untold(&self) -> impl Iterator<Item = &Problem> {
+    pub fn skipped_context(&self) -> impl Iterator<Item = &ResourceProblem> {
         let is_context = |name: &std::ffi::OsStr| CONTEXT_FILES.iter().any(|known| name == *known);
         let context = self.problems.iter().filter(move |problem| problem.path.file_name().is_some_and(is_context));
         context.chain(&self.withheld)
@@ -186,18 +186,18 @@ impl Resources {
 
     /// Reads a document. Records a link to a protected location: a user who trusts a project has not reviewed the targets of its
     /// links.
-    fn document(&mut self, path: &Path) -> Result<Document, Option<String>> {
-        self.text(path, markdown::LONGEST).and_then(|text| Document::parse(&text).map_err(Some))
+    fn document(&mut self, path: &Path) -> Result<MarkdownDocument, Option<String>> {
+        self.text(path, markdown::LONGEST).and_then(|text| MarkdownDocument::parse(&text).map_err(Some))
     }
 
     /// Reads a text. The error is a message, or `None` when the problem is already recorded.
     fn text(&mut self, path: &Path, limit: u64) -> Result<String, Option<String>> {
         read(self.protected.as_ref(), path, limit).map_err(|unread| match unread {
-            Unread::Withheld(problem) => {
+            ResourceReadError::Withheld(problem) => {
                 self.withheld.push(problem);
                 None
             }
-            Unread::Failed(message) => Some(message),
+            ResourceReadError::Failed(message) => Some(message),
         })
     }
 
@@ -231,13 +231,14 @@ impl Resources {
             Ok(document) => document,
             Err(message) => {
                 let message = message.filter(|_| is_declared);
-                self.problems.extend(message.map(|message| Problem { path: path.to_owned(), message }));
+                self.problems.extend(message.map(|message| ResourceProblem { path: path.to_owned(), message }));
                 return;
             }
         };
         let Some(description) = document.text("description").filter(|text| !text.trim().is_empty()) else {
             if is_declared {
-                self.problems.push(Problem { path: path.to_owned(), message: "description is required".to_owned() });
+                self.problems
+                    .push(ResourceProblem { path: path.to_owned(), message: "description is required".to_owned() });
             }
             return;
         };
@@ -245,15 +246,15 @@ impl Resources {
         let folder_name = || base_dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let name = document.text("name").filter(|name| !name.is_empty()).unwrap_or_else(folder_name);
         let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if self.skill_places.contains(&place) {
+        if self.skill_files.contains(&place) {
             return;
         }
         if let Some(known) = self.skill_names.get(&name) {
             let message = format!("the skill {name:?} is already taken from {}", self.skills[*known].file_path);
-            self.problems.push(Problem { path: path.to_owned(), message });
+            self.problems.push(ResourceProblem { path: path.to_owned(), message });
             return;
         }
-        self.skill_places.insert(place);
+        self.skill_files.insert(place);
         self.skill_names.insert(name.clone(), self.skills.len());
         self.skills.push(Skill {
             name,
@@ -273,18 +274,18 @@ impl Resources {
                     return;
                 }
                 let bytes: usize = self.prompts.iter().map(|known| known.content.len()).sum();
-                let has_room = self.prompts.len() < MOST_PROMPTS && bytes + template.content.len() <= LARGEST_PROMPTS;
+                let has_room = self.prompts.len() < MAX_PROMPTS && bytes + template.content.len() <= MAX_PROMPT_BYTES;
                 if has_room || !guard!(ResourcesTotalSize) {
                     self.prompts.push(template);
                 } else {
                     let message = format!(
-                        "there are more than {MOST_PROMPTS} prompt templates, or {LARGEST_PROMPTS} bytes of them"
+                        "there are more than {MAX_PROMPTS} prompt templates, or {MAX_PROMPT_BYTES} bytes of them"
                     );
-                    self.problems.push(Problem { path: path.to_owned(), message });
+                    self.problems.push(ResourceProblem { path: path.to_owned(), message });
                 }
             }
             Err(message) => {
-                self.problems.extend(message.map(|message| Problem { path: path.to_owned(), message }));
+                self.problems.extend(message.map(|message| ResourceProblem { path: path.to_owned(), message }));
             }
         }
     }
@@ -303,17 +304,17 @@ impl Resources {
     /// # Errors
     ///
     /// Fails when a skill cannot be read or a template becomes too long. The caller then keeps the text.
-    pub fn expand(&self, text: &str) -> Result<String, Problem> {
+    pub fn expand(&self, text: &str) -> Result<String, ResourceProblem> {
         if let Some(rest) = text.strip_prefix("/skill:") {
             let (name, args) = rest.split_once(' ').unwrap_or((rest, ""));
             if let Some(skill) = self.skills.iter().find(|skill| skill.name == name) {
                 let path = PathBuf::from(&skill.file_path);
                 // The file may have been replaced by a link since it was found.
                 let text = read(self.protected.as_ref(), &path, markdown::LONGEST).map_err(|unread| match unread {
-                    Unread::Withheld(problem) => problem,
-                    Unread::Failed(message) => Problem { path: path.clone(), message },
+                    ResourceReadError::Withheld(problem) => problem,
+                    ResourceReadError::Failed(message) => ResourceProblem { path: path.clone(), message },
                 })?;
-                let document = Document::parse(&text).map_err(|message| Problem { path, message })?;
+                let document = MarkdownDocument::parse(&text).map_err(|message| ResourceProblem { path, message })?;
                 let block = format!(
                     "<skill name=\"{}\" location=\"{}\">\nReferences are relative to {}.\n\n{}\n</skill>",
                     skill.name,
@@ -325,7 +326,7 @@ impl Resources {
                 return Ok(if args.is_empty() { block } else { format!("{block}\n\n{args}") });
             }
         }
-        let expanded = template::expand(text, &self.prompts).map_err(|template| Problem {
+        let expanded = template::expand(text, &self.prompts).map_err(|template| ResourceProblem {
             path: template.source_info["path"].as_str().unwrap_or(&template.name).into(),
             message: format!("with these arguments its text has more than {} bytes", template::LONGEST),
         })?;
@@ -345,20 +346,20 @@ impl Resources {
 }
 
 /// Skipped files of packages that are reported by name.
-const MOST_LINKS_NAMED: usize = 8;
+const MAX_LINKS_REPORTED: usize = 8;
 
 /// Returns the problems of package files that are links out of their package.
-fn links_out(left_out: &[LeftOut]) -> impl Iterator<Item = Problem> {
-    let more = left_out.len().saturating_sub(MOST_LINKS_NAMED);
-    left_out.iter().take(MOST_LINKS_NAMED).enumerate().map(move |(index, LeftOut { path, real, package })| {
-        let is_last = more > 0 && index + 1 == MOST_LINKS_NAMED;
+fn links_out(left_out: &[LeftOut]) -> impl Iterator<Item = ResourceProblem> {
+    let more = left_out.len().saturating_sub(MAX_LINKS_REPORTED);
+    left_out.iter().take(MAX_LINKS_REPORTED).enumerate().map(move |(index, LeftOut { path, real, package })| {
+        let is_last = more > 0 && index + 1 == MAX_LINKS_REPORTED;
         let others = if is_last { format!("; {more} more files are left out so") } else { String::new() };
         let message = format!(
             "it is a link that leads out of the package {}, to {}, and is left out{others}",
             package.display(),
             real.display()
         );
-        Problem { path: path.clone(), message }
+        ResourceProblem { path: path.clone(), message }
     })
 }
 
@@ -378,14 +379,14 @@ fn without_dots(path: &Path) -> PathBuf {
 }
 
 /// Reasons not to read a text.
-enum Unread {
+enum ResourceReadError {
     /// The file is protected.
-    Withheld(Problem),
+    Withheld(ResourceProblem),
     /// Another error, with its message.
     Failed(String),
 }
 
-impl From<std::io::Error> for Unread {
+impl From<std::io::Error> for ResourceReadError {
     fn from(error: std::io::Error) -> Self {
         Self::Failed(match error.kind() {
             std::io::ErrorKind::FileTooLarge => format!("it is {error}"),
@@ -396,16 +397,16 @@ impl From<std::io::Error> for Unread {
 
 /// Reads a text of at most `limit` bytes unless the file is protected. Judges the path of the opened file, not the path that was
 /// given.
-fn read(protected: Option<&Places>, path: &Path, limit: u64) -> Result<String, Unread> {
+fn read(protected: Option<&Places>, path: &Path, limit: u64) -> Result<String, ResourceReadError> {
     let protected = protected.filter(|_| guard!(ResourcesProtected));
     let bytes = read_judged(path, limit, |real| match protected {
         Some(places) if is_withheld(places, real) => {
             let message = format!("it is a link to {}, which is protected", real.display());
-            Err(Unread::Withheld(Problem { path: path.to_owned(), message }))
+            Err(ResourceReadError::Withheld(ResourceProblem { path: path.to_owned(), message }))
         }
         _ => Ok(()),
     })?;
-    String::from_utf8(bytes).map_err(|error| Unread::Failed(error.to_string()))
+    String::from_utf8(bytes).map_err(|error| ResourceReadError::Failed(error.to_string()))
 }
 
 fn is_withheld(places: &Places, real: &Path) -> bool {
@@ -415,12 +416,12 @@ fn is_withheld(places: &Places, real: &Path) -> bool {
 }
 
 /// Reads context files: the user's, then those of the folders above the project, outermost first. Returns them with the problems.
-fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
+fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<ResourceProblem>) {
     let above = places.project.iter().flat_map(|project| project.ancestors());
     let mut folders: Vec<(&Path, bool)> = above.map(|folder| (folder, !places.trusted)).collect();
     folders.reverse();
     let users = places.agent_dir.as_deref().map(|folder| (folder, false));
-    let (mut found, mut problems): (Vec<ContextFile>, Vec<Problem>) = (Vec::new(), Vec::new());
+    let (mut found, mut problems): (Vec<ContextFile>, Vec<ResourceProblem>) = (Vec::new(), Vec::new());
     let home = places.protected.as_ref().map(|places| places.home.as_path());
     for (folder, is_foreign) in users.into_iter().chain(folders) {
         let Some(path) = CONTEXT_FILES.iter().map(|name| folder.join(name)).find(|path| path.is_file()) else {
@@ -428,9 +429,8 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
         };
         match read(places.protected.as_ref(), &path, longest_context()) {
             Ok(_) if is_foreign && leads_out(folder, &path, home) && guard!(ResourcesContextLinks) => {
-                let message =
-                    "it is a link that leads out of the project, and is read once you run: pi trust".to_owned();
-                problems.push(Problem { path, message });
+                let message = "it is a link that leads out of the project, and is read once you run: pi trust".to_owned();
+                problems.push(ResourceProblem { path, message });
             }
             Ok(content) => {
                 let path = path.display().to_string();
@@ -439,8 +439,8 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
                     found.push(ContextFile { path, content });
                 }
             }
-            Err(Unread::Withheld(problem)) => problems.push(problem),
-            Err(Unread::Failed(message)) => problems.push(Problem { path, message }),
+            Err(ResourceReadError::Withheld(problem)) => problems.push(problem),
+            Err(ResourceReadError::Failed(message)) => problems.push(ResourceProblem { path, message }),
         }
     }
     (found, problems)

@@ -11,13 +11,13 @@ pub(super) const LONGEST: u64 = 4 << 20;
 const DEEPEST: usize = 32;
 
 /// A Markdown file: front matter and body.
-pub(super) struct Document {
+pub(super) struct MarkdownDocument {
     front: Yaml,
     /// The Markdown after the front matter.
     pub(super) body: String,
 }
 
-impl Document {
+impl MarkdownDocument {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n").replace('\r', "\n");
         let end = text.strip_prefix("---").and_then(|rest| rest.find("\n---")).map(|at| at + 3);
@@ -67,11 +67,11 @@ mod tests {
     use super::*;
 
     fn read(front: &str) -> Result<Option<String>, String> {
-        Document::parse(&format!("---\n{front}\n---\nbody")).map(|document| document.text("description"))
+        MarkdownDocument::parse(&format!("---\n{front}\n---\nbody")).map(|document| document.text("description"))
     }
 
     #[test]
-    fn front_matter_is_as_small_as_it_is_written() {
+    fn front_matter_with_aliases_or_deep_nesting_is_rejected() {
         assert_eq!(read("description: words\ntags: [a, [b]]\nmore:\n  - x: {y: 1}"), Ok(Some("words".to_owned())));
         assert_eq!(read(&format!("description: x\na: {}{}", "[".repeat(31), "]".repeat(31))), Ok(Some("x".to_owned())));
         for hostile in [
@@ -81,7 +81,7 @@ mod tests {
             format!("{}x", "? ".repeat(100_000)),
         ] {
             let refused = read(&hostile).expect_err("hostile");
-            assert!(refused.starts_with("its front matter is no YAML: "), "{refused}");
+            assert!(refused.starts_with("its front matter is not valid YAML: "), "{refused}");
         }
     }
 }

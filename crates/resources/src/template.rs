@@ -1,6 +1,6 @@
 //! Prompt templates: `/NAME ARGS` expands to the text of a file.
 
-use super::markdown::Document;
+use super::markdown::MarkdownDocument;
 use pijs_protocol::guard;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub struct PromptTemplate {
 }
 
 impl PromptTemplate {
-    pub(super) fn new(path: &Path, document: Document, source_info: Value) -> Self {
+    pub(super) fn new(path: &Path, document: MarkdownDocument, source_info: Value) -> Self {
         let described = document.text("description").filter(|text| !text.is_empty());
         let description = described.unwrap_or_else(|| {
             let first = document.body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -98,7 +98,7 @@ fn fill(content: &str, args: &[String], most: usize) -> Option<String> {
         "@" | "ARGUMENTS" => args,
         position => number(position).checked_sub(1).and_then(|at| args.get(at)).map_or(&[][..], std::slice::from_ref),
     };
-    let mut filled = Filled { text: String::new(), most };
+    let mut filled = BoundedText { text: String::new(), most };
     let mut behind = 0;
     for found in PLACEHOLDER.captures_iter(content) {
         let place = found.get(0).expect("what was found is somewhere");
@@ -122,12 +122,12 @@ fn fill(content: &str, args: &[String], most: usize) -> Option<String> {
 }
 
 /// A text with a size limit.
-struct Filled {
+struct BoundedText {
     text: String,
     most: usize,
 }
 
-impl Filled {
+impl BoundedText {
     fn push(&mut self, more: &str) -> Option<()> {
         self.text.push_str(more);
         (self.text.len() <= self.most).then_some(())
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholders_are_filled_as_pi_fills_them() {
+    fn placeholders_are_expanded_as_in_pi() {
         let args = arguments("one 'two three' four");
         for (content, expected) in [
             ("$1|$2|$9", "one|two three|"),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn places_do_not_multiply_what_was_typed_without_end() {
+    fn repeated_placeholders_are_bounded() {
         let source_info = Value::Null;
         let content = "$@ $ARGUMENTS ${@:1} ${9:-x} ".repeat(10_000);
         let (name, description) = ("many".to_owned(), String::new());

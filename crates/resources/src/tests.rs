@@ -52,7 +52,7 @@ fn skills_are_read_by_pis_rules() {
 }
 
 #[test]
-fn a_project_brings_context_whether_trusted_or_not_and_prompts_only_when_trusted() {
+fn context_files_do_not_need_trust_and_prompts_do() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     write(root, "agent/AGENTS.md", "user");
@@ -70,7 +70,7 @@ fn a_project_brings_context_whether_trusted_or_not_and_prompts_only_when_trusted
 
 #[cfg(unix)]
 #[test]
-fn a_project_that_is_not_trusted_shows_the_model_nothing_from_elsewhere() {
+fn context_files_of_an_untrusted_project_do_not_link_elsewhere() {
     use std::os::unix::fs::symlink;
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
@@ -92,7 +92,7 @@ fn a_project_that_is_not_trusted_shows_the_model_nothing_from_elsewhere() {
 }
 
 #[test]
-fn what_an_extension_names_is_seen_from_its_folder() {
+fn paths_of_an_extension_are_relative_to_its_folder() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     write(root, "ext/SKILL.md", &skill("own"));
@@ -107,7 +107,7 @@ fn what_an_extension_names_is_seen_from_its_folder() {
 }
 
 #[test]
-fn what_extensions_name_is_looked_at_once_and_templates_are_limited() {
+fn named_locations_are_searched_once_and_templates_are_limited() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     for number in 0..5_000 {
@@ -119,11 +119,11 @@ fn what_extensions_name_is_looked_at_once_and_templates_are_limited() {
         (0..2_000).map(|number| PathBuf::from(format!("{}prompts", "./".repeat(number)))).collect();
     found.extend(&extension, &[], &names, &[]);
     // Templates past the limit are reported once each, so the folder was read once however often it is named.
-    assert_eq!((found.prompts.len(), found.problems.len()), (MOST_PROMPTS, 5_000 - MOST_PROMPTS));
+    assert_eq!((found.prompts.len(), found.problems.len()), (MAX_PROMPTS, 5_000 - MAX_PROMPTS));
     let many: Vec<PathBuf> = (0..100_000).map(|number| PathBuf::from(format!("none{number}"))).collect();
     found.extend(&extension, &[], &many, &[]);
-    assert_eq!(found.named.0.len(), MOST_NAMED);
-    let large = PromptTemplate { content: "x".repeat(LARGEST_PROMPTS), ..found.prompts[0].clone() };
+    assert_eq!(found.named.0.len(), MAX_NAMED);
+    let large = PromptTemplate { content: "x".repeat(MAX_PROMPT_BYTES), ..found.prompts[0].clone() };
     let mut found = Resources { prompts: vec![large], ..Resources::default() };
     found.extend(&extension, &[], &[PathBuf::from("prompts/p0001.md")], &[]);
     assert_eq!((found.prompts.len(), found.problems.len()), (1, 1));
@@ -132,7 +132,7 @@ fn what_extensions_name_is_looked_at_once_and_templates_are_limited() {
 /// Trust in a project does not cover the targets of its links.
 #[cfg(unix)]
 #[test]
-fn no_link_of_a_trusted_project_leads_to_what_is_protected() {
+fn links_of_a_trusted_project_do_not_reach_protected_files() {
     let dir = tempfile::tempdir().unwrap();
     let root = &dir.path().canonicalize().unwrap();
     write(root, "home/.ssh/key.md", &skill("key"));
@@ -157,17 +157,17 @@ fn no_link_of_a_trusted_project_leads_to_what_is_protected() {
     assert_eq!(names, ["kept"]);
     assert_eq!((found.context_files.len(), found.system_prompt.as_deref()), (0, None));
     let target = root.join("home/.ssh/key.md").display().to_string();
-    let untold: Vec<&Problem> = found.untold().collect();
-    assert!(untold.iter().all(|problem| problem.message.contains(&target)), "{untold:?}");
+    let skipped_context: Vec<&ResourceProblem> = found.skipped_context().collect();
+    assert!(skipped_context.iter().all(|problem| problem.message.contains(&target)), "{skipped_context:?}");
     for name in ["AGENTS.md", ".pi/SYSTEM.md", ".pi/prompts/key.md", ".pi/skills/key/SKILL.md"] {
-        assert!(untold.iter().any(|problem| problem.path.ends_with(name)), "{name}: {untold:?}");
+        assert!(skipped_context.iter().any(|problem| problem.path.ends_with(name)), "{name}: {skipped_context:?}");
     }
 }
 
 /// A path below `/proc` is protected itself, and its links lead anywhere.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_link_is_judged_by_where_it_leads_however_it_is_named() {
+fn a_link_is_judged_by_its_target() {
     let dir = tempfile::tempdir().unwrap();
     let root = &dir.path().canonicalize().unwrap();
     write(root, "home/.ssh/key.md", &skill("key"));
@@ -186,13 +186,13 @@ fn a_link_is_judged_by_where_it_leads_however_it_is_named() {
     found.extend(&root.join("home/project/x.ts").display().to_string(), &named, &named, &[]);
     let names: Vec<&str> = found.prompts.iter().map(|prompt| prompt.name.as_str()).collect();
     assert_eq!((names, found.skills.len()), (vec!["own"], 0));
-    assert!(found.untold().any(|problem| problem.path.ends_with("leak.md")));
+    assert!(found.skipped_context().any(|problem| problem.path.ends_with("leak.md")));
 }
 
 /// A home inside a repository is not a part of that repository.
 #[cfg(unix)]
 #[test]
-fn a_context_file_of_a_folder_without_trust_does_not_lead_into_the_home_around_it() {
+fn a_repository_around_the_home_does_not_permit_links() {
     let dir = tempfile::tempdir().unwrap();
     let root = &dir.path().canonicalize().unwrap();
     write(root, "home/.git/HEAD", "");
@@ -207,7 +207,7 @@ fn a_context_file_of_a_folder_without_trust_does_not_lead_into_the_home_around_i
 
 /// Resources that later become part of a prompt are protected from writes, even in folders that an extension may write to.
 #[test]
-fn what_models_are_told_later_is_protected_wherever_it_is_read() {
+fn resources_are_protected_from_writes() {
     let root = Path::new("/w");
     let places = places(root, "agent", "project", true).protected.unwrap();
     let texts = ["SYSTEM.md", "APPEND_SYSTEM.md", "skills/a/SKILL.md", "prompts/a.md"];
@@ -226,7 +226,7 @@ fn what_models_are_told_later_is_protected_wherever_it_is_read() {
 /// Consent to a package covers its folder, not the targets of its links.
 #[cfg(unix)]
 #[test]
-fn no_link_of_a_package_leads_out_of_it() {
+fn links_of_a_package_do_not_leave_it() {
     let dir = tempfile::tempdir().unwrap();
     let root = &dir.path().canonicalize().unwrap();
     write(root, "home/other/.env", "KEY=1");
@@ -250,9 +250,9 @@ fn no_link_of_a_package_leads_out_of_it() {
     let found = Resources::load(&places);
     let names: Vec<&str> = found.prompts.iter().map(|prompt| prompt.name.as_str()).collect();
     assert_eq!((names, found.skills.len(), found.themes.len()), (vec!["own"], 0, 0));
-    let untold: Vec<&Problem> = found.untold().collect();
+    let skipped_context: Vec<&ResourceProblem> = found.skipped_context().collect();
     for name in ["prompts/env.md", "skills/s/SKILL.md", "themes/t.json"] {
-        let told = untold.iter().find(|problem| problem.path.ends_with(name)).expect("named");
+        let told = skipped_context.iter().find(|problem| problem.path.ends_with(name)).expect("named");
         assert!(told.message.starts_with("it is a link that leads out of the package"), "{told:?}");
     }
 }

@@ -18,7 +18,7 @@ use futures_util::future::{FutureExt as _, LocalBoxFuture};
 use pijs_dialect_rummy::{Audit, AuditLine, AuditRefusal, budget, verdict};
 use pijs_environment::Ambient;
 use pijs_hostcall::{Caller, Dispatcher, Profile};
-use pijs_llm::models::{Opening, open_http};
+use pijs_llm::models::{ModelBackend, open_http};
 use pijs_llm::provider::Provider;
 use pijs_protocol::log::Level;
 use pijs_runtime::rules::RuleSet;
@@ -308,8 +308,8 @@ impl RummySession {
         let said = |error: String| RummyError::Model(error);
         let no_key = || said(format!("there is no key for {}/{}", model.provider, model.id));
         match offered.opening(&model).map_err(|error| said(error.to_string()))? {
-            Opening::Ready(provider) => Ok(provider),
-            Opening::Known(model) => {
+            ModelBackend::Ready(provider) => Ok(provider),
+            ModelBackend::Known(model) => {
                 let known = offered.known().ok_or_else(no_key)?;
                 let credentials = known.credentials(&model).await.map_err(said)?.ok_or_else(no_key)?;
                 open_http(model, credentials, &options, &self.ambient).map_err(|error| said(error.to_string()))

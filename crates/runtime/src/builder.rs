@@ -44,7 +44,7 @@ use pijs_host::{Host, HostOptions, Observer, Quotes, ReadableState};
 use pijs_hostcall::places::Places;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{BoxFuture, BuildRecord, Gate, Ledger, LedgerSink, Mode, Profile, Prompter};
-use pijs_llm::known_models::Known;
+use pijs_llm::known_models::KnownModels;
 use pijs_llm::provider::Provider;
 use pijs_packages::{Discovery, PackageEntry};
 use pijs_protocol::guard;
@@ -132,7 +132,7 @@ struct Replaced {
     ambient: Option<Ambient>,
     ledger: Option<Arc<dyn LedgerSink>>,
     session: Option<Session>,
-    known: Option<Known>,
+    known: Option<KnownModels>,
     provider: Option<Arc<dyn Provider>>,
     child_environment: Option<BTreeMap<String, String>>,
     connectors: Option<AdaptConnectors>,
@@ -195,7 +195,7 @@ impl SessionBuilder {
 
     /// Uses this catalogue and these keys instead of the user's.
     #[must_use]
-    pub fn models(mut self, known: Known) -> Self {
+    pub fn models(mut self, known: KnownModels) -> Self {
         self.replaced.known = Some(known);
         self
     }

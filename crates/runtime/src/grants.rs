@@ -6,7 +6,7 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
 use crate::similar::similar_names;
 use crate::text::clean;
-use pijs_agent::AskLimits;
+use pijs_agent::ModelQuotaLimits;
 use pijs_agent::settings::Settings as SessionSettings;
 use pijs_host::PiProfile;
 use pijs_hostcall::grant_store::{AnswerValidity, PackageRecord, refuses};
@@ -101,9 +101,9 @@ impl PolicySettings {
         }
     }
 
-    fn asks(&self) -> AskLimits {
-        let usual = AskLimits::default();
-        AskLimits {
+    fn asks(&self) -> ModelQuotaLimits {
+        let usual = ModelQuotaLimits::default();
+        ModelQuotaLimits {
             at_once: self.max_model_requests.unwrap_or(usual.at_once),
             tokens: self.max_model_tokens.unwrap_or(usual.tokens),
         }
@@ -115,7 +115,7 @@ pub struct Decided {
     /// What happens to a capability that was not granted.
     pub policy: Policy,
     /// What extensions may ask models by themselves.
-    pub asks: AskLimits,
+    pub asks: ModelQuotaLimits,
     /// Heap of a realm, in MiB.
     pub max_memory_mb: Option<u64>,
     /// How long one turn of a sealed realm may take, in milliseconds.

@@ -13,10 +13,10 @@ use futures_util::future::BoxFuture;
 use pijs_durable::Disk;
 use pijs_environment::Ambient;
 use pijs_llm::auth::file::AuthFile;
-use pijs_llm::auth::{Auth, Surroundings};
+use pijs_llm::auth::{Auth, KeyEnvironment};
 use pijs_llm::catalogue;
-use pijs_llm::choose::{self, Chosen, Wanted};
-use pijs_llm::known_models::Known;
+use pijs_llm::choose::{self, ChosenModel, ModelArguments};
+use pijs_llm::known_models::KnownModels;
 use pijs_llm::models::Models;
 use pijs_llm::models_json::ModelsJson;
 use pijs_llm::provider::openai::Retention;
@@ -37,7 +37,7 @@ struct KeyPlaces {
     redactor: Redactor,
 }
 
-impl Surroundings for KeyPlaces {
+impl KeyEnvironment for KeyPlaces {
     fn variable(&self, name: &str) -> Option<String> {
         self.variables.get(name).cloned()
     }
@@ -69,7 +69,7 @@ pub fn known(
     options: &ProviderOptions,
     ambient: &Ambient,
     redactor: &Redactor,
-) -> Result<Known> {
+) -> Result<KnownModels> {
     let path = environment.dirs.agent_dir.join("models.json");
     let config = match std::fs::read_to_string(&path) {
         Ok(text) => ModelsJson::parse(&text, &path.display().to_string()),
@@ -82,7 +82,7 @@ pub fn known(
     let around = KeyPlaces { variables: environment.variables.clone(), redactor: redactor.clone() };
     let file = AuthFile::new(Disk::system(), environment.dirs.agent_dir.join("auth.json"));
     let auth = Auth::new(Arc::new(around), ambient.clone(), options.http.clone()).with_file(file);
-    Ok(Known::new(config, Arc::new(auth)))
+    Ok(KnownModels::new(config, Arc::new(auth)))
 }
 
 /// What `settings.json` says of models.
@@ -117,7 +117,7 @@ pub struct Choice {
     /// How much it thinks.
     pub thinking: String,
     /// What the next-model key goes through; empty: all that can be used.
-    pub scope: Vec<Chosen>,
+    pub scope: Vec<ChosenModel>,
     /// Whether a session that goes on keeps its own model.
     pub session_first: bool,
     /// Whether a person named it: then no session's own counts.
@@ -176,7 +176,7 @@ pub fn choose(
     };
     let own = || models.find(&left.as_ref()?.0, &left.as_ref()?.1).filter(|model| models.is_available(model));
     let usable = || default().filter(|model| models.is_available(model));
-    let plain = |model: Model| Chosen { model, thinking: None, warning: None };
+    let plain = |model: Model| ChosenModel { model, thinking: None, warning: None };
     let is_named = named.is_some();
     let session_first = !is_named && left.is_some();
     let chosen = named.or_else(in_scope).or_else(|| own().or_else(usable).map(plain)).or_else(|| {
@@ -197,7 +197,7 @@ pub fn choose(
         let usage = if args.api_key.is_some() { "--api-key needs a --model" } else { "no model" };
         return Err(Failure::usage(usage).help(HOW));
     };
-    let Chosen { mut model, thinking, .. } = chosen;
+    let ChosenModel { mut model, thinking, .. } = chosen;
     if let (Some(address), Some(known)) = (&args.base_url, models.known()) {
         known.move_provider(&model.provider, address);
         model = model.with("baseUrl", address.as_str());
@@ -213,7 +213,7 @@ pub fn choose(
 }
 
 /// What `--models`, or the setting, lets the next-model key go through.
-fn scope(args: &ModelConfig, settings: &Settings, models: &Models) -> (Vec<Chosen>, Vec<String>) {
+fn scope(args: &ModelConfig, settings: &Settings, models: &Models) -> (Vec<ChosenModel>, Vec<String>) {
     let patterns = match &args.scope {
         Some(patterns) => patterns.split(',').map(|pattern| pattern.trim().to_owned()).collect(),
         None => settings.enabled_models.clone().unwrap_or_default(),
@@ -224,7 +224,7 @@ fn scope(args: &ModelConfig, settings: &Settings, models: &Models) -> (Vec<Chose
     choose::scope(&patterns, &models.available())
 }
 
-fn named(args: &ModelConfig, name: &str, models: &Models) -> Result<Chosen> {
+fn named(args: &ModelConfig, name: &str, models: &Models) -> Result<ChosenModel> {
     let provider = args.provider.as_deref();
     // The whole catalogue is read only when the name is none of its own.
     let exact = match (provider, name.split_once('/')) {
@@ -233,10 +233,10 @@ fn named(args: &ModelConfig, name: &str, models: &Models) -> Result<Chosen> {
         (None, None) => None,
     };
     if let Some(model) = exact.filter(|model| models.is_available(model)) {
-        return Ok(Chosen { model, thinking: None, warning: None });
+        return Ok(ChosenModel { model, thinking: None, warning: None });
     }
     let has_key = |provider: &str| args.api_key.is_some() || models.is_configured(provider);
-    let wanted = Wanted { provider, model: name, thinking: args.thinking.as_deref() };
+    let wanted = ModelArguments { provider, model: name, thinking: args.thinking.as_deref() };
     let can_ask = |model: &Model| has_key(&model.provider) && models.speaks(model);
     let all = models.all();
     choose::named(wanted, &all, &has_key, &can_ask, &|model| models.speaks(model)).map_err(|message| {

@@ -8,7 +8,7 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::settings;
 use crate::text::clean;
-use pijs_session_store::{Body, Header, Session, SessionOptions, SessionPlace, file};
+use pijs_session_store::{Body, Header, Session, SessionLocation, SessionOptions, file};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -57,7 +57,7 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
     let is_in_memory = config.choice == SessionChoice::InMemory;
     if let (Some(records), false) = (&options.records, is_in_memory) {
         // Later runs keep extensions out of it, too.
-        records.remember(SessionPlace::Folder(pijs_durable::without_links(&sessions.folder)));
+        records.remember(SessionLocation::Folder(pijs_durable::without_links(&sessions.folder)));
     }
     let failed = |error: pijs_session_store::SessionError| Failure::failed(error.to_string());
     let open = |path: &Path| Session::open(path, cwd, options.clone()).map_err(failed);

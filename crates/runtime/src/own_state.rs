@@ -11,7 +11,7 @@ use crate::{ledger, opening};
 use pijs_durable::{Disk, read_regular};
 use pijs_extc::Cache;
 use pijs_hostcall::places::{OwnState, Places, Protection, normal};
-use pijs_session_store::{SessionPlace, SessionRecords};
+use pijs_session_store::{SessionLocation, SessionRecords};
 use std::path::{Path, PathBuf};
 
 /// Longest file that names a repository.
@@ -60,10 +60,10 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
     if let Some(file) = environment.session.as_deref().filter(|name| opening::is_path(name)) {
         own.add(|own| &mut own.session_files, &environment.path(file));
     }
-    for place in SessionRecords::new(Disk::system(), agent_dir).places() {
+    for place in SessionRecords::new(Disk::system(), agent_dir).locations() {
         match place {
-            SessionPlace::Folder(folder) => own.add(|own| &mut own.sessions, &folder),
-            SessionPlace::File(file) => own.add(|own| &mut own.session_files, &file),
+            SessionLocation::Folder(folder) => own.add(|own| &mut own.sessions, &folder),
+            SessionLocation::File(file) => own.add(|own| &mut own.session_files, &file),
         }
     }
     let usual = own.links.resolved(&agent_dir.join("sessions"));

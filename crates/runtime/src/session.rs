@@ -18,14 +18,16 @@ use crate::text::clean;
 use crate::trust::{self, Trust};
 use pijs_agent::host::HostExtensions;
 use pijs_agent::settings::Settings;
-use pijs_agent::{Agent, AgentControl, AgentError, AgentOptions, AskLimits, ControlError, Extensions, FirstModel};
+use pijs_agent::{
+    Agent, AgentControl, AgentError, AgentOptions, ControlError, Extensions, InitialModel, ModelQuotaLimits,
+};
 use pijs_connectors::exec::OwnShell;
 use pijs_connectors::fs::FsConnector;
 use pijs_environment::Ambient;
 use pijs_host::{Host, ReadableState};
 use pijs_hostcall::{Dispatcher, Ledger};
 use pijs_llm::models::Models;
-use pijs_llm::provider::{Provider, Unopened};
+use pijs_llm::provider::{Provider, UnopenedModel};
 use pijs_resources::ResourcePlaces;
 use pijs_tape::{AgentRecord, Recorder};
 use pijs_tools::Builtin;
@@ -50,7 +52,7 @@ pub struct LoadedSession {
     /// Records what crosses the ports of the agent.
     pub(crate) tap: Arc<AgentTap>,
     pub(crate) settings: Settings,
-    pub(crate) asks: AskLimits,
+    pub(crate) asks: ModelQuotaLimits,
     /// A model that needs no choice: a script, or any name at an address of its own.
     pub(crate) ready: Option<Arc<dyn Provider>>,
     /// The model of a session that goes on.
@@ -143,7 +145,7 @@ impl LoadedSession {
         let Self { config, ambient, settings, asks, ready, control, files, extensions, interface, .. } = self;
         let Interface { mode, has_ui, front_end, is_interactive: stays, .. } = interface;
         let rules = RuleSet::of_session(environment, &config.rules)?;
-        let provider = ready.unwrap_or_else(|| Arc::new(Unopened::new(choice.model.clone())));
+        let provider = ready.unwrap_or_else(|| Arc::new(UnopenedModel::new(choice.model.clone())));
         let shell = OwnShell::supervised(environment.variables.clone());
         let system = OsToolSystem::new(ambient.clone(), environment.temp.clone(), shell);
         let mut tools = config.tools.clone();
@@ -167,7 +169,7 @@ impl LoadedSession {
             mode: mode.to_owned(),
             has_ui,
             asks,
-            model: FirstModel {
+            model: InitialModel {
                 model: Some(choice.model),
                 thinking: Some(choice.thinking),
                 keeps_that_of_session: choice.session_first,

@@ -40,17 +40,17 @@ fn visible<'a>(branch: &[&'a Entry]) -> Vec<&'a Entry> {
 }
 
 /// Returns the system messages that are visible to the model, in order.
-pub fn told(branch: &[&Entry]) -> Vec<SystemMessage> {
-    let told = |entry: &&Entry| match &entry.body {
+pub fn system_messages(branch: &[&Entry]) -> Vec<SystemMessage> {
+    let system = |entry: &&Entry| match &entry.body {
         Body::Message { message: Message::System(system) } => Some(system.clone()),
-        Body::Compaction { extra, .. } => told_by(extra),
+        Body::Compaction { extra, .. } => compaction_system_message(extra),
         _ => None,
     };
-    visible(branch).iter().filter_map(told).collect()
+    visible(branch).iter().filter_map(system).collect()
 }
 
 /// Returns the system message, with prompt and tools, that a compaction kept.
-fn told_by(extra: &Map<String, Value>) -> Option<SystemMessage> {
+fn compaction_system_message(extra: &Map<String, Value>) -> Option<SystemMessage> {
     extra.get("systemMessage").and_then(|value| serde_json::from_value(value.clone()).ok())
 }
 
@@ -69,14 +69,14 @@ pub fn projection<'a>(branch: &[&'a Entry]) -> Vec<Projected<'a>> {
         .map(|(at, entry)| {
             // A kept range may contain an older compaction, which the newer one supersedes.
             let stale = at > 0 && matches!(entry.body, Body::Compaction { .. });
-            let said = if stale { None } else { said(entry) };
+            let message = if stale { None } else { message_of(entry) };
             let edited = match edits.get(&entry.id) {
-                None => said,
+                None => message,
                 Some(Value::Null) => None,
-                Some(replacement) => said.map(|message| edited(message, replacement)),
+                Some(replacement) => message.map(|message| edited(message, replacement)),
             };
             let told = match &entry.body {
-                Body::Compaction { extra, .. } if !stale => told_by(extra).map(Message::System),
+                Body::Compaction { extra, .. } if !stale => compaction_system_message(extra).map(Message::System),
                 _ => None,
             };
             Projected { entry, messages: told.into_iter().chain(edited).collect() }
@@ -96,7 +96,7 @@ fn edited(message: Message, replacement: &Value) -> Message {
 }
 
 /// Returns the message that an entry contributes, without context edits.
-pub fn said(entry: &Entry) -> Option<Message> {
+pub fn message_of(entry: &Entry) -> Option<Message> {
     let timestamp = millis(&entry.timestamp);
     match &entry.body {
         Body::Message { message } => Some(message.clone()),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_replaces_what_an_entry_says_or_takes_it_away() {
+    fn a_context_edit_replaces_or_removes_an_entry() {
         let said = |text: &str| Body::Message { message: Message::user(text, 0) };
         let edit = |target: &str, replacement| Body::ContextEdit { target_id: EntryId(target.into()), replacement };
         let entries = [

@@ -7,24 +7,24 @@ use std::sync::Arc;
 
 /// Bytes of lines whose entries are cached. A shorter session is cached completely; of a longer one, usually the part that the
 /// model sees.
-pub(super) const MOST_HELD: u64 = 32 << 20;
+pub(super) const CACHE_BYTES: u64 = 32 << 20;
 
 /// Cached entries by their index.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct EntryCache {
     entries: BTreeMap<usize, (Arc<Entry>, u64)>,
     /// Indices in order of insertion.
     order: VecDeque<usize>,
     bytes: u64,
 }
 
-impl Held {
+impl EntryCache {
     pub(super) fn get(&self, at: usize) -> Option<Arc<Entry>> {
         self.entries.get(&at).map(|(entry, _)| Arc::clone(entry))
     }
 
     /// Adds an entry with the length of its line in bytes.
-    pub(super) fn hold(&mut self, at: usize, entry: Arc<Entry>, bytes: u64) {
+    pub(super) fn insert(&mut self, at: usize, entry: Arc<Entry>, bytes: u64) {
         if self.entries.insert(at, (entry, bytes)).is_none() {
             self.order.push_back(at);
             self.bytes += bytes;
@@ -32,8 +32,8 @@ impl Held {
     }
 
     /// Evicts the oldest entries until the limit is met. Stops at an entry that is not written yet.
-    pub(super) fn let_go(&mut self, is_written: impl Fn(usize) -> bool) {
-        while self.bytes > MOST_HELD
+    pub(super) fn evict(&mut self, is_written: impl Fn(usize) -> bool) {
+        while self.bytes > CACHE_BYTES
             && guard!(SessionCachedBytes)
             && let Some(oldest) = self.order.front().copied().filter(|oldest| is_written(*oldest))
         {
@@ -61,17 +61,17 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_first_and_nothing_goes_that_is_written_nowhere() {
-        let mut held = Held::default();
+    fn the_oldest_written_entries_are_evicted_first() {
+        let mut cache = EntryCache::default();
         for at in 0..3 {
-            held.hold(at, entry("e"), MOST_HELD / 2);
+            cache.insert(at, entry("e"), CACHE_BYTES / 2);
         }
-        held.let_go(|at| at != 0);
-        assert!((0..3).all(|at| held.get(at).is_some()), "the first is not written");
-        held.let_go(|_| true);
-        assert_eq!((0..3).map(|at| held.get(at).is_some()).collect::<Vec<_>>(), [false, true, true]);
-        held.hold(3, entry("large"), MOST_HELD * 2);
-        held.let_go(|_| true);
-        assert!((0..4).all(|at| held.get(at).is_none()), "one that does not fit is not held");
+        cache.evict(|at| at != 0);
+        assert!((0..3).all(|at| cache.get(at).is_some()), "the first is not written");
+        cache.evict(|_| true);
+        assert_eq!((0..3).map(|at| cache.get(at).is_some()).collect::<Vec<_>>(), [false, true, true]);
+        cache.insert(3, entry("large"), CACHE_BYTES * 2);
+        cache.evict(|_| true);
+        assert!((0..4).all(|at| cache.get(at).is_none()), "one that does not fit is not cached");
     }
 }

@@ -7,13 +7,13 @@
 use super::SessionError;
 use super::SessionOptions;
 use super::entry::{Entry, Header, VERSION};
-use super::entry_cache::MOST_HELD;
-use super::index::{Node, Place};
-use super::line_metadata::outline;
-use super::lines::{Line, Lines};
+use super::entry_cache::CACHE_BYTES;
+use super::index::{IndexNode, LinePosition};
+use super::line_metadata::line_metadata;
+use super::lines::{FileLine, LineReader};
 use super::migrate::migrate;
-use super::records::{LineDigest, Noted, digest};
-use super::store::{Entries, State, Storage, repair};
+use super::records::{LineDigest, RecordedLines, digest};
+use super::store::{EntryStore, Storage, StorageState, repair};
 use pijs_durable::{Appender, Open, VfsFile};
 use pijs_protocol::guard;
 use serde_json::{Map, Value};
@@ -54,15 +54,15 @@ pub fn latest(directory: &Path) -> Result<Option<PathBuf>, SessionError> {
 
 /// Whether a session file may be opened through symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Links {
+pub(super) enum LinkPolicy {
     Followed,
     Refused,
 }
 
 /// A session file that was read.
-pub(super) struct Read {
+pub(super) struct OpenedFile {
     pub(super) header: Header,
-    pub(super) entries: Entries,
+    pub(super) entries: EntryStore,
     /// Notices for the user, one sentence each.
     pub(super) notices: Vec<String>,
     pub(super) storage: Storage,
@@ -72,7 +72,11 @@ pub(super) struct Read {
 ///
 /// With `links` refused, the opened file must lie at the path that was permitted, even if folders were replaced by links in
 /// between.
-pub(super) fn read(path: &Path, options: &SessionOptions, links: Links) -> Result<Option<Read>, SessionError> {
+pub(super) fn read(
+    path: &Path,
+    options: &SessionOptions,
+    links: LinkPolicy,
+) -> Result<Option<OpenedFile>, SessionError> {
     let disk = &options.disk;
     let failed = |doing| move |error: io::Error| SessionError::new(path, doing, error);
     if disk.stat(path).map_or_else(|error| error.kind() == ErrorKind::NotFound, |stat| stat.len == 0) {
@@ -92,52 +96,39 @@ pub(super) fn read(path: &Path, options: &SessionOptions, links: Links) -> Resul
         Err(error) => return Err(failed("open")(error)),
     };
     let file = disk.open(path, Open::Read).map_err(failed("read"))?;
-    if links == Links::Refused {
-        let written = appender.as_ref().map_or_else(|| Ok(path.to_owned()), Appender::real_path);
-        for real in [written, file.real_path(path)] {
-            let real = real.map_err(failed("open"))?;
-            if real != path {
-                let reason = format!("a link leads to {} there; name that file", real.display());
-                return Err(SessionError::new(path, "open", reason));
-            }
-        }
+    if links == LinkPolicy::Refused {
+        expect_no_link(path, appender.as_ref(), &*file)?;
     }
     let length = file.stat().map_err(failed("read"))?.len;
-    let mut lines = Lines::new(FileReader(file));
-    let (header, mut scan) = Scan::begin(&mut lines, path)?;
+    let mut lines = LineReader::new(FileReader(file));
+    let (header, mut scan) = FileScan::begin(&mut lines, path)?;
     let version = header.get("version").and_then(Value::as_u64).unwrap_or(1);
     if version > VERSION {
-        let reason = format!("it is of format version {version}, which a later pi wrote; this one knows {VERSION}");
+        let reason =
+            format!("it is of format version {version}, which a later pi wrote; this one knows {VERSION}");
         return Err(SessionError::new(path, "open", reason));
     }
     if let (Some(records), Some(id)) = (&options.records, header.get("id").and_then(Value::as_str)) {
-        scan.noted = Some(records.noted(id));
+        scan.recorded = Some(records.recorded(id));
     }
     let mut header = Value::Object(header);
     let mut notices = Vec::new();
     if version < VERSION {
-        let mut values = Vec::new();
-        scan.each(&mut lines, path, |scan, line| {
-            let writer = scan.writer(line.bytes);
-            scan.value(line.bytes).map(|value| values.push((value, writer))).is_some()
-        })?;
-        let (mut values, writers): (Vec<Value>, Vec<Writer>) = values.into_iter().unzip();
-        migrate(version, &mut header, &mut values, &options.ambient);
         notices.push(format!("the session file was of format version {version} and is now of version {VERSION}"));
-        values.into_iter().zip(writers).for_each(|(value, writer)| scan.take(value, None, writer));
-    } else if length <= MOST_HELD || !guard!(SessionCachedBytes) {
+        scan.migrated(&mut lines, path, version, &mut header, options)?;
+    } else if length <= CACHE_BYTES || !guard!(SessionCachedBytes) {
         scan.each(&mut lines, path, |scan, line| {
-            let place = Place::of(line.from, line.bytes);
-            let writer = scan.writer(line.bytes);
-            scan.value(line.bytes).map(|value| scan.take(value, Some(place), writer)).is_some()
+            let position = LinePosition::of(line.from, line.bytes);
+            let author = scan.author(line.bytes);
+            scan.value(line.bytes).map(|value| scan.take(value, Some(position), author)).is_some()
         })?;
     } else {
-        scan.each(&mut lines, path, Scan::note)?;
+        scan.each(&mut lines, path, FileScan::index)?;
     }
     let header: Header = serde_json::from_value(header)
         .map_err(|error| SessionError::new(path, "open", format!("its header is incomplete: {error}")))?;
-    notices.extend(scan.says_who_wrote());
-    let Scan { entries, skipped, good, ends_with_line_break: line_break, unanswered, .. } = scan;
+    notices.extend(scan.foreign_lines_notice());
+    let FileScan { mut entries, skipped, good, ends_with_line_break: line_break, unanswered, .. } = scan;
     if skipped > 0 {
         notices.push(format!("{skipped} lines of the session file are damaged or repeated and were left out"));
     }
@@ -147,22 +138,34 @@ pub(super) fn read(path: &Path, options: &SessionOptions, links: Links) -> Resul
             if let Some(aside) = repair(disk, path, &mut appender, good, line_break).map_err(failed("repair"))? {
                 notices.push(format!("the end of the session file was damaged; it was moved to {}", aside.display()));
             }
-            State::Open { appender, written }
+            StorageState::Open { appender, written }
         }
-        None => State::Unopened { good, line_break, written },
+        None => StorageState::Unopened { good, line_break, written },
     };
     let mut storage = Storage::opened(options, path, state, lines.into_file().0);
-    let mut entries = entries;
     entries.unanswered = unanswered;
     if version < VERSION {
         storage.rewrite(&header, &mut entries).map_err(failed("migrate"))?;
     }
-    Ok(Some(Read { header, entries, notices, storage }))
+    Ok(Some(OpenedFile { header, entries, notices, storage }))
+}
+
+/// Checks that an opened file lies at the path that was given, for reading and for writing.
+fn expect_no_link(path: &Path, appender: Option<&Appender>, file: &dyn VfsFile) -> Result<(), SessionError> {
+    let written = appender.map_or_else(|| Ok(path.to_owned()), Appender::real_path);
+    for real in [written, file.real_path(path)] {
+        let real = real.map_err(|error| SessionError::new(path, "open", error))?;
+        if real != path {
+            let reason = format!("a link leads to {} there; name that file", real.display());
+            return Err(SessionError::new(path, "open", reason));
+        }
+    }
+    Ok(())
 }
 
 /// Scan state of a file.
-struct Scan {
-    entries: Entries,
+struct FileScan {
+    entries: EntryStore,
     /// Invalid lines in the middle, and invalid or repeated entries.
     skipped: usize,
     /// Lines after the last valid one.
@@ -171,14 +174,14 @@ struct Scan {
     good: u64,
     ends_with_line_break: bool,
     /// Digests that PiJS recorded for this session.
-    noted: Option<Noted>,
+    recorded: Option<RecordedLines>,
     /// Lines of another program, to which the model has not replied.
     unanswered: Vec<LineDigest>,
 }
 
 /// Authors of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Writer {
+enum Author {
     /// PiJS.
     Own,
     /// Another program; the model has replied since.
@@ -187,9 +190,9 @@ enum Writer {
     Foreign(LineDigest),
 }
 
-impl Scan {
+impl FileScan {
     /// Reads the header.
-    fn begin(lines: &mut Lines<FileReader>, path: &Path) -> Result<(Map<String, Value>, Self), SessionError> {
+    fn begin(lines: &mut LineReader<FileReader>, path: &Path) -> Result<(Map<String, Value>, Self), SessionError> {
         let no_session = || SessionError::new(path, "open", "its first line is no session header");
         let first = lines.next().map_err(|error| SessionError::new(path, "read", error))?.ok_or_else(no_session)?;
         let text = first.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first.bytes);
@@ -202,12 +205,12 @@ impl Scan {
         }
         let (good, ends_with_line_break) = (first.to, first.line_break);
         let scan = Self {
-            entries: Entries::default(),
+            entries: EntryStore::default(),
             skipped: 0,
             bad: 0,
             good,
             ends_with_line_break,
-            noted: None,
+            recorded: None,
             unanswered: Vec::new(),
         };
         Ok((header, scan))
@@ -216,9 +219,9 @@ impl Scan {
     /// Passes every line to `take`, which returns whether the line is valid JSON.
     fn each(
         &mut self,
-        lines: &mut Lines<FileReader>,
+        lines: &mut LineReader<FileReader>,
         path: &Path,
-        mut take: impl FnMut(&mut Self, &Line<'_>) -> bool,
+        mut take: impl FnMut(&mut Self, &FileLine<'_>) -> bool,
     ) -> Result<(), SessionError> {
         // A read error is fatal: damage is only assumed in data that can be read.
         while let Some(line) = lines.next().map_err(|error| SessionError::new(path, "read", error))? {
@@ -240,32 +243,52 @@ impl Scan {
         serde_json::from_slice(line).ok()
     }
 
+    /// Reads all lines of an earlier format, migrates them and adds the entries.
+    fn migrated(
+        &mut self,
+        lines: &mut LineReader<FileReader>,
+        path: &Path,
+        version: u64,
+        header: &mut Value,
+        options: &SessionOptions,
+    ) -> Result<(), SessionError> {
+        let mut values = Vec::new();
+        self.each(lines, path, |scan, line| {
+            let author = scan.author(line.bytes);
+            scan.value(line.bytes).map(|value| values.push((value, author))).is_some()
+        })?;
+        let (mut values, authors): (Vec<Value>, Vec<Author>) = values.into_iter().unzip();
+        migrate(version, header, &mut values, &options.ambient);
+        values.into_iter().zip(authors).for_each(|(value, author)| self.take(value, None, author));
+        Ok(())
+    }
+
     /// Returns the author of a line by its recorded digest.
-    fn writer(&self, line: &[u8]) -> Writer {
-        let Some(noted) = self.noted.as_ref().filter(|_| guard!(SessionForeignLines)) else { return Writer::Own };
+    fn author(&self, line: &[u8]) -> Author {
+        let Some(recorded) = self.recorded.as_ref().filter(|_| guard!(SessionForeignLines)) else { return Author::Own };
         let line = digest(line);
         match () {
-            () if noted.is_own(&line) => Writer::Own,
-            () if noted.is_answered(&line) => Writer::Answered,
-            () => Writer::Foreign(line),
+            () if recorded.is_own(&line) => Author::Own,
+            () if recorded.is_answered(&line) => Author::Answered,
+            () => Author::Foreign(line),
         }
     }
 
     /// Counts an accepted or skipped entry.
-    fn count(&mut self, taken: bool, writer: Writer) {
+    fn count(&mut self, taken: bool, author: Author) {
         self.skipped += usize::from(!taken);
-        if let (true, Writer::Foreign(line)) = (taken, writer) {
+        if let (true, Author::Foreign(line)) = (taken, author) {
             self.unanswered.push(line);
         }
     }
 
     /// Returns the warning about entries of another program, for the user.
-    fn says_who_wrote(&self) -> Option<String> {
+    fn foreign_lines_notice(&self) -> Option<String> {
         let (foreign, all) = (self.unanswered.len(), self.entries.index.len());
         let whose = "does not count as your own words until the model has answered you";
         match foreign {
             0 => None,
-            _ if self.noted.as_ref().is_some_and(Noted::is_empty) => Some(format!(
+            _ if self.recorded.as_ref().is_some_and(RecordedLines::is_empty) => Some(format!(
                 "the session file was not written by PiJS but by another program, such as the real pi, or by an earlier \
                  version of PiJS; what is in it {whose}"
             )),
@@ -277,31 +300,31 @@ impl Scan {
     }
 
     /// Adds an entry to the index and to memory.
-    fn take(&mut self, value: Value, place: Option<Place>, writer: Writer) {
+    fn take(&mut self, value: Value, position: Option<LinePosition>, author: Author) {
         let entry = Entry::from_value(value);
-        let entry = if writer == Writer::Own { entry } else { entry.map(Entry::of_another_program) };
-        let taken = entry.is_some_and(|entry| self.entries.push(entry, place).is_some());
-        self.count(taken, writer);
+        let entry = if author == Author::Own { entry } else { entry.map(Entry::of_another_program) };
+        let taken = entry.is_some_and(|entry| self.entries.push(entry, position).is_some());
+        self.count(taken, author);
     }
 
     /// Adds an entry to the index only.
-    fn note(&mut self, line: &Line<'_>) -> bool {
-        let Ok(found) = outline(line.bytes) else { return false };
-        let place = Some(Place::of(line.from, line.bytes));
-        let writer = self.writer(line.bytes);
-        let is_foreign = writer != Writer::Own;
+    fn index(&mut self, line: &FileLine<'_>) -> bool {
+        let Ok(found) = line_metadata(line.bytes) else { return false };
+        let position = Some(LinePosition::of(line.from, line.bytes));
+        let author = self.author(line.bytes);
+        let is_foreign = author != Author::Own;
         let taken = found.is_some_and(|found| {
-            let node = Node { name: found.name, parent: found.parent, kind: found.kind, place, is_foreign };
+            let node = IndexNode { name: found.name, parent: found.parent, kind: found.kind, position, is_foreign };
             let is_new = self.entries.index.push(node);
             if is_new
-                && found.tells
+                && found.describes_others
                 && let Some(entry) = self.value(line.bytes).and_then(Entry::from_value)
             {
-                self.entries.index.heed(&entry.body);
+                self.entries.index.apply(&entry.body);
             }
             is_new
         });
-        self.count(taken, writer);
+        self.count(taken, author);
         true
     }
 }

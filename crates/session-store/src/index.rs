@@ -1,7 +1,7 @@
 //! The index of a session: metadata of each entry without its content.
 //!
 //! A session of a million entries is a gigabyte of text and some hundred megabytes of index. The index serves listings, the tree
-//! and searches for a branch; an entry itself is read again from its [`Place`].
+//! and searches for a branch; an entry itself is read again from its [`LinePosition`].
 
 use super::entry::{Body, Entry, EntryId};
 use pijs_llm::message::Message;
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 
 /// An entry id, without an allocation when it is one of pi's eight hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Name {
+pub(super) enum CompactId {
     Short(u32),
     Long(Box<str>),
 }
 
-impl Name {
+impl CompactId {
     pub(super) fn of(id: &str) -> Self {
         let is_pis = id.len() == 8 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         match u32::from_str_radix(id, 16) {
@@ -33,7 +33,7 @@ impl Name {
 
 /// Entry types that a walk along a branch distinguishes. A hint only: a line of type `message` may be invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     Message,
     Compaction,
     Model,
@@ -41,7 +41,7 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl EntryKind {
     /// Returns the kind for the type of a line.
     pub(super) fn named(kind: &str) -> Self {
         match kind {
@@ -67,13 +67,13 @@ impl Kind {
 /// Position of an entry's line in the file, with a checksum that must match when the line is read again. The checksum detects
 /// accidental changes by other programs; it does not protect against forgery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct LinePosition {
     pub(super) offset: u64,
     pub(super) length: u32,
     checksum: u32,
 }
 
-impl Place {
+impl LinePosition {
     pub(super) fn of(offset: u64, line: &[u8]) -> Self {
         let length = u32::try_from(line.len()).expect("a line is shorter than the longest that is read");
         Self { offset, length, checksum: crc32fast::hash(line) }
@@ -87,24 +87,24 @@ impl Place {
 
 /// Metadata of an entry.
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) name: Name,
-    pub(super) parent: Option<Name>,
-    pub(super) kind: Kind,
+pub(super) struct IndexNode {
+    pub(super) name: CompactId,
+    pub(super) parent: Option<CompactId>,
+    pub(super) kind: EntryKind,
     /// Position in the file; `None` while the entry is not written.
-    pub(super) place: Option<Place>,
+    pub(super) position: Option<LinePosition>,
     /// Whether another program wrote the entry.
     pub(super) is_foreign: bool,
 }
 
-impl Node {
+impl IndexNode {
     /// Returns the metadata of a loaded entry.
     pub(super) fn of(entry: &Entry) -> Self {
         Self {
-            name: Name::of(&entry.id.0),
-            parent: entry.parent.as_ref().map(|parent| Name::of(&parent.0)),
-            kind: Kind::of(&entry.body),
-            place: None,
+            name: CompactId::of(&entry.id.0),
+            parent: entry.parent.as_ref().map(|parent| CompactId::of(&parent.0)),
+            kind: EntryKind::of(&entry.body),
+            position: None,
             is_foreign: entry.is_foreign(),
         }
     }
@@ -113,8 +113,8 @@ impl Node {
 /// Metadata of all entries in file order.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    nodes: Vec<Node>,
-    by_name: BTreeMap<Name, u32>,
+    nodes: Vec<IndexNode>,
+    by_name: BTreeMap<CompactId, u32>,
     /// Labels by entry.
     pub(super) labels: BTreeMap<EntryId, String>,
     /// Name of the session from the last entry that sets it.
@@ -130,28 +130,28 @@ impl Index {
         self.nodes.len()
     }
 
-    pub(super) fn node(&self, at: usize) -> &Node {
+    pub(super) fn node(&self, at: usize) -> &IndexNode {
         &self.nodes[at]
     }
 
-    pub(super) fn find(&self, name: &Name) -> Option<usize> {
+    pub(super) fn find(&self, name: &CompactId) -> Option<usize> {
         self.by_name.get(name).map(|at| *at as usize)
     }
 
     /// Adds a node. Returns `false` when its id is taken: the first entry with an id wins, since later entries refer to that one.
-    pub(super) fn push(&mut self, node: Node) -> bool {
+    pub(super) fn push(&mut self, node: IndexNode) -> bool {
         let at = u32::try_from(self.nodes.len()).expect("fewer entries than bytes that memory can hold of them");
         if self.by_name.contains_key(&node.name) {
             return false;
         }
         self.by_name.insert(node.name.clone(), at);
-        self.bytes += node.place.map_or(0, |place| u64::from(place.length));
+        self.bytes += node.position.map_or(0, |position| u64::from(position.length));
         self.nodes.push(node);
         true
     }
 
     /// Applies an entry that describes other entries or the session.
-    pub(super) fn heed(&mut self, body: &Body) {
+    pub(super) fn apply(&mut self, body: &Body) {
         match body {
             Body::Label { target_id, label } => {
                 match label.as_deref().filter(|label| !label.is_empty()) {
@@ -166,10 +166,10 @@ impl Index {
     }
 
     /// Records the position of a written entry.
-    pub(super) fn put(&mut self, at: usize, place: Place) {
-        let before = self.nodes[at].place.replace(place);
+    pub(super) fn set_position(&mut self, at: usize, position: LinePosition) {
+        let before = self.nodes[at].position.replace(position);
         self.bytes -= before.map_or(0, |before| u64::from(before.length));
-        self.bytes += u64::from(place.length);
+        self.bytes += u64::from(position.length);
     }
 
     /// Iterates from an entry up to its root. A cycle, possible in a file edited by hand, is walked once.
@@ -205,18 +205,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_the_id_it_was_made_of() {
+    fn a_compact_id_round_trips() {
         for id in ["01234567", "ffffffff", "FFFFFFFF", "+1234567", "0123456", "012345678", "", "ä", "1234567g"] {
-            assert_eq!(Name::of(id).id().0, id);
+            assert_eq!(CompactId::of(id).id().0, id);
         }
-        assert_eq!(Name::of("0000000a"), Name::Short(10));
-        assert_eq!(size_of::<Name>(), 16);
+        assert_eq!(CompactId::of("0000000a"), CompactId::Short(10));
+        assert_eq!(size_of::<CompactId>(), 16);
     }
 
     #[test]
-    fn a_place_knows_its_line() {
-        let place = Place::of(7, b"{}\n");
-        assert!(place.holds(b"{}\n"));
-        assert!(!place.holds(b"{}") && !place.holds(b"[]\n"));
+    fn a_position_recognises_its_line() {
+        let position = LinePosition::of(7, b"{}\n");
+        assert!(position.holds(b"{}\n"));
+        assert!(!position.holds(b"{}") && !position.holds(b"[]\n"));
     }
 }

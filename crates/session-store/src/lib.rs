@@ -28,11 +28,11 @@ mod store;
 mod tree;
 
 pub use entry::{Body, Entry, EntryId, Header};
-pub use records::{SessionPlace, SessionRecords};
-pub use tree::Left;
+pub use records::{SessionLocation, SessionRecords};
+pub use tree::BranchState;
 
-use file::Links;
-use index::Name;
+use file::LinkPolicy;
+use index::CompactId;
 use pijs_durable::Disk;
 use pijs_environment::Ambient;
 use pijs_llm::message::Message;
@@ -41,7 +41,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::{Entries, Storage};
+use store::{EntryStore, Storage};
 
 /// Returns references to shared entries.
 pub fn refs(entries: &[Arc<Entry>]) -> Vec<&Entry> {
@@ -69,7 +69,7 @@ impl From<Ambient> for SessionOptions {
 /// A session: a tree of entries with a leaf.
 pub struct Session {
     header: Header,
-    entries: Entries,
+    entries: EntryStore,
     leaf: Option<EntryId>,
     storage: Storage,
     options: SessionOptions,
@@ -127,7 +127,7 @@ impl Session {
     /// Fails when the file cannot be read, when another process writes to it, and when its first line is not a header or one of a
     /// later version.
     pub fn open(path: &Path, cwd: &Path, options: impl Into<SessionOptions>) -> Result<Self, SessionError> {
-        Self::open_with(path, cwd, options.into(), Links::Followed)
+        Self::open_with(path, cwd, options.into(), LinkPolicy::Followed)
     }
 
     /// Opens a file as [`Session::open`] does, without following symbolic links: for a permitted path whose folders may be
@@ -141,10 +141,10 @@ impl Session {
         cwd: &Path,
         options: impl Into<SessionOptions>,
     ) -> Result<Self, SessionError> {
-        Self::open_with(path, cwd, options.into(), Links::Refused)
+        Self::open_with(path, cwd, options.into(), LinkPolicy::Refused)
     }
 
-    fn open_with(path: &Path, cwd: &Path, options: SessionOptions, links: Links) -> Result<Self, SessionError> {
+    fn open_with(path: &Path, cwd: &Path, options: SessionOptions, links: LinkPolicy) -> Result<Self, SessionError> {
         let Some(read) = file::read(path, &options, links)? else {
             return Ok(Self::new(cwd, Storage::file(&options, path.to_owned()), options));
         };
@@ -208,10 +208,11 @@ impl Session {
     /// Creates a session in memory with these entries. Skips entries with a repeated id.
     pub fn in_memory_with(header: Header, entries: Vec<Entry>, options: impl Into<SessionOptions>) -> Self {
         let options = options.into();
-        let (held, storage) = (Entries::default(), Storage::memory());
-        let mut session = Self { header, entries: held, leaf: None, storage, options, notices: Vec::new() };
+        let (entries_of_session, storage) = (EntryStore::default(), Storage::memory());
+        let mut session =
+            Self { header, entries: entries_of_session, leaf: None, storage, options, notices: Vec::new() };
         for entry in entries {
-            if session.place(&entry.id).is_none() {
+            if session.index_of(&entry.id).is_none() {
                 session.insert(entry);
             }
         }
@@ -228,7 +229,7 @@ impl Session {
             parent_session: None,
             extra: Map::new(),
         };
-        Self { header, entries: Entries::default(), leaf: None, storage, options, notices: Vec::new() }
+        Self { header, entries: EntryStore::default(), leaf: None, storage, options, notices: Vec::new() }
     }
 
     /// Returns notices about the opened file for the user, one sentence each.
@@ -285,18 +286,18 @@ impl Session {
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = (EntryId, Option<EntryId>)> + '_ {
         (0..self.len()).map(|at| {
             let node = self.entries.index.node(at);
-            (node.name.id(), node.parent.as_ref().map(Name::id))
+            (node.name.id(), node.parent.as_ref().map(CompactId::id))
         })
     }
 
     /// Returns the index of an entry in the file.
-    pub fn place(&self, id: &EntryId) -> Option<usize> {
-        self.entries.index.find(&Name::of(&id.0))
+    pub fn index_of(&self, id: &EntryId) -> Option<usize> {
+        self.entries.index.find(&CompactId::of(&id.0))
     }
 
     /// Returns an entry by id.
     pub fn entry(&self, id: &EntryId) -> Result<Option<Arc<Entry>>, SessionError> {
-        self.place(id).map(|at| self.at(at)).transpose()
+        self.index_of(id).map(|at| self.at(at)).transpose()
     }
 
     /// Returns an entry by index and caches it.
@@ -305,7 +306,7 @@ impl Session {
             return Ok(entry);
         }
         let entry = Arc::new(self.storage.entry(self.entries.index.node(at))?);
-        self.entries.keep(at, &entry);
+        self.entries.cache_entry(at, &entry);
         Ok(entry)
     }
 
@@ -414,7 +415,7 @@ impl Session {
             let mut bytes = [0; 4];
             self.options.ambient.random.fill(&mut bytes);
             let id = EntryId(format!("{:08x}", u32::from_be_bytes(bytes)));
-            if self.place(&id).is_none() {
+            if self.index_of(&id).is_none() {
                 return id;
             }
         }

@@ -3,28 +3,28 @@
 //! The parser accepts exactly the lines that serde_json and [`Entry::from_value`](super::Entry::from_value) accept: the entries
 //! of a session must not depend on whether it is long enough to be indexed.
 
-use super::index::{Kind, Name};
+use super::index::{CompactId, EntryKind};
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
 /// Metadata of an entry line.
 #[derive(Debug, PartialEq)]
-pub(super) struct Outline {
-    pub(super) name: Name,
-    pub(super) parent: Option<Name>,
-    pub(super) kind: Kind,
+pub(super) struct LineMetadata {
+    pub(super) name: CompactId,
+    pub(super) parent: Option<CompactId>,
+    pub(super) kind: EntryKind,
     /// Whether the entry describes another entry or the session, and must be parsed in full.
-    pub(super) tells: bool,
+    pub(super) describes_others: bool,
 }
 
 /// Parses a line. Fails on invalid JSON; returns `None` when the JSON is not an entry.
-pub(super) fn outline(line: &[u8]) -> Result<Option<Outline>, serde_json::Error> {
+pub(super) fn line_metadata(line: &[u8]) -> Result<Option<LineMetadata>, serde_json::Error> {
     let mut text = serde_json::Deserializer::from_slice(line);
-    let shape = Look::Entry.deserialize(&mut text)?;
+    let shape = Extract::Entry.deserialize(&mut text)?;
     text.end()?;
     Ok(match shape {
-        Shape::Members(members) => members.entry(),
+        LineShape::Members(members) => members.entry(),
         _ => None,
     })
 }
@@ -32,13 +32,13 @@ pub(super) fn outline(line: &[u8]) -> Result<Option<Outline>, serde_json::Error>
 /// Shapes that are extracted from a value. Ignored values are still validated as serde_json does: numbers must be in range and
 /// surrogates paired.
 #[derive(Clone, Copy)]
-enum Look {
+enum Extract {
     Nothing,
     Text,
     Entry,
 }
 
-enum Shape {
+enum LineShape {
     Null,
     Text(String),
     Members(Box<Members>),
@@ -48,83 +48,83 @@ enum Shape {
 /// The relevant members of an entry. The last one wins when a name is repeated.
 #[derive(Default)]
 struct Members {
-    kind: Option<Shape>,
-    id: Option<Shape>,
-    parent: Option<Shape>,
-    timestamp: Option<Shape>,
+    kind: Option<LineShape>,
+    id: Option<LineShape>,
+    parent: Option<LineShape>,
+    timestamp: Option<LineShape>,
 }
 
 impl Members {
-    fn entry(self) -> Option<Outline> {
-        let (Some(Shape::Text(kind)), Some(Shape::Text(id)), Some(Shape::Text(_))) =
+    fn entry(self) -> Option<LineMetadata> {
+        let (Some(LineShape::Text(kind)), Some(LineShape::Text(id)), Some(LineShape::Text(_))) =
             (self.kind, self.id, self.timestamp)
         else {
             return None;
         };
         let parent = match self.parent {
-            None | Some(Shape::Null) => None,
-            Some(Shape::Text(parent)) => Some(Name::of(&parent)),
+            None | Some(LineShape::Null) => None,
+            Some(LineShape::Text(parent)) => Some(CompactId::of(&parent)),
             Some(_) => return None,
         };
-        let tells = matches!(kind.as_str(), "label" | "session_info");
-        Some(Outline { name: Name::of(&id), parent, kind: Kind::named(&kind), tells })
+        let describes_others = matches!(kind.as_str(), "label" | "session_info");
+        Some(LineMetadata { name: CompactId::of(&id), parent, kind: EntryKind::named(&kind), describes_others })
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Look {
-    type Value = Shape;
+impl<'de> DeserializeSeed<'de> for Extract {
+    type Value = LineShape;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Shape, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<LineShape, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Look {
-    type Value = Shape;
+impl<'de> Visitor<'de> for Extract {
+    type Value = LineShape;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Shape, E> {
-        Ok(Shape::Other)
+    fn visit_bool<E>(self, _: bool) -> Result<LineShape, E> {
+        Ok(LineShape::Other)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Shape, E> {
-        Ok(Shape::Other)
+    fn visit_i64<E>(self, _: i64) -> Result<LineShape, E> {
+        Ok(LineShape::Other)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Shape, E> {
-        Ok(Shape::Other)
+    fn visit_u64<E>(self, _: u64) -> Result<LineShape, E> {
+        Ok(LineShape::Other)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
-        Ok(Shape::Other)
+    fn visit_f64<E>(self, _: f64) -> Result<LineShape, E> {
+        Ok(LineShape::Other)
     }
 
-    fn visit_unit<E>(self) -> Result<Shape, E> {
-        Ok(Shape::Null)
+    fn visit_unit<E>(self) -> Result<LineShape, E> {
+        Ok(LineShape::Null)
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Shape, E> {
-        Ok(if matches!(self, Self::Text) { Shape::Text(text.to_owned()) } else { Shape::Other })
+    fn visit_str<E>(self, text: &str) -> Result<LineShape, E> {
+        Ok(if matches!(self, Self::Text) { LineShape::Text(text.to_owned()) } else { LineShape::Other })
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Shape, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<LineShape, A::Error> {
         while items.next_element_seed(Self::Nothing)?.is_some() {}
-        Ok(Shape::Other)
+        Ok(LineShape::Other)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Shape, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<LineShape, A::Error> {
         if !matches!(self, Self::Entry) {
             while members.next_key_seed(Self::Nothing)?.is_some() {
                 members.next_value_seed(Self::Nothing)?;
             }
-            return Ok(Shape::Other);
+            return Ok(LineShape::Other);
         }
         let mut found = Box::<Members>::default();
         while let Some(key) = members.next_key_seed(Self::Text)? {
-            let Shape::Text(key) = key else { continue };
+            let LineShape::Text(key) = key else { continue };
             let member = match key.as_str() {
                 "type" => &mut found.kind,
                 "id" => &mut found.id,
@@ -137,7 +137,7 @@ impl<'de> Visitor<'de> for Look {
             };
             *member = Some(members.next_value_seed(Self::Text)?);
         }
-        Ok(Shape::Members(found))
+        Ok(LineShape::Members(found))
     }
 }
 
@@ -155,12 +155,12 @@ mod tests {
     }
 
     fn outlined(line: &[u8]) -> Result<Option<(String, Option<String>)>, ()> {
-        let found = outline(line).map_err(|_| ())?;
+        let found = line_metadata(line).map_err(|_| ())?;
         Ok(found.map(|found| (found.name.id().0, found.parent.map(|parent| parent.id().0))))
     }
 
     #[test]
-    fn a_line_is_an_entry_or_none_as_when_it_is_read_whole() {
+    fn metadata_accepts_the_same_lines_as_a_full_parse() {
         let nested = format!(
             "{{\"type\":\"x\",\"id\":\"a\",\"timestamp\":\"t\",\"d\":{}1{}}}",
             "[".repeat(200),
@@ -197,7 +197,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_line_is(pieces in proptest::collection::vec(prop_oneof![
+        fn metadata_accepts_the_same_lines_as_a_full_parse_for_any_input(pieces in proptest::collection::vec(prop_oneof![
             Just("{"), Just("}"), Just("["), Just("]"), Just(","), Just(":"), Just("\"id\""), Just("\"type\""),
             Just("\"parentId\""), Just("\"timestamp\""), Just("\"a\""), Just("null"), Just("1"), Just("-0.5e400"),
             Just("\"type\":\"x\""), Just("\"id\":\"a\""), Just("\"timestamp\":\"t\""), Just("{\"type\":\"x\",\"id\":\"b\",\"timestamp\":\"t\""),

@@ -8,7 +8,7 @@ const LONGEST_LINE: usize = 320 << 20;
 const KEPT_CAPACITY: usize = 1 << 20;
 
 /// A line of a file.
-pub(super) struct Line<'a> {
+pub(super) struct FileLine<'a> {
     /// Bytes of the line with its line break.
     pub(super) bytes: &'a [u8],
     /// Offset of the first byte in the file, and of the byte after the last.
@@ -20,19 +20,19 @@ pub(super) struct Line<'a> {
 }
 
 /// A reader of lines.
-pub(super) struct Lines<R> {
+pub(super) struct LineReader<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
     at: u64,
 }
 
-impl<R: io::Read> Lines<R> {
+impl<R: io::Read> LineReader<R> {
     pub(super) fn new(file: R) -> Self {
         Self { reader: BufReader::with_capacity(64 << 10, file), line: Vec::new(), at: 0 }
     }
 
     /// Reads the next line; `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<FileLine<'_>>> {
         let from = self.at;
         self.line.clear();
         self.line.shrink_to(KEPT_CAPACITY);
@@ -57,7 +57,7 @@ impl<R: io::Read> Lines<R> {
             line_break = ended;
         }
         self.at += bytes;
-        Ok((bytes > 0).then_some(Line { bytes: &self.line, from, to: self.at, line_break, whole }))
+        Ok((bytes > 0).then_some(FileLine { bytes: &self.line, from, to: self.at, line_break, whole }))
     }
 
     /// Returns the file at its current position.

@@ -23,11 +23,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Largest record file in bytes: about ten million lines.
 const LARGEST: u64 = 512 << 20;
 /// Locations that are remembered. Beyond it, missing ones are removed first, then the oldest.
-const MOST_PLACES: usize = 4096;
+const MAX_LOCATIONS: usize = 4096;
 /// Longest session id that serves as a file name.
 const LONGEST_NAME: usize = 128;
 /// Bytes of a record: mark, 32 hexadecimal digits, line break.
-const NOTE: u64 = 34;
+const RECORD_BYTES: u64 = 34;
 
 /// Digest of a line without its line break.
 pub(super) type LineDigest = [u8; 16];
@@ -39,7 +39,7 @@ pub(super) fn digest(line: &[u8]) -> LineDigest {
 
 /// Recorded authors of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum RecordedAuthor {
     /// PiJS.
     Own,
     /// Another program; the model has replied since.
@@ -48,12 +48,12 @@ pub(super) enum Mark {
 
 /// The records of one session.
 #[derive(Debug, Default)]
-pub(super) struct Noted {
+pub(super) struct RecordedLines {
     own: BTreeSet<LineDigest>,
     answered: BTreeSet<LineDigest>,
 }
 
-impl Noted {
+impl RecordedLines {
     pub(super) fn is_own(&self, line: &LineDigest) -> bool {
         self.own.contains(line)
     }
@@ -70,14 +70,14 @@ impl Noted {
 
 /// A location of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SessionPlace {
+pub enum SessionLocation {
     /// A folder: all sessions in it.
     Folder(PathBuf),
     /// A single session file.
     File(PathBuf),
 }
 
-impl SessionPlace {
+impl SessionLocation {
     fn path(&self) -> &Path {
         match self {
             Self::Folder(path) | Self::File(path) => path,
@@ -113,7 +113,7 @@ pub struct SessionRecords {
     folder: PathBuf,
     /// The default folder of sessions, which needs no record.
     usual: PathBuf,
-    places: Mutex<Vec<SessionPlace>>,
+    locations: Mutex<Vec<SessionLocation>>,
 }
 
 impl SessionRecords {
@@ -121,35 +121,35 @@ impl SessionRecords {
     pub fn new(disk: Disk, agent_dir: &Path) -> Self {
         let folder = agent_dir.join("logs/sessions");
         let text = disk.read(&folder.join("elsewhere"), LARGEST).ok().flatten().unwrap_or_default();
-        let places = String::from_utf8_lossy(&text).lines().filter_map(SessionPlace::read).collect();
+        let locations = String::from_utf8_lossy(&text).lines().filter_map(SessionLocation::read).collect();
         Self {
             disk,
             folder,
             usual: pijs_durable::without_links(&agent_dir.join("sessions")),
-            places: Mutex::new(places),
+            locations: Mutex::new(locations),
         }
     }
 
     /// Returns the locations outside of the default folder, those of earlier runs included.
-    pub fn places(&self) -> Vec<SessionPlace> {
+    pub fn locations(&self) -> Vec<SessionLocation> {
         self.lock().clone()
     }
 
     /// Records a location for later runs. When the write fails, it is known in this run only.
-    pub fn remember(&self, place: SessionPlace) {
-        let mut places = self.lock();
-        let path = place.path();
-        if path.starts_with(&self.usual) || places.iter().any(|known| known.covers(path)) {
+    pub fn remember(&self, location: SessionLocation) {
+        let mut locations = self.lock();
+        let path = location.path();
+        if path.starts_with(&self.usual) || locations.iter().any(|known| known.covers(path)) {
             return;
         }
-        let Some(line) = place.line() else { return };
-        places.push(place);
+        let Some(line) = location.line() else { return };
+        locations.push(location);
         let file = self.folder.join("elsewhere");
-        let written = if places.len() > MOST_PLACES {
-            places.retain(|place| place.path().symlink_metadata().is_ok());
-            let surplus = places.len().saturating_sub(MOST_PLACES / 2);
-            places.drain(..surplus);
-            let all: String = places.iter().filter_map(SessionPlace::line).collect();
+        let written = if locations.len() > MAX_LOCATIONS {
+            locations.retain(|location| location.path().symlink_metadata().is_ok());
+            let surplus = locations.len().saturating_sub(MAX_LOCATIONS / 2);
+            locations.drain(..surplus);
+            let all: String = locations.iter().filter_map(SessionLocation::line).collect();
             self.disk.replace(&file, all.as_bytes(), Replace::DERIVED)
         } else {
             self.append(&file).and_then(|mut file| write_all(&mut *file, line.as_bytes()))
@@ -160,17 +160,17 @@ impl SessionRecords {
     }
 
     /// Returns the records of a session.
-    pub(super) fn noted(&self, session: &str) -> Noted {
+    pub(super) fn recorded(&self, session: &str) -> RecordedLines {
         let text = self.disk.read(&self.lines(session), LARGEST).ok().flatten().unwrap_or_default();
-        let mut noted = Noted::default();
+        let mut recorded = RecordedLines::default();
         for line in text.split(|byte| *byte == b'\n') {
             match line.split_first() {
-                Some((b'+', rest)) => noted.own.extend(from_hex(rest)),
-                Some((b'=', rest)) => noted.answered.extend(from_hex(rest)),
+                Some((b'+', rest)) => recorded.own.extend(from_hex(rest)),
+                Some((b'=', rest)) => recorded.answered.extend(from_hex(rest)),
                 _ => {}
             };
         }
-        noted
+        recorded
     }
 
     /// Returns the record file of a session. An id from an untrusted file that is not a plain name is replaced by its digest.
@@ -186,15 +186,15 @@ impl SessionRecords {
         self.disk.open(file, Open::Append(0o600))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<SessionPlace>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<SessionLocation>> {
         // Updates leave the list consistent even when a panic poisons the lock.
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.locations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Writes the records of a session.
 #[derive(Debug)]
-pub(super) struct Notes {
+pub(super) struct RecordWriter {
     records: std::sync::Arc<SessionRecords>,
     /// Id of the session and its open record file.
     open: Option<(String, Box<dyn VfsFile>)>,
@@ -202,27 +202,27 @@ pub(super) struct Notes {
     is_due: bool,
 }
 
-impl Notes {
+impl RecordWriter {
     pub(super) fn new(records: std::sync::Arc<SessionRecords>) -> Self {
         Self { records, open: None, is_due: false }
     }
 
     /// Records the location of the session.
     pub(super) fn remember(&self, file: &Path) {
-        self.records.remember(SessionPlace::File(pijs_durable::without_links(file)));
+        self.records.remember(SessionLocation::File(pijs_durable::without_links(file)));
     }
 
     /// Records lines. A failed write surfaces when the session is opened again: the lines then count as another program's.
-    pub(super) fn note(&mut self, session: &str, mark: Mark, lines: impl IntoIterator<Item = LineDigest>) {
+    pub(super) fn record(&mut self, session: &str, mark: RecordedAuthor, lines: impl IntoIterator<Item = LineDigest>) {
         let mark = match mark {
-            Mark::Own => '+',
-            Mark::Answered => '=',
+            RecordedAuthor::Own => '+',
+            RecordedAuthor::Answered => '=',
         };
         let text: String = lines.into_iter().map(|line| format!("{mark}{}\n", hex(&line))).collect();
         let written = self.file(session).and_then(|file| write_all(file, text.as_bytes()));
         self.is_due |= written.is_ok();
         if let Err(error) = written {
-            tracing::warn!(%error, "lines of this session are not noted as written here");
+            tracing::warn!(%error, "lines of this session are not recorded as written here");
         }
     }
 
@@ -237,7 +237,7 @@ impl Notes {
         if self.open.as_ref().is_none_or(|(id, _)| id != session) {
             let mut file = self.records.append(&self.records.lines(session))?;
             // An incomplete record must not merge with the next one.
-            if file.stat()?.len % NOTE != 0 {
+            if file.stat()?.len % RECORD_BYTES != 0 {
                 write_all(&mut *file, b"\n")?;
             }
             self.open = Some((session.to_owned(), file));
@@ -268,42 +268,42 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn notes_are_read_as_they_were_written_also_behind_one_that_was_cut_off() {
+    fn records_are_read_back_after_an_incomplete_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let records = Arc::new(SessionRecords::new(Disk::system(), folder.path()));
         let (one, two, three) = (digest(b"one\n"), digest(b"two"), digest(b"three"));
-        Notes::new(Arc::clone(&records)).note("a/b", Mark::Own, [one]);
+        RecordWriter::new(Arc::clone(&records)).record("a/b", RecordedAuthor::Own, [one]);
         let file = records.lines("a/b");
         let mut text = std::fs::read(&file).expect("notes");
         text.extend_from_slice(b"+0123");
         std::fs::write(&file, text).expect("written");
-        let mut notes = Notes::new(Arc::clone(&records));
-        notes.note("a/b", Mark::Own, [two]);
-        notes.note("a/b", Mark::Answered, [three]);
-        notes.sync();
-        let noted = records.noted("a/b");
-        assert!(noted.is_own(&digest(b"one")) && noted.is_own(&two) && !noted.is_own(&three));
-        assert!(noted.is_answered(&three) && !noted.is_answered(&one));
-        assert!(records.noted("other").is_empty());
+        let mut writer = RecordWriter::new(Arc::clone(&records));
+        writer.record("a/b", RecordedAuthor::Own, [two]);
+        writer.record("a/b", RecordedAuthor::Answered, [three]);
+        writer.sync();
+        let recorded = records.recorded("a/b");
+        assert!(recorded.is_own(&digest(b"one")) && recorded.is_own(&two) && !recorded.is_own(&three));
+        assert!(recorded.is_answered(&three) && !recorded.is_answered(&one));
+        assert!(records.recorded("other").is_empty());
     }
 
     #[test]
-    fn places_are_remembered_once_and_the_usual_one_never() {
+    fn locations_are_recorded_once_and_the_default_one_never() {
         let folder = tempfile::tempdir().expect("a folder");
         let agent = folder.path().canonicalize().expect("a path");
         let records = SessionRecords::new(Disk::system(), &agent);
-        let (file, other) = (SessionPlace::File("/data/x.jsonl".into()), SessionPlace::Folder("/other".into()));
-        records.remember(SessionPlace::File(agent.join("sessions/--a--/x.jsonl")));
+        let (file, other) = (SessionLocation::File("/data/x.jsonl".into()), SessionLocation::Folder("/other".into()));
+        records.remember(SessionLocation::File(agent.join("sessions/--a--/x.jsonl")));
         for _ in 0..2 {
             records.remember(file.clone());
             records.remember(other.clone());
-            records.remember(SessionPlace::File("/other/y.jsonl".into()));
+            records.remember(SessionLocation::File("/other/y.jsonl".into()));
         }
-        assert_eq!(SessionRecords::new(Disk::system(), &agent).places(), [file.clone(), other]);
-        for number in 0..MOST_PLACES {
-            records.remember(SessionPlace::File(format!("/data/{number}.jsonl").into()));
+        assert_eq!(SessionRecords::new(Disk::system(), &agent).locations(), [file.clone(), other]);
+        for number in 0..MAX_LOCATIONS {
+            records.remember(SessionLocation::File(format!("/data/{number}.jsonl").into()));
         }
-        let kept = SessionRecords::new(Disk::system(), &agent).places();
-        assert!(kept.len() < MOST_PLACES && !kept.contains(&file), "{}", kept.len());
+        let kept = SessionRecords::new(Disk::system(), &agent).locations();
+        assert!(kept.len() < MAX_LOCATIONS && !kept.contains(&file), "{}", kept.len());
     }
 }

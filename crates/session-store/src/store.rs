@@ -3,9 +3,9 @@
 use super::SessionError;
 use super::SessionOptions;
 use super::entry::{Entry, Header};
-use super::entry_cache::Held;
-use super::index::{Index, Node, Place};
-use super::records::{LineDigest, Mark, Notes, digest};
+use super::entry_cache::EntryCache;
+use super::index::{Index, IndexNode, LinePosition};
+use super::records::{LineDigest, RecordWriter, RecordedAuthor, digest};
 use pijs_durable::{Appender, Disk, Open, Replace, VfsFile};
 use pijs_protocol::guard;
 use std::io::{self, ErrorKind};
@@ -19,47 +19,47 @@ const LONGEST_REWRITTEN: u64 = 64 << 20;
 
 /// The entries of a session: the index of all, and the cached ones.
 #[derive(Debug, Default)]
-pub(super) struct Entries {
+pub(super) struct EntryStore {
     pub(super) index: Index,
-    held: Mutex<Held>,
+    cache: Mutex<EntryCache>,
     /// Lines of another program, to which the model has not replied.
     pub(super) unanswered: Vec<LineDigest>,
 }
 
-impl Entries {
-    fn held(&self) -> MutexGuard<'_, Held> {
+impl EntryStore {
+    fn cache(&self) -> MutexGuard<'_, EntryCache> {
         // Updates leave the cache consistent even when a panic poisons the lock.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds an entry; `None` when its id is taken.
-    pub(super) fn push(&mut self, entry: Entry, place: Option<Place>) -> Option<Arc<Entry>> {
-        let node = Node { place, ..Node::of(&entry) };
+    pub(super) fn push(&mut self, entry: Entry, position: Option<LinePosition>) -> Option<Arc<Entry>> {
+        let node = IndexNode { position, ..IndexNode::of(&entry) };
         let at = self.index.len();
         if !self.index.push(node) {
             return None;
         }
-        self.index.heed(&entry.body);
-        let bytes = place.map_or_else(|| line(&entry).len() as u64, |place| u64::from(place.length));
+        self.index.apply(&entry.body);
+        let bytes = position.map_or_else(|| line(&entry).len() as u64, |position| u64::from(position.length));
         let entry = Arc::new(entry);
-        self.hold(at, &entry, bytes);
+        self.insert(at, &entry, bytes);
         Some(entry)
     }
 
     pub(super) fn in_memory(&self, at: usize) -> Option<Arc<Entry>> {
-        self.held().get(at)
+        self.cache().get(at)
     }
 
-    fn hold(&self, at: usize, entry: &Arc<Entry>, bytes: u64) {
-        let mut held = self.held();
-        held.hold(at, Arc::clone(entry), bytes);
-        held.let_go(|at| self.index.node(at).place.is_some());
+    fn insert(&self, at: usize, entry: &Arc<Entry>, bytes: u64) {
+        let mut cache = self.cache();
+        cache.insert(at, Arc::clone(entry), bytes);
+        cache.evict(|at| self.index.node(at).position.is_some());
     }
 
     /// Caches an entry that was read again.
-    pub(super) fn keep(&self, at: usize, entry: &Arc<Entry>) {
-        if let Some(place) = self.index.node(at).place {
-            self.hold(at, entry, u64::from(place.length));
+    pub(super) fn cache_entry(&self, at: usize, entry: &Arc<Entry>) {
+        if let Some(position) = self.index.node(at).position {
+            self.insert(at, entry, u64::from(position.length));
         }
     }
 }
@@ -73,14 +73,14 @@ fn line(entry: &Entry) -> String {
 pub(super) struct Storage {
     disk: Disk,
     path: Option<PathBuf>,
-    state: State,
+    state: StorageState,
     /// A second handle to the file, for entries that are not cached.
     reader: Mutex<Option<Box<dyn VfsFile>>>,
     /// Writer of the session's records.
-    notes: Option<Notes>,
+    record_writer: Option<RecordWriter>,
 }
 
-pub(super) enum State {
+pub(super) enum StorageState {
     /// No file yet: pi writes none for a conversation without a reply of the model.
     Waiting,
     /// The file exists and could not be opened for writing: `good` valid bytes with `written` entries.
@@ -91,36 +91,42 @@ pub(super) enum State {
 
 impl Storage {
     pub(super) fn memory() -> Self {
-        Self { disk: Disk::system(), path: None, state: State::Waiting, reader: Mutex::default(), notes: None }
+        Self {
+            disk: Disk::system(),
+            path: None,
+            state: StorageState::Waiting,
+            reader: Mutex::default(),
+            record_writer: None,
+        }
     }
 
     pub(super) fn file(options: &SessionOptions, path: PathBuf) -> Self {
-        let notes = options.records.clone().map(Notes::new);
+        let record_writer = options.records.clone().map(RecordWriter::new);
         let (disk, path) = (options.disk.clone(), Some(path));
-        Self { disk, path, state: State::Waiting, reader: Mutex::default(), notes }
+        Self { disk, path, state: StorageState::Waiting, reader: Mutex::default(), record_writer }
     }
 
     /// Returns the storage of a file that was read.
-    pub(super) fn opened(options: &SessionOptions, path: &Path, state: State, reader: Box<dyn VfsFile>) -> Self {
+    pub(super) fn opened(options: &SessionOptions, path: &Path, state: StorageState, reader: Box<dyn VfsFile>) -> Self {
         let storage = Self::file(options, path.to_owned());
         storage.remember(path);
         Self { state, reader: Mutex::new(Some(reader)), ..storage }
     }
 
     fn remember(&self, path: &Path) {
-        if let Some(notes) = &self.notes {
-            notes.remember(path);
+        if let Some(record_writer) = &self.record_writer {
+            record_writer.remember(path);
         }
     }
 
     /// Records that the model has replied after these lines of another program.
     pub(super) fn answered(&mut self, header: &Header, lines: Vec<LineDigest>) {
-        self.note(header, Mark::Answered, lines);
+        self.record(header, RecordedAuthor::Answered, lines);
     }
 
-    fn note(&mut self, header: &Header, mark: Mark, lines: impl IntoIterator<Item = LineDigest>) {
-        if let Some(notes) = &mut self.notes {
-            notes.note(&header.id, mark, lines);
+    fn record(&mut self, header: &Header, mark: RecordedAuthor, lines: impl IntoIterator<Item = LineDigest>) {
+        if let Some(record_writer) = &mut self.record_writer {
+            record_writer.record(&header.id, mark, lines);
         }
     }
 
@@ -129,17 +135,17 @@ impl Storage {
     }
 
     /// Reads an entry at its recorded position. Fails when another program has changed the file.
-    pub(super) fn entry(&self, node: &Node) -> Result<Entry, SessionError> {
-        let (Some(path), Some(place)) = (&self.path, node.place) else {
-            unreachable!("an entry is let go of when it is in a file")
+    pub(super) fn entry(&self, node: &IndexNode) -> Result<Entry, SessionError> {
+        let (Some(path), Some(position)) = (&self.path, node.position) else {
+            unreachable!("an entry is evicted after it was written")
         };
-        let line = self.read(path, place)?;
+        let line = self.read(path, position)?;
         let entry = serde_json::from_slice(&line).ok().and_then(Entry::from_value);
         let entry = if node.is_foreign { entry.map(Entry::of_another_program) } else { entry };
-        entry.filter(|entry| Node::of(entry).name == node.name).ok_or_else(|| changed(path))
+        entry.filter(|entry| IndexNode::of(entry).name == node.name).ok_or_else(|| changed(path))
     }
 
-    fn read(&self, path: &Path, place: Place) -> Result<Vec<u8>, SessionError> {
+    fn read(&self, path: &Path, position: LinePosition) -> Result<Vec<u8>, SessionError> {
         let failed = |error: io::Error| match error.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::NotFound => changed(path),
             _ => SessionError::new(path, "read", error),
@@ -149,29 +155,29 @@ impl Storage {
             Some(reader) => reader,
             none => none.insert(self.disk.open(path, Open::Read).map_err(failed)?),
         };
-        let mut line = vec![0; place.length as usize];
+        let mut line = vec![0; position.length as usize];
         let mut read = 0;
         while read < line.len() {
-            match reader.read_at(&mut line[read..], place.offset + read as u64) {
+            match reader.read_at(&mut line[read..], position.offset + read as u64) {
                 Ok(0) => return Err(changed(path)),
                 Ok(more) => read += more,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(failed(error)),
             }
         }
-        if place.holds(&line) || !guard!(SessionUnchanged) { Ok(line) } else { Err(changed(path)) }
+        if position.holds(&line) || !guard!(SessionUnchanged) { Ok(line) } else { Err(changed(path)) }
     }
 
     /// Writes all entries at once: for a session that starts with entries of another one.
-    pub(super) fn write_all(&mut self, header: &Header, entries: &mut Entries) -> Result<(), SessionError> {
+    pub(super) fn write_all(&mut self, header: &Header, entries: &mut EntryStore) -> Result<(), SessionError> {
         let Some(path) = self.path.clone() else { return Ok(()) };
         let failed = |error| SessionError::new(&path, "write", error);
         self.remember(&path);
         let mut appender = Appender::open(&self.disk, &path).map_err(failed)?.appender;
         let before = appender.length();
         match self.append_all(&mut appender, header, entries) {
-            Ok((places, foreign)) => {
-                self.written(appender, entries, places, foreign);
+            Ok((positions, foreign)) => {
+                self.written(appender, entries, positions, foreign);
                 Ok(())
             }
             Err(error) => {
@@ -188,32 +194,32 @@ impl Storage {
         &mut self,
         appender: &mut Appender,
         header: &Header,
-        entries: &Entries,
-    ) -> Result<(Vec<Place>, Vec<LineDigest>), SessionError> {
+        entries: &EntryStore,
+    ) -> Result<(Vec<LinePosition>, Vec<LineDigest>), SessionError> {
         let path = self.path.clone().unwrap_or_default();
         let failed = |error| SessionError::new(&path, "write", error);
         let mut due = header_line(header);
-        let (mut places, mut lines, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut positions, mut lines, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..entries.index.len() {
             if due.len() >= PIECE {
-                self.note(header, Mark::Own, lines.drain(..));
+                self.record(header, RecordedAuthor::Own, lines.drain(..));
                 appender.append(&std::mem::take(&mut due)).map_err(failed)?;
             }
             let from = due.len();
-            self.add(entries, at, appender.length(), &mut due, &mut places)?;
+            self.add(entries, at, appender.length(), &mut due, &mut positions)?;
             by_author(entries, at, &mut lines, &mut foreign).push(digest(&due[from..]));
         }
-        self.note(header, Mark::Own, lines);
-        let foreign = self.note_foreign(header, entries, foreign);
+        self.record(header, RecordedAuthor::Own, lines);
+        let foreign = self.record_foreign(header, entries, foreign);
         appender.append(&due).map_err(failed)?;
-        Ok((places, foreign))
+        Ok((positions, foreign))
     }
 
     /// Records lines of another program that are copied to a new file. Copying does not change their author: lines that the model
     /// has not replied to stay without a record, and are returned.
-    fn note_foreign(&mut self, header: &Header, entries: &Entries, lines: Vec<LineDigest>) -> Vec<LineDigest> {
+    fn record_foreign(&mut self, header: &Header, entries: &EntryStore, lines: Vec<LineDigest>) -> Vec<LineDigest> {
         if entries.unanswered.is_empty() {
-            self.note(header, Mark::Answered, lines);
+            self.record(header, RecordedAuthor::Answered, lines);
             return Vec::new();
         }
         lines
@@ -222,60 +228,66 @@ impl Storage {
     /// Appends the line of an entry to the text for `offset`, and its position to the list.
     fn add(
         &self,
-        entries: &Entries,
+        entries: &EntryStore,
         at: usize,
         offset: u64,
         due: &mut Vec<u8>,
-        places: &mut Vec<Place>,
+        positions: &mut Vec<LinePosition>,
     ) -> Result<(), SessionError> {
         let from = due.len();
         match entries.in_memory(at) {
             Some(entry) => due.extend_from_slice(line(&entry).as_bytes()),
             None => due.extend_from_slice(line(&self.entry(entries.index.node(at))?).as_bytes()),
         }
-        places.push(Place::of(offset + from as u64, &due[from..]));
+        positions.push(LinePosition::of(offset + from as u64, &due[from..]));
         Ok(())
     }
 
     /// Updates the state after a new file with all entries was written.
-    fn written(&mut self, appender: Appender, entries: &mut Entries, places: Vec<Place>, foreign: Vec<LineDigest>) {
+    fn written(
+        &mut self,
+        appender: Appender,
+        entries: &mut EntryStore,
+        positions: Vec<LinePosition>,
+        foreign: Vec<LineDigest>,
+    ) {
         if !foreign.is_empty() {
             entries.unanswered = foreign;
         }
         self.reader = Mutex::default();
-        self.state = State::Open { appender, written: places.len() };
-        places.into_iter().enumerate().for_each(|(at, place)| entries.index.put(at, place));
+        self.state = StorageState::Open { appender, written: positions.len() };
+        positions.into_iter().enumerate().for_each(|(at, position)| entries.index.set_position(at, position));
     }
 
     /// Writes what is due after `entries` got a new entry. After an error nothing counts as written, and the next append writes
     /// it all again.
-    pub(super) fn appended(&mut self, header: &Header, entries: &mut Entries) -> Result<(), SessionError> {
+    pub(super) fn appended(&mut self, header: &Header, entries: &mut EntryStore) -> Result<(), SessionError> {
         let Some(path) = self.path.clone() else { return Ok(()) };
         let failed = |error| SessionError::new(&path, "write", error);
-        if matches!(&self.state, State::Open { appender, .. } if appender.is_broken()) {
+        if matches!(&self.state, StorageState::Open { appender, .. } if appender.is_broken()) {
             // The state of the file after a failed flush is unknown, so a new file replaces it.
             return self.rewrite(header, entries).map_err(failed);
         }
         match &mut self.state {
-            State::Waiting if !entries.index.has_reply => Ok(()),
-            State::Waiting => self.write_all(header, entries),
-            State::Unopened { good, line_break, written } => {
+            StorageState::Waiting if !entries.index.has_reply => Ok(()),
+            StorageState::Waiting => self.write_all(header, entries),
+            StorageState::Unopened { good, line_break, written } => {
                 let (good, line_break, written) = (*good, *line_break, *written);
                 let mut appender = Appender::open(&self.disk, &path).map_err(failed)?.appender;
                 repair(&self.disk, &path, &mut appender, good, line_break).map_err(failed)?;
-                self.state = State::Open { appender, written };
+                self.state = StorageState::Open { appender, written };
                 self.appended(header, entries)
             }
-            State::Open { appender, written } => {
+            StorageState::Open { appender, written } => {
                 for at in *written..entries.index.len() {
-                    let entry = entries.in_memory(at).expect("what is not written is held");
+                    let entry = entries.in_memory(at).expect("an entry that is not written is cached");
                     let line = line(&entry);
-                    let place = Place::of(appender.length(), line.as_bytes());
-                    if let Some(notes) = &mut self.notes {
-                        notes.note(&header.id, Mark::Own, [digest(line.as_bytes())]);
+                    let position = LinePosition::of(appender.length(), line.as_bytes());
+                    if let Some(record_writer) = &mut self.record_writer {
+                        record_writer.record(&header.id, RecordedAuthor::Own, [digest(line.as_bytes())]);
                     }
                     appender.append(line.as_bytes()).map_err(failed)?;
-                    entries.index.put(at, place);
+                    entries.index.set_position(at, position);
                     *written += 1;
                 }
                 Ok(())
@@ -284,10 +296,10 @@ impl Storage {
     }
 
     /// Makes the appended lines durable.
-    pub(super) fn sync(&mut self, header: &Header, entries: &mut Entries) -> Result<(), SessionError> {
-        let (Some(path), State::Open { appender, .. }) = (&self.path, &mut self.state) else { return Ok(()) };
-        if let Some(notes) = &mut self.notes {
-            notes.sync();
+    pub(super) fn sync(&mut self, header: &Header, entries: &mut EntryStore) -> Result<(), SessionError> {
+        let (Some(path), StorageState::Open { appender, .. }) = (&self.path, &mut self.state) else { return Ok(()) };
+        if let Some(record_writer) = &mut self.record_writer {
+            record_writer.sync();
         }
         let Err(error) = appender.sync() else { return Ok(()) };
         let failed = SessionError::new(path, "flush", error);
@@ -296,34 +308,34 @@ impl Storage {
     }
 
     /// Replaces the file by a new one with all entries, and keeps the old one as `.bak`.
-    pub(super) fn rewrite(&mut self, header: &Header, entries: &mut Entries) -> io::Result<()> {
+    pub(super) fn rewrite(&mut self, header: &Header, entries: &mut EntryStore) -> io::Result<()> {
         let Some(path) = self.path.clone() else { return Ok(()) };
         if entries.index.bytes > LONGEST_REWRITTEN {
             return Err(io::Error::other(format!("it is too long to be written anew ({} bytes)", entries.index.bytes)));
         }
         let mut text = header_line(header);
-        let (mut places, mut lines, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut positions, mut lines, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..entries.index.len() {
             let from = text.len();
-            self.add(entries, at, 0, &mut text, &mut places).map_err(io::Error::other)?;
+            self.add(entries, at, 0, &mut text, &mut positions).map_err(io::Error::other)?;
             by_author(entries, at, &mut lines, &mut foreign).push(digest(&text[from..]));
         }
-        self.note(header, Mark::Own, lines);
-        let foreign = self.note_foreign(header, entries, foreign);
-        if let Some(notes) = &mut self.notes {
-            notes.sync();
+        self.record(header, RecordedAuthor::Own, lines);
+        let foreign = self.record_foreign(header, entries, foreign);
+        if let Some(record_writer) = &mut self.record_writer {
+            record_writer.sync();
         }
         self.disk.replace(&path, &text, Replace::STATE)?;
         // The old file stays locked until the new one is.
         let appender = Appender::open(&self.disk, &path)?.appender;
-        self.written(appender, entries, places, foreign);
+        self.written(appender, entries, positions, foreign);
         Ok(())
     }
 }
 
 /// Returns the list for an entry's line: PiJS's own lines, or those of another program.
 fn by_author<'a>(
-    entries: &Entries,
+    entries: &EntryStore,
     at: usize,
     own: &'a mut Vec<LineDigest>,
     foreign: &'a mut Vec<LineDigest>,

@@ -49,7 +49,7 @@ fn nothing_is_on_disk_before_the_first_assistant_message() {
 }
 
 #[test]
-fn a_reopened_session_goes_on_below_its_leaf() {
+fn a_reopened_session_continues_below_its_leaf() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = Session::create_in(dir.path(), Path::new("/w"), ambient(1));
     session.append_message(&Message::user("hi", 1)).unwrap();
@@ -67,7 +67,7 @@ fn a_reopened_session_goes_on_below_its_leaf() {
 }
 
 #[test]
-fn a_torn_last_line_is_cut_off_before_the_next_append() {
+fn a_torn_last_line_is_removed_before_the_next_append() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.jsonl");
     let header = r#"{"type":"session","version":3,"id":"x","timestamp":"t","cwd":"/w"}"#;
@@ -92,7 +92,7 @@ fn a_torn_last_line_is_cut_off_before_the_next_append() {
 }
 
 #[test]
-fn a_later_version_and_a_file_that_is_no_session_are_refused_and_left_alone() {
+fn a_later_version_and_a_foreign_file_are_refused_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.jsonl");
     for (text, word) in [
@@ -107,7 +107,7 @@ fn a_later_version_and_a_file_that_is_no_session_are_refused_and_left_alone() {
 }
 
 #[test]
-fn a_circle_of_parents_ends() {
+fn a_cycle_of_parents_terminates() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.jsonl");
     let entry =
@@ -128,7 +128,7 @@ fn directories_and_names_are_pis() {
 }
 
 #[test]
-fn what_a_session_file_may_look_like() {
+fn damaged_session_files_open_with_their_valid_entries() {
     let header = r#"{"type":"session","version":3,"id":"x","timestamp":"t","cwd":"/w"}"#;
     let entry =
         |id: &str| format!(r#"{{"type":"session_info","id":"{id}","parentId":null,"timestamp":"t","name":"{id}"}}"#);
@@ -205,7 +205,7 @@ fn files_of_earlier_versions_are_migrated_as_pi_does() {
 }
 
 #[test]
-fn a_second_process_is_kept_out_until_the_first_ends() {
+fn a_session_is_locked_against_a_second_process() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = Session::create_in(dir.path(), Path::new("/w"), ambient(1));
     session.append_message(&assistant("yo")).unwrap();
@@ -217,7 +217,7 @@ fn a_second_process_is_kept_out_until_the_first_ends() {
 }
 
 #[test]
-fn a_line_of_a_gigabyte_is_skipped_without_being_held() {
+fn a_line_of_a_gigabyte_is_skipped_in_bounded_memory() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.jsonl");
     let header = r#"{"type":"session","version":3,"id":"x","timestamp":"t","cwd":"/w"}"#;
@@ -235,24 +235,24 @@ fn a_line_of_a_gigabyte_is_skipped_without_being_held() {
 }
 
 /// A turn with three tool calls and a compaction, flushed as the agent does.
-struct Turn {
+struct FaultTurn {
     folder: PathBuf,
 }
 
 #[derive(Default)]
-struct Taken {
+struct AcknowledgedTurn {
     appended: usize,
     synced: usize,
 }
 
-impl Turn {
+impl FaultTurn {
     fn path(&self) -> PathBuf {
         self.folder.join("sessions/s.jsonl")
     }
 }
 
-impl pijs_durable::fault::Work for Turn {
-    type Acknowledged = Taken;
+impl pijs_durable::fault::Work for FaultTurn {
+    type Acknowledged = AcknowledgedTurn;
 
     fn reset(&mut self) {
         if self.folder.exists() {
@@ -264,8 +264,8 @@ impl pijs_durable::fault::Work for Turn {
         session.append_message(&assistant("before")).unwrap();
     }
 
-    fn run(&mut self, disk: &pijs_durable::Disk) -> Taken {
-        let mut taken = Taken { appended: 2, synced: 2 };
+    fn run(&mut self, disk: &pijs_durable::Disk) -> AcknowledgedTurn {
+        let mut taken = AcknowledgedTurn { appended: 2, synced: 2 };
         let ambient = SessionOptions { disk: disk.clone(), ..ambient(100).into() };
         let Ok(mut session) = Session::open(&self.path(), Path::new("/w"), ambient) else { return taken };
         for (number, last) in [(0, false), (1, true), (2, false), (3, false), (4, false), (5, true)] {
@@ -294,7 +294,7 @@ impl pijs_durable::fault::Work for Turn {
         taken
     }
 
-    fn check(&mut self, taken: Taken, case: &pijs_durable::fault::Case) {
+    fn check(&mut self, taken: AcknowledgedTurn, case: &pijs_durable::fault::Case) {
         let session = Session::open(&self.path(), Path::new("/w"), ambient(200))
             .unwrap_or_else(|error| panic!("{}: {error}", case.name));
         let least = if case.name.starts_with("power") { taken.synced } else { taken.appended };
@@ -316,14 +316,14 @@ impl pijs_durable::fault::Work for Turn {
 fn a_turn_survives_every_fault() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("agent");
-    let mut work = Turn { folder: folder.clone() };
+    let mut work = FaultTurn { folder: folder.clone() };
     let done = pijs_durable::fault::survey(&folder, pijs_durable::fault::Density::ALL, &mut work).unwrap();
     println!("a turn: {0}/{0} kills, {1}/{1} power cuts, {2}/{2} errors survived", done.kills, done.cuts, done.errors);
     assert!(done.kills >= 15 && done.errors >= 40, "{done:?}");
 }
 
 #[test]
-fn a_permitted_path_opens_no_session_that_a_link_leads_to() {
+fn a_permitted_path_is_opened_without_following_links() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().canonicalize().unwrap();
     let mut other = Session::create_in(&dir.join("other"), Path::new("/w"), ambient(1));
@@ -343,7 +343,7 @@ fn a_permitted_path_opens_no_session_that_a_link_leads_to() {
 }
 
 #[test]
-fn what_another_program_wrote_waits_until_the_model_has_answered() {
+fn foreign_entries_are_pending_until_the_model_replies() {
     let dir = tempfile::tempdir().unwrap();
     let records = Arc::new(SessionRecords::new(pijs_durable::Disk::system(), &dir.path().join("agent")));
     let numbers = std::cell::Cell::new(0);
@@ -352,7 +352,7 @@ fn what_another_program_wrote_waits_until_the_model_has_answered() {
         SessionOptions { records: Some(Arc::clone(&records)), ..ambient(numbers.get()).into() }
     };
     let open = |path: &Path| Session::open(path, Path::new("/w"), ambient()).unwrap();
-    let waiting = |session: &Session| session.waiting_words().unwrap().into_keys().collect::<Vec<_>>();
+    let waiting = |session: &Session| session.pending_authors().unwrap().into_keys().collect::<Vec<_>>();
     let mut session = Session::create_in(&dir.path().join("sessions"), Path::new("/w"), ambient());
     session.append_message(&Message::user("a wish", 1)).unwrap();
     session.append_message(&assistant("yes")).unwrap();
@@ -363,8 +363,8 @@ fn what_another_program_wrote_waits_until_the_model_has_answered() {
     assert!(known.notices().is_empty() && waiting(&known).is_empty());
     drop(known);
     assert_eq!(
-        records.places(),
-        [SessionPlace::File(pijs_durable::without_links(&path))],
+        records.locations(),
+        [SessionLocation::File(pijs_durable::without_links(&path))],
         "where it lies is remembered"
     );
 
@@ -408,9 +408,9 @@ fn what_another_program_wrote_waits_until_the_model_has_answered() {
 }
 
 #[test]
-fn words_of_extensions_wait_until_a_reply_whatever_the_user_says() {
+fn authors_stay_pending_until_a_reply_whatever_the_user_writes() {
     let mut session = Session::in_memory(Path::new("/w"), ambient(0));
-    let waiting = |session: &Session| session.waiting_words().unwrap().into_keys().collect::<Vec<_>>();
+    let waiting = |session: &Session| session.pending_authors().unwrap().into_keys().collect::<Vec<_>>();
     let mut changed = Message::user("an order", 1);
     changed.authors_mut().unwrap().extend(["path:/a".to_owned(), "path:/b".to_owned()]);
     session.append_message(&changed).unwrap();
@@ -424,9 +424,9 @@ fn words_of_extensions_wait_until_a_reply_whatever_the_user_says() {
 }
 
 #[test]
-fn who_changed_a_reply_waits_until_the_next_and_what_was_said_before_it_does_not() {
+fn authors_of_a_changed_reply_are_pending_until_the_next_reply() {
     let mut session = Session::in_memory(Path::new("/w"), ambient(0));
-    let waiting = |session: &Session| session.waiting_words().unwrap().into_iter().collect::<Vec<_>>();
+    let waiting = |session: &Session| session.pending_authors().unwrap().into_iter().collect::<Vec<_>>();
     let by = |author: &str| BTreeSet::from([author.to_owned()]);
     session.append_of("path:/a", Body::Message { message: Message::user("an order", 1) }).unwrap();
     session.append_of("path:/b", Body::Message { message: assistant("forged") }).unwrap();

@@ -1,7 +1,7 @@
 //! Moves in the tree of a session, and extracts branches.
 
 use super::entry::{ANOTHER_PROGRAM, Body, Entry, EntryId, SOME_EXTENSION};
-use super::index::{Kind, Name};
+use super::index::{CompactId, EntryKind};
 use super::{Session, SessionError};
 use pijs_llm::message::VERDICT_TYPE;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Model and thinking level of a branch; `None` for a branch without messages.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Left {
+pub struct BranchState {
     /// Provider and id of the model.
     pub model: Option<(String, String)>,
     /// The thinking level.
@@ -19,7 +19,7 @@ pub struct Left {
     /// Model of the latest entry that sets it, even on a branch without messages.
     pub last_model: Option<(String, String)>,
     /// Whether an extension set `last_model`.
-    pub is_imposed: bool,
+    pub is_set_by_extension: bool,
     /// Thinking level of the latest entry that sets it, even on a branch without messages.
     pub last_thinking: Option<String>,
 }
@@ -28,7 +28,7 @@ impl Session {
     /// Makes an entry the leaf, so that the next append follows it; `None` moves before the first entry. Returns whether the
     /// entry exists.
     pub fn go_to(&mut self, leaf: Option<&EntryId>) -> bool {
-        if leaf.is_some_and(|leaf| self.place(leaf).is_none()) {
+        if leaf.is_some_and(|leaf| self.index_of(leaf).is_none()) {
             return false;
         }
         self.leaf = leaf.cloned();
@@ -50,7 +50,7 @@ impl Session {
 
     /// Iterates over indices from an entry, or from the leaf, up to the root.
     fn upwards(&self, from: Option<&EntryId>) -> impl Iterator<Item = usize> + '_ {
-        self.entries.index.upwards(from.or(self.leaf.as_ref()).and_then(|id| self.place(id)))
+        self.entries.index.upwards(from.or(self.leaf.as_ref()).and_then(|id| self.index_of(id)))
     }
 
     /// Returns the entries from the root to `from`, or to the leaf. Loads all of them into memory; [`Session::entries`] and
@@ -76,7 +76,7 @@ impl Session {
             let Some(at) = upwards.next() else { break None };
             let entry = self.at(at)?;
             let kept = match &entry.body {
-                Body::Compaction { first_kept_entry_id, .. } => Some(Name::of(&first_kept_entry_id.0)),
+                Body::Compaction { first_kept_entry_id, .. } => Some(CompactId::of(&first_kept_entry_id.0)),
                 _ => None,
             };
             seen.push(entry);
@@ -111,7 +111,7 @@ impl Session {
 
     /// Returns the entries below `above`, or below the root, down to and including `from`.
     pub fn below(&self, above: Option<&EntryId>, from: &EntryId) -> Result<Vec<Arc<Entry>>, SessionError> {
-        let above = above.and_then(|id| self.place(id));
+        let above = above.and_then(|id| self.index_of(id));
         let mut below = Vec::new();
         for at in self.upwards(Some(from)).take_while(|at| Some(*at) != above) {
             below.push(self.at(at)?);
@@ -121,15 +121,15 @@ impl Session {
     }
 
     /// Returns model and thinking level of the current branch.
-    pub fn left_with(&self) -> Result<Left, SessionError> {
+    pub fn branch_state(&self) -> Result<BranchState, SessionError> {
         let (mut last_model, mut last_thinking, mut began) = (None, None, false);
-        let mut is_imposed = false;
+        let mut is_set_by_extension = false;
         for at in self.upwards(None) {
             let asked = match self.entries.index.node(at).kind {
-                Kind::Model => last_model.is_none(),
-                Kind::Thinking => last_thinking.is_none(),
-                Kind::Message => !began,
-                Kind::Compaction | Kind::Other => false,
+                EntryKind::Model => last_model.is_none(),
+                EntryKind::Thinking => last_thinking.is_none(),
+                EntryKind::Message => !began,
+                EntryKind::Compaction | EntryKind::Other => false,
             };
             if !asked {
                 continue;
@@ -138,7 +138,7 @@ impl Session {
             match &entry.body {
                 Body::ModelChange { provider, model_id } => {
                     last_model = Some((provider.clone(), model_id.clone()));
-                    is_imposed = !entry.authors.is_empty();
+                    is_set_by_extension = !entry.authors.is_empty();
                 }
                 Body::ThinkingLevelChange { thinking_level } => last_thinking = Some(thinking_level.clone()),
                 Body::Message { .. } => began = true,
@@ -149,13 +149,13 @@ impl Session {
             }
         }
         let (model, thinking) = (last_model.clone().filter(|_| began), last_thinking.clone().filter(|_| began));
-        Ok(Left { model, thinking, last_model, is_imposed, last_thinking })
+        Ok(BranchState { model, thinking, last_model, is_set_by_extension, last_thinking })
     }
 
     /// Returns the extensions whose text the model has not replied to, whatever the user wrote after it, with a flag whether they
     /// wrote a message or a summary. Excludes changes of a reply or of a result, and verdicts. Text of another program counts
     /// wherever it is in the session, until the model has replied: no user has seen it before.
-    pub fn waiting_words(&self) -> Result<BTreeMap<String, bool>, SessionError> {
+    pub fn pending_authors(&self) -> Result<BTreeMap<String, bool>, SessionError> {
         let mut found = BTreeMap::new();
         if !self.entries.unanswered.is_empty() {
             found.insert(ANOTHER_PROGRAM.to_owned(), true);
@@ -228,7 +228,7 @@ impl Session {
         }
         session.entries.unanswered.clone_from(&self.entries.unanswered);
         for (target_id, label) in self.labels() {
-            if session.place(target_id).is_some() {
+            if session.index_of(target_id).is_some() {
                 let body = Body::Label { target_id: target_id.clone(), label: Some(label.clone()) };
                 let entry = Entry {
                     id: session.fresh_id(),

@@ -2,14 +2,14 @@
 
 /// An invisible character, or one that changes the order of the visible text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hidden {
+pub struct HiddenCharacter {
     /// Byte offset in the text.
     pub at: usize,
     /// The character.
     pub character: char,
 }
 
-impl std::fmt::Display for Hidden {
+impl std::fmt::Display for HiddenCharacter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "U+{:04X}", u32::from(self.character))
     }
@@ -18,14 +18,14 @@ impl std::fmt::Display for Hidden {
 /// Finds bidirectional controls, tags and invisible characters in source text ("trojan source"), in order.
 ///
 /// Ignores a byte order mark at the start of the text.
-pub fn hidden(text: &str) -> impl Iterator<Item = Hidden> + '_ {
+pub fn hidden(text: &str) -> impl Iterator<Item = HiddenCharacter> + '_ {
     let mut before = None;
     text.char_indices().filter_map(move |(at, character)| {
         let previous = before.replace(character);
         let next = || text[at + character.len_utf8()..].chars().next();
         let joins = character == ZWJ && previous.is_some_and(is_pictograph) && next().is_some_and(is_pictograph);
         let found = (is_hidden(character) || character == ZWJ) && !joins && !(at == 0 && character == '\u{feff}');
-        found.then_some(Hidden { at, character })
+        found.then_some(HiddenCharacter { at, character })
     })
 }
 

@@ -3,7 +3,7 @@
 //! The input has passed the sanitiser: printable characters, line feeds, and styles as `ESC [ ... m`. Styles have no width.
 
 use crate::characters::{EMOJI_STYLE, ZWJ, is_pictograph};
-use crate::sgr::Held;
+use crate::sgr::ActiveStyles;
 use crate::stream::Limits;
 use unicode_width::UnicodeWidthChar;
 
@@ -13,7 +13,7 @@ const TAB: &str = "   ";
 const LONGEST_STYLES: usize = 1 << 16;
 
 /// A piece of a line: a style sequence or a grapheme cluster.
-struct Piece<'a> {
+struct LinePiece<'a> {
     text: &'a str,
     columns: usize,
 }
@@ -29,7 +29,7 @@ fn is_skin(c: char) -> bool {
 }
 
 /// Splits a line into pieces. Joiners and combining marks belong to the character before them.
-fn pieces(line: &str) -> impl Iterator<Item = Piece<'_>> {
+fn pieces(line: &str) -> impl Iterator<Item = LinePiece<'_>> {
     let mut rest = line;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
@@ -58,7 +58,7 @@ fn pieces(line: &str) -> impl Iterator<Item = Piece<'_>> {
         };
         let (text, left) = rest.split_at(end);
         rest = left;
-        Some(Piece { text, columns })
+        Some(LinePiece { text, columns })
     })
 }
 
@@ -142,19 +142,19 @@ pub fn clamp(text: &str, columns: usize) -> String {
 #[must_use]
 pub fn slice(line: &str, from: usize, to: usize) -> String {
     let mut out = String::new();
-    let mut held = Held::default();
+    let mut active = ActiveStyles::default();
     let mut at = 0;
     for piece in pieces(line) {
         let end = at + piece.columns;
         if piece.text.starts_with('\u{1b}') {
-            held.take(piece.text);
+            active.take(piece.text);
         } else if piece.columns == 0 {
             // A combining mark outside of the slice is dropped.
             if (from..to).contains(&at) {
                 out.push_str(piece.text);
             }
         } else if at < to && end > from {
-            held.write(&mut out);
+            active.write(&mut out);
             if at >= from && end <= to {
                 out.push_str(piece.text);
             } else {
@@ -164,8 +164,8 @@ pub fn slice(line: &str, from: usize, to: usize) -> String {
         at = end;
     }
     // A reset before any style has no effect.
-    if !out.is_empty() || !held.on().is_empty() {
-        held.write(&mut out);
+    if !out.is_empty() || !active.on().is_empty() {
+        active.write(&mut out);
     }
     out
 }
@@ -193,7 +193,7 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
 #[must_use]
 pub fn wrap_styled(line: &str, columns: usize) -> Vec<String> {
     let lines = wrap_line(line, columns.max(1));
-    let mut open = Held::default();
+    let mut open = ActiveStyles::default();
     let wrap = |line| {
         let mut out = slice(&format!("{}{line}", open.on()), 0, usize::MAX);
         pieces(line).filter(|piece| piece.text.starts_with('\u{1b}')).for_each(|piece| open.take(piece.text));

@@ -29,7 +29,7 @@ mod stream;
 
 use std::borrow::Cow;
 
-pub use characters::{Hidden, hidden};
+pub use characters::{HiddenCharacter, hidden};
 pub use stream::{Limits, Stream};
 
 /// Sanitises text of several lines under the default [`Limits`].

@@ -17,7 +17,7 @@ use crate::layout::{width, wrap_styled};
 use pijs_protocol::guard;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use styles::Styles;
-use table::Table;
+use table::TableBuilder;
 
 const RESET: &str = "\u{1b}[0m";
 const HEADING: &str = "\u{1b}[1;33m";
@@ -35,12 +35,12 @@ const BULLET: &str = "\u{1b}[36m";
 const RULE: usize = 80;
 /// Deepest nesting that is indented; deeper blocks have this indentation. The text determines the nesting, and without a limit
 /// each line would be as long as the nesting is deep.
-const DEEPEST: usize = 12;
+const MAX_DEPTH: usize = 12;
 /// Longest link text that is searched for the address of the link.
-const LONGEST_LINK: usize = 1 << 12;
+const MAX_LINK_TEXT: usize = 1 << 12;
 
 fn deepest() -> usize {
-    if guard!(TerminalNesting) { DEEPEST } else { usize::MAX }
+    if guard!(TerminalNesting) { MAX_DEPTH } else { usize::MAX }
 }
 
 /// Renders Markdown of unknown origin as lines of at most `columns`.
@@ -48,7 +48,7 @@ fn deepest() -> usize {
 pub fn lines(text: &str, columns: usize) -> Vec<String> {
     let clean = crate::within(&text.replace('\t', "    "), Limits { styles: false, ..Limits::unbounded() });
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut page = Page::new(columns.max(1));
+    let mut page = PageBuilder::new(columns.max(1));
     for event in Parser::new_ext(&clean, options) {
         page.take(event);
     }
@@ -56,16 +56,16 @@ pub fn lines(text: &str, columns: usize) -> Vec<String> {
 }
 
 /// Prefix of the lines of a nested block.
-struct Margin {
+struct BlockMargin {
     /// Prefix of the first line, until it is written.
     first: Option<String>,
     rest: String,
 }
 
-struct Page {
+struct PageBuilder {
     columns: usize,
     lines: Vec<String>,
-    margins: Vec<Margin>,
+    margins: Vec<BlockMargin>,
     /// The line being collected, with its styles.
     inline: String,
     styles: Styles,
@@ -74,12 +74,12 @@ struct Page {
     /// Addresses of open links and images, with the offset of their text.
     links: Vec<(String, usize)>,
     code: Option<String>,
-    table: Option<Table>,
+    table: Option<TableBuilder>,
     /// Whether a blank line precedes the next block.
     is_apart: bool,
 }
 
-impl Page {
+impl PageBuilder {
     fn new(columns: usize) -> Self {
         Self {
             columns,
@@ -115,7 +115,7 @@ impl Page {
             Event::SoftBreak | Event::HardBreak => self.break_line(),
             Event::Rule => {
                 self.separate();
-                let wide = self.room().min(RULE);
+                let wide = self.columns_left().min(RULE);
                 self.write(&format!("{FAINT}{}{RESET}", "─".repeat(wide)));
                 self.is_apart = true;
             }
@@ -136,7 +136,7 @@ impl Page {
             Tag::BlockQuote(_) => {
                 self.separate();
                 let bar = if self.is_deep() { String::new() } else { format!("{FAINT}│{RESET} ") };
-                self.margins.push(Margin { first: None, rest: bar });
+                self.margins.push(BlockMargin { first: None, rest: bar });
                 self.styles.push(QUOTE);
             }
             Tag::CodeBlock(kind) => {
@@ -158,7 +158,7 @@ impl Page {
             Tag::Item => self.begin_item(),
             Tag::Table(alignments) => {
                 self.separate();
-                self.table = Some(Table::new(alignments));
+                self.table = Some(TableBuilder::new(alignments));
             }
             Tag::TableHead | Tag::TableRow => {
                 if let Some(table) = &mut self.table {
@@ -218,8 +218,8 @@ impl Page {
                 }
             }
             TagEnd::Table => {
-                let room = self.room();
-                for line in self.table.take().map(|table| table.lines(room)).unwrap_or_default() {
+                let columns_left = self.columns_left();
+                for line in self.table.take().map(|table| table.lines(columns_left)).unwrap_or_default() {
                     self.write(&line);
                 }
                 self.is_apart = true;
@@ -247,7 +247,7 @@ impl Page {
             // Of nested items that begin on one line, only the innermost has a marker.
             outer.first = None;
         }
-        self.margins.push(Margin { first: Some(format!("{BULLET}{mark}{RESET}")), rest });
+        self.margins.push(BlockMargin { first: Some(format!("{BULLET}{mark}{RESET}")), rest });
     }
 
     fn end_code(&mut self) {
@@ -264,7 +264,7 @@ impl Page {
         let Some((address, began)) = self.links.pop() else { return };
         let shown = self.inline.get(began..).unwrap_or_default();
         // The text of the link already contains the address.
-        if !address.is_empty() && (shown.len() > LONGEST_LINK || !shown.contains(&address)) {
+        if !address.is_empty() && (shown.len() > MAX_LINK_TEXT || !shown.contains(&address)) {
             self.styled(FAINT, &format!(" ({address})"));
         }
     }
@@ -314,20 +314,20 @@ impl Page {
     }
 
     /// Returns the margins that are shown: the outer ones, and the innermost.
-    fn shown(&mut self) -> impl Iterator<Item = &mut Margin> {
+    fn shown(&mut self) -> impl Iterator<Item = &mut BlockMargin> {
         let outer = self.margins.len().min(deepest());
         let (outer, deep) = self.margins.split_at_mut(outer);
         outer.iter_mut().chain(deep.last_mut())
     }
 
     /// Returns the columns left by the margins.
-    fn room(&mut self) -> usize {
+    fn columns_left(&mut self) -> usize {
         let taken: usize = self.shown().map(|margin| width(&margin.rest)).sum();
         self.columns.saturating_sub(taken).max(1)
     }
 
     fn write(&mut self, line: &str) {
-        for part in wrap_styled(line, self.room()) {
+        for part in wrap_styled(line, self.columns_left()) {
             let margin: String =
                 self.shown().map(|margin| margin.first.take().unwrap_or_else(|| margin.rest.clone())).collect();
             let line = format!("{margin}{part}");

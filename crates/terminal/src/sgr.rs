@@ -68,25 +68,25 @@ pub(crate) fn resets(sequence: &str) -> bool {
 /// The style sequences in effect, without those that later ones override. There is at most one for each attribute, however many
 /// were written.
 #[derive(Debug, Default)]
-pub(crate) struct Held<'a> {
+pub(crate) struct ActiveStyles<'a> {
     /// Whether a reset precedes the sequences.
     is_reset: bool,
     /// Sequences with the attributes that they set, as bits.
     sequences: Vec<(u16, &'a str)>,
 }
 
-impl<'a> Held<'a> {
+impl<'a> ActiveStyles<'a> {
     /// Adds a sequence made by [`keep`].
     pub(crate) fn take(&mut self, sequence: &'a str) {
-        let Said { resets, says } = said(sequence);
+        let StyleEffect { resets, attributes } = effect_of(sequence);
         if resets {
             self.sequences.clear();
             self.is_reset = true;
         }
-        if says == 0 {
+        if attributes == 0 {
             return;
         }
-        let mut later = says;
+        let mut later = attributes;
         for at in (0..self.sequences.len()).rev() {
             let (before, _) = self.sequences[at];
             if before & !later == 0 {
@@ -94,7 +94,7 @@ impl<'a> Held<'a> {
             }
             later |= before;
         }
-        self.sequences.push((says, sequence));
+        self.sequences.push((attributes, sequence));
     }
 
     /// Writes the sequences and clears the set.
@@ -112,31 +112,31 @@ impl<'a> Held<'a> {
 }
 
 /// Effect of a sequence: whether it resets, and the attributes that it sets.
-struct Said {
+struct StyleEffect {
     resets: bool,
-    says: u16,
+    attributes: u16,
 }
 
-fn said(sequence: &str) -> Said {
+fn effect_of(sequence: &str) -> StyleEffect {
     let mut numbers = sequence.trim_start_matches("\u{1b}[").trim_end_matches('m').split(';');
-    let mut said = Said { resets: false, says: 0 };
+    let mut effect = StyleEffect { resets: false, attributes: 0 };
     while let Some(number) = numbers.next() {
         let colour = matches!(number, "38" | "48");
         match number.parse().unwrap_or(0) {
-            0 => said = Said { resets: true, says: 0 },
-            number => said.says |= thing(number),
+            0 => effect = StyleEffect { resets: true, attributes: 0 },
+            number => effect.attributes |= attribute(number),
         }
         if colour {
             let more = if numbers.next() == Some("2") { 3 } else { 1 };
             numbers.by_ref().take(more).for_each(drop);
         }
     }
-    said
+    effect
 }
 
 /// Returns the attribute of a parameter as a bit. 22 ends both bold and dim; the two have bits of their own since both can be
 /// active.
-fn thing(number: u16) -> u16 {
+fn attribute(number: u16) -> u16 {
     match number {
         1 => 1,
         2 => 1 << 1,

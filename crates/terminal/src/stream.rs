@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthChar;
 use vte::{Params, Parser, Perform};
 
 /// Combining marks of one character: real scripts need a few, "zalgo" text has hundreds.
-const MOST_MARKS: usize = 4;
+const MAX_MARKS: usize = 4;
 /// Distance of tab stops in columns.
 const TAB: usize = 8;
 
@@ -48,11 +48,11 @@ impl Limits {
 #[derive(Default)]
 pub struct Stream {
     parser: Parser,
-    state: State,
+    state: StreamState,
 }
 
 #[derive(Default)]
-struct State {
+struct StreamState {
     limits: Option<Limits>,
     column: usize,
     lines: usize,
@@ -74,7 +74,7 @@ impl Stream {
     /// Creates a stream at the start of a line.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { parser: Parser::new(), state: State { limits: Some(limits), ..State::default() } }
+        Self { parser: Parser::new(), state: StreamState { limits: Some(limits), ..StreamState::default() } }
     }
 
     /// Appends the sanitised form of `text` to `out`.
@@ -102,7 +102,7 @@ impl Stream {
     }
 }
 
-impl State {
+impl StreamState {
     fn limits(&self) -> Limits {
         self.limits.unwrap_or_default()
     }
@@ -113,7 +113,7 @@ impl State {
 }
 
 struct Cleaner<'a> {
-    state: &'a mut State,
+    state: &'a mut StreamState,
     out: &'a mut String,
 }
 
@@ -150,7 +150,7 @@ impl Perform for Cleaner<'_> {
             c => match c.width().unwrap_or(0) {
                 0 => {
                     self.state.marks += 1;
-                    if self.state.marks <= MOST_MARKS {
+                    if self.state.marks <= MAX_MARKS {
                         self.show(c, 0);
                     }
                 }

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn what_stays_and_what_goes() {
+fn supported_sequences_stay_and_others_are_removed() {
     for (dirty, clean) in [
         ("plain text\nand a second line\t.", "plain text\nand a second line\t."),
         ("Grüße, 你好, e\u{301}, 👨\u{200d}👩\u{200d}👧", "Grüße, 你好, e\u{301}, 👨\u{200d}👩\u{200d}👧"),
@@ -55,7 +55,7 @@ fn one_line_is_one_line() {
 }
 
 #[test]
-fn what_is_hidden_in_source_is_named() {
+fn hidden_characters_in_source_are_found() {
     let source = "const a\u{200b}b = '\u{202e}x'; // 👨\u{200d}👩 \u{e0061}";
     let named: Vec<String> = hidden(source).map(|found| found.to_string()).collect();
     assert_eq!(named, ["U+200B", "U+202E", "U+E0061"]);
@@ -138,7 +138,7 @@ fn without_styles(text: &str) -> String {
 
 proptest! {
     #[test]
-    fn nothing_is_left_that_a_terminal_acts_on(dirty in hostile()) {
+    fn no_control_sequence_is_left(dirty in hostile()) {
         let clean = without_styles(&text(&dirty));
         for c in clean.chars() {
             prop_assert!(!c.is_control() || c == '\n' || c == '\t', "{c:?} in {clean:?}");
@@ -147,13 +147,13 @@ proptest! {
     }
 
     #[test]
-    fn cleaning_twice_changes_nothing_more(dirty in hostile()) {
+    fn sanitising_is_idempotent(dirty in hostile()) {
         let once = text(&dirty);
         prop_assert_eq!(text(&once), once);
     }
 
     #[test]
-    fn pieces_are_cleaned_as_the_whole(dirty in hostile(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
+    fn split_text_is_sanitised_as_the_whole(dirty in hostile(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
         let mut places: Vec<usize> = dirty.char_indices().map(|(at, _)| at).chain([dirty.len()]).collect();
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| *cut.get(&places)).collect();
         cuts.extend([0, dirty.len()]);
@@ -174,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_clamped_or_wrapped_fits(dirty in hostile(), columns in 2usize..40) {
+    fn clamped_and_wrapped_text_fits(dirty in hostile(), columns in 2usize..40) {
         prop_assert!(layout::width(&layout::clamp(&dirty, columns)) <= columns);
         for line in layout::wrap(&dirty, columns) {
             prop_assert!(layout::width(&line) <= columns, "{line:?}");
@@ -209,7 +209,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_one_character_to_a_reader_has_its_width() {
+fn grapheme_clusters_have_their_width() {
     for (text, columns) in [
         ("👍🏽", 2),
         ("👨\u{200d}👩\u{200d}👧", 2),
@@ -229,7 +229,7 @@ fn what_is_one_character_to_a_reader_has_its_width() {
 
 /// Repeated slicing and joining does not accumulate style sequences.
 #[test]
-fn styles_do_not_add_up() {
+fn styles_do_not_accumulate() {
     use super::layout::{clamp, fit, slice, wrap_styled};
     let flood: String = (0..10_000).map(|n| format!("\u{1b}[{}m", 31 + n % 6)).collect();
     let mut line = clamp(&format!("{flood}ab{flood}cd{flood}"), 80);
@@ -245,7 +245,7 @@ fn styles_do_not_add_up() {
 }
 
 #[test]
-fn what_is_invisible_is_no_flood() {
+fn invisible_characters_are_dropped_in_bounded_time() {
     for piece in ["\u{fe0f}", "\u{200d}\u{fe0f}", "\u{301}", "\u{200d}"] {
         let shown = line(&format!("❤{}", piece.repeat(10_000)));
         assert!(shown.len() < 64, "{piece:?}: {}", shown.len());
@@ -253,7 +253,7 @@ fn what_is_invisible_is_no_flood() {
 }
 
 #[test]
-fn json_says_the_same_and_does_nothing() {
+fn escaped_json_has_the_same_values() {
     assert_eq!(json(r#"{"a":"ä→🦀\n"}"#), r#"{"a":"ä→🦀\n"}"#);
     assert_eq!(json("\"a\u{9b}2J\u{202e}b\u{2028}\u{7f}\u{e0041}\""), r#""a\u009b2J\u202eb\u2028\u007f\udb40\udc41""#);
 }

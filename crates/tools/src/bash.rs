@@ -1,7 +1,7 @@
 //! The `bash` tool: runs a command line, kills it with all its descendants, and keeps the end of a long output.
 
 use super::{ToolContext, ToolOutput, number, truncate};
-use crate::system::{Shell, ShellEnd};
+use crate::system::{Shell, ShellOutcome};
 use pijs_llm::message::Block;
 use serde::Deserialize;
 use serde_json::json;
@@ -9,13 +9,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Bytes of output kept in memory: the newest, since the end of a log says how the command ended.
-const KEPT: usize = 16 << 20;
+const MAX_OUTPUT: usize = 16 << 20;
 
 /// Least time between two updates, as in pi: each update repeats the whole output so far.
-const BETWEEN_UPDATES: Duration = Duration::from_millis(100);
+const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Longest timeout that a JavaScript timer takes: 2^31 - 1 milliseconds.
-const LONGEST: Duration = Duration::from_millis(2_147_483_647);
+const MAX_TIMEOUT: Duration = Duration::from_millis(2_147_483_647);
 
 #[derive(Deserialize)]
 pub(super) struct Input {
@@ -54,7 +54,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         if !is_shown && pause.is_none() {
             show(context, &output);
             is_shown = true;
-            pause = Some(context.system.pause(BETWEEN_UPDATES));
+            pause = Some(context.system.pause(UPDATE_INTERVAL));
         }
     };
     while let Ok(piece) = pieces.try_recv() {
@@ -72,14 +72,14 @@ fn time(seconds: f64) -> Result<Duration, String> {
     if !seconds.is_finite() || seconds <= 0.0 {
         return Err("Invalid timeout: must be a finite number of seconds".to_owned());
     }
-    let fits = Duration::try_from_secs_f64(seconds).ok().filter(|time| *time <= LONGEST);
-    fits.ok_or_else(|| format!("Invalid timeout: maximum is {} seconds", LONGEST.as_secs_f64()))
+    let fits = Duration::try_from_secs_f64(seconds).ok().filter(|time| *time <= MAX_TIMEOUT);
+    fits.ok_or_else(|| format!("Invalid timeout: maximum is {} seconds", MAX_TIMEOUT.as_secs_f64()))
 }
 
 fn take(output: &mut Vec<u8>, piece: &[u8]) {
     output.extend_from_slice(piece);
-    if output.len() > 2 * KEPT {
-        output.drain(..output.len() - KEPT);
+    if output.len() > 2 * MAX_OUTPUT {
+        output.drain(..output.len() - MAX_OUTPUT);
     }
 }
 
@@ -103,7 +103,7 @@ fn end_of(output: &[u8]) -> &[u8] {
 async fn report(
     context: &ToolContext<'_>,
     output: Vec<u8>,
-    end: ShellEnd,
+    end: ShellOutcome,
     timeout: Option<f64>,
 ) -> Result<ToolOutput, String> {
     let text = String::from_utf8_lossy(&output).into_owned();
@@ -127,16 +127,16 @@ async fn report(
     }
     let after = |status: String| if shown.is_empty() { status } else { format!("{shown}\n\n{status}") };
     match end {
-        ShellEnd::TimedOut => {
+        ShellOutcome::TimedOut => {
             return Err(after(format!("Command timed out after {} seconds", number(timeout.unwrap_or_default()))));
         }
-        ShellEnd::Cancelled => return Err(after("Command aborted".to_owned())),
-        ShellEnd::Exited(_) => {}
+        ShellOutcome::Cancelled => return Err(after("Command aborted".to_owned())),
+        ShellOutcome::Exited(_) => {}
     }
     let shown = if shown.is_empty() { "(no output)".to_owned() } else { shown };
     match end {
-        ShellEnd::Exited(Some(0)) => Ok(ToolOutput::text(shown).with_details(details)),
-        ShellEnd::Exited(Some(code)) => Err(format!("{shown}\n\nCommand exited with code {code}")),
+        ShellOutcome::Exited(Some(0)) => Ok(ToolOutput::text(shown).with_details(details)),
+        ShellOutcome::Exited(Some(code)) => Err(format!("{shown}\n\nCommand exited with code {code}")),
         _ => Err(format!("{shown}\n\nCommand terminated without an exit code")),
     }
 }
@@ -153,7 +153,7 @@ fn lines_shown(kept: &truncate::Truncation, text: &str) -> String {
         );
     }
     let limit = match kept.truncated_by {
-        Some(truncate::Limit::Bytes) => format!(" ({} limit)", truncate::size(truncate::MAX_BYTES)),
+        Some(truncate::TruncationLimit::Bytes) => format!(" ({} limit)", truncate::size(truncate::MAX_BYTES)),
         _ => String::new(),
     };
     format!("Showing lines {from}-{total} of {total}{limit}")

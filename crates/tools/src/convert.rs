@@ -10,7 +10,7 @@
 //! 5.7           as an integer 5
 //! ```
 
-use super::validate::fits;
+use super::validate::matches_schema;
 use serde_json::{Map, Value};
 
 /// Converts a value to its schema's type. A value that cannot be converted is returned unchanged.
@@ -81,11 +81,11 @@ fn members(schema: &Value, value: Value) -> Value {
 }
 
 fn to_one(schema: &Value, options: &[Value], value: Value) -> Value {
-    if options.iter().any(|option| fits(option, &value)) {
+    if options.iter().any(|option| matches_schema(option, &value)) {
         return value;
     }
     let mut candidates = options.iter().map(|option| convert(option, value.clone()));
-    candidates.find(|candidate| fits(schema, candidate)).unwrap_or(value)
+    candidates.find(|candidate| matches_schema(schema, candidate)).unwrap_or(value)
 }
 
 fn boolean(value: &Value) -> Option<Value> {

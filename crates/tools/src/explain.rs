@@ -2,15 +2,15 @@
 //!
 //! `jsonschema` decides whether a value is valid; this module only produces the messages. It does not follow references.
 
-use super::validate::fits;
+use super::validate::matches_schema;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
 /// Errors that typebox reports at most.
-const MOST: usize = 8;
+const MAX_MISMATCHES: usize = 8;
 
 /// A message with its `/`-separated path.
-struct Problem {
+struct Mismatch {
     path: String,
     words: String,
 }
@@ -19,7 +19,7 @@ struct Problem {
 pub(super) fn explain(schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(schema, value, "", &mut found);
-    found.truncate(MOST);
+    found.truncate(MAX_MISMATCHES);
     found.into_iter().map(|problem| format!("{}: {}", place(&problem.path), problem.words)).collect()
 }
 
@@ -29,17 +29,17 @@ fn place(path: &str) -> String {
 }
 
 /// Adds the mismatches of a value, and returns whether there are none.
-fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<Problem>) -> bool {
+fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<Mismatch>) -> bool {
     if let Some(all) = schema.as_bool() {
         if !all {
-            found.push(Problem { path: path.to_owned(), words: "schema is false".to_owned() });
+            found.push(Mismatch { path: path.to_owned(), words: "schema is false".to_owned() });
         }
         return all;
     }
     let Some(schema) = schema.as_object() else { return true };
     let before = found.len();
     if let Some(words) = schema.get("type").and_then(|kind| wrong_type(kind, value)) {
-        found.push(Problem { path: path.to_owned(), words });
+        found.push(Mismatch { path: path.to_owned(), words });
     }
     match value {
         Value::Object(members) => object(schema, members, path, found),
@@ -50,13 +50,13 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<Problem>) ->
     }
     let mut say = |wrong: bool, words: &str| {
         if wrong {
-            found.push(Problem { path: path.to_owned(), words: words.to_owned() });
+            found.push(Mismatch { path: path.to_owned(), words: words.to_owned() });
         }
     };
     say(schema.get("const").is_some_and(|only| only != value), "must be equal to constant");
     let listed = schema.get("enum").and_then(Value::as_array);
     say(listed.is_some_and(|all| !all.contains(value)), "must be equal to one of the allowed values");
-    say(schema.get("not").is_some_and(|not| fits(not, value)), "must not be valid");
+    say(schema.get("not").is_some_and(|not| matches_schema(not, value)), "must not be valid");
     for all in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
         check(all, value, path, found);
     }
@@ -70,7 +70,7 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<Problem>) ->
             found.append(&mut failed);
         }
         if fitting == 0 || (keyword == "oneOf" && fitting > 1) {
-            found.push(Problem { path: path.to_owned(), words: words.to_owned() });
+            found.push(Mismatch { path: path.to_owned(), words: words.to_owned() });
         }
     }
     found.len() == before
@@ -97,18 +97,19 @@ fn wrong_type(kind: &Value, value: &Value) -> Option<String> {
     }
 }
 
-fn object(schema: &Map<String, Value>, members: &Map<String, Value>, path: &str, found: &mut Vec<Problem>) {
+fn object(schema: &Map<String, Value>, members: &Map<String, Value>, path: &str, found: &mut Vec<Mismatch>) {
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let lacking: Vec<&str> = required.filter(|name| !members.contains_key(*name)).collect();
     if let Some(first) = lacking.first() {
         // pi reports this at the path of the first missing member.
         let words = format!("must have required properties {}", lacking.join(", "));
-        found.push(Problem { path: format!("{path}/{first}"), words });
+        found.push(Mismatch { path: format!("{path}/{first}"), words });
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     let patterns = schema.get("patternProperties").and_then(Value::as_object);
-    let matches =
-        |pattern: &str, name: &str| fits(&serde_json::json!({"pattern": pattern}), &Value::String(name.to_owned()));
+    let matches = |pattern: &str, name: &str| {
+        matches_schema(&serde_json::json!({"pattern": pattern}), &Value::String(name.to_owned()))
+    };
     if let Some(further) = schema.get("additionalProperties") {
         let mut fits = true;
         for (name, value) in members {
@@ -117,7 +118,7 @@ fn object(schema: &Map<String, Value>, members: &Map<String, Value>, path: &str,
             fits &= known || check(further, value, &format!("{path}/{name}"), found);
         }
         if !fits {
-            found.push(Problem { path: path.to_owned(), words: "must not have additional properties".to_owned() });
+            found.push(Mismatch { path: path.to_owned(), words: "must not have additional properties".to_owned() });
         }
     }
     for (pattern, schema) in patterns.into_iter().flatten() {
@@ -133,8 +134,8 @@ fn object(schema: &Map<String, Value>, members: &Map<String, Value>, path: &str,
     bounds(schema, members.len(), ["minProperties", "maxProperties"], "properties", path, found);
 }
 
-fn array(schema: &Map<String, Value>, items: &[Value], path: &str, found: &mut Vec<Problem>) {
-    let each = |schemas: &mut dyn Iterator<Item = &Value>, found: &mut Vec<Problem>| {
+fn array(schema: &Map<String, Value>, items: &[Value], path: &str, found: &mut Vec<Mismatch>) {
+    let each = |schemas: &mut dyn Iterator<Item = &Value>, found: &mut Vec<Mismatch>| {
         for (at, (schema, item)) in schemas.zip(items).enumerate() {
             check(schema, item, &format!("{path}/{at}"), found);
         }
@@ -151,22 +152,22 @@ fn array(schema: &Map<String, Value>, items: &[Value], path: &str, found: &mut V
     let unique = schema.get("uniqueItems").and_then(Value::as_bool).unwrap_or(false);
     let mut seen = BTreeSet::new();
     if unique && items.iter().any(|item| !seen.insert(item.to_string())) {
-        found.push(Problem { path: path.to_owned(), words: "must not have duplicate items".to_owned() });
+        found.push(Mismatch { path: path.to_owned(), words: "must not have duplicate items".to_owned() });
     }
 }
 
-fn string(schema: &Map<String, Value>, text: &str, path: &str, found: &mut Vec<Problem>) {
+fn string(schema: &Map<String, Value>, text: &str, path: &str, found: &mut Vec<Mismatch>) {
     bounds(schema, text.chars().count(), ["minLength", "maxLength"], "characters", path, found);
     for keyword in ["format", "pattern"] {
         let Some(rule) = schema.get(keyword).and_then(Value::as_str) else { continue };
         let alone = Value::Object(Map::from_iter([(keyword.to_owned(), Value::from(rule))]));
-        if !fits(&alone, &Value::from(text)) {
-            found.push(Problem { path: path.to_owned(), words: format!("must match {keyword} \"{rule}\"") });
+        if !matches_schema(&alone, &Value::from(text)) {
+            found.push(Mismatch { path: path.to_owned(), words: format!("must match {keyword} \"{rule}\"") });
         }
     }
 }
 
-fn number(schema: &Map<String, Value>, number: f64, path: &str, found: &mut Vec<Problem>) {
+fn number(schema: &Map<String, Value>, number: f64, path: &str, found: &mut Vec<Mismatch>) {
     for (keyword, comparison) in
         [("exclusiveMaximum", "<"), ("exclusiveMinimum", ">"), ("maximum", "<="), ("minimum", ">=")]
     {
@@ -178,7 +179,7 @@ fn number(schema: &Map<String, Value>, number: f64, path: &str, found: &mut Vec<
             _ => number >= limit,
         });
         if !holds {
-            found.push(Problem { path: path.to_owned(), words: format!("must be {comparison} {limit}") });
+            found.push(Mismatch { path: path.to_owned(), words: format!("must be {comparison} {limit}") });
         }
     }
     if let Some(step) = schema.get("multipleOf") {
@@ -186,19 +187,19 @@ fn number(schema: &Map<String, Value>, number: f64, path: &str, found: &mut Vec<
         if serde_json::Number::from_f64(number)
             .is_some_and(|number| !jsonschema::is_valid(&alone, &Value::Number(number)))
         {
-            found.push(Problem { path: path.to_owned(), words: format!("must be multiple of {step}") });
+            found.push(Mismatch { path: path.to_owned(), words: format!("must be multiple of {step}") });
         }
     }
 }
 
 /// Checks the lower and upper bound of a count. typebox checks the upper one first for lists and texts.
-fn bounds(schema: &Map<String, Value>, count: usize, keys: [&str; 2], of: &str, path: &str, found: &mut Vec<Problem>) {
+fn bounds(schema: &Map<String, Value>, count: usize, keys: [&str; 2], of: &str, path: &str, found: &mut Vec<Mismatch>) {
     let [lower, upper] = keys.map(|key| schema.get(key).and_then(Value::as_u64));
     let count = count as u64;
     if let Some(limit) = upper.filter(|limit| count > *limit) {
-        found.push(Problem { path: path.to_owned(), words: format!("must not have more than {limit} {of}") });
+        found.push(Mismatch { path: path.to_owned(), words: format!("must not have more than {limit} {of}") });
     }
     if let Some(limit) = lower.filter(|limit| count < *limit) {
-        found.push(Problem { path: path.to_owned(), words: format!("must not have fewer than {limit} {of}") });
+        found.push(Mismatch { path: path.to_owned(), words: format!("must not have fewer than {limit} {of}") });
     }
 }

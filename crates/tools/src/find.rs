@@ -1,8 +1,8 @@
 //! The `find` tool: lists files by glob.
 
-use super::walk::Walk;
-use super::{ANY, ToolContext, ToolOutput, json_number, noted, number, shown, truncate, whole};
-use crate::system::Kind;
+use super::walk::FileWalk;
+use super::{NO_LIMIT, ToolContext, ToolOutput, json_number, number, shown, to_count, truncate, with_notes};
+use crate::system::FileKind;
 use globset::GlobBuilder;
 use ignore::overrides::Override;
 use pijs_protocol::globs;
@@ -21,7 +21,7 @@ pub(super) struct Input {
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {
     let root = context.path(input.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("."));
-    if !matches!(context.system.kind(&root).await, Ok(Kind::Directory)) {
+    if !matches!(context.system.kind(&root).await, Ok(FileKind::Directory)) {
         return Err(format!("Path not found: {}", shown(&root)));
     }
     if !globs::fits(&input.pattern) {
@@ -39,9 +39,9 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         .map_err(|error| format!("Bad pattern {:?}: {error}", input.pattern))?
         .compile_matcher();
     let asked = input.limit.unwrap_or(LIMIT);
-    let limit = whole(asked);
+    let limit = to_count(asked);
     let mut results = Vec::new();
-    let mut walk = Walk::below(context, &root, Override::empty(), true).await;
+    let mut walk = FileWalk::below(context, &root, Override::empty(), true).await;
     while results.len() < limit {
         let Some(found) = walk.next(context).await? else { break };
         let name = found.path.file_name().filter(|_| by_name).map_or(found.path.as_path(), Path::new);
@@ -53,7 +53,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         return Ok(ToolOutput::text("No files found matching pattern"));
     }
     let reached = results.len() >= limit;
-    let kept = truncate::head_of(&results.join("\n"), ANY);
+    let kept = truncate::head_of(&results.join("\n"), NO_LIMIT);
     let (mut details, mut notes) = (Map::new(), Vec::new());
     if reached {
         let (limit, more) = (number(asked), number(asked * 2.0));
@@ -65,5 +65,5 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         notes.push(format!("{} limit reached", truncate::size(truncate::MAX_BYTES)));
         details.insert("truncation".to_owned(), json!(kept));
     }
-    Ok(ToolOutput::text(noted(text, &notes)).with_details(Value::Object(details)))
+    Ok(ToolOutput::text(with_notes(text, &notes)).with_details(Value::Object(details)))
 }

@@ -1,9 +1,9 @@
 //! The `grep` tool: searches lines by pattern. Patterns are those of the `regex` crate, without look-around and back-references,
 //! so that a search takes linear time.
 
-use super::walk::Walk;
-use super::{ANY, ToolContext, ToolOutput, json_number, noted, number, refused, shown, truncate, whole};
-use crate::system::Kind;
+use super::walk::FileWalk;
+use super::{NO_LIMIT, ToolContext, ToolOutput, json_number, number, refused, shown, to_count, truncate, with_notes};
+use crate::system::FileKind;
 use ignore::overrides::{Override, OverrideBuilder};
 use pijs_protocol::{globs, guard};
 use regex::{Regex, RegexBuilder};
@@ -21,9 +21,9 @@ const PATTERN_BYTES: usize = 2 << 20;
 const PIECE: usize = 1 << 20;
 /// Files searched concurrently in this process. A search holds its permit until it sees a cancellation, up to a minute with a
 /// large pattern.
-const LANES: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 /// Bytes that a search collects at most; the result shows far less.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_COLLECTED: usize = 64 << 20;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -40,7 +40,7 @@ pub(super) struct Input {
 }
 
 /// The state of a search.
-struct Search {
+struct GrepSearch {
     pattern: Regex,
     context: usize,
     limit: f64,
@@ -60,29 +60,29 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         .build()
         .map_err(|error| format!("Bad pattern {:?}: {error}", input.pattern))?;
     let chosen = chosen(context.cwd, input.glob.as_deref().unwrap_or_default())?;
-    let mut search = Search {
+    let mut search = GrepSearch {
         pattern,
-        context: input.context.map_or(0, whole),
+        context: input.context.map_or(0, to_count),
         limit: input.limit.unwrap_or(LIMIT).max(1.0),
         matches: 0.0,
         lines_cut: false,
         out: Vec::new(),
         bytes: 0,
     };
-    if kind == Kind::Directory {
-        let mut walk = Walk::below(context, &root, chosen, false).await;
-        while search.matches < search.limit && search.bytes <= MOST_BYTES {
+    if kind == FileKind::Directory {
+        let mut walk = FileWalk::below(context, &root, chosen, false).await;
+        while search.matches < search.limit && search.bytes <= MAX_COLLECTED {
             let Some(found) = walk.next(context).await? else { break };
             if !found.is_directory
                 && let Ok(bytes) = context.system.read(&found.path).await
             {
-                search = search.aside(context, found.relative, bytes).await?;
+                search = search.on_blocking_thread(context, found.relative, bytes).await?;
             }
         }
     } else {
         let bytes = context.system.read(&root).await.map_err(|error| refused(&error, "open", Some(&root)))?;
         let name = root.file_name().unwrap_or_default().to_string_lossy();
-        search = search.aside(context, name.into_owned(), bytes).await?;
+        search = search.on_blocking_thread(context, name.into_owned(), bytes).await?;
     }
     Ok(search.report())
 }
@@ -100,10 +100,15 @@ fn chosen(cwd: &Path, glob: &str) -> Result<Override, String> {
     built.map_err(|error| format!("Bad glob {glob:?}: {error}"))
 }
 
-impl Search {
+impl GrepSearch {
     /// Searches a file on a blocking thread: the time per byte grows with the size of the pattern.
-    async fn aside(mut self, context: &ToolContext<'_>, name: String, bytes: Vec<u8>) -> Result<Self, String> {
-        static SEARCHING: Semaphore = Semaphore::const_new(LANES);
+    async fn on_blocking_thread(
+        mut self,
+        context: &ToolContext<'_>,
+        name: String,
+        bytes: Vec<u8>,
+    ) -> Result<Self, String> {
+        static SEARCHING: Semaphore = Semaphore::const_new(MAX_CONCURRENT);
         if !guard!(GrepWorker) {
             self.file(&name, &bytes, &context.cancel);
             return Ok(self);
@@ -136,7 +141,7 @@ impl Search {
         let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches('\r')).collect();
         // A final line break starts an empty line that can be context but not a match.
         for (number, line) in lines.iter().enumerate().take(truncate::lines(&text).len()) {
-            if self.matches >= self.limit || self.bytes > MOST_BYTES || cancel.is_cancelled() {
+            if self.matches >= self.limit || self.bytes > MAX_COLLECTED || cancel.is_cancelled() {
                 break;
             }
             if self.is_in(line, cancel) {
@@ -166,7 +171,7 @@ impl Search {
         let (from, to) = (hit.saturating_sub(self.context), hit.saturating_add(self.context));
         for (number, text) in lines.iter().enumerate().take(to.saturating_add(1)).skip(from) {
             // Overlapping context makes the output grow quadratically with the file.
-            if self.bytes > MOST_BYTES {
+            if self.bytes > MAX_COLLECTED {
                 return;
             }
             let mark = if number == hit { ':' } else { '-' };
@@ -184,7 +189,7 @@ impl Search {
         if self.out.is_empty() {
             return ToolOutput::text("No matches found");
         }
-        let kept = truncate::head_of(&self.out.join("\n"), ANY);
+        let kept = truncate::head_of(&self.out.join("\n"), NO_LIMIT);
         let (mut details, mut notes) = (Map::new(), Vec::new());
         if self.matches >= self.limit {
             let (limit, more) = (number(self.limit), number(self.limit * 2.0));
@@ -200,6 +205,6 @@ impl Search {
             notes.push(format!("Some lines truncated to {LINE} chars. Use read tool to see full lines"));
             details.insert("linesTruncated".to_owned(), true.into());
         }
-        ToolOutput::text(noted(text, &notes)).with_details(Value::Object(details))
+        ToolOutput::text(with_notes(text, &notes)).with_details(Value::Object(details))
     }
 }

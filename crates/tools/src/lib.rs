@@ -109,7 +109,7 @@ pub struct ToolContext<'a> {
     /// Cancels the tool.
     pub cancel: CancellationToken,
     /// Session data that the tool uses.
-    pub about: About,
+    pub about: SessionFacts,
     /// Id of the tool call, which names files stored next to the result.
     pub tool_call_id: &'a str,
     /// Takes partial results.
@@ -151,7 +151,7 @@ fn refused(error: &std::io::Error, call: &str, path: Option<&Path>) -> String {
 }
 
 /// Converts a count given by the model.
-fn whole(number: f64) -> usize {
+fn to_count(number: f64) -> usize {
     // As in JavaScript, the fraction is dropped.
     number.max(0.0) as usize
 }
@@ -167,10 +167,10 @@ fn json_number(number: f64) -> Value {
 }
 
 /// A number of lines that is no limit: `Number.MAX_SAFE_INTEGER` of JavaScript.
-const ANY: usize = (1 << 53) - 1;
+const NO_LIMIT: usize = (1 << 53) - 1;
 
 /// Appends notes in brackets below a result.
-fn noted(mut text: String, notes: &[String]) -> String {
+fn with_notes(mut text: String, notes: &[String]) -> String {
     if !notes.is_empty() {
         text.push_str(&format!("\n\n[{}]", notes.join(". ")));
     }
@@ -179,7 +179,7 @@ fn noted(mut text: String, notes: &[String]) -> String {
 
 /// Data about the session for built-in tools.
 #[derive(Debug, Clone, Default)]
-pub struct About {
+pub struct SessionFacts {
     /// Environment variables for command lines; an empty value removes a variable.
     pub variables: BTreeMap<String, String>,
     /// Whether the model is known not to accept images.

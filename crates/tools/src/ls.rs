@@ -1,7 +1,7 @@
 //! The `ls` tool: lists a directory.
 
-use super::{ANY, ToolContext, ToolOutput, json_number, noted, number, refused, shown, truncate};
-use crate::system::Kind;
+use super::{NO_LIMIT, ToolContext, ToolOutput, json_number, number, refused, shown, truncate, with_notes};
+use crate::system::FileKind;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     let path = context.path(input.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("."));
     match context.system.kind(&path).await {
         Err(_) => return Err(format!("Path not found: {}", shown(&path))),
-        Ok(Kind::Directory) => {}
+        Ok(FileKind::Directory) => {}
         Ok(_) => return Err(format!("Not a directory: {}", shown(&path))),
     }
     let listed = context.system.list(&path).await;
@@ -38,7 +38,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         let is_directory = match item.is_directory || item.is_file {
             true => item.is_directory,
             false => match context.system.kind(&path.join(&item.name)).await {
-                Ok(kind) => kind == Kind::Directory,
+                Ok(kind) => kind == FileKind::Directory,
                 Err(_) => continue,
             },
         };
@@ -47,7 +47,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     if names.is_empty() {
         return Ok(ToolOutput::text("(empty directory)"));
     }
-    let kept = truncate::head_of(&names.join("\n"), ANY);
+    let kept = truncate::head_of(&names.join("\n"), NO_LIMIT);
     let (mut details, mut notes) = (Map::new(), Vec::new());
     if reached {
         notes.push(format!("{} entries limit reached. Use limit={} for more", number(limit), number(limit * 2.0)));
@@ -58,5 +58,5 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         notes.push(format!("{} limit reached", truncate::size(truncate::MAX_BYTES)));
         details.insert("truncation".to_owned(), json!(kept));
     }
-    Ok(ToolOutput::text(noted(text, &notes)).with_details(Value::Object(details)))
+    Ok(ToolOutput::text(with_notes(text, &notes)).with_details(Value::Object(details)))
 }

@@ -1,7 +1,7 @@
 //! The `read` tool: returns text within line limits, or an image.
 
 use super::{ToolContext, ToolOutput, number, refused, truncate};
-use crate::system::Kind;
+use crate::system::FileKind;
 use base64::Engine as _;
 use pijs_llm::message::Block;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ pub(super) struct Input {
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {
     let path = context.path(&input.path);
     let kind = context.system.kind(&path).await.map_err(|error| refused(&error, "access", Some(&path)))?;
-    if kind == Kind::Other {
+    if kind == FileKind::Other {
         return Err(format!("Cannot read {}: it is no regular file", input.path));
     }
     let bytes = context.system.read(&path).await.map_err(|error| match error.kind() {
@@ -64,7 +64,7 @@ fn lines(input: &Input, text: &str) -> Result<ToolOutput, String> {
     let end = input.limit.map(|limit| (start + limit).min(count));
     let kept = truncate::head(&part(&all, start, end.unwrap_or(count)).join("\n"));
     if kept.first_line_exceeds_limit {
-        let line = all.get(super::whole(start)).map_or(0, |line| line.len());
+        let line = all.get(super::to_count(start)).map_or(0, |line| line.len());
         let first = number(first);
         let message = format!(
             "[Line {first} is {}, exceeds {} limit. Use bash: sed -n '{first}p' {} | head -c {}]",
@@ -79,7 +79,7 @@ fn lines(input: &Input, text: &str) -> Result<ToolOutput, String> {
         #[expect(clippy::cast_precision_loss, reason = "at most 2,000")]
         let last = first + kept.output_lines as f64 - 1.0;
         let limit = match kept.truncated_by {
-            Some(truncate::Limit::Bytes) => format!(" ({} limit)", truncate::size(truncate::MAX_BYTES)),
+            Some(truncate::TruncationLimit::Bytes) => format!(" ({} limit)", truncate::size(truncate::MAX_BYTES)),
             _ => String::new(),
         };
         let note = format!(
@@ -101,7 +101,7 @@ fn lines(input: &Input, text: &str) -> Result<ToolOutput, String> {
 
 /// Returns a range of lines as JavaScript's `slice` does: a negative end counts from the last line.
 fn part<'a>(all: &[&'a str], start: f64, end: f64) -> Vec<&'a str> {
-    let start = super::whole(start);
-    let end = if end < 0.0 { all.len().saturating_sub(super::whole(-end)) } else { super::whole(end) };
+    let start = super::to_count(start);
+    let end = if end < 0.0 { all.len().saturating_sub(super::to_count(-end)) } else { super::to_count(end) };
     all.get(start..end.min(all.len())).unwrap_or_default().to_vec()
 }

@@ -17,14 +17,14 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Time during which pipes are still read after the shell has ended: a child process may keep them open.
-const GRACE: Duration = Duration::from_millis(100);
+const PIPE_GRACE: Duration = Duration::from_millis(100);
 
 /// Time to wait for a killed shell to exit. A process in an uninterruptible system call (a failing disk) does not delay the
 /// result beyond it.
-const GONE: Duration = Duration::from_secs(3);
+const KILL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// File names that are tried for a stored output.
-const MOST_NAMES: u32 = 100;
+const MAX_NAMES: u32 = 100;
 
 /// Access to files and a shell.
 pub trait ToolSystem: Send + Sync {
@@ -33,11 +33,11 @@ pub trait ToolSystem: Send + Sync {
     /// Replaces or creates a file, and the directories above it.
     fn write<'a>(&'a self, path: &'a Path, bytes: Vec<u8>) -> BoxFuture<'a, io::Result<()>>;
     /// Returns the kind of a file, following symbolic links.
-    fn kind<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Kind>>;
+    fn kind<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<FileKind>>;
     /// Lists a directory, sorted by name, without following links.
-    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<Listed>>>;
+    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<DirectoryEntry>>>;
     /// Runs a command line until it ends or is cancelled, and kills its descendants.
-    fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>>;
+    fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellOutcome>>;
     /// Waits between two polls of a command's output.
     fn pause(&self, time: Duration) -> BoxFuture<'static, ()>;
     /// Returns the home folder that `~` stands for.
@@ -50,7 +50,7 @@ pub trait ToolSystem: Send + Sync {
 
 /// Kinds of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// A regular file.
     File,
     /// A directory.
@@ -61,7 +61,7 @@ pub enum Kind {
 
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Listed {
+pub struct DirectoryEntry {
     /// The file name.
     pub name: String,
     /// Whether it is a directory.
@@ -91,7 +91,7 @@ pub struct Shell {
 
 /// Outcomes of a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShellEnd {
+pub enum ShellOutcome {
     /// The command exited with this code: 128 plus the signal after a signal, `None` when unknown.
     Exited(Option<i32>),
     /// The timeout expired.
@@ -137,27 +137,27 @@ impl ToolSystem for OsToolSystem {
         .boxed()
     }
 
-    fn kind<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Kind>> {
+    fn kind<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<FileKind>> {
         async move {
             let metadata = tokio::fs::metadata(path).await?;
             Ok(if metadata.is_dir() {
-                Kind::Directory
+                FileKind::Directory
             } else if metadata.is_file() {
-                Kind::File
+                FileKind::File
             } else {
-                Kind::Other
+                FileKind::Other
             })
         }
         .boxed()
     }
 
-    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<Listed>>> {
+    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<DirectoryEntry>>> {
         async move {
             let mut reader = tokio::fs::read_dir(path).await?;
             let mut listed = Vec::new();
             while let Some(item) = reader.next_entry().await? {
                 let kind = item.file_type().await?;
-                listed.push(Listed {
+                listed.push(DirectoryEntry {
                     name: item.file_name().to_string_lossy().into_owned(),
                     is_directory: kind.is_dir(),
                     is_file: kind.is_file(),
@@ -178,7 +178,7 @@ impl ToolSystem for OsToolSystem {
         async move { timer.sleep(Wait::Tool, time).await }.boxed()
     }
 
-    fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>> {
+    fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellOutcome>> {
         run_shell(shell, self.ambient.clone(), self.programs.clone()).boxed()
     }
 
@@ -207,12 +207,12 @@ impl ToolSystem for OsToolSystem {
 /// Yields `NAME.log`, then `NAME-2.log` and so on.
 fn names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
     let (stem, extension) = name.rsplit_once('.').unwrap_or((name, "log"));
-    let numbered = (2..=MOST_NAMES).map(move |number| folder.join(format!("{stem}-{number}.{extension}")));
+    let numbered = (2..=MAX_NAMES).map(move |number| folder.join(format!("{stem}-{number}.{extension}")));
     std::iter::once(folder.join(name)).chain(numbered)
 }
 
 /// Runs a command line to its end; on cancellation or timeout kills all its descendants.
-async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Result<ShellEnd> {
+async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Result<ShellOutcome> {
     let Started { mut running, output } =
         programs.start(&shell.command, &shell.cwd, &shell.variables, shell.view).await?;
     let reading = pump(output, shell.output);
@@ -227,24 +227,24 @@ async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Re
     let mut read_all = false;
     let end = loop {
         tokio::select! {
-            code = running.wait() => break ShellEnd::Exited(code),
+            code = running.wait() => break ShellOutcome::Exited(code),
             () = &mut reading, if !read_all => read_all = true,
-            () = &mut timeout => break ShellEnd::TimedOut,
-            () = shell.cancel.cancelled() => break ShellEnd::Cancelled,
+            () = &mut timeout => break ShellOutcome::TimedOut,
+            () = shell.cancel.cancelled() => break ShellOutcome::Cancelled,
         }
     };
-    let is_over = matches!(end, ShellEnd::Exited(_));
+    let is_over = matches!(end, ShellOutcome::Exited(_));
     if !is_over {
         running.end();
         tokio::select! {
             _ = running.wait() => {}
-            () = ambient.timer.sleep(Wait::Tool, GONE) => {}
+            () = ambient.timer.sleep(Wait::Tool, KILL_TIMEOUT) => {}
         }
     }
     if !read_all {
         tokio::select! {
             () = &mut reading => {}
-            () = ambient.timer.sleep(Wait::Tool, GRACE) => {}
+            () = ambient.timer.sleep(Wait::Tool, PIPE_GRACE) => {}
         }
     }
     if is_over {

@@ -14,12 +14,12 @@ fn ambient(timer: Arc<dyn Timer>) -> Ambient {
     Ambient { timer, random: Arc::new(CountingRandomness::new(1)) }
 }
 
-struct Project {
+struct TestProject {
     directory: tempfile::TempDir,
     cancel: CancellationToken,
 }
 
-impl Project {
+impl TestProject {
     fn new(files: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -40,7 +40,7 @@ impl Project {
             system: &system,
             cwd: self.directory.path(),
             cancel: self.cancel.clone(),
-            about: About::default(),
+            about: SessionFacts::default(),
             tool_call_id: "call_1",
             on_update: &mut |_| {},
         };
@@ -54,8 +54,8 @@ impl Project {
 }
 
 #[tokio::test]
-async fn read_gives_lines_from_an_offset_and_says_what_is_left() {
-    let project = Project::new(&[("a.txt", "1\n2\n3\n4")]);
+async fn read_returns_lines_from_an_offset_and_reports_the_rest() {
+    let project = TestProject::new(&[("a.txt", "1\n2\n3\n4")]);
     let (text, details) = project.run(Builtin::Read, json!({"path": "a.txt", "offset": 2, "limit": 2})).await.unwrap();
     assert_eq!(text, "2\n3\n\n[1 more lines in file. Use offset=4 to continue.]");
     assert_eq!(details, None);
@@ -70,14 +70,14 @@ async fn read_gives_lines_from_an_offset_and_says_what_is_left() {
 
 #[tokio::test]
 async fn write_creates_directories() {
-    let project = Project::new(&[]);
+    let project = TestProject::new(&[]);
     project.run(Builtin::Write, json!({"path": "a/b.txt", "content": "é"})).await.unwrap();
     assert_eq!(project.read("a/b.txt"), "é");
 }
 
 #[tokio::test]
-async fn edit_matches_the_file_as_it_was_and_keeps_its_line_ends_and_mark() {
-    let project = Project::new(&[("a.txt", "\u{feff}one\r\ntwo\r\nthree\r\n")]);
+async fn edit_matches_the_original_and_keeps_line_ends_and_byte_order_mark() {
+    let project = TestProject::new(&[("a.txt", "\u{feff}one\r\ntwo\r\nthree\r\n")]);
     let edits = json!([{"oldText": "two\nthree", "newText": "2\n3"}, {"oldText": "one", "newText": "two"}]);
     let (_, details) = project.run(Builtin::Edit, json!({"path": "a.txt", "edits": edits})).await.unwrap();
     assert_eq!(project.read("a.txt"), "\u{feff}two\r\n2\r\n3\r\n");
@@ -85,9 +85,9 @@ async fn edit_matches_the_file_as_it_was_and_keeps_its_line_ends_and_mark() {
 }
 
 #[tokio::test]
-async fn edit_refuses_what_is_not_unique_absent_overlapping_or_the_same() {
+async fn edit_refuses_ambiguous_absent_overlapping_and_empty_edits() {
     let text = "aa b aa";
-    let project = Project::new(&[("a.txt", text)]);
+    let project = TestProject::new(&[("a.txt", text)]);
     for (edits, word) in [
         (json!([{"oldText": "aa", "newText": "x"}]), "2 occurrences"),
         (json!([{"oldText": "zz", "newText": "x"}]), "Could not find"),
@@ -101,8 +101,8 @@ async fn edit_refuses_what_is_not_unique_absent_overlapping_or_the_same() {
 }
 
 #[tokio::test]
-async fn bash_gives_both_streams_and_names_the_code() {
-    let project = Project::new(&[]);
+async fn bash_returns_both_streams_and_the_exit_code() {
+    let project = TestProject::new(&[]);
     let (text, _) = project.run(Builtin::Bash, json!({"command": "echo out; echo err >&2"})).await.unwrap();
     assert!(text.contains("out\n") && text.contains("err\n"), "{text}");
     let error = project.run(Builtin::Bash, json!({"command": "echo bad; exit 3"})).await.unwrap_err();
@@ -110,8 +110,8 @@ async fn bash_gives_both_streams_and_names_the_code() {
 }
 
 #[tokio::test]
-async fn bash_kills_what_a_command_started_when_its_time_is_up() {
-    let project = Project::new(&[]);
+async fn bash_kills_all_descendants_on_timeout() {
+    let project = TestProject::new(&[]);
     let command = "(while true; do echo x >> alive; sleep 0.01; done) & wait";
     let error = project.run(Builtin::Bash, json!({"command": command, "timeout": 3})).await.unwrap_err();
     assert!(error.ends_with("Command timed out after 3 seconds"), "{error}");
@@ -122,8 +122,8 @@ async fn bash_kills_what_a_command_started_when_its_time_is_up() {
 }
 
 #[tokio::test]
-async fn bash_tells_both_streams_in_the_order_in_which_they_were_written() {
-    let project = Project::new(&[]);
+async fn bash_interleaves_both_streams_in_order() {
+    let project = TestProject::new(&[]);
     let command = "for i in 1 2 3; do echo out $i; echo err $i >&2; done; ls /nowhere; echo last; exit 3";
     for _ in 0..5 {
         let error = project.run(Builtin::Bash, json!({"command": command})).await.unwrap_err();
@@ -135,8 +135,8 @@ async fn bash_tells_both_streams_in_the_order_in_which_they_were_written() {
 
 /// Each update contains the whole output so far.
 #[tokio::test]
-async fn bash_tells_of_its_output_when_it_begins_and_after_pauses() {
-    let project = Project::new(&[]);
+async fn bash_updates_at_its_start_and_after_each_interval() {
+    let project = TestProject::new(&[]);
     let system = OsToolSystem::new(
         ambient(Arc::new(StandingTimer(NOW))),
         project.directory.path().to_owned(),
@@ -148,7 +148,7 @@ async fn bash_tells_of_its_output_when_it_begins_and_after_pauses() {
         system: &system,
         cwd: project.directory.path(),
         cancel: project.cancel.clone(),
-        about: About::default(),
+        about: SessionFacts::default(),
         tool_call_id: "call_1",
         on_update: &mut on_update,
     };
@@ -160,8 +160,8 @@ async fn bash_tells_of_its_output_when_it_begins_and_after_pauses() {
 }
 
 #[tokio::test]
-async fn bash_keeps_the_end_of_a_long_output_and_says_where_all_of_it_is() {
-    let project = Project::new(&[]);
+async fn bash_keeps_the_end_of_a_long_output_and_names_the_full_output() {
+    let project = TestProject::new(&[]);
     let (text, details) = project.run(Builtin::Bash, json!({"command": "seq 3000"})).await.unwrap();
     assert!(text.contains("\n3000\n") && !text.contains("\n900\n"), "{text}");
     let path = details.unwrap()["fullOutputPath"].as_str().unwrap().to_owned();
@@ -180,7 +180,7 @@ const TREE: &[(&str, &str)] = &[
 
 #[tokio::test]
 async fn grep_respects_gitignore_globs_and_context() {
-    let project = Project::new(TREE);
+    let project = TestProject::new(TREE);
     let (text, _) = project.run(Builtin::Grep, json!({"pattern": "find.me"})).await.unwrap();
     assert_eq!(text, "b.rs:2: // find me\nsrc/a.rs:2: find me\nsrc/keep.log:1: find me");
     let (text, _) =
@@ -199,13 +199,13 @@ async fn grep_respects_gitignore_globs_and_context() {
 
 /// Compares with results that the real pi got from ripgrep and fd (`fixtures/file-search`, captured once).
 #[tokio::test]
-async fn ignore_files_and_globs_choose_what_they_choose_in_pi() {
+async fn ignore_files_and_globs_select_the_same_files_as_in_pi() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/file-search/ignored.json");
     let fixture: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let files = fixture["files"].as_object().unwrap().iter();
     let files: Vec<(&str, &str)> = files.map(|(path, text)| (path.as_str(), text.as_str().unwrap())).collect();
     for tree in fixture["trees"].as_array().unwrap() {
-        let project = Project::new(&files);
+        let project = TestProject::new(&files);
         for folder in tree["repositories"].as_array().unwrap() {
             fs::create_dir_all(project.directory.path().join(folder.as_str().unwrap()).join(".git")).unwrap();
         }
@@ -227,9 +227,9 @@ async fn ignore_files_and_globs_choose_what_they_choose_in_pi() {
 
 /// Each match has all lines as context: ten thousand matches are a hundred million lines.
 #[tokio::test]
-async fn grep_gathers_no_more_than_it_may() {
+async fn grep_bounds_the_collected_text() {
     let lines = "1\n".repeat(10_000);
-    let project = Project::new(&[("lines.txt", lines.as_str())]);
+    let project = TestProject::new(&[("lines.txt", lines.as_str())]);
     let all = json!({"pattern": "1", "context": 10_000, "limit": 1e9});
     let (text, details) = project.run(Builtin::Grep, all).await.unwrap();
     assert!(text.len() < 1 << 20);
@@ -238,7 +238,7 @@ async fn grep_gathers_no_more_than_it_may() {
 
 #[tokio::test]
 async fn find_matches_names_or_paths() {
-    let project = Project::new(TREE);
+    let project = TestProject::new(TREE);
     let (text, _) = project.run(Builtin::Find, json!({"pattern": "*.rs"})).await.unwrap();
     assert_eq!(text, "b.rs\nsrc/a.rs");
     let (text, _) = project.run(Builtin::Find, json!({"pattern": "src/*"})).await.unwrap();
@@ -247,7 +247,7 @@ async fn find_matches_names_or_paths() {
 
 #[tokio::test]
 async fn ls_marks_directories_and_stops_at_its_limit() {
-    let project = Project::new(&TREE[1..]);
+    let project = TestProject::new(&TREE[1..]);
     let (text, _) = project.run(Builtin::Ls, json!({})).await.unwrap();
     assert_eq!(text, ".gitignore\nb.rs\nout/\nsrc/");
     let (text, details) = project.run(Builtin::Ls, json!({"limit": 1})).await.unwrap();

@@ -18,7 +18,7 @@ pub struct Truncation {
     /// Whether text was removed.
     pub truncated: bool,
     /// The limit that was reached.
-    pub truncated_by: Option<Limit>,
+    pub truncated_by: Option<TruncationLimit>,
     /// Lines of the original text.
     pub total_lines: usize,
     /// Bytes of the original text.
@@ -40,7 +40,7 @@ pub struct Truncation {
 /// Limits of a [`Truncation`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Limit {
+pub enum TruncationLimit {
     /// [`MAX_LINES`].
     Lines,
     /// [`MAX_BYTES`].
@@ -80,7 +80,7 @@ pub fn tail(text: &str) -> Truncation {
         while !last.is_char_boundary(from) {
             from += 1;
         }
-        let mut kept = result(text, lines.len(), last[from..].to_owned(), 1, Some(Limit::Bytes));
+        let mut kept = result(text, lines.len(), last[from..].to_owned(), 1, Some(TruncationLimit::Bytes));
         kept.last_line_partial = true;
         return kept;
     }
@@ -96,22 +96,31 @@ pub(super) fn lines(text: &str) -> Vec<&str> {
 }
 
 /// Returns the number of lines within the limits, and the limit that excludes the next line.
-fn fitting<'a>(lines: impl ExactSizeIterator<Item = &'a &'a str>, max_lines: usize) -> (usize, Option<Limit>) {
+fn fitting<'a>(
+    lines: impl ExactSizeIterator<Item = &'a &'a str>,
+    max_lines: usize,
+) -> (usize, Option<TruncationLimit>) {
     let mut bytes = 0;
     for (count, line) in lines.enumerate() {
         if count == max_lines {
-            return (count, Some(Limit::Lines));
+            return (count, Some(TruncationLimit::Lines));
         }
         bytes += line.len() + usize::from(count > 0);
         if bytes > MAX_BYTES {
-            return (count, Some(Limit::Bytes));
+            return (count, Some(TruncationLimit::Bytes));
         }
     }
     // Only a part of the last line is kept; pi reports this as the line limit.
-    (usize::MAX, Some(Limit::Lines))
+    (usize::MAX, Some(TruncationLimit::Lines))
 }
 
-fn result(text: &str, total_lines: usize, content: String, output_lines: usize, limit: Option<Limit>) -> Truncation {
+fn result(
+    text: &str,
+    total_lines: usize,
+    content: String,
+    output_lines: usize,
+    limit: Option<TruncationLimit>,
+) -> Truncation {
     Truncation {
         truncated: limit.is_some(),
         truncated_by: limit,
@@ -159,7 +168,10 @@ mod tests {
         let text: Vec<String> = (1..=2001).map(|n| n.to_string()).collect();
         let text = text.join("\n");
         let (head, tail) = (head(&text), tail(&text));
-        assert_eq!((head.truncated_by, head.output_lines, head.total_lines), (Some(Limit::Lines), 2000, 2001));
+        assert_eq!(
+            (head.truncated_by, head.output_lines, head.total_lines),
+            (Some(TruncationLimit::Lines), 2000, 2001)
+        );
         assert!(head.content.ends_with("\n2000"));
         assert!(tail.content.starts_with("2\n"));
     }
@@ -169,7 +181,7 @@ mod tests {
         let text = ["x".repeat(MAX_BYTES - 1), "yy".to_owned()].join("\n");
         assert_eq!(head(&text).output_lines, 1);
         assert_eq!(tail(&text).content, "yy");
-        assert_eq!(head(&text).truncated_by, Some(Limit::Bytes));
+        assert_eq!(head(&text).truncated_by, Some(TruncationLimit::Bytes));
     }
 
     #[test]

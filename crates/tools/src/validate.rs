@@ -20,7 +20,7 @@ const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) -> Result<Value, String> {
     if is_too_large(schema) {
         return Err(format!(
-            "The parameters of tool \"{tool}\" are too large a schema: with its references spelled out it has more than {MOST_PARTS} parts, or more than {MOST_PATTERNS} patterns"
+            "The parameters of tool \"{tool}\" are too large a schema: with its references spelled out it has more than {MAX_NODES} parts, or more than {MAX_PATTERNS} patterns"
         ));
     }
     let validator = validator(schema)
@@ -51,21 +51,21 @@ pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) 
 /// schema is the extension's, the arguments are the model's, and the time is the product of both.
 pub async fn arguments_of(tool: &str, schema: &Value, converts: bool, given: &Value) -> Result<Value, String> {
     /// Validations that run on threads of their own, including abandoned ones.
-    static ASIDE: AtomicUsize = AtomicUsize::new(0);
-    if is_too_large(schema) || effort(schema, given) <= EASY || !guard!(SchemaWorker) {
+    static WORKERS: AtomicUsize = AtomicUsize::new(0);
+    if is_too_large(schema) || cost(schema, given) <= INLINE_COST || !guard!(SchemaWorker) {
         return arguments(tool, schema, converts, given);
     }
     let late = || format!("The arguments of tool \"{tool}\" take too long to be checked against its parameters");
     /// Counts one validation thread until it ends or fails to start.
-    struct One;
-    impl Drop for One {
+    struct WorkerSlot;
+    impl Drop for WorkerSlot {
         fn drop(&mut self) {
-            ASIDE.fetch_sub(1, Ordering::Relaxed);
+            WORKERS.fetch_sub(1, Ordering::Relaxed);
         }
     }
-    let others = ASIDE.fetch_add(1, Ordering::Relaxed);
-    let one = One;
-    if others >= MOST_ASIDE {
+    let others = WORKERS.fetch_add(1, Ordering::Relaxed);
+    let slot = WorkerSlot;
+    if others >= MAX_WORKERS {
         return Err(late());
     }
     let (tell, told) = oneshot::channel();
@@ -73,45 +73,45 @@ pub async fn arguments_of(tool: &str, schema: &Value, converts: bool, given: &Va
     let work = move || {
         // The caller may have stopped waiting.
         let _ = tell.send(arguments(&name, &schema, converts, &given));
-        drop(one);
+        drop(slot);
     };
     // Not a thread of tokio's blocking pool: the runtime waits for those when it shuts down.
     std::thread::Builder::new().name("pijs-schema".to_owned()).spawn(work).map_err(|error| error.to_string())?;
-    match tokio::time::timeout(PATIENCE, told).await {
+    match tokio::time::timeout(TIMEOUT, told).await {
         Ok(Ok(checked)) => checked,
         _ => Err(late()),
     }
 }
 
 /// Cost (schema nodes x values) up to which a validation runs on the calling thread.
-const EASY: usize = 1_000_000;
+const INLINE_COST: usize = 1_000_000;
 
 /// Timeout of an expensive validation.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Expensive validations that run concurrently.
-const MOST_ASIDE: usize = 4;
+const MAX_WORKERS: usize = 4;
 
 /// Estimates the steps of a validation.
-fn effort(schema: &Value, value: &Value) -> usize {
+fn cost(schema: &Value, value: &Value) -> usize {
     /// Bytes of text that count as one value.
-    const PIECE: usize = 256;
+    const TEXT_UNIT: usize = 256;
     fn size(value: &Value) -> usize {
         match value {
             Value::Object(members) => {
-                1 + members.iter().map(|(name, member)| name.len() / PIECE + size(member)).sum::<usize>()
+                1 + members.iter().map(|(name, member)| name.len() / TEXT_UNIT + size(member)).sum::<usize>()
             }
             Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
-            Value::String(text) => 1 + text.len() / PIECE,
+            Value::String(text) => 1 + text.len() / TEXT_UNIT,
             _ => 1,
         }
     }
-    let patterns = patterns(schema).saturating_mul(PARTS_OF_A_CHECK);
-    size(value).saturating_mul(spelled_out(schema).saturating_add(patterns))
+    let patterns = patterns(schema).saturating_mul(PATTERN_COST);
+    size(value).saturating_mul(expanded_size(schema).saturating_add(patterns))
 }
 
 /// Cost of matching one pattern against one value, in schema nodes.
-const PARTS_OF_A_CHECK: usize = 2_000;
+const PATTERN_COST: usize = 2_000;
 
 /// Counts the patterns of a schema, repeated ones included.
 fn patterns(schema: &Value) -> usize {
@@ -138,7 +138,7 @@ pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, jsonsch
     if guard!(SchemaPatterns) {
         options = options.with_pattern_options(
             jsonschema::PatternOptions::fancy_regex()
-                .backtrack_limit(MOST_STEPS_BACK)
+                .backtrack_limit(MAX_BACKTRACKS)
                 .size_limit(PATTERN_BYTES)
                 .dfa_size_limit(PATTERN_BYTES),
         );
@@ -151,28 +151,28 @@ pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, jsonsch
 }
 
 /// Backtracks of a pattern on one text; beyond that it does not match.
-const MOST_STEPS_BACK: usize = 10_000;
+const MAX_BACKTRACKS: usize = 10_000;
 
 /// Memory of a compiled pattern, and of its lazy automaton.
 const PATTERN_BYTES: usize = 1 << 20;
 
 /// Patterns of one schema, which bounds the memory of all of them.
-const MOST_PATTERNS: usize = 100;
+const MAX_PATTERNS: usize = 100;
 
 /// Nodes of a schema after its references are expanded, as the validator does: nested references multiply.
-const MOST_PARTS: usize = 20_000;
+const MAX_NODES: usize = 20_000;
 
-/// References by name, which [`spelled_out`] does not count: six levels of three double no further than 3^6 / 16 times the size
-/// that [`MOST_PARTS`] allows without them.
-const MOST_NAMED: usize = 16;
+/// References by name, which [`expanded_size`] does not count: six levels of three double no further than 3^6 / 16 times the size
+/// that [`MAX_NODES`] allows without them.
+const MAX_NAMED_REFERENCES: usize = 16;
 
 fn is_too_large(schema: &Value) -> bool {
-    if patterns(schema) > MOST_PATTERNS && guard!(SchemaPatterns) {
+    if patterns(schema) > MAX_PATTERNS && guard!(SchemaPatterns) {
         return true;
     }
     match named_references(schema) {
-        0 => spelled_out(schema) > MOST_PARTS,
-        named => named > MOST_NAMED || spelled_out(schema) > MOST_PARTS / MOST_NAMED,
+        0 => expanded_size(schema) > MAX_NODES,
+        named => named > MAX_NAMED_REFERENCES || expanded_size(schema) > MAX_NODES / MAX_NAMED_REFERENCES,
     }
 }
 
@@ -180,12 +180,12 @@ fn is_too_large(schema: &Value) -> bool {
 /// escapes. Paths below a subschema with an id are relative to it, so all references count when there is such an id.
 fn named_references(schema: &Value) -> usize {
     #[derive(Default)]
-    struct Found {
+    struct ReferenceCounts {
         plain: usize,
         named: usize,
         has_named_parts: bool,
     }
-    fn look(value: &Value, is_top: bool, found: &mut Found) {
+    fn look(value: &Value, is_top: bool, found: &mut ReferenceCounts) {
         match value {
             Value::Object(members) => {
                 for (key, member) in members {
@@ -201,7 +201,7 @@ fn named_references(schema: &Value) -> usize {
             _ => {}
         }
     }
-    let mut found = Found::default();
+    let mut found = ReferenceCounts::default();
     look(schema, true, &mut found);
     found.named + if found.has_named_parts { found.plain } else { 0 }
 }
@@ -210,8 +210,8 @@ fn is_path(place: &str) -> bool {
     place == "#" || (place.starts_with("#/") && !place.contains('%'))
 }
 
-/// Counts the nodes of a schema with its references by path expanded; stops at [`MOST_PARTS`].
-fn spelled_out(schema: &Value) -> usize {
+/// Counts the nodes of a schema with its references by path expanded; stops at [`MAX_NODES`].
+fn expanded_size(schema: &Value) -> usize {
     // Counts the nodes of a target without its references, and collects those.
     fn parts<'a>(value: &'a Value, refers: &mut Vec<&'a str>) -> usize {
         match value {
@@ -233,8 +233,8 @@ fn spelled_out(schema: &Value) -> usize {
         let target =
             if place == "#" { Some(root) } else { place.strip_prefix('#').and_then(|path| root.pointer(path)) };
         let own = target.map_or(1, |target| parts(target, &mut refers));
-        let size = if depth > DEEPEST_REFERENCES {
-            MOST_PARTS + 1
+        let size = if depth > MAX_REFERENCE_DEPTH {
+            MAX_NODES + 1
         } else {
             refers.into_iter().fold(own, |sum, next| sum.saturating_add(spelled(root, next, known, depth + 1)))
         };
@@ -245,7 +245,7 @@ fn spelled_out(schema: &Value) -> usize {
 }
 
 /// Depth of chained references.
-const DEEPEST_REFERENCES: usize = 500;
+const MAX_REFERENCE_DEPTH: usize = 500;
 
 /// Returns whether `items` lists the types of a tuple, as typebox writes it; drafts since 2020-12 use `prefixItems`.
 fn has_tuple(schema: &Value) -> bool {
@@ -257,7 +257,7 @@ fn has_tuple(schema: &Value) -> bool {
 }
 
 /// Returns whether a value matches; an invalid schema matches everything.
-pub(super) fn fits(schema: &Value, value: &Value) -> bool {
+pub(super) fn matches_schema(schema: &Value, value: &Value) -> bool {
     validator(schema).map_or(true, |validator| validator.is_valid(value))
 }
 
@@ -281,7 +281,11 @@ fn drop_nulls(schema: &Value, value: &mut Value) {
             for (name, property) in properties {
                 let is_required = required.is_some_and(|all| all.iter().any(|one| one == name));
                 let Some(member) = members.get_mut(name) else { continue };
-                if member.is_null() && !is_required && property.get("$ref").is_none() && !fits(property, &Value::Null) {
+                if member.is_null()
+                    && !is_required
+                    && property.get("$ref").is_none()
+                    && !matches_schema(property, &Value::Null)
+                {
                     members.shift_remove(name);
                 } else {
                     drop_nulls(property, member);
@@ -330,11 +334,11 @@ fn coerce(schema: &Value, value: Value) -> Value {
 }
 
 fn coerce_to_one(options: &[Value], value: Value) -> Value {
-    if options.iter().any(|option| fits(option, &value)) {
+    if options.iter().any(|option| matches_schema(option, &value)) {
         return value;
     }
     let candidates = options.iter().map(|option| (option, coerce(option, value.clone())));
-    let fitting = candidates.into_iter().find(|(option, coerced)| fits(option, coerced));
+    let fitting = candidates.into_iter().find(|(option, coerced)| matches_schema(option, coerced));
     fitting.map_or(value, |(_, coerced)| coerced)
 }
 
@@ -405,14 +409,14 @@ mod tests {
     }
 
     #[test]
-    fn values_of_the_wrong_kind_are_converted_where_nothing_is_lost() {
+    fn lossless_conversions_are_applied() {
         let given = json!({"n": " 5 ", "b": "true", "s": 7, "l": ["1.5", 2], "u": "x", "extra": null});
         let taken = arguments("t", &schema(), false, &given).unwrap();
         assert_eq!(taken, json!({"n": 5, "b": true, "s": "7", "l": [1.5, 2], "u": "x", "extra": null}));
     }
 
     #[test]
-    fn fitting_values_are_left_alone() {
+    fn valid_values_are_unchanged() {
         let given = json!({"n": 5, "u": "5"});
         assert_eq!(arguments("t", &schema(), false, &given).unwrap(), given);
     }
@@ -450,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named_with_its_place() {
+    fn a_mismatch_is_reported_with_its_path() {
         let message = arguments("t", &schema(), false, &json!({"n": "5.5", "l": [true, "x"]})).unwrap_err();
         assert!(message.starts_with("Validation failed for tool \"t\":\n  - "), "{message}");
         assert!(message.contains("  - n: ") && message.contains("  - l.1: "), "{message}");
@@ -458,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_whose_references_double_is_too_large() {
+    fn nested_references_are_too_large() {
         let chain = |length: usize, next: fn(usize) -> Value| {
             let named = (0..length).map(|at| (format!("a{at}"), next(at + 1)));
             let ends = (format!("a{length}"), json!({"type": "boolean"}));
@@ -479,11 +483,15 @@ mod tests {
         let looped =
             json!({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}, {"$ref": "#"}]}, "b": {"$ref": "#/$defs/a"}}});
         assert!(!is_too_large(&looped));
-        assert!(arguments("t", &chain(24, doubles), false, &json!({})).unwrap_err().contains("too large a schema"));
+        assert!(
+            arguments("t", &chain(24, doubles), false, &json!({}))
+                .unwrap_err()
+                .contains("too large a schema")
+        );
     }
 
     #[test]
-    fn references_by_name_double_no_better() {
+    fn nested_references_by_name_are_too_large() {
         let part = |at: usize, name: &dyn Fn(usize) -> Value, refers: &dyn Fn(usize) -> String| {
             let next = json!({"$ref": refers(at + 1)});
             let Value::Object(mut part) = name(at) else { unreachable!("a part has members") };
@@ -510,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_cost_what_they_take() {
+    fn patterns_are_charged_in_the_estimate() {
         let with = |pattern: &str| json!({"type": "object", "properties": {"x": {"pattern": pattern}}});
         let check = |pattern: &str, text: &str| arguments("t", &with(pattern), false, &json!({"x": text}));
         assert!(check(r"^(?!\.)[\w.-]+$", "a.b").is_ok());
@@ -518,15 +526,19 @@ mod tests {
         assert!(check(r"^(a|a)*(?!x)\1z$", &"a".repeat(60)).unwrap_err().contains("must match pattern"));
         assert!(check(r"^\p{L}{120}$", "a").unwrap_err().contains("no valid JSON Schema"));
         let many: Vec<Value> = (0..101).map(|at| json!({"pattern": format!("^{at}$")})).collect();
-        assert!(arguments("t", &json!({"anyOf": many}), false, &json!({})).unwrap_err().contains("too large a schema"));
+        assert!(
+            arguments("t", &json!({"anyOf": many}), false, &json!({}))
+                .unwrap_err()
+                .contains("too large a schema")
+        );
     }
 
     #[tokio::test]
-    async fn what_takes_long_is_not_waited_for() {
+    async fn an_expensive_validation_times_out() {
         let items: Vec<Value> = (0..400).map(|at| json!({"n": at})).collect();
         let options: Vec<Value> = (0..3_000).map(|at| json!({"properties": {"n": {"const": -at - 1}}})).collect();
         let schema = json!({"properties": {"l": {"items": {"anyOf": options}}}});
-        assert!(effort(&schema, &json!({"l": items})) > EASY);
+        assert!(cost(&schema, &json!({"l": items})) > INLINE_COST);
         let told = arguments_of("t", &schema, false, &json!({"l": items})).await;
         assert!(told.is_err());
         assert_eq!(arguments_of("t", &json!({}), false, &json!({"l": 1})).await, Ok(json!({"l": 1})));

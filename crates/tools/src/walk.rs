@@ -17,11 +17,11 @@ const MAX_DEPTH: usize = 64;
 /// Directories that one walk reads.
 const MAX_DIRECTORIES: usize = 50_000;
 /// Lines of an ignore file that are read.
-const MOST_RULES: usize = 10_000;
+const MAX_RULES: usize = 10_000;
 
 /// A file or directory of the walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct WalkEntry {
     /// Path relative to the start of the walk, with `/`.
     pub(super) relative: String,
     /// The absolute path.
@@ -31,23 +31,23 @@ pub(super) struct Found {
 }
 
 /// A directory that has not been read yet.
-struct Open {
-    found: Found,
+struct PendingDirectory {
+    found: WalkEntry,
     depth: usize,
     /// The ignore rules that apply in it.
-    rules: Rules,
+    rules: IgnoreRules,
 }
 
 /// Rules of ignore files, outermost first.
 #[derive(Debug, Clone, Default)]
-struct Rules {
+struct IgnoreRules {
     /// Whether `.gitignore` files apply here.
     is_in_repository: bool,
     ignore: Vec<Arc<Gitignore>>,
     gitignore: Vec<Arc<Gitignore>>,
 }
 
-impl Rules {
+impl IgnoreRules {
     /// Adds the ignore files of one more directory.
     async fn enter(&mut self, context: &ToolContext<'_>, directory: &Path, has: impl Fn(&str) -> bool) {
         if has(".git") {
@@ -74,29 +74,29 @@ impl Rules {
 
 /// Iterates over everything below a directory, depth first and sorted by name. Skips `.git`, and what cannot be listed; does not
 /// follow links.
-pub(super) struct Walk {
-    waiting: Vec<Open>,
+pub(super) struct FileWalk {
+    waiting: Vec<PendingDirectory>,
     looked_into: usize,
     chosen: Override,
 }
 
-impl Walk {
+impl FileWalk {
     /// Begins a walk. `chosen` has precedence over all ignore files; with `everywhere`, `.gitignore` applies outside of
     /// repositories too.
     pub(super) async fn below(context: &ToolContext<'_>, root: &Path, chosen: Override, everywhere: bool) -> Self {
         // Removes `.` components: rules match against names.
         let root: PathBuf = root.components().collect();
         let rules = above(context, &root, everywhere).await;
-        let found = Found { relative: String::new(), path: root, is_directory: true };
-        Self { waiting: vec![Open { found, depth: 0, rules }], looked_into: 0, chosen }
+        let found = WalkEntry { relative: String::new(), path: root, is_directory: true };
+        Self { waiting: vec![PendingDirectory { found, depth: 0, rules }], looked_into: 0, chosen }
     }
 
     /// Returns the next file or directory; `None` at the end.
-    pub(super) async fn next(&mut self, context: &ToolContext<'_>) -> Result<Option<Found>, String> {
+    pub(super) async fn next(&mut self, context: &ToolContext<'_>) -> Result<Option<WalkEntry>, String> {
         while let Some(open) = self.waiting.pop() {
             let found = open.found.clone();
             if found.is_directory {
-                self.look_into(context, open).await?;
+                self.read_directory(context, open).await?;
             }
             if !found.relative.is_empty() {
                 return Ok(Some(found));
@@ -105,8 +105,8 @@ impl Walk {
         Ok(None)
     }
 
-    async fn look_into(&mut self, context: &ToolContext<'_>, open: Open) -> Result<(), String> {
-        let Open { found, depth, mut rules } = open;
+    async fn read_directory(&mut self, context: &ToolContext<'_>, open: PendingDirectory) -> Result<(), String> {
+        let PendingDirectory { found, depth, mut rules } = open;
         if context.cancel.is_cancelled() {
             return Err("Operation aborted".to_owned());
         }
@@ -129,15 +129,15 @@ impl Walk {
             }
             let relative =
                 if found.relative.is_empty() { item.name } else { format!("{}/{}", found.relative, item.name) };
-            let child = Found { relative, path, is_directory: item.is_directory };
-            self.waiting.push(Open { found: child, depth: depth + 1, rules: rules.clone() });
+            let child = WalkEntry { relative, path, is_directory: item.is_directory };
+            self.waiting.push(PendingDirectory { found: child, depth: depth + 1, rules: rules.clone() });
         }
         Ok(())
     }
 }
 
 /// Returns the rules from above the start: up to the root of its repository or, outside of one, to the session's folder.
-async fn above(context: &ToolContext<'_>, root: &Path, everywhere: bool) -> Rules {
+async fn above(context: &ToolContext<'_>, root: &Path, everywhere: bool) -> IgnoreRules {
     let is_there = async |path: PathBuf| context.system.kind(&path).await.is_ok();
     let mut repository = None;
     for folder in root.ancestors().take(MAX_DEPTH) {
@@ -146,7 +146,7 @@ async fn above(context: &ToolContext<'_>, root: &Path, everywhere: bool) -> Rule
             break;
         }
     }
-    let mut rules = Rules { is_in_repository: repository.is_some() || everywhere, ..Rules::default() };
+    let mut rules = IgnoreRules { is_in_repository: repository.is_some() || everywhere, ..IgnoreRules::default() };
     let outermost = repository.unwrap_or(context.cwd);
     let mut folders: Vec<&Path> = root.ancestors().skip(1).take_while(|folder| folder.starts_with(outermost)).collect();
     while let Some(folder) = folders.pop() {
@@ -167,7 +167,7 @@ async fn read_rules(context: &ToolContext<'_>, directory: &Path, name: &str) -> 
 
 fn rules(directory: &Path, bytes: &[u8]) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new(directory);
-    for line in String::from_utf8_lossy(bytes).lines().take(MOST_RULES).filter(|line| globs::fits(line)) {
+    for line in String::from_utf8_lossy(bytes).lines().take(MAX_RULES).filter(|line| globs::fits(line)) {
         // As in git, an invalid pattern is ignored.
         let _ = builder.add_line(None, line);
     }

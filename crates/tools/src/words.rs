@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// Bounds the choices of `rules`, of which there are 2^n; pi has eight built-in tools.
-const MOST_DECIDING: usize = 10;
+const MAX_DECIDING: usize = 10;
 
 const OWN: &str = include_str!("words/own.json");
 
@@ -32,11 +32,11 @@ pub struct Words {
     /// Tools whose presence selects an entry of `rules`.
     pub deciding: Vec<String>,
     /// Rules for each combination of `deciding`.
-    pub rules: Vec<Rules>,
+    pub rules: Vec<RuleTexts>,
     /// The section on pi's documentation, split where its folder is inserted; empty without such a section.
     pub docs: Vec<String>,
     /// Texts around the list of skills, by the tool that reads skills.
-    pub skills: BTreeMap<String, Around>,
+    pub skills: BTreeMap<String, ListTexts>,
     /// Heading of the project's own instructions.
     pub project_context: String,
     /// Prompts for summaries.
@@ -52,7 +52,7 @@ pub struct Words {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the names say it")]
-pub struct Around {
+pub struct ListTexts {
     pub before: String,
     pub after: String,
 }
@@ -71,7 +71,7 @@ pub struct ToolList {
 /// Rules for one combination of the deciding tools.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rules {
+pub struct RuleTexts {
     /// The tools of the combination, in the order of `deciding`.
     pub tools: Vec<String>,
     /// Rules before those of tools.
@@ -135,7 +135,7 @@ impl Words {
         if let Some(absent) = Builtin::ALL.iter().find(|tool| !own(tool)) {
             return Err(format!("nothing is said of the tool {}", absent.name()));
         }
-        if words.deciding.len() > MOST_DECIDING {
+        if words.deciding.len() > MAX_DECIDING {
             return Err(format!("{} tools decide on rules", words.deciding.len()));
         }
         let absent = (0..1_usize << words.deciding.len())
@@ -153,7 +153,7 @@ impl Words {
     }
 
     /// Returns the rules for the active tools.
-    pub fn rules(&self, active: &[String]) -> &Rules {
+    pub fn rules(&self, active: &[String]) -> &RuleTexts {
         let chosen = self.chosen(|at| active.contains(&self.deciding[at]));
         self.rules_of(&chosen).expect("words that were read have rules for each choice")
     }
@@ -163,7 +163,7 @@ impl Words {
         self.deciding.iter().enumerate().filter(|(at, _)| is_chosen(*at)).map(|(_, name)| name.as_str()).collect()
     }
 
-    fn rules_of(&self, chosen: &[&str]) -> Option<&Rules> {
+    fn rules_of(&self, chosen: &[&str]) -> Option<&RuleTexts> {
         self.rules.iter().find(|rules| rules.tools.iter().eq(chosen))
     }
 
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_some_tools_or_choices_only_are_refused() {
+    fn incomplete_texts_are_refused() {
         assert_eq!(changed(|_| {}).unwrap(), *Words::own());
         let error = changed(|words| drop(words["tools"].as_object_mut().unwrap().remove("ls"))).unwrap_err();
         assert_eq!(error, "nothing is said of the tool ls");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_of_a_choice_do_not_depend_on_the_order_of_tools() {
+    fn rules_do_not_depend_on_the_order_of_tools() {
         let rules = |tools: &[&str], first: &str| json!({"tools": tools, "first": [first], "last": []});
         let words = changed(|words| {
             words["deciding"] = json!(["bash", "ls"]);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn documentation_is_spoken_of_where_it_lies() {
+    fn the_documentation_section_names_its_folder() {
         let mut words = changed(|words| words["docs"] = json!(["See ", "/README.md and ", "/docs"])).unwrap();
         assert_eq!(words.docs(), None);
         words.pi_folder = Some("/pi".to_owned());

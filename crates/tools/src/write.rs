@@ -1,7 +1,7 @@
 //! The `write` tool: writes a whole file.
 
 use super::{ToolContext, ToolOutput, refused};
-use crate::system::Kind;
+use crate::system::FileKind;
 use serde::Deserialize;
 use std::io;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
 async fn why(context: &ToolContext<'_>, path: &Path, error: &io::Error) -> String {
     let Some(parent) = path.parent() else { return refused(error, "open", Some(path)) };
     match context.system.kind(parent).await {
-        Ok(Kind::Directory) => refused(error, "open", Some(path)),
+        Ok(FileKind::Directory) => refused(error, "open", Some(path)),
         // A file is in the place of the folder or of one of its parents.
         _ => refused(error, "mkdir", Some(parent)),
     }

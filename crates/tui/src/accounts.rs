@@ -2,32 +2,36 @@
 //!
 //! Browser logins of pi's own providers require the real pi, whose `auth.json` is read here.
 
-use super::commands::Commands;
+use super::commands::UserCommands;
 use super::layers::Layer;
-use super::picker::{Choice, Item};
-use super::secret_input::Entry;
+use super::picker::{ListKind, PickerItem};
+use super::secret_input::SecretInput;
 use super::selections::model_name;
 use pijs_agent::Account;
-use pijs_llm::known_models::Known;
+use pijs_llm::known_models::KnownModels;
 use pijs_llm::models::has_client;
 
-impl Commands {
-    pub(super) fn known(&self) -> Option<Known> {
+impl UserCommands {
+    pub(super) fn known(&self) -> Option<KnownModels> {
         self.session.agent.control().known()
     }
 
     /// Returns the providers for which a key can be stored, those of extensions first.
-    pub(super) fn accounts(&self) -> Vec<Item> {
+    pub(super) fn accounts(&self) -> Vec<PickerItem> {
         let Some(known) = self.known() else { return Vec::new() };
         let of_extension = |account: Account| {
             let how = if account.logs_in { "log in" } else { "" };
             let detail = if account.is_stored { "stored" } else { how };
-            Item { label: account.name, detail: format!("{} {detail}", account.provider), value: account.provider }
+            PickerItem {
+                label: account.name,
+                detail: format!("{} {detail}", account.provider),
+                value: account.provider,
+            }
         };
         let item = |provider: String| {
             let status = known.status(&provider);
             let detail = status.map_or("", |status| if status.source == "stored" { "stored" } else { "has a key" });
-            Item { label: known.display_name(&provider), detail: format!("{provider} {detail}"), value: provider }
+            PickerItem { label: known.display_name(&provider), detail: format!("{provider} {detail}"), value: provider }
         };
         let own = self.session.agent.accounts().into_iter().map(of_extension);
         // Providers without a client here are omitted.
@@ -36,9 +40,9 @@ impl Commands {
     }
 
     /// Returns the providers with stored credentials.
-    pub(super) fn stored_accounts(&self) -> Vec<Item> {
+    pub(super) fn stored_accounts(&self) -> Vec<PickerItem> {
         let Some(known) = self.known() else { return Vec::new() };
-        let item = |provider: String| Item {
+        let item = |provider: String| PickerItem {
             label: self.name_of(&known, &provider),
             detail: provider.clone(),
             value: provider,
@@ -47,14 +51,14 @@ impl Commands {
     }
 
     /// Returns the display name of a provider.
-    fn name_of(&self, known: &Known, provider: &str) -> String {
+    fn name_of(&self, known: &KnownModels, provider: &str) -> String {
         self.account(provider).map_or_else(|| known.display_name(provider), |account| account.name)
     }
 
     /// Handles `/login`, with or without a provider.
     pub(super) async fn login(&self, provider: &str) {
         if provider.is_empty() {
-            return self.pick(Choice::Login);
+            return self.pick(ListKind::Login);
         }
         let name = match self.account(provider) {
             Some(account) if account.logs_in => return self.log_in(account).await,
@@ -64,7 +68,7 @@ impl Commands {
                 None => return self.fail(&format!("there is no provider {provider}; choose one with: /login")),
             },
         };
-        let entry = Entry::new(provider, format!("API key of {name}"));
+        let entry = SecretInput::new(provider, format!("API key of {name}"));
         self.screen.change(|view| view.push(Layer::Entry(entry)));
     }
 

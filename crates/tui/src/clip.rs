@@ -57,13 +57,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stays_on_the_screen_is_clipped_between_characters() {
+    fn text_is_clipped_between_characters() {
         assert_eq!(clipped("äöü", 3), "ä");
         assert_eq!(clipped("short", 100), "short");
     }
 
     #[test]
-    fn what_is_left_out_is_counted() {
+    fn omitted_bytes_are_reported() {
         assert_eq!(first("whole", 5), "whole");
         assert_eq!(first("aé and more", 2), "a\n\n[11 more bytes, in the session's file]");
         assert_eq!(last("whole", 5), "whole");

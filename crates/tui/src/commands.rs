@@ -1,12 +1,12 @@
 //! Handles user input: prompts, `!commands`, slash commands and shortcuts.
 
-use super::events::{self, Ending as ShellEnding};
-use super::picker::Choice;
+use super::events::{self, BashEnding};
+use super::picker::ListKind;
 use super::port::TuiPort;
 use super::screen::Screen;
 use super::show_session;
 use super::transcript::Style;
-use super::view::Work;
+use super::view::UiTask;
 use pijs_agent::{DeliverAs, Ending, InputSource, Outcome};
 use pijs_host::CallbackOutcome;
 use pijs_llm::message::{Content, Message, StopReason};
@@ -85,7 +85,7 @@ const KEYS: [(&str, &str); 19] = [
 ];
 
 /// Handler of user input for one session.
-pub(super) struct Commands {
+pub(super) struct UserCommands {
     pub(super) session: Rc<AgentSession>,
     pub(super) screen: Screen,
     pub(super) port: TuiPort,
@@ -99,7 +99,7 @@ pub(super) struct Commands {
     held_back: RefCell<Option<String>>,
 }
 
-impl Commands {
+impl UserCommands {
     pub(super) fn new(session: Rc<AgentSession>, screen: Screen, port: TuiPort, environment: Environment) -> Self {
         Self {
             session,
@@ -114,31 +114,31 @@ impl Commands {
     }
 
     /// Starts a task that runs concurrently with later ones.
-    pub(super) fn take(self: &Rc<Self>, work: Work) {
+    pub(super) fn take(self: &Rc<Self>, work: UiTask) {
         let commands = Rc::clone(self);
         tokio::task::spawn_local(async move {
             match work {
-                Work::Say { text, later, by } => {
+                UiTask::Say { text, later, by } => {
                     commands.say(&text, later, by).await;
                     // Extensions may have been reloaded.
                     commands.publish();
                 }
-                Work::Abort => commands.abort(),
-                Work::Shortcut(key) => commands.shortcut(&key).await,
-                Work::Complete(request) => commands.complete(request).await,
-                Work::Suggest { number, request, below } => commands.suggest(number, request, below).await,
-                Work::Apply { provider, request, item, prefix } => {
+                UiTask::Abort => commands.abort(),
+                UiTask::Shortcut(key) => commands.shortcut(&key).await,
+                UiTask::Complete(request) => commands.complete(request).await,
+                UiTask::Suggest { number, request, below } => commands.suggest(number, request, below).await,
+                UiTask::Apply { provider, request, item, prefix } => {
                     commands.apply(provider, request, item, prefix).await;
                 }
-                Work::CycleThinking => commands.cycle_thinking(),
-                Work::CycleModel { back } => commands.cycle_model(back).await,
-                Work::Pick(choice) => commands.pick(choice),
-                Work::Picked(choice, value) => commands.picked(choice, &value).await,
-                Work::Copy => commands.copy(),
-                Work::Entered { provider, key } => commands.store_key(&provider, &key).await,
-                Work::EditOutside => commands.edit_outside().await,
-                Work::Unqueue => commands.unqueue(),
-                Work::Expanded(expanded) => commands.session.host.set_state("toolsExpanded", expanded),
+                UiTask::CycleThinking => commands.cycle_thinking(),
+                UiTask::CycleModel { back } => commands.cycle_model(back).await,
+                UiTask::Pick(choice) => commands.pick(choice),
+                UiTask::Picked(choice, value) => commands.picked(choice, &value).await,
+                UiTask::Copy => commands.copy(),
+                UiTask::Entered { provider, key } => commands.store_key(&provider, &key).await,
+                UiTask::EditOutside => commands.edit_outside().await,
+                UiTask::Unqueue => commands.unqueue(),
+                UiTask::Expanded(expanded) => commands.session.host.set_state("toolsExpanded", expanded),
                 // All other work is handled before it arrives here.
                 _ => {}
             }
@@ -164,7 +164,11 @@ impl Commands {
         let registered = self.session.host.registrations();
         let mut lines: Vec<String> = registered.iter().map(|(owner, _)| format!("extension: {}", owner.path)).collect();
         lines.extend(self.session.agent.resource_files().iter().map(|(kind, path)| format!("{kind}: {path}")));
-        self.inform(&if lines.is_empty() { "nothing was loaded".to_owned() } else { lines.join("\n") });
+        self.inform(&if lines.is_empty() {
+            "nothing was loaded".to_owned()
+        } else {
+            lines.join("\n")
+        });
     }
 
     /// Publishes the current model to the status row, and updates the shortcuts of extensions.
@@ -184,7 +188,7 @@ impl Commands {
             if let Some(model) = model {
                 match model.is_unknown() {
                     true => view.model.name = "no model".to_owned(),
-                    false => view.call_model(&model.provider, &model.id),
+                    false => view.set_model_name(&model.provider, &model.id),
                 }
             }
             view.model.thinking = thinking;
@@ -236,7 +240,7 @@ impl Commands {
 
     /// Returns the commands most similar to a name, formatted for a message: built-in ones and those of extensions, skills and
     /// prompts.
-    fn meant(&self, name: &str) -> Option<String> {
+    fn similar_commands(&self, name: &str) -> Option<String> {
         let offered = self.session.host.state().get("commands").unwrap_or_default();
         let offered = offered.as_array().into_iter().flatten().filter_map(|command| command["name"].as_str());
         let known: Vec<&str> = OWN.iter().map(|(own, _)| *own).chain(offered).collect();
@@ -265,7 +269,7 @@ impl Commands {
                 {
                     return self.inform(&format!("not done: {by} wrote this command"));
                 }
-                return self.own(name, rest.trim()).await;
+                return self.run_builtin(name, rest.trim()).await;
             }
             if let Some((_, instead)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == name)
                 && !self.is_command(trimmed)
@@ -274,7 +278,7 @@ impl Commands {
             }
             if by.is_none()
                 && !self.is_command(trimmed)
-                && let Some(meant) = self.meant(name)
+                && let Some(meant) = self.similar_commands(name)
                 && self.held_back.replace(Some(trimmed.to_owned())).as_deref() != Some(trimmed)
             {
                 // The editor stays empty for the correction; the history contains the typed text.
@@ -302,12 +306,12 @@ impl Commands {
         let result = self.session.agent.submit(content, InputSource::Interactive).await;
         self.screen.change(|view| view.running = if control.is_idle() { None } else { view.running });
         match result {
-            Ok(outcome) => self.tell(outcome),
+            Ok(outcome) => self.show_outcome(outcome),
             Err(error) => self.fail(&error.to_string()),
         }
     }
 
-    fn tell(&self, outcome: Outcome) {
+    fn show_outcome(&self, outcome: Outcome) {
         match outcome.ending {
             // A failed reply is already shown.
             Ending::Done | Ending::Handled => {}
@@ -345,28 +349,28 @@ impl Commands {
         self.screen.change(|view| view.say(Style::Info, text));
     }
 
-    async fn own(&self, name: &str, rest: &str) {
+    async fn run_builtin(&self, name: &str, rest: &str) {
         let agent = &self.session.agent;
         let control = agent.control();
         match name {
             "quit" => {
                 self.screen.change(|view| view.leave());
-                self.screen.ask(Work::Exit);
+                self.screen.ask(UiTask::Exit);
             }
             "help" => self.inform(&self.help()),
             "hotkeys" => self.inform(&self.hotkeys()),
-            "model" if rest.is_empty() => self.pick(Choice::Model),
+            "model" if rest.is_empty() => self.pick(ListKind::Model),
             "model" => self.choose_model(rest).await,
-            "thinking" if rest.is_empty() => self.pick(Choice::Thinking),
-            "thinking" => self.picked(Choice::Thinking, rest).await,
-            "resume" => self.pick(Choice::Session),
-            "tree" => self.pick(Choice::Tree),
-            "fork" => self.pick(Choice::Fork),
-            "settings" => self.pick(Choice::Setting),
-            "theme" => self.pick(Choice::Theme),
-            "scoped-models" => self.pick(Choice::Scope),
+            "thinking" if rest.is_empty() => self.pick(ListKind::Thinking),
+            "thinking" => self.picked(ListKind::Thinking, rest).await,
+            "resume" => self.pick(ListKind::Session),
+            "tree" => self.pick(ListKind::Tree),
+            "fork" => self.pick(ListKind::Fork),
+            "settings" => self.pick(ListKind::Setting),
+            "theme" => self.pick(ListKind::Theme),
+            "scoped-models" => self.pick(ListKind::Scope),
             "login" => self.login(rest).await,
-            "logout" if rest.is_empty() => self.pick(Choice::Logout),
+            "logout" if rest.is_empty() => self.pick(ListKind::Logout),
             "logout" => self.logout(rest).await,
             "import" => self.import(rest).await,
             "clone" => self.clone_session().await,
@@ -496,10 +500,10 @@ impl Commands {
             match &result {
                 Ok(result) => {
                     let path = result.full_output_path.as_deref();
-                    let ending = ShellEnding::new(result.cancelled, result.exit_code, path);
+                    let ending = BashEnding::new(result.cancelled, result.exit_code, path);
                     events::end_bash(view, number, &result.output, ending);
                 }
-                Err(error) => events::end_bash(view, number, "", ShellEnding::failed(error)),
+                Err(error) => events::end_bash(view, number, "", BashEnding::failed(error)),
             }
         });
     }

@@ -5,7 +5,7 @@
 
 use super::clip::{LONGEST_LINE, clipped, weight};
 use super::layers::ComponentId;
-use super::view::{View, Work};
+use super::view::{UiTask, View};
 use pijs_terminal::layout::{clamp, width};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ const LARGEST: usize = 4 << 20;
 
 /// A completion provider of an extension.
 #[derive(Debug, Clone)]
-pub(super) struct Provider {
+pub(super) struct CompletionProvider {
     pub(super) id: ComponentId,
     /// Characters that trigger a request to it.
     pub(super) triggers: Vec<String>,
@@ -25,7 +25,7 @@ pub(super) struct Provider {
 
 /// A text with the cursor position in the coordinates of extensions: line, and UTF-16 offset in the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct CompletionRequest {
     pub(super) lines: Vec<String>,
     pub(super) line: usize,
     pub(super) col: usize,
@@ -33,7 +33,7 @@ pub(super) struct Request {
     pub(super) force: bool,
 }
 
-impl Request {
+impl CompletionRequest {
     /// Creates a request from a text and the byte offset of the cursor.
     pub(super) fn new(text: &str, at: usize, force: bool) -> Self {
         let head = &text[..at];
@@ -90,7 +90,7 @@ fn byte_of(line: &str, col: usize) -> usize {
 /// A list of suggestions for the end of a text.
 #[derive(Debug)]
 pub(super) struct Popup {
-    request: Request,
+    request: CompletionRequest,
     prefix: String,
     items: Vec<Value>,
     at: usize,
@@ -126,7 +126,7 @@ impl Popup {
 
 impl View {
     /// Requests suggestions when the user asks for them, and at positions with completable text.
-    pub(super) fn complete(&mut self, force: bool) -> Vec<Work> {
+    pub(super) fn complete(&mut self, force: bool) -> Vec<UiTask> {
         // Called for each key, so the text is copied only when a request is made.
         let head = &self.editor.text()[..self.editor.at()];
         let line = head.rsplit('\n').next().unwrap_or_default();
@@ -136,23 +136,23 @@ impl View {
         let triggers = || self.providers.iter().flat_map(|provider| &provider.triggers).any(|mark| starts(mark));
         // An open list is updated during typing, and closed when nothing matches.
         if force || is_command || starts("@") || triggers() {
-            return vec![Work::Complete(self.request(force))];
+            return vec![UiTask::Complete(self.request(force))];
         }
         self.popup = None;
         Vec::new()
     }
 
-    fn request(&self, force: bool) -> Request {
-        Request::new(self.editor.text(), self.editor.at(), force)
+    fn request(&self, force: bool) -> CompletionRequest {
+        CompletionRequest::new(self.editor.text(), self.editor.at(), force)
     }
 
-    fn is_about(&self, request: &Request) -> bool {
+    fn is_about(&self, request: &CompletionRequest) -> bool {
         let now = self.request(request.force);
         now == *request
     }
 
     /// Shows suggestions. A single one that was requested with Tab is inserted at once.
-    pub(super) fn take_suggestions(&mut self, request: Request, answer: &Value) -> Vec<Work> {
+    pub(super) fn take_suggestions(&mut self, request: CompletionRequest, answer: &Value) -> Vec<UiTask> {
         if !self.is_about(&request) || self.focus().is_some() {
             return Vec::new();
         }
@@ -182,7 +182,7 @@ impl View {
     }
 
     /// Handles a key for the list; `None` when it is for the editor.
-    pub(super) fn popup_key(&mut self, name: &str) -> Option<Vec<Work>> {
+    pub(super) fn popup_key(&mut self, name: &str) -> Option<Vec<UiTask>> {
         let popup = self.popup.as_mut()?;
         let count = popup.items.len();
         match name {
@@ -209,7 +209,7 @@ impl View {
     }
 
     /// Inserts the chosen item.
-    fn accept(&mut self) -> Vec<Work> {
+    fn accept(&mut self) -> Vec<UiTask> {
         let Some(popup) = self.popup.take() else { return Vec::new() };
         let is_command = popup.is_of_command();
         let Popup { request, prefix, items, at } = popup;
@@ -221,14 +221,14 @@ impl View {
             && !is_command
         {
             self.applying = true;
-            return vec![Work::Apply { provider: provider.id.clone(), request, item, prefix }];
+            return vec![UiTask::Apply { provider: provider.id.clone(), request, item, prefix }];
         }
         self.apply(&request, &item, &prefix);
         Vec::new()
     }
 
     /// Replaces the prefix before the cursor by an item, as pi does.
-    pub(super) fn apply(&mut self, request: &Request, item: &Value, prefix: &str) {
+    pub(super) fn apply(&mut self, request: &CompletionRequest, item: &Value, prefix: &str) {
         if !self.is_about(request) {
             return;
         }
@@ -249,7 +249,7 @@ impl View {
     }
 
     /// Applies the text and cursor that a provider returned.
-    pub(super) fn applied(&mut self, request: &Request, answer: &Value) {
+    pub(super) fn applied(&mut self, request: &CompletionRequest, answer: &Value) {
         let lines: Vec<&str> = answer["lines"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let number = |key: &str| answer[key].as_u64().and_then(|number| usize::try_from(number).ok());
         let place = number("cursorLine").zip(number("cursorCol")).filter(|(line, _)| *line < lines.len());
@@ -264,7 +264,7 @@ impl View {
             let is = begins(self.editor.text());
             if let Some(by) = self.providers.last().map(|provider| provider.id.0.clone()) {
                 match is {
-                    _ if was != is => self.note_put(&by),
+                    _ if was != is => self.note_inserted(&by),
                     Some('!') => self.note_continued(&by),
                     _ => {}
                 }
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_chosen_stands_in_the_place_of_what_was_typed() {
+    fn a_chosen_suggestion_replaces_the_prefix() {
         for (text, prefix, value, expected) in [
             ("/he", "/he", "help", "/help "),
             ("see @sr", "@sr", "@src/main.rs", "see @src/main.rs "),
@@ -314,28 +314,28 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_a_provider_made_is_read_before_it_runs() {
+    fn a_command_inserted_by_a_provider_is_not_submitted_at_once() {
         let extension = pijs_protocol::ExtensionId::new("x");
         let changed = |text: &str, to: &str| {
             let mut view = view(text);
-            view.providers.push(Provider { id: (extension.clone(), 1), triggers: Vec::new() });
+            view.providers.push(CompletionProvider { id: (extension.clone(), 1), triggers: Vec::new() });
             let answer = json!({"lines": [to], "cursorLine": 0, "cursorCol": to.len()});
-            view.applied(&Request::new(text, text.len(), false), &answer);
+            view.applied(&CompletionRequest::new(text, text.len(), false), &answer);
             assert_eq!(view.editor.text(), to);
             view
         };
         let now = std::time::Instant::now();
         for (text, to, by) in [("ls", "!evil", Some(&extension)), ("!ls", "!evil", None)] {
             let mut view = changed(text, to);
-            assert_eq!(view.says(now), None, "nobody could read it");
-            view.put.as_mut().unwrap().since = Some(now);
-            assert_eq!(view.says(now + super::super::layers::DEAD_TIME), Some(by.cloned()));
+            assert_eq!(view.submits(now), None, "nobody could read it");
+            view.inserted.as_mut().unwrap().since = Some(now);
+            assert_eq!(view.submits(now + super::super::layers::DEAD_TIME), Some(by.cloned()));
         }
-        assert_eq!(changed("see @a", "see @abc ").says(now), Some(None));
+        assert_eq!(changed("see @a", "see @abc ").submits(now), Some(None));
     }
 
     #[test]
-    fn an_answer_about_another_text_is_no_answer() {
+    fn suggestions_for_another_text_are_ignored() {
         let mut view = view("/he");
         let request = view.request(false);
         view.editor.insert("l");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn of_very_much_that_could_complete_a_text_the_first_is_kept() {
+    fn suggestions_are_bounded() {
         let mut view = view("/he");
         let large = "x".repeat(1 << 20);
         let items: Vec<Value> = (0..100).map(|_| json!({"value": "hello", "label": large, "more": large})).collect();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_choose() {
+    fn keys_select_a_suggestion() {
         let mut view = view("/he");
         let request = view.request(false);
         view.take_suggestions(request, &answer("/he", &["hello", "help"]));

@@ -10,10 +10,11 @@
 use super::clip::clipped;
 use super::input;
 use super::layers::ComponentId;
-use super::port::{marked, picture};
+use super::picture::picture;
+use super::port::marked;
 use super::screen::Screen;
-use super::transcript::{Call, Content, Style};
-use super::view::Work;
+use super::transcript::{BlockContent, Style, ToolBlock};
+use super::view::UiTask;
 use pijs_host::{CallbackOutcome, Host};
 use pijs_protocol::{EntryIndex, ExtensionId, Handle};
 use pijs_runtime::renderers::{CallState, Renderer, call_context, options};
@@ -27,43 +28,43 @@ use tokio::sync::mpsc;
 
 /// Timeout of a listener for one key: far above the time of a working one, and short enough to continue typing with one that
 /// hangs.
-const LISTENING: Duration = Duration::from_secs(1);
+const LISTENER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest result of a Markdown transformer in bytes; less of it is shown.
 const LONGEST_CHANGED: usize = 4 << 20;
 
 /// Dispatches work to extensions, in order for each one. One that hangs does not block others.
 #[derive(Clone)]
-pub(super) struct Components(Rc<Inner>);
+pub(super) struct Components(Rc<ComponentHost>);
 
-struct Inner {
+struct ComponentHost {
     host: Host,
     screen: Screen,
     cwd: PathBuf,
-    lanes: RefCell<BTreeMap<ExtensionId, mpsc::UnboundedSender<Work>>>,
+    lanes: RefCell<BTreeMap<ExtensionId, mpsc::UnboundedSender<UiTask>>>,
 }
 
 impl Components {
     pub(super) fn new(host: Host, screen: Screen, cwd: PathBuf) -> Self {
-        Self(Rc::new(Inner { host, screen, cwd, lanes: RefCell::default() }))
+        Self(Rc::new(ComponentHost { host, screen, cwd, lanes: RefCell::default() }))
     }
 
     /// Takes work for extensions, and returns any other.
-    pub(super) fn take(&self, work: Work) -> Option<Work> {
+    pub(super) fn take(&self, work: UiTask) -> Option<UiTask> {
         match &work {
-            Work::Render { id: (extension, _), .. }
-            | Work::Key((extension, _), _)
-            | Work::EditorText((extension, _), _)
-            | Work::Handed { to: (extension, _), .. } => {
+            UiTask::Render { id: (extension, _), .. }
+            | UiTask::Key((extension, _), _)
+            | UiTask::EditorText((extension, _), _)
+            | UiTask::Handed { to: (extension, _), .. } => {
                 let extension = extension.clone();
                 self.lane(&extension, work);
                 None
             }
-            Work::Draw { block, columns, expanded } => {
+            UiTask::Draw { block, columns, expanded } => {
                 let (components, block, columns, expanded) = (self.clone(), *block, *columns, *expanded);
                 tokio::task::spawn_local(async move { components.draw(block, columns, expanded).await });
                 None
             }
-            Work::Listen { data, listeners } => {
+            UiTask::Listen { data, listeners } => {
                 let (components, data, listeners) = (self.clone(), data.clone(), listeners.clone());
                 tokio::task::spawn_local(async move { components.listen(data, listeners).await });
                 None
@@ -78,7 +79,7 @@ impl Components {
         for (extension, handle) in listeners {
             let Some(data) = left.take() else { break };
             let asked = self.0.host.call_back(&extension, EntryIndex(0), Handle(handle), vec![data.clone().into()]);
-            left = match tokio::time::timeout(LISTENING, asked).await {
+            left = match tokio::time::timeout(LISTENER_TIMEOUT, asked).await {
                 Ok(CallbackOutcome::Returned(Some(answer))) => answer["data"].as_str().map(str::to_owned),
                 // A listener that fails or times out does not change the key.
                 _ => Some(data),
@@ -88,7 +89,7 @@ impl Components {
         work.into_iter().for_each(|work| self.0.screen.ask(work));
     }
 
-    fn lane(&self, extension: &ExtensionId, work: Work) {
+    fn lane(&self, extension: &ExtensionId, work: UiTask) {
         let mut lanes = self.0.lanes.borrow_mut();
         let lane = lanes.entry(extension.clone()).or_insert_with(|| {
             let (sender, mut works) = mpsc::unbounded_channel();
@@ -104,9 +105,9 @@ impl Components {
         let _ = lane.send(work);
     }
 
-    async fn serve(&self, work: Work) {
+    async fn serve(&self, work: UiTask) {
         match work {
-            Work::Render { id, columns, focused, fresh } => {
+            UiTask::Render { id, columns, focused, fresh } => {
                 let mut request = json!({"type": "render", "width": columns, "focused": focused});
                 if fresh {
                     request["fresh"] = true.into();
@@ -116,7 +117,7 @@ impl Components {
                 let lines = answer.as_ref().and_then(|answer| Some(picture(answer["lines"].as_array()?, columns)));
                 self.0.screen.change(|view| view.rendered(&id, answer.as_ref(), lines, columns));
             }
-            Work::Key(id, data) => {
+            UiTask::Key(id, data) => {
                 let name = input::name(&data);
                 self.0.screen.change(|view| view.begin_handling(&id, name));
                 self.ask(&id, json!({"type": "input", "data": data})).await;
@@ -125,7 +126,7 @@ impl Components {
                     view.dirty(&id);
                 });
             }
-            Work::Handed { to, text, is_paste } => {
+            UiTask::Handed { to, text, is_paste } => {
                 let size = text.len();
                 let request = match is_paste {
                     true => json!({"type": "input", "data": marked(&text)}),
@@ -137,7 +138,7 @@ impl Components {
                     view.dirty(&to);
                 });
             }
-            Work::EditorText(id, text) => {
+            UiTask::EditorText(id, text) => {
                 self.ask(&id, json!({"type": "text", "text": text})).await;
                 self.0.screen.change(|view| view.dirty(&id));
             }
@@ -163,17 +164,17 @@ impl Components {
         let Some(content) = wanted else { return };
         let (host, width) = (&self.0.host, u32::try_from(columns).unwrap_or(80));
         let drawn = match content {
-            Content::Message(message) => {
+            BlockContent::Message(message) => {
                 let renderer = Renderer::of_message(host, message["customType"].as_str().unwrap_or_default());
                 [self.lines(renderer, vec![message, options(expanded)], width).await, None]
             }
-            Content::Entry(entry) => {
+            BlockContent::Entry(entry) => {
                 let renderer = Renderer::of_entry(host, entry["customType"].as_str().unwrap_or_default());
                 [self.lines(renderer, vec![entry, options(expanded)], width).await, None]
             }
-            Content::Call(call) => self.draw_call(&call, &self.0.cwd, width, expanded).await,
-            Content::Reply(pieces) => return self.transform(id, pieces, columns).await,
-            Content::Text(style, text) => return self.transform(id, vec![(style, text)], columns).await,
+            BlockContent::Call(call) => self.draw_call(&call, &self.0.cwd, width, expanded).await,
+            BlockContent::Reply(pieces) => return self.transform(id, pieces, columns).await,
+            BlockContent::Text(style, text) => return self.transform(id, vec![(style, text)], columns).await,
         };
         self.0.screen.change(|view| view.transcript.drawn(id, drawn));
     }
@@ -202,7 +203,7 @@ impl Components {
         self.0.screen.change(|view| view.transcript.changed(id, texts));
     }
 
-    async fn draw_call(&self, call: &Call, cwd: &Path, width: u32, expanded: bool) -> [Option<Vec<String>>; 2] {
+    async fn draw_call(&self, call: &ToolBlock, cwd: &Path, width: u32, expanded: bool) -> [Option<Vec<String>>; 2] {
         let host = &self.0.host;
         let state = CallState { is_partial: !call.is_done, expanded, is_error: call.is_error };
         let context = call_context(&call.args, &call.id, cwd, state);

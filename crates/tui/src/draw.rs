@@ -14,7 +14,7 @@
 
 use super::clip::{LONGEST_LINE, clipped};
 use super::layers::{ComponentId, Layer, rule};
-use super::view::{Content, View, Work};
+use super::view::{UiTask, View, WidgetContent};
 use pijs_protocol::guard;
 use pijs_terminal::layout::{clamp, fit, slice, width, wrap_styled};
 use std::time::Instant;
@@ -23,7 +23,7 @@ use std::time::Instant;
 const LONGEST_STATUS: usize = 2 << 10;
 
 /// Returns exactly as many lines as the screen has rows, and the rendering requests for extensions.
-pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<Work>) {
+pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<UiTask>) {
     let (columns, rows) = view.size;
     let mut work = Vec::new();
     let room = rows.saturating_sub(1);
@@ -35,7 +35,7 @@ pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<Work>) {
         }
         None => {
             if view.focus().is_none()
-                && let Some(put) = &mut view.put
+                && let Some(put) = &mut view.inserted
             {
                 put.since.get_or_insert(now);
             }
@@ -59,7 +59,7 @@ pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<Work>) {
         view.scroll = view.scroll.saturating_sub(upper - lines.len());
     }
     let expanded = view.expanded;
-    work.extend(undrawn.into_iter().map(|block| Work::Draw { block, columns, expanded }));
+    work.extend(undrawn.into_iter().map(|block| UiTask::Draw { block, columns, expanded }));
     lines.resize(upper, String::new());
     lines.extend(middle);
     lines.extend(lower);
@@ -73,7 +73,7 @@ pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<Work>) {
 }
 
 /// Returns the last picture of a component. When it has another width or has changed, requests a new one.
-fn component(view: &mut View, id: &ComponentId, columns: usize, work: &mut Vec<Work>) -> Vec<String> {
+fn component(view: &mut View, id: &ComponentId, columns: usize, work: &mut Vec<UiTask>) -> Vec<String> {
     let focused = match view.focus() {
         None => view.own_editor.as_ref() == Some(id),
         Some(_) => view.focused_component().as_ref() == Some(id),
@@ -82,7 +82,7 @@ fn component(view: &mut View, id: &ComponentId, columns: usize, work: &mut Vec<W
     if (drawn.is_dirty || drawn.width != columns) && !drawn.is_asked {
         let fresh = std::mem::take(&mut drawn.is_stale);
         (drawn.is_asked, drawn.is_dirty, drawn.width) = (true, false, columns);
-        work.push(Work::Render { id: id.clone(), columns, focused, fresh });
+        work.push(UiTask::Render { id: id.clone(), columns, focused, fresh });
     }
     match drawn.made <= columns {
         true => drawn.lines.clone(),
@@ -91,13 +91,13 @@ fn component(view: &mut View, id: &ComponentId, columns: usize, work: &mut Vec<W
     }
 }
 
-fn widgets(view: &mut View, columns: usize, is_below: bool, work: &mut Vec<Work>) -> Vec<String> {
+fn widgets(view: &mut View, columns: usize, is_below: bool, work: &mut Vec<UiTask>) -> Vec<String> {
     let mut lines = Vec::new();
     let mut ids = Vec::new();
     let rows = view.size.1;
-    let count = |content: &Content| match content {
-        Content::Lines(text) => text.len(),
-        Content::Component(id) => view.components.get(id).map_or(0, |drawn| drawn.lines.len()),
+    let count = |content: &WidgetContent| match content {
+        WidgetContent::Lines(text) => text.len(),
+        WidgetContent::Component(id) => view.components.get(id).map_or(0, |drawn| drawn.lines.len()),
     };
     let mut here = 0;
     let shown = || view.widgets.iter().filter(|widget| widget.is_below == is_below);
@@ -108,14 +108,14 @@ fn widgets(view: &mut View, columns: usize, is_below: bool, work: &mut Vec<Work>
         // Widgets above the editor show their last lines, those below their first.
         let is_seen = |line: usize| if is_below { line < rows } else { line + rows >= all };
         match &widget.content {
-            Content::Lines(text) => {
+            WidgetContent::Lines(text) => {
                 let line = |(at, line): (usize, &String)| match is_seen(from + at) {
                     true => clamp(line, columns),
                     false => String::new(),
                 };
                 lines.push(text.iter().enumerate().map(line).collect());
             }
-            Content::Component(id) => {
+            WidgetContent::Component(id) => {
                 ids.push((lines.len(), id.clone()));
                 lines.push(Vec::new());
             }
@@ -151,7 +151,7 @@ fn middle(view: &View, columns: usize, now: Instant) -> Vec<String> {
 }
 
 /// Returns the lines from the editor downwards.
-fn lower(view: &mut View, columns: usize, rows: usize, now: Instant, work: &mut Vec<Work>) -> Vec<String> {
+fn lower(view: &mut View, columns: usize, rows: usize, now: Instant, work: &mut Vec<UiTask>) -> Vec<String> {
     let mut below = widgets(view, columns, true, work);
     below.extend(footer(view, columns, work));
     // The editor has precedence when there is little space.
@@ -192,7 +192,7 @@ fn editor(view: &View, columns: usize, rows: usize) -> Vec<String> {
 }
 
 /// Returns the footer of an extension, or the built-in one with the statuses of extensions.
-fn footer(view: &mut View, columns: usize, work: &mut Vec<Work>) -> Vec<String> {
+fn footer(view: &mut View, columns: usize, work: &mut Vec<UiTask>) -> Vec<String> {
     if let Some(id) = view.footers.last().cloned() {
         return component(view, &id, columns, work);
     }
@@ -214,7 +214,7 @@ fn footer(view: &mut View, columns: usize, work: &mut Vec<Work>) -> Vec<String> 
 }
 
 /// Draws overlays over the lines, the topmost last.
-fn overlays(view: &mut View, lines: &mut [String], work: &mut Vec<Work>) {
+fn overlays(view: &mut View, lines: &mut [String], work: &mut Vec<UiTask>) {
     let columns = view.size.0;
     let mut floating = Vec::new();
     for layer in &view.layers {
@@ -287,22 +287,22 @@ pub(super) fn difference(before: &[String], now: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::floating::{Custom, Overlay};
-    use super::super::view::Drawn;
+    use super::super::floating::{CustomComponent, Overlay};
+    use super::super::view::ComponentPicture;
     use super::*;
     use serde_json::json;
 
     /// The size of a frame depends on the screen, not on the number and style of overlays.
     #[test]
-    fn what_floats_above_one_another_does_not_add_up() {
+    fn stacked_overlays_do_not_enlarge_a_frame() {
         let (mut view, extension) = (View::new((80, 24)), pijs_protocol::ExtensionId::new("x"));
         for number in 0..64_u32 {
             let id = (extension.clone(), number);
             let overlay = Overlay::read(&json!({"width": 2, "row": 3, "col": number}));
             let (end, _) = tokio::sync::oneshot::channel();
-            let mut custom = Custom::new(id.clone(), Some(overlay), 0, end);
+            let mut custom = CustomComponent::new(id.clone(), Some(overlay), 0, end);
             custom.is_there = true;
-            view.components.insert(id.clone(), Drawn::default());
+            view.components.insert(id.clone(), ComponentPicture::default());
             view.keep_lines(&id, vec!["\u{1b}[31ma\u{1b}[1mb\u{1b}[44m".to_owned()], 80);
             view.push(Layer::Custom(custom));
         }

@@ -1,18 +1,18 @@
 //! Editing keys of a text field: pi's keys for words, kill and yank, and undo.
 
-use super::text_field::{Field, LONGEST};
+use super::text_field::{LONGEST, TextField};
 use pijs_terminal::layout::{boundary_at, width};
 
 /// Undo steps, and the longest text that is recorded for one.
-const MOST_UNDONE: usize = 100;
-const LONGEST_UNDONE: usize = 1 << 16;
+const MAX_UNDO: usize = 100;
+const MAX_UNDO_TEXT: usize = 1 << 16;
 /// Killed texts, and their bytes; a longer one is not extended.
-const MOST_CUTS: usize = 60;
-const LARGEST_CUTS: usize = 4 << 20;
+const MAX_KILLS: usize = 60;
+const MAX_KILL_BYTES: usize = 4 << 20;
 
 /// The previous key, as far as the next one continues it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
+pub(super) enum LastEdit {
     #[default]
     Other,
     /// A typed character: the next one belongs to the same undo step.
@@ -27,9 +27,9 @@ pub(super) enum Last {
 
 /// Killed texts, newest last.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Cuts(Vec<String>);
+pub(super) struct KillRing(Vec<String>);
 
-impl Cuts {
+impl KillRing {
     /// Adds a kill. One that continues the newest is joined to it.
     fn add(&mut self, text: &str, goes_on: bool, before: bool) {
         match self.0.last_mut().filter(|last| goes_on && last.len() + text.len() <= LONGEST) {
@@ -38,7 +38,7 @@ impl Cuts {
             None => self.0.push(text.to_owned()),
         }
         let mut bytes: usize = self.0.iter().map(String::len).sum();
-        while self.0.len() > MOST_CUTS || (bytes > LARGEST_CUTS && self.0.len() > 1) {
+        while self.0.len() > MAX_KILLS || (bytes > MAX_KILL_BYTES && self.0.len() > 1) {
             bytes -= self.0.remove(0).len();
         }
     }
@@ -46,7 +46,7 @@ impl Cuts {
 
 /// Character classes for movement by words.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CharacterClass {
     Blank,
     Word,
     Sign,
@@ -54,13 +54,13 @@ enum Kind {
     Mark,
 }
 
-impl Field {
+impl TextField {
     /// Handles a backslash before Enter, which inserts a line break on terminals that have no other key for it.
     pub(super) fn breaks_line(&mut self) -> bool {
         let breaks = self.text[..self.at].ends_with('\\');
         if breaks {
             self.remember();
-            self.last = Last::Other;
+            self.last = LastEdit::Other;
             self.text.replace_range(self.at - 1..self.at, "\n");
         }
         breaks
@@ -68,17 +68,17 @@ impl Field {
 
     /// Records an undo step.
     pub(super) fn remember(&mut self) {
-        if self.text.len() > LONGEST_UNDONE {
+        if self.text.len() > MAX_UNDO_TEXT {
             return;
         }
-        if self.before.len() >= MOST_UNDONE {
+        if self.before.len() >= MAX_UNDO {
             self.before.remove(0);
         }
         self.before.push((self.text.clone(), self.at, self.pastes.clone()));
     }
 
     fn undo(&mut self) {
-        self.last = Last::Other;
+        self.last = LastEdit::Other;
         if let Some((text, at, pastes)) = self.before.pop() {
             (self.text, self.at, self.pastes) = (text, at, pastes);
         }
@@ -86,8 +86,8 @@ impl Field {
 
     /// Handles an editing key; returns whether it has an effect.
     pub(super) fn key(&mut self, name: &str, data: &str) -> bool {
-        if let Last::Jumps { back } = self.last {
-            self.last = Last::Other;
+        if let LastEdit::Jumps { back } = self.last {
+            self.last = LastEdit::Other;
             if let Some(to) = character(name, data) {
                 self.jump(&to, back);
                 return true;
@@ -117,8 +117,8 @@ impl Field {
             }
             "ctrl+y" => self.put_in(),
             "alt+y" => self.exchange(last),
-            "ctrl+]" => self.last = Last::Jumps { back: false },
-            "ctrl+alt+]" => self.last = Last::Jumps { back: true },
+            "ctrl+]" => self.last = LastEdit::Jumps { back: false },
+            "ctrl+alt+]" => self.last = LastEdit::Jumps { back: true },
             "ctrl+j" | "shift+enter" => {
                 self.remember();
                 self.insert("\n");
@@ -130,45 +130,45 @@ impl Field {
                     self.last = last;
                     return false;
                 };
-                if last != Last::Typed || typed.chars().all(char::is_whitespace) {
+                if last != LastEdit::Typed || typed.chars().all(char::is_whitespace) {
                     self.remember();
                 }
                 self.insert(&typed);
-                self.last = Last::Typed;
+                self.last = LastEdit::Typed;
             }
         }
         true
     }
 
     /// Kills a range.
-    fn cut(&mut self, from: usize, to: usize, last: Last, before: bool) {
+    fn cut(&mut self, from: usize, to: usize, last: LastEdit, before: bool) {
         if from < to {
             let text = self.text[from..to].to_owned();
-            self.cuts.add(&text, last == Last::Cut, before);
+            self.kills.add(&text, last == LastEdit::Cut, before);
             self.remove(from, to);
-            self.last = Last::Cut;
+            self.last = LastEdit::Cut;
         }
     }
 
     fn put_in(&mut self) {
-        if let Some(cut) = self.cuts.0.last().cloned() {
+        if let Some(cut) = self.kills.0.last().cloned() {
             self.remember();
             let from = self.at;
             self.insert(&cut);
-            self.last = Last::PutIn(from);
+            self.last = LastEdit::PutIn(from);
         }
     }
 
     /// Replaces a yank by the previous kill.
-    fn exchange(&mut self, last: Last) {
-        let Last::PutIn(from) = last else { return };
+    fn exchange(&mut self, last: LastEdit) {
+        let LastEdit::PutIn(from) = last else { return };
         self.last = last;
-        if self.cuts.0.len() > 1 {
+        if self.kills.0.len() > 1 {
             self.remember();
             self.text.replace_range(from..self.at, "");
             self.at = from;
-            self.cuts.0.rotate_right(1);
-            let cut = self.cuts.0.last().cloned().unwrap_or_default();
+            self.kills.0.rotate_right(1);
+            let cut = self.kills.0.last().cloned().unwrap_or_default();
             self.insert(&cut);
         }
     }
@@ -210,12 +210,12 @@ impl Field {
     }
 
     /// Returns the class of the character in a range.
-    fn kind(&self, from: usize, to: usize) -> Kind {
+    fn kind(&self, from: usize, to: usize) -> CharacterClass {
         match self.text[from..to].chars().next().unwrap_or(' ') {
-            _ if self.pastes.around(&self.text, from).is_some_and(|mark| mark.start == from) => Kind::Mark,
-            first if first.is_whitespace() => Kind::Blank,
-            first if first.is_alphanumeric() || first == '_' => Kind::Word,
-            _ => Kind::Sign,
+            _ if self.pastes.around(&self.text, from).is_some_and(|mark| mark.start == from) => CharacterClass::Mark,
+            first if first.is_whitespace() => CharacterClass::Blank,
+            first if first.is_alphanumeric() || first == '_' => CharacterClass::Word,
+            _ => CharacterClass::Sign,
         }
     }
 
@@ -230,9 +230,9 @@ impl Field {
         while at > start {
             let before = self.before(at).max(start);
             match (self.kind(before, at), word) {
-                (Kind::Blank, None) => {}
+                (CharacterClass::Blank, None) => {}
                 (kind, None) => word = Some(kind),
-                (kind, Some(word)) if kind != word || word == Kind::Mark => break,
+                (kind, Some(word)) if kind != word || word == CharacterClass::Mark => break,
                 _ => {}
             }
             at = before;
@@ -251,9 +251,9 @@ impl Field {
         while at < end {
             let behind = self.behind(at).min(end);
             match (self.kind(at, behind), word) {
-                (Kind::Blank, None) => {}
+                (CharacterClass::Blank, None) => {}
                 (kind, None) => word = Some(kind),
-                (kind, Some(word)) if kind != word || word == Kind::Mark => break,
+                (kind, Some(word)) if kind != word || word == CharacterClass::Mark => break,
                 _ => {}
             }
             at = behind;
@@ -320,7 +320,7 @@ mod tests {
 
     /// Applies keys by name; single characters are typed.
     fn typed(text: &str, keys: &[&str]) -> String {
-        let mut field = Field::new(text);
+        let mut field = TextField::new(text);
         for key in keys {
             field.key(key, if key.chars().count() == 1 { key } else { "" });
         }
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_change_the_text() {
+    fn editing_keys_change_the_text() {
         for (text, keys, expected) in [
             ("", &["a", "b", "left", "c"][..], "ac|b"),
             ("one two", &["ctrl+w"], "one |"),
@@ -361,18 +361,18 @@ mod tests {
         ] {
             assert_eq!(typed(text, keys), expected, "{text:?} {keys:?}");
         }
-        let mut field = Field::new("one\\");
+        let mut field = TextField::new("one\\");
         assert!(field.breaks_line() && !field.breaks_line());
         field.key("7", "\u{1b}[57406u");
         assert_eq!(field.text(), "one\n7");
-        assert!(!Field::new("one").key("up", ""));
-        assert!(!Field::new("one").key("f5", "\u{1b}[15~"));
+        assert!(!TextField::new("one").key("up", ""));
+        assert!(!TextField::new("one").key("f5", "\u{1b}[15~"));
     }
 
     #[test]
-    fn a_mark_is_one_character_and_one_word() {
+    fn a_mark_counts_as_one_character_and_one_word() {
         let pasted = "line\n".repeat(20);
-        let mut field = Field::new("a b");
+        let mut field = TextField::new("a b");
         field.paste_marked(&pasted);
         assert_eq!(field.text(), "a b[paste #1 +21 lines]");
         assert_eq!(field.whole(), format!("a b{pasted}"));

@@ -1,8 +1,8 @@
 //! Shows events of the agent and the host.
 
 use super::screen::Screen;
-use super::tools::OWN_COMMAND;
-use super::transcript::{Call, Content, MOST_BLOCKS, Style};
+use super::tools::USER_COMMAND;
+use super::transcript::{BlockContent, MOST_BLOCKS, Style, ToolBlock};
 use super::view::{Retrying, View};
 use pijs_agent::{AgentEvent, FrontEnd, StateSink};
 use pijs_host::{Observer, Report, ReportKind};
@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The front end of the session.
-pub(super) struct Events(pub(super) Screen);
+pub(super) struct ScreenFrontEnd(pub(super) Screen);
 
-impl FrontEnd for Events {
+impl FrontEnd for ScreenFrontEnd {
     fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()> {
-        self.0.change(|view| show(view, event));
+        self.0.change(|view| show_event(view, event));
         Ok(())
     }
 
@@ -34,7 +34,8 @@ impl FrontEnd for Events {
     }
 }
 
-fn show(view: &mut View, event: &AgentEvent<'_>) {
+/// Shows an event of the agent: runs, replies and tools here, all others in [`show_notice`].
+fn show_event(view: &mut View, event: &AgentEvent<'_>) {
     if let Some(line) = rules::event_line(event) {
         view.say(Style::Info, &line);
     }
@@ -85,6 +86,13 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
                 (call.result, call.is_done, call.is_error) = (Some((*result).clone()), true, *is_error);
             });
         }
+        other => show_notice(view, other),
+    }
+}
+
+/// Shows retries, compaction, and output of shell commands.
+fn show_notice(view: &mut View, event: &AgentEvent<'_>) {
+    match event {
         AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message, cause } => {
             let seconds = delay_ms.div_ceil(1000);
             let error = one_line(error_message);
@@ -183,7 +191,7 @@ pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
                 // Numbers of replayed commands count down from the maximum, to differ from those of this session.
                 kept += 1;
                 begin_bash(view, u64::MAX - kept, &run.command);
-                let ending = Ending::new(run.cancelled, run.exit_code, run.full_output_path.as_deref());
+                let ending = BashEnding::new(run.cancelled, run.exit_code, run.full_output_path.as_deref());
                 end_bash(view, u64::MAX - kept, &run.output, ending);
             }
             Body::Message { message } => {
@@ -218,7 +226,7 @@ fn shell_id(number: u64) -> String {
 }
 
 /// Appends output to a running command.
-fn print(call: &mut Call, more: &str) {
+fn print(call: &mut ToolBlock, more: &str) {
     let before = call.result.as_ref().and_then(|result| result["content"].as_str()).unwrap_or_default();
     let all = format!("{before}{more}");
     let kept = all.ceil_char_boundary(all.len().saturating_sub(RUNNING_OUTPUT));
@@ -228,12 +236,12 @@ fn print(call: &mut Call, more: &str) {
 /// Shows a shell command of the user that has started.
 pub(super) fn begin_bash(view: &mut View, number: u64, command: &str) {
     view.transcript.call(&shell_id(number), |call| {
-        (call.name, call.args) = (OWN_COMMAND.to_owned(), command.into());
+        (call.name, call.args) = (USER_COMMAND.to_owned(), command.into());
     });
 }
 
 /// Shows the end of a shell command with its output.
-pub(super) fn end_bash(view: &mut View, number: u64, output: &str, ending: Ending) {
+pub(super) fn end_bash(view: &mut View, number: u64, output: &str, ending: BashEnding) {
     view.transcript.call(&shell_id(number), |call| {
         call.result = Some(json!({"content": output}));
         (call.is_done, call.is_error, call.ending) = (true, ending.is_error, ending.said);
@@ -242,13 +250,13 @@ pub(super) fn end_bash(view: &mut View, number: u64, output: &str, ending: Endin
 
 /// The end of a shell command of the user.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct BashEnding {
     /// Note below the output: that it was cancelled, failed, or truncated.
     said: Option<String>,
     is_error: bool,
 }
 
-impl Ending {
+impl BashEnding {
     pub(super) fn new(cancelled: bool, code: Option<i64>, full_output: Option<&str>) -> Self {
         let end = match code {
             _ if cancelled => Some("(cancelled)".to_owned()),
@@ -273,23 +281,23 @@ fn show_entry(view: &mut View, entry: &Value) {
         // Messages of rules have a line of their own.
         Some("custom_message") if rules::entry_lines(entry).is_some() => {}
         Some("custom_message") if entry["display"] == Value::Bool(true) => {
-            view.transcript.push(Content::Message(pijs_runtime::renderers::custom_message(entry)));
+            view.transcript.push(BlockContent::Message(pijs_runtime::renderers::custom_message(entry)));
         }
-        Some("custom") => drop(view.transcript.push(Content::Entry(entry.clone()))),
-        Some("session_info") => view.call_session(entry["name"].as_str()),
+        Some("custom") => drop(view.transcript.push(BlockContent::Entry(entry.clone()))),
+        Some("session_info") => view.set_session_name(entry["name"].as_str()),
         _ => {}
     }
 }
 
 /// Forwards the session state, and shows appended entries of extensions.
-pub(super) struct Entries {
+pub(super) struct EntryObserver {
     pub(super) screen: Screen,
     pub(super) state: Arc<dyn StateSink>,
     /// Number of entries; those of an existing session are shown by [`replay`].
     pub(super) known: AtomicUsize,
 }
 
-impl StateSink for Entries {
+impl StateSink for EntryObserver {
     fn set(&self, key: &str, value: Value) {
         if key == "contextUsage" {
             self.screen.change(|view| view.standing.read_window(&value));
@@ -297,7 +305,7 @@ impl StateSink for Entries {
         if key == "thinkingLevel" || key == "model" {
             let part = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
             self.screen.change(|view| match key {
-                "model" => view.call_model(&part(&value, "provider"), &part(&value, "id")),
+                "model" => view.set_model_name(&part(&value, "provider"), &part(&value, "id")),
                 _ => view.model.thinking = value.as_str().unwrap_or_default().to_owned(),
             });
         }

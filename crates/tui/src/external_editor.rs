@@ -1,6 +1,6 @@
 //! Edits the prompt in the user's external editor.
 
-use super::commands::Commands;
+use super::commands::UserCommands;
 use pijs_runtime::Environment;
 use pijs_runtime::own_temporary::OwnTemporary;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 /// Largest text that is read back.
 const LARGEST: u64 = 1 << 20;
 
-impl Commands {
+impl UserCommands {
     /// Opens the text of the editor in the external editor, and reads the result.
     pub(super) async fn edit_outside(&self) {
         let command = editor(&self.environment);

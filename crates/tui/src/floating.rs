@@ -1,6 +1,6 @@
 //! Components of extensions that take the keys: in place of the editor, or as overlays.
 //!
-//! The component that was brought to the front last is on top; the topmost visible one that accepts keys has the focus.
+//! The component that was brought to the front last is on top; the topmost visible one that accepts keys has the keys.
 
 use super::layers::{ComponentId, Layer};
 use super::view::View;
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 /// A component that takes the keys until it ends.
 #[derive(Debug)]
-pub(super) struct Custom {
+pub(super) struct CustomComponent {
     pub(super) id: ComponentId,
     /// Options of an overlay; `None` in place of the editor.
     pub(super) overlay: Option<Overlay>,
@@ -29,7 +29,7 @@ pub(super) struct Custom {
     pub(super) end: oneshot::Sender<()>,
 }
 
-impl Custom {
+impl CustomComponent {
     pub(super) fn new(id: ComponentId, overlay: Option<Overlay>, order: u64, end: oneshot::Sender<()>) -> Self {
         let wants_keys = !overlay.as_ref().is_some_and(Overlay::lets_keys_through);
         let (is_there, is_hidden, is_out, bounds) = (false, false, false, None);
@@ -50,11 +50,11 @@ const OPTIONS: [&str; 10] =
     ["width", "minWidth", "maxHeight", "row", "col", "anchor", "offsetX", "offsetY", "margin", "nonCapturing"];
 const SIDES: [&str; 4] = ["top", "right", "bottom", "left"];
 /// Longest word in bytes.
-const LONGEST_WORD: usize = 32;
+const MAX_WORD: usize = 32;
 
 /// Columns and rows that stay free around an overlay.
 #[derive(Debug, Clone, Copy, Default)]
-struct Margin {
+struct OverlayMargin {
     top: usize,
     right: usize,
     bottom: usize,
@@ -80,7 +80,7 @@ impl Overlay {
     pub(super) fn read(options: &Value) -> Self {
         fn brief(value: &Value) -> Option<Value> {
             let is_brief = value.is_number() || value.is_boolean();
-            (is_brief || value.as_str().is_some_and(|word| word.len() <= LONGEST_WORD)).then(|| value.clone())
+            (is_brief || value.as_str().is_some_and(|word| word.len() <= MAX_WORD)).then(|| value.clone())
         }
         let members = |value: &Value, names: &[&str]| -> serde_json::Map<String, Value> {
             names.iter().filter_map(|name| Some(((*name).to_owned(), brief(value.get(name)?)?))).collect()
@@ -132,16 +132,16 @@ impl Overlay {
         (row, column, height)
     }
 
-    fn margin(&self) -> Margin {
+    fn margin(&self) -> OverlayMargin {
         let margin = &self.0["margin"];
         // A larger margin would leave no space on any screen.
         let side = |value: &Value| value.as_u64().map_or(0, |side| usize::try_from(side.min(500)).unwrap_or(0));
         if margin.is_number() {
             let all = side(margin);
-            return Margin { top: all, right: all, bottom: all, left: all };
+            return OverlayMargin { top: all, right: all, bottom: all, left: all };
         }
         let side = |name: &str| side(&margin[name]);
-        Margin { top: side("top"), right: side("right"), bottom: side("bottom"), left: side("left") }
+        OverlayMargin { top: side("top"), right: side("right"), bottom: side("bottom"), left: side("left") }
     }
 
     /// Returns whether keys go to the layer below.
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn of_options_is_kept_what_they_can_say() {
+    fn overlay_options_are_bounded() {
         let large = "x".repeat(100_000);
         let options =
             json!({"width": large, "anchor": "top-left", "margin": {"top": 1, "left": [large]}, "more": large});

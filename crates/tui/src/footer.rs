@@ -8,12 +8,12 @@ use std::path::Path;
 
 /// Data of the footer.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct FooterData {
     /// Working directory.
     pub(super) place: String,
     /// Name of the session.
     pub(super) name: Option<String>,
-    pub(super) spent: Spent,
+    pub(super) spent: SessionUsage,
     /// Used percentage of the context window, if known, and its size.
     pub(super) window: Option<(Option<f64>, u64)>,
     /// Whether compaction is automatic.
@@ -22,7 +22,7 @@ pub(super) struct Standing {
 
 /// Tokens and dollars of all replies of a session.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
-pub(super) struct Spent {
+pub(super) struct SessionUsage {
     input: u64,
     output: u64,
     cache_read: u64,
@@ -30,7 +30,7 @@ pub(super) struct Spent {
     cost: f64,
 }
 
-impl Spent {
+impl SessionUsage {
     /// Returns the usage of a session on all branches.
     pub(super) fn of(session: &Session) -> Self {
         let mut spent = Self::default();
@@ -60,7 +60,7 @@ pub(super) fn place(cwd: &Path, home: &Path) -> String {
     }
 }
 
-impl Standing {
+impl FooterData {
     /// Takes the result of `ctx.getContextUsage()`.
     pub(super) fn read_window(&mut self, usage: &Value) {
         self.window = usage["contextWindow"].as_u64().map(|window| (usage["percent"].as_f64(), window));
@@ -78,7 +78,7 @@ impl Standing {
     }
 
     fn figures(&self) -> String {
-        let Spent { input, output, cache_read, cache_write, cost } = self.spent;
+        let SessionUsage { input, output, cache_read, cache_write, cost } = self.spent;
         let mut parts: Vec<String> = [("↑", input), ("↓", output), ("R", cache_read), ("W", cache_write)]
             .into_iter()
             .filter(|(_, tokens)| *tokens > 0)
@@ -114,9 +114,9 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_line_says_where_and_how_much() {
-        let mut standing = Standing { place: "~/project".to_owned(), compacts: true, ..Standing::default() };
-        let shown = |standing: &Standing, branch| pijs_terminal::plain(&standing.line(branch, 50));
+    fn the_footer_shows_folder_and_usage() {
+        let mut standing = FooterData { place: "~/project".to_owned(), compacts: true, ..FooterData::default() };
+        let shown = |standing: &FooterData, branch| pijs_terminal::plain(&standing.line(branch, 50));
         assert_eq!(shown(&standing, None).trim_end(), "~/project");
         standing.spent.add(&Usage { input: 1_234, output: 20, ..Usage::default() });
         standing.read_window(&json!({"percent": 1.26, "contextWindow": 200_000, "tokens": 3}));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_below_home_is_short() {
+    fn a_folder_below_home_is_abbreviated() {
         for (cwd, expected) in [("/home/me", "~"), ("/home/me/a/b", "~/a/b"), ("/home/mean", "/home/mean")] {
             assert_eq!(place(Path::new(cwd), Path::new("/home/me")), expected);
         }

@@ -76,7 +76,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_image_is_a_line_with_its_size() {
+    fn an_image_is_described_with_its_size() {
         let png = [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".as_slice(), &[0, 0, 0, 80, 0, 0, 0, 60, 8, 2]].concat();
         let gif = b"GIF89a\x05\0\x03\x01".to_vec();
         let jpeg = [b"\xff\xd8\xff\xe0\0\x04ab\xff\xff\xc2\0\x0b\x08".as_slice(), &[1, 0, 2, 0, 3]].concat();

@@ -13,7 +13,7 @@ const INTERRUPT: &[u8] = b"\x03";
 
 /// An input event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Input {
+pub(super) enum TerminalInput {
     /// A key as sent by the terminal.
     Key(String),
     /// A pasted text.
@@ -25,18 +25,18 @@ pub(super) enum Input {
 pub(super) struct Splitter {
     pending: Vec<u8>,
     /// An incomplete paste.
-    paste: Option<Pasted>,
+    paste: Option<PendingPaste>,
 }
 
 /// State of an incomplete paste.
 #[derive(Debug, Default)]
-struct Pasted {
+struct PendingPaste {
     kept: Vec<u8>,
     /// Its last bytes, which may be the start of the end marker.
     tail: Vec<u8>,
 }
 
-impl Pasted {
+impl PendingPaste {
     /// Takes bytes; at the end marker, returns the number of bytes after it.
     fn take(&mut self, bytes: &[u8]) -> Option<usize> {
         self.tail.extend_from_slice(bytes);
@@ -60,7 +60,7 @@ impl Pasted {
 
 impl Splitter {
     /// Takes bytes; incomplete sequences are kept.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Input> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<TerminalInput> {
         // Ctrl-C also ends a paste whose end marker does not arrive.
         if bytes == INTERRUPT {
             self.paste = None;
@@ -75,9 +75,9 @@ impl Splitter {
                     break;
                 };
                 at = self.pending.len() - behind;
-                found.extend(self.paste.take().map(|paste| Input::Paste(paste.text())));
+                found.extend(self.paste.take().map(|paste| TerminalInput::Paste(paste.text())));
             } else if rest.starts_with(PASTE_BEGINS) {
-                self.paste = Some(Pasted::default());
+                self.paste = Some(PendingPaste::default());
                 at += PASTE_BEGINS.len();
             } else if let Some((input, length)) = first(rest) {
                 found.extend(input);
@@ -96,20 +96,20 @@ impl Splitter {
     }
 
     /// Ends pending input: a sequence becomes keys, and an incomplete paste is returned.
-    pub(super) fn end(&mut self) -> Vec<Input> {
+    pub(super) fn end(&mut self) -> Vec<TerminalInput> {
         if let Some(mut paste) = self.paste.take() {
             let tail = std::mem::take(&mut paste.tail);
             paste.kept.extend(tail);
-            return vec![Input::Paste(paste.text())];
+            return vec![TerminalInput::Paste(paste.text())];
         }
         let rest = std::mem::take(&mut self.pending);
         let text = String::from_utf8_lossy(&rest).into_owned();
-        if text.is_empty() { Vec::new() } else { vec![Input::Key(text)] }
+        if text.is_empty() { Vec::new() } else { vec![TerminalInput::Key(text)] }
     }
 }
 
 /// Parses the first event and its length; `None` when it is incomplete. Invalid text has no event.
-fn first(bytes: &[u8]) -> Option<(Option<Input>, usize)> {
+fn first(bytes: &[u8]) -> Option<(Option<TerminalInput>, usize)> {
     let length = match *bytes.first()? {
         0x1b => escape_length(bytes)?,
         lead if lead < 0x80 => 1,
@@ -124,7 +124,7 @@ fn first(bytes: &[u8]) -> Option<(Option<Input>, usize)> {
         }
     };
     let text = std::str::from_utf8(&bytes[..length]).ok();
-    Some((text.map(|text| Input::Key(text.to_owned())), length))
+    Some((text.map(|text| TerminalInput::Key(text.to_owned())), length))
 }
 
 /// Returns the length of an escape sequence.
@@ -290,51 +290,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_become_keys_however_they_come() {
+    fn split_input_becomes_the_same_keys() {
         let typed = "aä\u{1b}[A\u{1b}OP\u{1b}x\r\u{1b}[1;5C\u{1b}[200~one\rtwo\u{1b}[201~z\u{3}";
-        let expected: Vec<Input> = ["a", "ä", "\u{1b}[A", "\u{1b}OP", "\u{1b}x", "\r", "\u{1b}[1;5C"]
-            .map(|key| Input::Key(key.to_owned()))
+        let expected: Vec<TerminalInput> = ["a", "ä", "\u{1b}[A", "\u{1b}OP", "\u{1b}x", "\r", "\u{1b}[1;5C"]
+            .map(|key| TerminalInput::Key(key.to_owned()))
             .into_iter()
-            .chain([Input::Paste("one\rtwo".to_owned())])
-            .chain(["z", "\u{3}"].map(|key| Input::Key(key.to_owned())))
+            .chain([TerminalInput::Paste("one\rtwo".to_owned())])
+            .chain(["z", "\u{3}"].map(|key| TerminalInput::Key(key.to_owned())))
             .collect();
         for size in 1..typed.len() {
             let mut splitter = Splitter::default();
-            let found: Vec<Input> = typed.as_bytes().chunks(size).flat_map(|chunk| splitter.push(chunk)).collect();
+            let found: Vec<TerminalInput> =
+                typed.as_bytes().chunks(size).flat_map(|chunk| splitter.push(chunk)).collect();
             assert_eq!(found, expected, "in pieces of {size}");
             assert!(!splitter.is_open());
         }
     }
 
     #[test]
-    fn an_escape_by_itself_is_a_key_once_nothing_follows() {
+    fn a_lone_escape_is_a_key_after_a_delay() {
         let mut splitter = Splitter::default();
         assert_eq!(splitter.push(b"\x1b"), []);
         assert!(splitter.is_open());
-        assert_eq!(splitter.end(), [Input::Key("\u{1b}".to_owned())]);
+        assert_eq!(splitter.end(), [TerminalInput::Key("\u{1b}".to_owned())]);
         assert!(!splitter.is_open());
     }
 
     /// Input is parsed in one pass, and a paste never becomes keys.
     #[test]
-    fn a_long_paste_is_one_paste_and_many_keys_are_no_work() {
+    fn a_long_paste_is_one_event_and_input_takes_linear_time() {
         let begun = std::time::Instant::now();
         let long = format!("\u{1b}[200~{}\r\u{1b}[201~x", "ä\r".repeat(LONGEST_PASTE));
         let mut splitter = Splitter::default();
-        let found: Vec<Input> = long.as_bytes().chunks(4096).flat_map(|chunk| splitter.push(chunk)).collect();
-        let [Input::Paste(text), Input::Key(key)] = found.as_slice() else { panic!("{} pieces", found.len()) };
+        let found: Vec<TerminalInput> = long.as_bytes().chunks(4096).flat_map(|chunk| splitter.push(chunk)).collect();
+        let [TerminalInput::Paste(text), TerminalInput::Key(key)] = found.as_slice() else {
+            panic!("{} pieces", found.len())
+        };
         assert_eq!((text.len(), key.as_str()), (LONGEST_PASTE - 1, "x"));
         assert_eq!(splitter.push(&b"a".repeat(2 << 20)).len(), 2 << 20);
         // One pass takes tens of milliseconds, a pass for each key minutes.
         assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
         splitter.push(b"\x1b[200~never ends");
-        assert_eq!(splitter.push(b"\x03"), [Input::Key("\u{3}".to_owned())], "the person can leave");
+        assert_eq!(splitter.push(b"\x03"), [TerminalInput::Key("\u{3}".to_owned())], "the person can leave");
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_left_out() {
+    fn invalid_utf8_is_dropped() {
         let mut splitter = Splitter::default();
-        assert_eq!(splitter.push(b"\xff\xc3a\x80b"), ["a", "b"].map(|key| Input::Key(key.to_owned())));
+        assert_eq!(splitter.push(b"\xff\xc3a\x80b"), ["a", "b"].map(|key| TerminalInput::Key(key.to_owned())));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// Author of the text in the editor.
 #[derive(Debug)]
-pub(super) struct Put {
+pub(super) struct InsertedText {
     by: ExtensionId,
     /// Time since which the text is visible.
     pub(super) since: Option<Instant>,
@@ -22,46 +22,47 @@ pub(super) struct Put {
 
 impl View {
     /// Records that the text is an extension's, until it is submitted or deleted.
-    pub(super) fn note_put(&mut self, extension: &ExtensionId) {
-        self.put = Some(Put { by: extension.clone(), since: None, is_whole: true });
+    pub(super) fn note_inserted(&mut self, extension: &ExtensionId) {
+        self.inserted = Some(InsertedText { by: extension.clone(), since: None, is_whole: true });
     }
 
     /// Records that the extension continued the user's text.
     pub(super) fn note_continued(&mut self, extension: &ExtensionId) {
-        self.put = Some(Put { by: extension.clone(), since: None, is_whole: false });
+        self.inserted = Some(InsertedText { by: extension.clone(), since: None, is_whole: false });
     }
 
     /// Returns whether Enter submits the text: `None` for not yet, or the author of the text.
-    pub(super) fn says(&mut self, now: Instant) -> Option<Option<ExtensionId>> {
-        let Some(put) = self.put.as_ref().filter(|_| guard!(TuiInsertedText)) else { return Some(None) };
+    pub(super) fn submits(&mut self, now: Instant) -> Option<Option<ExtensionId>> {
+        let Some(put) = self.inserted.as_ref().filter(|_| guard!(TuiInsertedText)) else { return Some(None) };
         if put.since.is_none_or(|since| now.duration_since(since) < DEAD_TIME) {
             let words = format!("{} has just changed the text; press Enter again to say it", put.by);
             self.say(Style::Warning, &words);
             return None;
         }
-        Some(self.put.take().filter(|put| put.is_whole).map(|put| put.by))
+        Some(self.inserted.take().filter(|put| put.is_whole).map(|put| put.by))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::input::Input;
-    use super::super::view::Work;
+    use super::super::input::TerminalInput;
+    use super::super::view::UiTask;
     use super::*;
 
     #[test]
-    fn a_text_that_was_exchanged_with_the_key_is_not_said() {
+    fn text_replaced_during_the_key_is_not_submitted() {
         let mut view = View { size: (80, 24), ..View::default() };
         let start = Instant::now();
-        let enter = |view: &mut View, at: Instant| match view.typed(&Input::Key("\r".to_owned()), at).as_slice() {
+        let enter = |view: &mut View, at: Instant| match view.typed(&TerminalInput::Key("\r".to_owned()), at).as_slice()
+        {
             [] => None,
-            [Work::Say { text, by, .. }] => Some((text.clone(), by.as_ref().map(ToString::to_string))),
+            [UiTask::Say { text, by, .. }] => Some((text.clone(), by.as_ref().map(ToString::to_string))),
             other => panic!("{other:?}"),
         };
         view.editor.set("theirs");
-        view.note_put(&ExtensionId::new("x"));
+        view.note_inserted(&ExtensionId::new("x"));
         assert_eq!(enter(&mut view, start), None, "nobody could read it");
-        view.put.as_mut().unwrap().since = Some(start);
+        view.inserted.as_mut().unwrap().since = Some(start);
         assert_eq!(enter(&mut view, start + DEAD_TIME / 2), None);
         assert_eq!(enter(&mut view, start + DEAD_TIME), Some(("theirs".to_owned(), Some("x".to_owned()))));
         view.editor.set("mine");

@@ -2,7 +2,7 @@
 //!
 //! | in order | effect |
 //! |---|---|
-//! | Ctrl-C twice | ends the session, whichever component has the focus |
+//! | Ctrl-C twice | ends the session, whichever component has the keys |
 //! | permission prompt | answers it; no extension receives the key |
 //! | listeners of extensions | may consume or change a key for the editor or for a component of their own |
 //! | focused layer | a dialog, a list, a component |
@@ -11,29 +11,29 @@
 //! A key that a listener changed counts as the extension's: it does not submit text as the user.
 
 use super::clip::clipped;
-use super::input::{self, Input, LONGEST_PASTE};
+use super::input::{self, LONGEST_PASTE, TerminalInput};
 use super::layers::{ComponentId, Layer};
-use super::picker::Choice;
+use super::picker::ListKind;
 use super::port::marked;
 use super::text_field::LONGEST;
 use super::transcript::Style;
-use super::view::{View, Work};
+use super::view::{UiTask, View};
 use pijs_protocol::{ExtensionId, guard};
 use std::time::{Duration, Instant};
 
 /// Two Ctrl-C within this time end the program.
-const CHORD: Duration = Duration::from_millis(1_000);
+const EXIT_CHORD: Duration = Duration::from_millis(1_000);
 /// Two Escapes within this time open the tree of the session.
-const TWICE: Duration = Duration::from_millis(500);
+const DOUBLE_ESCAPE: Duration = Duration::from_millis(500);
 /// Prompts of the history, and their bytes.
-const MOST_HISTORY: usize = 200;
-const LARGEST_HISTORY: usize = 16 << 20;
+const MAX_HISTORY: usize = 200;
+const MAX_HISTORY_BYTES: usize = 16 << 20;
 /// Limits of a listener's replacement for one key: bytes, keys, and bytes of editor text that the keys process.
 const LONGEST_CHANGED: usize = LONGEST_PASTE + 64;
-const MOST_CHANGED: usize = 4_096;
-const LARGEST_CHANGED: usize = 64 << 20;
+const MAX_CHANGED_KEYS: usize = 4_096;
+const MAX_CHANGED_WORK: usize = 64 << 20;
 /// Keys that wait for a listener; later ones are dropped.
-const MOST_UNHEARD: usize = 10_000;
+const MAX_WAITING_KEYS: usize = 10_000;
 
 /// Built-in actions with their keys.
 const ACTIONS: [(&str, &str); 13] = [
@@ -59,14 +59,14 @@ pub(super) fn is_on(action: &str, key: &str) -> bool {
 
 impl View {
     /// Handles an input event.
-    pub(super) fn typed(&mut self, input: &Input, now: Instant) -> Vec<Work> {
-        let lets_go = matches!(input, Input::Key(data) if input::is_release(data));
+    pub(super) fn typed(&mut self, input: &TerminalInput, now: Instant) -> Vec<UiTask> {
+        let lets_go = matches!(input, TerminalInput::Key(data) if input::is_release(data));
         if !lets_go && self.is_exit_chord(input, now) {
             self.leave();
-            return vec![Work::Exit];
+            return vec![UiTask::Exit];
         }
         if self.listening.is_some() || self.applying {
-            if self.unheard.len() < MOST_UNHEARD {
+            if self.unheard.len() < MAX_WAITING_KEYS {
                 self.unheard.push_back(input.clone());
             }
             return Vec::new();
@@ -77,14 +77,14 @@ impl View {
         }
     }
 
-    fn is_exit_chord(&mut self, input: &Input, now: Instant) -> bool {
-        let is_interrupt = matches!(input, Input::Key(data) if input::name(data).as_deref() == Some("ctrl+c"));
+    fn is_exit_chord(&mut self, input: &TerminalInput, now: Instant) -> bool {
+        let is_interrupt = matches!(input, TerminalInput::Key(data) if input::name(data).as_deref() == Some("ctrl+c"));
         let before = std::mem::replace(&mut self.interrupted, is_interrupt.then_some(now));
-        is_interrupt && before.is_some_and(|before| now.duration_since(before) <= CHORD) && guard!(TuiExitChord)
+        is_interrupt && before.is_some_and(|before| now.duration_since(before) <= EXIT_CHORD) && guard!(TuiExitChord)
     }
 
     /// Passes a key to listeners, when it is for the editor or for a component of theirs.
-    fn listen(&mut self, input: &Input) -> Option<Work> {
+    fn listen(&mut self, input: &TerminalInput) -> Option<UiTask> {
         if !self.questions.is_empty() && guard!(TuiQuestionKeys) {
             return None;
         }
@@ -103,20 +103,20 @@ impl View {
             return None;
         }
         let data = match input {
-            Input::Key(data) => data.clone(),
-            Input::Paste(text) => marked(text),
+            TerminalInput::Key(data) => data.clone(),
+            TerminalInput::Paste(text) => marked(text),
         };
         self.listening = Some(input.clone());
-        Some(Work::Listen { data, listeners })
+        Some(UiTask::Listen { data, listeners })
     }
 
     /// Handles the result of the listeners, then the keys that waited for it.
-    pub(super) fn heard(&mut self, left: Option<&str>, now: Instant) -> Vec<Work> {
+    pub(super) fn heard(&mut self, left: Option<&str>, now: Instant) -> Vec<UiTask> {
         let Some(input) = self.listening.take() else { return Vec::new() };
         let mut work = match (&input, left) {
             (_, None) => Vec::new(),
-            (Input::Key(data), Some(left)) if data == left => self.take(&input, now),
-            (Input::Paste(text), Some(left)) if *left == marked(text) => self.take(&input, now),
+            (TerminalInput::Key(data), Some(left)) if data == left => self.take(&input, now),
+            (TerminalInput::Paste(text), Some(left)) if *left == marked(text) => self.take(&input, now),
             (_, Some(left)) => self.take_changed(left, now),
         };
         work.extend(self.catch_up(now));
@@ -124,7 +124,7 @@ impl View {
     }
 
     /// Handles waiting keys, until one is passed to listeners again.
-    pub(super) fn catch_up(&mut self, now: Instant) -> Vec<Work> {
+    pub(super) fn catch_up(&mut self, now: Instant) -> Vec<UiTask> {
         let mut work = Vec::new();
         while self.listening.is_none() && !self.applying {
             let Some(next) = self.unheard.pop_front() else { break };
@@ -137,7 +137,7 @@ impl View {
     }
 
     /// Handles keys that a listener produced.
-    fn take_changed(&mut self, data: &str, now: Instant) -> Vec<Work> {
+    fn take_changed(&mut self, data: &str, now: Instant) -> Vec<UiTask> {
         let is_up = guard!(TuiChangedSize);
         let mut splitter = input::Splitter::default();
         let most = if is_up { LONGEST_CHANGED } else { usize::MAX };
@@ -146,13 +146,13 @@ impl View {
         let (mut work, mut cost) = (Vec::new(), 0);
         for (count, input) in inputs.into_iter().enumerate() {
             cost += self.editor.text().len();
-            if is_up && (count >= MOST_CHANGED || (count > 0 && cost > LARGEST_CHANGED)) {
+            if is_up && (count >= MAX_CHANGED_KEYS || (count > 0 && cost > MAX_CHANGED_WORK)) {
                 self.say(Style::Warning, "an extension made too much of one key; what was too much is left out");
                 break;
             }
             let name = match &input {
-                Input::Key(data) => input::name(data),
-                Input::Paste(_) => None,
+                TerminalInput::Key(data) => input::name(data),
+                TerminalInput::Paste(_) => None,
             };
             let says = matches!(name.as_deref(), Some("enter" | "alt+enter" | "ctrl+d"));
             if says && self.focus().is_none() && guard!(TuiChangedKeys) {
@@ -164,18 +164,18 @@ impl View {
         work
     }
 
-    fn take(&mut self, input: &Input, now: Instant) -> Vec<Work> {
+    fn take(&mut self, input: &TerminalInput, now: Instant) -> Vec<UiTask> {
         match input {
-            Input::Key(data) => match input::name(data) {
+            TerminalInput::Key(data) => match input::name(data) {
                 Some(name) => self.key(&name, data, now),
                 // A key without a known name is passed on, since a component may know it.
                 None => self.to_component(data).into_iter().collect(),
             },
-            Input::Paste(text) => self.paste(text),
+            TerminalInput::Paste(text) => self.paste(text),
         }
     }
 
-    fn paste(&mut self, text: &str) -> Vec<Work> {
+    fn paste(&mut self, text: &str) -> Vec<UiTask> {
         // A paste does not answer a prompt.
         if !self.questions.is_empty() {
             return Vec::new();
@@ -187,9 +187,9 @@ impl View {
             Some(Layer::Dialog(dialog)) => dialog.paste(text),
             Some(Layer::Picker(picker)) => picker.paste(text),
             Some(Layer::Entry(entry)) => entry.paste(text),
-            Some(Layer::Custom(custom)) => return vec![Work::Key(custom.id.clone(), marked(text))],
+            Some(Layer::Custom(custom)) => return vec![UiTask::Key(custom.id.clone(), marked(text))],
             None => match &self.own_editor {
-                Some(id) => return vec![Work::Key(id.clone(), marked(text))],
+                Some(id) => return vec![UiTask::Key(id.clone(), marked(text))],
                 None => {
                     self.popup = None;
                     self.editor.paste_marked(text);
@@ -199,7 +199,7 @@ impl View {
         Vec::new()
     }
 
-    fn key(&mut self, name: &str, data: &str, now: Instant) -> Vec<Work> {
+    fn key(&mut self, name: &str, data: &str, now: Instant) -> Vec<UiTask> {
         if let Some(asked) = self.questions.front_mut() {
             if let Some(answer) = asked.key(name, now)
                 && let Some(asked) = self.questions.pop_front()
@@ -210,7 +210,7 @@ impl View {
             return Vec::new();
         }
         if name == "ctrl+z" {
-            return vec![Work::Suspend];
+            return vec![UiTask::Suspend];
         }
         match self.focus().map(|at| &mut self.layers[at]) {
             Some(Layer::Dialog(dialog)) => {
@@ -231,29 +231,29 @@ impl View {
                 let Some(end) = picker.key(name, data) else { return Vec::new() };
                 let (choice, order) = (picker.choice, picker.order);
                 self.layers.retain(|layer| !matches!(layer, Layer::Picker(picker) if picker.order == order));
-                vec![end.map_or(Work::Unpicked, |value| Work::Picked(choice, value))]
+                vec![end.map_or(UiTask::Unpicked, |value| UiTask::Picked(choice, value))]
             }
             Some(Layer::Entry(entry)) => {
                 let Some(end) = entry.key(name, data) else { return Vec::new() };
                 let provider = std::mem::take(&mut entry.provider);
                 self.layers.retain(|layer| !matches!(layer, Layer::Entry(_)));
-                end.map(|key| Work::Entered { provider, key }).into_iter().collect()
+                end.map(|key| UiTask::Entered { provider, key }).into_iter().collect()
             }
             Some(Layer::Custom(_)) => self.to_component(data).into_iter().collect(),
             None => self.editor_key(name, data, now),
         }
     }
 
-    fn editor_key(&mut self, name: &str, data: &str, now: Instant) -> Vec<Work> {
+    fn editor_key(&mut self, name: &str, data: &str, now: Instant) -> Vec<UiTask> {
         if self.shortcuts.contains(name) {
-            return vec![Work::Shortcut(name.to_owned())];
+            return vec![UiTask::Shortcut(name.to_owned())];
         }
         match name {
             "pageup" => self.scroll += (self.size.1 / 2).max(1),
             "pagedown" => self.scroll = self.scroll.saturating_sub((self.size.1 / 2).max(1)),
             _ => {
                 if let Some(id) = &self.own_editor {
-                    return vec![Work::Key(id.clone(), data.to_owned())];
+                    return vec![UiTask::Key(id.clone(), data.to_owned())];
                 }
                 return self.own_key(name, data, now);
             }
@@ -262,9 +262,9 @@ impl View {
     }
 
     /// Handles a key for the built-in editor.
-    fn own_key(&mut self, name: &str, data: &str, now: Instant) -> Vec<Work> {
+    fn own_key(&mut self, name: &str, data: &str, now: Instant) -> Vec<UiTask> {
         if self.editor.text().is_empty() {
-            self.put = None;
+            self.inserted = None;
         }
         if let Some(work) = self.popup_key(name) {
             return work;
@@ -274,9 +274,9 @@ impl View {
             name if ACTIONS.iter().any(|(_, key)| *key == name) => return self.act(name, now),
             "enter" if self.editor.breaks_line() => {}
             "enter" | "alt+enter" => {
-                let Some(by) = self.says(now) else { return Vec::new() };
+                let Some(by) = self.submits(now) else { return Vec::new() };
                 let text = self.editor.take();
-                return self.said(text, name == "alt+enter", by);
+                return self.submit(text, name == "alt+enter", by);
             }
             "tab" => return self.complete(true),
             "up" | "down" => self.up_or_down(name, data),
@@ -294,7 +294,7 @@ impl View {
     }
 
     /// Submits a text, from the built-in editor or from an extension's; `by` is its author when it is not the user's.
-    pub(super) fn said(&mut self, text: String, later: bool, by: Option<ExtensionId>) -> Vec<Work> {
+    pub(super) fn submit(&mut self, text: String, later: bool, by: Option<ExtensionId>) -> Vec<UiTask> {
         self.popup = None;
         self.back = 0;
         self.scroll = 0;
@@ -304,7 +304,7 @@ impl View {
         }
         self.draft = None;
         self.remember(text.clone());
-        vec![Work::Say { text, later, by }]
+        vec![UiTask::Say { text, later, by }]
     }
 
     /// Adds a prompt to the history.
@@ -315,44 +315,44 @@ impl View {
         }
         self.history.push(text);
         let mut bytes: usize = self.history.iter().map(String::len).sum();
-        while self.history.len() > MOST_HISTORY || bytes > LARGEST_HISTORY {
+        while self.history.len() > MAX_HISTORY || bytes > MAX_HISTORY_BYTES {
             bytes -= self.history.remove(0).len();
         }
     }
 
     /// Handles the key of a built-in action.
-    pub(super) fn act(&mut self, key: &str, now: Instant) -> Vec<Work> {
+    pub(super) fn act(&mut self, key: &str, now: Instant) -> Vec<UiTask> {
         let is_empty = self.editor.text().is_empty();
         let is_busy = self.is_busy();
         match key {
-            "escape" if is_busy => return vec![Work::Abort],
+            "escape" if is_busy => return vec![UiTask::Abort],
             "escape" if is_empty => {
-                if self.escaped.take().is_some_and(|before| now.duration_since(before) <= TWICE) {
-                    return self.escapes_to.map(Work::Pick).into_iter().collect();
+                if self.escaped.take().is_some_and(|before| now.duration_since(before) <= DOUBLE_ESCAPE) {
+                    return self.escapes_to.map(UiTask::Pick).into_iter().collect();
                 }
                 self.escaped = Some(now);
             }
-            "ctrl+c" if is_empty && is_busy => return vec![Work::Abort],
+            "ctrl+c" if is_empty && is_busy => return vec![UiTask::Abort],
             "ctrl+c" => return self.set_editor_text(""),
             "ctrl+d" if is_empty => {
                 self.leave();
-                return vec![Work::Exit];
+                return vec![UiTask::Exit];
             }
             "ctrl+o" => {
                 self.expanded = !self.expanded;
-                return vec![Work::Expanded(self.expanded)];
+                return vec![UiTask::Expanded(self.expanded)];
             }
             "ctrl+t" => {
                 let hides = self.transcript.toggle_thinking();
                 self.say(Style::Info, if hides { "thinking is hidden" } else { "thinking is shown" });
             }
-            "ctrl+l" => return vec![Work::Pick(Choice::Model)],
-            "ctrl+p" => return vec![Work::CycleModel { back: false }],
-            "ctrl+shift+p" => return vec![Work::CycleModel { back: true }],
-            "shift+tab" => return vec![Work::CycleThinking],
-            "ctrl+x" => return vec![Work::Copy],
-            "ctrl+g" => return vec![Work::EditOutside],
-            "alt+up" => return vec![Work::Unqueue],
+            "ctrl+l" => return vec![UiTask::Pick(ListKind::Model)],
+            "ctrl+p" => return vec![UiTask::CycleModel { back: false }],
+            "ctrl+shift+p" => return vec![UiTask::CycleModel { back: true }],
+            "shift+tab" => return vec![UiTask::CycleThinking],
+            "ctrl+x" => return vec![UiTask::Copy],
+            "ctrl+g" => return vec![UiTask::EditOutside],
+            "alt+up" => return vec![UiTask::Unqueue],
             "ctrl+v" => self.say(Style::Info, "images cannot be pasted here; name a file with @"),
             _ => {}
         }
@@ -360,10 +360,10 @@ impl View {
     }
 
     /// Replaces the text of the current editor.
-    pub(super) fn set_editor_text(&mut self, text: &str) -> Vec<Work> {
+    pub(super) fn set_editor_text(&mut self, text: &str) -> Vec<UiTask> {
         self.popup = None;
         self.editor.set(text);
-        self.own_editor.iter().map(|id| Work::EditorText(id.clone(), text.to_owned())).collect()
+        self.own_editor.iter().map(|id| UiTask::EditorText(id.clone(), text.to_owned())).collect()
     }
 
     /// Moves to the line above or below; beyond the first and last one, through the history, or within the line.
@@ -398,7 +398,7 @@ impl View {
         }
     }
 
-    fn to_component(&self, data: &str) -> Option<Work> {
+    fn to_component(&self, data: &str) -> Option<UiTask> {
         if !self.questions.is_empty() {
             return None;
         }
@@ -406,7 +406,7 @@ impl View {
             None => self.own_editor.clone(),
             Some(_) => self.focused_component(),
         };
-        id.map(|id| Work::Key(id, data.to_owned()))
+        id.map(|id| UiTask::Key(id, data.to_owned()))
     }
 }
 
@@ -415,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_made_of_one_key_and_what_is_remembered_is_limited() {
+    fn listener_output_and_history_are_bounded() {
         let begun = Instant::now();
         let mut view = View::new((80, 24));
         view.editor.set(&"x".repeat(LONGEST));
@@ -429,7 +429,7 @@ mod tests {
         for number in 0..100 {
             view.remember(format!("{number}{}", "x".repeat(LONGEST - 10)));
         }
-        assert!(view.history.iter().map(String::len).sum::<usize>() <= LARGEST_HISTORY);
+        assert!(view.history.iter().map(String::len).sum::<usize>() <= MAX_HISTORY_BYTES);
         assert!(view.history.last().is_some_and(|last| last.starts_with("99")));
     }
 }

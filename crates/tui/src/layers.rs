@@ -2,10 +2,10 @@
 //! prompts.
 
 use super::clip::{self, LONGEST_LINE, clipped, weight};
-use super::floating::Custom;
+use super::floating::CustomComponent;
 use super::picker::Picker;
-use super::secret_input::Entry;
-use super::text_field::Field;
+use super::secret_input::SecretInput;
+use super::text_field::TextField;
 use pijs_hostcall::{Answer, Question};
 use pijs_protocol::{ExtensionId, guard};
 use pijs_runtime::choices::{Choice, choices, keys};
@@ -22,24 +22,24 @@ pub(super) type ComponentId = (ExtensionId, u32);
 /// A layer in place of the editor or above it.
 #[derive(Debug)]
 pub(super) enum Layer {
-    Dialog(Dialog),
-    Custom(Custom),
+    Dialog(ExtensionDialog),
+    Custom(CustomComponent),
     /// A built-in list.
     Picker(Picker),
     /// A built-in input line.
-    Entry(Entry),
+    Entry(SecretInput),
 }
 
 /// A dialog of an extension.
 #[derive(Debug)]
-pub(super) struct Dialog {
+pub(super) struct ExtensionDialog {
     pub(super) number: u64,
     /// The extension that opened it.
     pub(super) extension: ExtensionId,
     /// Stacking order; the highest is on top.
     pub(super) order: u64,
     title: String,
-    body: Body,
+    body: DialogBody,
     /// Approximate memory in bytes.
     pub(super) bytes: usize,
     /// Time at which it is cancelled automatically, for the countdown.
@@ -48,7 +48,7 @@ pub(super) struct Dialog {
 }
 
 #[derive(Debug)]
-enum Body {
+enum DialogBody {
     /// Options with their values, and the selected one. A confirmation has two.
     Choice {
         options: Vec<String>,
@@ -57,13 +57,13 @@ enum Body {
         confirms: bool,
     },
     Text {
-        field: Field,
+        field: TextField,
         hint: String,
         is_long: bool,
     },
 }
 
-impl Dialog {
+impl ExtensionDialog {
     /// Creates a `select`, `confirm`, `input` or `editor` from its parameters.
     pub(super) fn new(
         number: u64,
@@ -81,15 +81,21 @@ impl Dialog {
         let body = match kind {
             "select" => {
                 let values = params.get("options").and_then(Value::as_array).cloned().unwrap_or_default();
-                Body::Choice { options: values.iter().map(option_text).collect(), values, at: 0, confirms: false }
+                DialogBody::Choice { options: values.iter().map(option_text).collect(), values, at: 0, confirms: false }
             }
             "confirm" => {
                 title = format!("{title}\n{}", brief("message", clip::MESSAGE));
                 let options = vec!["Yes".to_owned(), "No".to_owned()];
-                Body::Choice { options, values: vec![true.into(), false.into()], at: 0, confirms: true }
+                DialogBody::Choice { options, values: vec![true.into(), false.into()], at: 0, confirms: true }
             }
-            "editor" => Body::Text { field: Field::new(&text("prefill")), hint: String::new(), is_long: true },
-            _ => Body::Text { field: Field::default(), hint: brief("placeholder", LONGEST_LINE), is_long: false },
+            "editor" => {
+                DialogBody::Text { field: TextField::new(&text("prefill")), hint: String::new(), is_long: true }
+            }
+            _ => DialogBody::Text {
+                field: TextField::default(),
+                hint: brief("placeholder", LONGEST_LINE),
+                is_long: false,
+            },
         };
         // Options are stored twice, as values and as shown.
         let bytes = 2 * params.values().map(weight).sum::<usize>();
@@ -102,7 +108,7 @@ impl Dialog {
             return Some(if self.confirms() { Some(false.into()) } else { None });
         }
         match &mut self.body {
-            Body::Choice { values, at, .. } => {
+            DialogBody::Choice { values, at, .. } => {
                 let count = values.len();
                 match name {
                     "up" | "k" => *at = at.saturating_sub(1),
@@ -111,7 +117,7 @@ impl Dialog {
                     _ => {}
                 }
             }
-            Body::Text { field, is_long, .. } => match name {
+            DialogBody::Text { field, is_long, .. } => match name {
                 "enter" if *is_long && field.breaks_line() => {}
                 "enter" => return Some(Some(field.take().into())),
                 "ctrl+j" if !*is_long => return Some(Some(field.take().into())),
@@ -124,7 +130,7 @@ impl Dialog {
 
     /// Handles a paste.
     pub(super) fn paste(&mut self, text: &str) {
-        if let Body::Text { field, is_long, .. } = &mut self.body {
+        if let DialogBody::Text { field, is_long, .. } = &mut self.body {
             match *is_long {
                 true => field.paste_marked(text),
                 false => field.paste(&text.replace(['\r', '\n'], "").replace('\t', "    ")),
@@ -133,7 +139,7 @@ impl Dialog {
     }
 
     fn confirms(&self) -> bool {
-        matches!(self.body, Body::Choice { confirms: true, .. })
+        matches!(self.body, DialogBody::Choice { confirms: true, .. })
     }
 
     /// Returns at most `rows` lines with the selected option or the cursor.
@@ -151,7 +157,7 @@ impl Dialog {
         }
         let room = rows.saturating_sub(lines.len() + 2).max(1);
         let hint = match &self.body {
-            Body::Choice { options, at, .. } => {
+            DialogBody::Choice { options, at, .. } => {
                 let from = at.saturating_sub(room / 2).min(options.len().saturating_sub(room));
                 for (index, option) in options.iter().enumerate().skip(from).take(room) {
                     let shown = clamp(&pijs_terminal::line(clipped(option, LONGEST_LINE)), columns.saturating_sub(2));
@@ -161,7 +167,7 @@ impl Dialog {
                 }
                 "up/down to choose, enter to take, escape to cancel"
             }
-            Body::Text { field, hint, is_long } => {
+            DialogBody::Text { field, hint, is_long } => {
                 if field.text().is_empty() && !hint.is_empty() {
                     let hint = clamp(&pijs_terminal::line(hint), columns.saturating_sub(1));
                     lines.push(format!("\u{1b}[7m \u{1b}[27m\u{1b}[2m{hint}\u{1b}[0m"));
@@ -209,7 +215,7 @@ pub(super) const DEAD_TIME: Duration = Duration::from_millis(300);
 const TYPING_PAUSE: Duration = Duration::from_secs(1);
 /// A permission prompt.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PermissionPrompt {
     question: Question,
     /// Whether the prompt is fully visible, which allowing for longer than once requires.
     is_whole: Cell<bool>,
@@ -222,7 +228,7 @@ pub(super) struct Asked {
     pub(super) answer: oneshot::Sender<Answer>,
 }
 
-impl Asked {
+impl PermissionPrompt {
     pub(super) fn new(question: Question, answer: oneshot::Sender<Answer>) -> Self {
         Self { question, is_whole: Cell::new(false), is_lost: Cell::new(false), since: None, pause: DEAD_TIME, answer }
     }
@@ -299,13 +305,13 @@ mod tests {
     /// Opens a prompt during typing, and returns the answers of keys at given times.
     fn answers(keys: &[(&str, u64)]) -> Vec<Option<Answer>> {
         let question = Question::about(ExtensionId::new("x"), Evidence::default().expected_loss());
-        let (mut asked, start) = (Asked::new(question, oneshot::channel().0), Instant::now());
+        let (mut asked, start) = (PermissionPrompt::new(question, oneshot::channel().0), Instant::now());
         asked.since = Some(start);
         keys.iter().map(|(key, at_ms)| asked.key(key, start + Duration::from_millis(*at_ms))).collect()
     }
 
     #[test]
-    fn keys_of_a_text_that_goes_on_are_no_answers() {
+    fn keys_of_continuous_typing_do_not_answer_a_prompt() {
         assert_eq!(answers(&[("y", 300)]), [Some(Answer::AllowOnce)]);
         assert_eq!(answers(&[("t", 150), ("y", 350), ("y", 600), ("w", 1500)]), [None; 4]);
         assert_eq!(answers(&[("t", 150), ("y", 1150)]), [None, Some(Answer::AllowOnce)], "after a pause");

@@ -14,14 +14,14 @@
 //! | [`screen`] | the thread that draws and reads keys |
 //! | [`view`], [`layers`], [`floating`], [`picker`], [`transcript`], [`text_field`] | the state of the screen |
 //! | [`key_dispatch`], [`editing`], [`pastes`], [`completion`] | key handling |
-//! | [`draw`], [`tools`], [`images`] | rendering |
+//! | [`draw`], [`picture`], [`tools`], [`images`] | rendering |
 //! | [`port`], [`events`] | changes by extensions, the agent and the host |
 //! | [`components`] | rendering by extensions |
 //! | [`commands`], [`selections`], [`suggestions`] | input, lists and completion |
 //! | [`surroundings`], [`themes`] | branch, sessions and themes on disk |
 //!
 //! Invariants: text of an extension, a model or a file is sanitised before it becomes a line; only this crate draws the last row
-//! and the frame of a permission prompt; Ctrl-C twice ends the session, whichever component has the focus.
+//! and the frame of a permission prompt; Ctrl-C twice ends the session, whichever component has the keys.
 
 #![warn(missing_docs)]
 
@@ -43,6 +43,7 @@ mod key_dispatch;
 mod layers;
 mod pastes;
 mod picker;
+mod picture;
 mod port;
 mod screen;
 mod secret_input;
@@ -56,12 +57,12 @@ mod transcript;
 mod tty;
 mod view;
 
-use commands::Commands;
+use commands::UserCommands;
 use components::Components;
-use events::{Entries, Events, ReportsOnScreen};
-use footer::Spent;
+use events::{EntryObserver, ReportsOnScreen, ScreenFrontEnd};
+use footer::SessionUsage;
 use layers::Layer;
-use picker::{Choice, Picker};
+use picker::{ListKind, Picker};
 use pijs_agent::{AgentError, StateSink};
 use pijs_llm::message::Content;
 use pijs_runtime::Environment;
@@ -81,7 +82,7 @@ use std::sync::atomic::AtomicUsize;
 use tokio::sync::mpsc;
 use transcript::Style;
 use tty::Tty;
-use view::Work;
+use view::UiTask;
 
 /// Lines at the top until an extension replaces them.
 const WELCOME: [&str; 2] = [
@@ -90,7 +91,7 @@ const WELCOME: [&str; 2] = [
 ];
 
 /// Message when no model is available at the start.
-const NO_MODEL: &str = "no model can be used: no provider has a key. /login stores one; or set the variable of a provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, ...) and start again. Commands, !shell and extensions work without.";
+const NO_MODEL: &str = "no model can be used: no provider has a key. /login stores one; or set the variable of a provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, ...) and start again. UserCommands, !shell and extensions work without.";
 
 /// Options of the terminal interface.
 #[derive(Debug, Default)]
@@ -149,7 +150,7 @@ async fn run<F>(
     environment: &Environment,
     options: TuiOptions,
     screen: &Screen,
-    mut work: mpsc::UnboundedReceiver<Work>,
+    mut work: mpsc::UnboundedReceiver<UiTask>,
     assemble: impl FnOnce(Interface, Option<String>) -> F,
 ) -> Result<()>
 where
@@ -169,19 +170,19 @@ where
         mode: "tui",
         has_ui: true,
         is_interactive: true,
-        front_end: Box::new(Events(screen.clone())),
+        front_end: Box::new(ScreenFrontEnd(screen.clone())),
         ui: Some(Arc::new(port.clone())),
         announces_dialogs: true,
         prompter: Some(Arc::new(port.clone())),
         observer: Some(Rc::new(ReportsOnScreen { screen: screen.clone(), ledger: Rc::clone(&ledger) })),
         wrap_state: Some(Box::new(move |state: Arc<dyn StateSink>| {
-            Arc::new(Entries { screen: entries, state, known: AtomicUsize::new(0) }) as Arc<dyn StateSink>
+            Arc::new(EntryObserver { screen: entries, state, known: AtomicUsize::new(0) }) as Arc<dyn StateSink>
         })),
     };
     // While extensions load, they may ask for permission, and the user may leave.
     let assembled = tokio::select! {
         assembled = assemble(interface, chosen) => assembled?,
-        () = leaves(screen, &mut work, &mut early) => return Ok(()),
+        () = until_exit(screen, &mut work, &mut early) => return Ok(()),
     };
     let session = Rc::new(assembled);
     // There is a single session.
@@ -192,11 +193,11 @@ where
     let terminal = screen.clone();
     let mut stops = Stops::listen(move || terminal.give_back())?;
     let host = session.host.clone();
-    let talking = host.run(talk(environment, Rc::clone(&session), screen.clone(), port, options, early, work));
+    let talking = host.run(converse(environment, Rc::clone(&session), screen.clone(), port, options, early, work));
     let stopped = async {
         stops.next().await;
         screen.change(|view| view.leave());
-        screen.ask(Work::Exit);
+        screen.ask(UiTask::Exit);
         // A second signal ends the session without waiting for extensions.
         stops.next().await;
     };
@@ -214,20 +215,20 @@ async fn resumed(
     environment: &Environment,
     session_dir: Option<&str>,
     screen: &Screen,
-    work: &mut mpsc::UnboundedReceiver<Work>,
-    early: &mut Vec<Work>,
+    work: &mut mpsc::UnboundedReceiver<UiTask>,
+    early: &mut Vec<UiTask>,
 ) -> Result<Option<String>> {
     let found = selections::sessions(Sessions::new(environment, session_dir).folder(), None);
     if found.is_empty() {
         return Err(Failure::failed("there is no session of this folder yet").help("begin one with: pi"));
     }
-    let picker = Picker::new(Choice::Session, "Which session?", found, None);
+    let picker = Picker::new(ListKind::Session, "Which session?", found, None);
     screen.change(|view| view.push(Layer::Picker(picker)));
     while let Some(asked) = work.recv().await {
         match asked {
-            Work::Picked(Choice::Session, file) => return Ok(Some(file)),
-            Work::Unpicked | Work::Exit => return Ok(None),
-            Work::Suspend => screen.suspend(),
+            UiTask::Picked(ListKind::Session, file) => return Ok(Some(file)),
+            UiTask::Unpicked | UiTask::Exit => return Ok(None),
+            UiTask::Suspend => screen.suspend(),
             asked => early.push(asked),
         }
     }
@@ -235,27 +236,28 @@ async fn resumed(
 }
 
 /// Waits until the user leaves; keeps other work for later, and shows typed prompts as queued.
-async fn leaves(screen: &Screen, work: &mut mpsc::UnboundedReceiver<Work>, early: &mut Vec<Work>) {
+async fn until_exit(screen: &Screen, work: &mut mpsc::UnboundedReceiver<UiTask>, early: &mut Vec<UiTask>) {
     while let Some(asked) = work.recv().await {
         match &asked {
-            Work::Exit => return,
-            Work::Say { text, .. } => screen.change(|view| view.queued.push(text.clone())),
+            UiTask::Exit => return,
+            UiTask::Say { text, .. } => screen.change(|view| view.queued.push(text.clone())),
             _ => {}
         }
         early.push(asked);
     }
 }
 
-async fn talk(
+/// Runs the session from its start until the user leaves.
+async fn converse(
     environment: &Environment,
     session: Rc<AgentSession>,
     screen: Screen,
     port: TuiPort,
     options: TuiOptions,
-    early: Vec<Work>,
-    mut work: mpsc::UnboundedReceiver<Work>,
+    early: Vec<UiTask>,
+    work: mpsc::UnboundedReceiver<UiTask>,
 ) -> Result<()> {
-    let commands = Rc::new(Commands::new(Rc::clone(&session), screen.clone(), port, environment.clone()));
+    let commands = Rc::new(UserCommands::new(Rc::clone(&session), screen.clone(), port, environment.clone()));
     let components = Components::new(session.host.clone(), screen.clone(), session.cwd.clone());
     let control = session.agent.control().clone();
     let (leave, mut left) = mpsc::unbounded_channel();
@@ -264,51 +266,11 @@ async fn talk(
         // The receiver may be gone.
         let _ = asked_to_leave.send(());
     });
-    commands.publish_themes();
-    match &options.theme {
-        Some(theme) => commands.port.choose_theme(theme),
-        None => commands.take_own_theme(),
-    }
-    screen.change(|view| {
-        view.standing.place = footer::place(&environment.dirs.cwd, &environment.dirs.home);
-    });
-    take_settings(environment, &screen, options.is_verbose);
-    // Notices from the start are shown below the earlier conversation.
-    let said = screen.change(|view| view.transcript.take());
-    show_session(&session, &screen);
-    screen.change(|view| view.transcript.put_back(said));
-
+    prepare_screen(environment, &options, &commands, &screen);
     // Started before the session, since `session_start` handlers show components and dialogs.
-    let (serving, said) = mpsc::unbounded_channel();
-    let drawing = components.clone();
-    let server = tokio::task::spawn_local({
-        let screen = screen.clone();
-        async move {
-            let mut early = early.into_iter();
-            loop {
-                let asked = match early.next() {
-                    Some(asked) => Some(asked),
-                    None => work.recv().await,
-                };
-                match asked {
-                    None | Some(Work::Exit) => {
-                        let _ = leave.send(());
-                    }
-                    Some(Work::Suspend) => screen.suspend(),
-                    Some(asked) => {
-                        let Some(asked) = drawing.take(asked) else { continue };
-                        let _ = serving.send(asked);
-                        continue;
-                    }
-                }
-                if screen.read(|view| view.is_leaving) {
-                    return;
-                }
-            }
-        }
-    });
+    let (serving, mut tasks) = mpsc::unbounded_channel();
+    let server = tokio::task::spawn_local(dispatch(early, work, components, serving, leave, screen.clone()));
 
-    let mut said = said;
     let conversation = session.agent.attend(async {
         session.start().await?;
         session.look_up_models();
@@ -324,8 +286,8 @@ async fn talk(
         // The agent has the prompts that were typed while extensions loaded.
         screen.change(|view| view.queued.clear());
         commands.begin(options.prompts);
-        while let Some(asked) = said.recv().await {
-            commands.take(asked);
+        while let Some(task) = tasks.recv().await {
+            commands.take(task);
         }
         Ok::<(), AgentError>(())
     });
@@ -348,6 +310,55 @@ async fn talk(
     result.and_then(|()| control.exit_code().map_or(Ok(()), Failure::left))
 }
 
+/// Shows theme, footer, settings and the entries of an existing session.
+fn prepare_screen(environment: &Environment, options: &TuiOptions, commands: &UserCommands, screen: &Screen) {
+    commands.publish_themes();
+    match &options.theme {
+        Some(theme) => commands.port.choose_theme(theme),
+        None => commands.take_own_theme(),
+    }
+    screen.change(|view| {
+        view.standing.place = footer::place(&environment.dirs.cwd, &environment.dirs.home);
+    });
+    take_settings(environment, screen, options.is_verbose);
+    // Notices from the start are shown below the earlier conversation.
+    let notices = screen.change(|view| view.transcript.take());
+    show_session(&commands.session, screen);
+    screen.change(|view| view.transcript.put_back(notices));
+}
+
+/// Passes tasks to components or, in `serving`, to the commands. Tells `leave` when the user leaves.
+async fn dispatch(
+    early: Vec<UiTask>,
+    mut work: mpsc::UnboundedReceiver<UiTask>,
+    components: Components,
+    serving: mpsc::UnboundedSender<UiTask>,
+    leave: mpsc::UnboundedSender<()>,
+    screen: Screen,
+) {
+    let mut early = early.into_iter();
+    loop {
+        let task = match early.next() {
+            Some(task) => Some(task),
+            None => work.recv().await,
+        };
+        match task {
+            None | Some(UiTask::Exit) => {
+                let _ = leave.send(());
+            }
+            Some(UiTask::Suspend) => screen.suspend(),
+            Some(task) => {
+                let Some(task) = components.take(task) else { continue };
+                let _ = serving.send(task);
+                continue;
+            }
+        }
+        if screen.read(|view| view.is_leaving) {
+            return;
+        }
+    }
+}
+
 /// Applies the user's settings of the screen.
 fn take_settings(environment: &Environment, screen: &Screen, is_verbose: bool) {
     let settings = settings::merged(environment);
@@ -357,9 +368,9 @@ fn take_settings(environment: &Environment, screen: &Screen, is_verbose: bool) {
             view.welcome = WELCOME.map(str::to_owned).to_vec();
         }
         view.escapes_to = match settings.get("doubleEscapeAction").and_then(Value::as_str) {
-            Some("fork") => Some(Choice::Fork),
+            Some("fork") => Some(ListKind::Fork),
             Some("none") => None,
-            _ => Some(Choice::Tree),
+            _ => Some(ListKind::Tree),
         };
         if is_on("hideThinkingBlock") {
             view.transcript.toggle_thinking();
@@ -372,10 +383,10 @@ fn show_session(session: &AgentSession, screen: &Screen) {
     // The next prompt reports an unreadable session.
     let branch = session.agent.control().with_session(Session::seen).unwrap_or_default();
     let (name, spent) =
-        session.agent.control().with_session(|session| (session.name().map(str::to_owned), Spent::of(session)));
+        session.agent.control().with_session(|session| (session.name().map(str::to_owned), SessionUsage::of(session)));
     screen.change(|view| {
         events::replay(view, &branch);
-        view.call_session(name.as_deref());
+        view.set_session_name(name.as_deref());
         view.standing.spent = spent;
     });
 }

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_marks_of_pastes_stand_for_something() {
+    fn only_marks_of_pastes_are_expanded() {
         let mut pastes = Pastes::default();
         assert_eq!(pastes.keep("short"), None);
         assert_eq!(pastes.expanded("[paste #1 +11 lines]"), "[paste #1 +11 lines]");
@@ -148,7 +148,7 @@ mod tests {
 
     /// Repeated marks stay within the size limit, and marks without an end take linear time.
     #[test]
-    fn marks_multiply_nothing() {
+    fn repeated_marks_are_bounded() {
         let mut pastes = Pastes::default();
         let large = "x".repeat(1 << 20);
         assert!(pastes.keep(&large).is_some());

@@ -2,12 +2,12 @@
 
 use super::clip::clipped;
 use super::layers::rule;
-use super::text_field::Field;
+use super::text_field::TextField;
 use pijs_terminal::layout::{clamp, width};
 
 /// Kinds of lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum ListKind {
     Model,
     Thinking,
     Session,
@@ -27,7 +27,7 @@ pub(super) enum Choice {
 
 /// An item of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct PickerItem {
     /// Value that is chosen.
     pub(super) value: String,
     pub(super) label: String,
@@ -37,12 +37,12 @@ pub(super) struct Item {
 /// A list.
 #[derive(Debug)]
 pub(super) struct Picker {
-    pub(super) choice: Choice,
+    pub(super) choice: ListKind,
     /// Stacking order; the highest is on top.
     pub(super) order: u64,
     title: String,
-    items: Vec<Item>,
-    filter: Field,
+    items: Vec<PickerItem>,
+    filter: TextField,
     /// Indices of the items that match the filter.
     fitting: Vec<usize>,
     at: usize,
@@ -55,10 +55,10 @@ const LONGEST_FILTER: usize = 1 << 10;
 
 impl Picker {
     /// Creates a list with the item of value `current` selected, or else the first.
-    pub(super) fn new(choice: Choice, title: &str, items: Vec<Item>, current: Option<&str>) -> Self {
+    pub(super) fn new(choice: ListKind, title: &str, items: Vec<PickerItem>, current: Option<&str>) -> Self {
         let at = items.iter().position(|item| Some(item.value.as_str()) == current).unwrap_or(0);
         let fitting = (0..items.len()).collect();
-        Self { choice, order: 0, title: title.to_owned(), items, filter: Field::default(), fitting, at }
+        Self { choice, order: 0, title: title.to_owned(), items, filter: TextField::default(), fitting, at }
     }
 
     /// Handles a key. `Some` closes the list, with a value or cancelled.
@@ -119,7 +119,8 @@ impl Picker {
             let mark = if index == self.at { "\u{1b}[36m> " } else { "  " };
             lines.push(format!("{mark}{label}\u{1b}[0m  \u{1b}[2m{detail}\u{1b}[0m"));
         }
-        let hint = format!("{} of {}; type to narrow, enter to take, escape to leave", shown.len(), self.items.len());
+        let hint =
+            format!("{} of {}; type to narrow, enter to take, escape to leave", shown.len(), self.items.len());
         lines.push(format!("\u{1b}[2m{}\u{1b}[0m", clamp(&hint, columns)));
         lines.push(rule("", columns));
         lines
@@ -131,13 +132,16 @@ mod tests {
     use super::*;
 
     fn picker() -> Picker {
-        let item =
-            |value: &str| Item { value: value.to_owned(), label: format!("Label {value}"), detail: String::new() };
-        Picker::new(Choice::Model, "Which?", ["one", "two", "three"].map(item).to_vec(), Some("two"))
+        let item = |value: &str| PickerItem {
+            value: value.to_owned(),
+            label: format!("Label {value}"),
+            detail: String::new(),
+        };
+        Picker::new(ListKind::Model, "Which?", ["one", "two", "three"].map(item).to_vec(), Some("two"))
     }
 
     #[test]
-    fn keys_choose_and_narrow() {
+    fn keys_select_and_filter_items() {
         for (keys, expected) in [
             (&["enter"][..], Some("two")),
             (&["down", "enter"], Some("three")),

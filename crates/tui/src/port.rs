@@ -1,31 +1,26 @@
 //! Implements `ctx.ui` and the permission prompts of the gate.
 
 use super::clip::{self, LONGEST_LINE, clipped};
-use super::completion::{Provider, Request};
-use super::floating::{Custom, Overlay};
+use super::completion::{CompletionProvider, CompletionRequest};
+use super::floating::{CustomComponent, Overlay};
 use super::key_dispatch::is_on;
-use super::layers::{Asked, ComponentId, Dialog, Layer};
+use super::layers::{ComponentId, ExtensionDialog, Layer, PermissionPrompt};
 use super::pastes::MOST_BYTES;
+use super::picture::{picture, texts};
 use super::screen::Screen;
 use super::text_field::LONGEST;
 use super::transcript::Style;
-use super::view::{Content, Drawn, Suggested, View, Work, Working, used_up};
+use super::view::{ComponentPicture, PendingSuggestion, UiTask, View, WidgetContent, WorkingIndicator, used_up};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, dialog_timeout};
 use pijs_host::ReadableState;
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
-use pijs_terminal::layout::clamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Lines of a component that are kept, their bytes, and the bytes of one line. A full screen with individually coloured cells
-/// takes half a megabyte.
-const MOST_LINES: usize = 1_000;
-const LARGEST_PICTURE: usize = 4 << 20;
-const LONGEST_DRAWN: usize = 256 << 10;
 /// Trigger characters of a completion provider, and concurrent completion requests of an extension.
 const MOST_TRIGGERS: usize = 64;
 const MOST_SUGGESTIONS: usize = 256;
@@ -36,24 +31,24 @@ const MOST_FRAMES: usize = 100;
 #[derive(Clone)]
 pub(super) struct TuiPort {
     screen: Screen,
-    shared: Arc<Shared>,
+    shared: Arc<PortState>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct PortState {
     /// State that extensions read, once the session exists.
     state: OnceLock<ReadableState>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingAnswers>,
 }
 
 /// A pending answer with the timeout of the dialog.
-type Awaited = (oneshot::Receiver<Option<Value>>, Option<Duration>);
+type PendingAnswer = (oneshot::Receiver<Option<Value>>, Option<Duration>);
 
 #[derive(Default)]
-struct Waiting {
+struct PendingAnswers {
     next: u64,
     /// Open dialogs whose answer is not awaited yet, with their timeouts.
-    dialogs: BTreeMap<(ExtensionId, u64), Awaited>,
+    dialogs: BTreeMap<(ExtensionId, u64), PendingAnswer>,
     /// Custom components that are not awaited yet.
     customs: BTreeMap<ComponentId, oneshot::Receiver<()>>,
 }
@@ -96,7 +91,7 @@ impl TuiPort {
         });
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, PendingAnswers> {
         self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,11 +102,11 @@ impl TuiPort {
         let timeout = dialog_timeout(params);
         let (done, answer) = oneshot::channel();
         let number = self.next_number();
-        let mut dialog = Dialog::new(number, caller.extension().clone(), op.as_str(), params);
+        let mut dialog = ExtensionDialog::new(number, caller.extension().clone(), op.as_str(), params);
         dialog.deadline = timeout.map(|timeout| Instant::now() + timeout);
         dialog.done = Some(done);
         self.screen.change(|view| -> Result<(), HostcallError> {
-            view.may_ask(&dialog)?;
+            view.expect_dialog_quota(&dialog)?;
             view.push(Layer::Dialog(dialog));
             Ok(())
         })?;
@@ -132,14 +127,14 @@ impl TuiPort {
         let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
         self.screen.change(|view| -> Result<(), HostcallError> {
             if let Some(id) = &component {
-                view.has_room_for(id, false)?;
-                view.components.insert(id.clone(), Drawn::default());
+                view.expect_component_quota(id, false)?;
+                view.components.insert(id.clone(), ComponentPicture::default());
             }
             match op {
                 UiOp::SetWidget => {
                     let lines =
-                        params.get("content").and_then(Value::as_array).map(|lines| Content::Lines(texts(lines)));
-                    let content = component.clone().map(Content::Component).or(lines);
+                        params.get("content").and_then(Value::as_array).map(|lines| WidgetContent::Lines(texts(lines)));
+                    let content = component.clone().map(WidgetContent::Component).or(lines);
                     let placement = params.get("options").and_then(|options| options["placement"].as_str());
                     let key = clipped(text("key"), LONGEST_LINE).to_owned();
                     view.set_widget(extension, key, content, placement == Some("belowEditor"));
@@ -167,11 +162,11 @@ impl TuiPort {
         let (end, ended) = oneshot::channel();
         let layer = id.clone();
         self.screen.change(|view| -> Result<(), HostcallError> {
-            view.has_room_for(&layer, true)?;
+            view.expect_component_quota(&layer, true)?;
             // A handle belongs to one component.
             view.close_component(&layer);
-            view.components.insert(layer.clone(), Drawn::default());
-            view.push(Layer::Custom(Custom::new(layer, overlay, 0, end)));
+            view.components.insert(layer.clone(), ComponentPicture::default());
+            view.push(Layer::Custom(CustomComponent::new(layer, overlay, 0, end)));
             Ok(())
         })?;
         // Failed components that no caller awaits are removed.
@@ -210,14 +205,14 @@ impl TuiPort {
         let id = component_of(caller, params);
         self.screen.change(|view| -> Result<(), HostcallError> {
             if let Some(id) = &id {
-                view.has_room_for(id, false)?;
+                view.expect_component_quota(id, false)?;
             }
             if let Some(before) = view.own_editor.take() {
                 view.components.remove(&before);
             }
             (view.handling, view.may_submit, view.popup) = (None, false, None);
             if let Some(id) = &id {
-                view.components.insert(id.clone(), Drawn::default());
+                view.components.insert(id.clone(), ComponentPicture::default());
                 view.own_editor = Some(id.clone());
             }
             Ok(())
@@ -254,7 +249,7 @@ impl TuiPort {
                     let line = text("text").to_owned();
                     // The gate has decided about a shell command in this call; a slash command is attributed to its author.
                     let by = line.trim_start().starts_with('/').then(|| caller.extension().clone());
-                    is_meant.then(|| view.said(line, params.get("later") == Some(&Value::Bool(true)), by))
+                    is_meant.then(|| view.submit(line, params.get("later") == Some(&Value::Bool(true)), by))
                 }
             }
         });
@@ -294,92 +289,32 @@ impl TuiPort {
         json!({"success": true})
     }
 
-    fn tell(&self, caller: &Caller, call: &UiCall) -> Result<Value, HostcallError> {
-        let extension = || caller.extension().clone();
+    /// Carries out a call that is answered at once.
+    fn answer_at_once(&self, caller: &Caller, call: &UiCall) -> Result<Value, HostcallError> {
         let params = &call.params;
-        let text = |key: &str| params.get(key).and_then(Value::as_str).map(str::to_owned);
-        let brief = |key: &str| Some(clipped(params.get(key)?.as_str()?, LONGEST_LINE).to_owned());
         match call.op {
-            UiOp::Notify => {
-                let style = match params.get("type").and_then(Value::as_str) {
-                    Some("error") => Style::Error,
-                    Some("warning") => Style::Warning,
-                    _ => Style::Info,
-                };
-                let message = text("message").unwrap_or_default();
-                self.screen.change(|view| view.say(style, &pijs_runtime::indented(clipped(&message, clip::MESSAGE))));
-            }
-            UiOp::SetStatus => {
-                let key = (extension(), brief("key").unwrap_or_default());
-                self.screen.change(|view| view.set_status(key, brief("text")));
-                self.publish_footer();
-            }
-            UiOp::SetTitle => self.screen.change(|view| view.title = brief("title")),
-            UiOp::SetWorkingMessage => self.screen.change(|view| view.working.message = brief("message")),
-            UiOp::SetWorkingVisible => {
-                let is_visible = params.get("visible") != Some(&Value::Bool(false));
-                self.screen.change(|view| view.working.is_visible = is_visible);
-            }
-            UiOp::SetWorkingIndicator => {
-                let options = params.get("options").cloned().unwrap_or_default();
-                self.screen.change(|view| {
-                    let standard = Working::default();
-                    let frames = options["frames"].as_array().map(|frames| {
-                        let frame =
-                            |frame: &Value| clipped(frame.as_str().unwrap_or_default(), LONGEST_LINE).to_owned();
-                        frames.iter().take(MOST_FRAMES).map(frame).collect()
-                    });
-                    view.working.frames = frames.unwrap_or(standard.frames);
-                    let interval = options["intervalMs"].as_u64().map(|ms| Duration::from_millis(ms.clamp(16, 60_000)));
-                    view.working.interval = interval.unwrap_or(standard.interval);
-                });
-            }
-            UiOp::SetHiddenThinkingLabel => self.screen.change(|view| view.transcript.label_thinking(brief("label"))),
-            UiOp::SetEditorText | UiOp::PasteToEditor => {
-                let text = params.get("text").and_then(Value::as_str).unwrap_or_default();
-                is_short(text, LONGEST)?;
-                let work = self.screen.change(|view| view.put_in_editor(caller.extension(), call.op, text))?;
-                work.into_iter().for_each(|work| self.screen.ask(work));
-            }
             UiOp::GetEditorText => return Ok(json!({"text": self.screen.read(|view| view.editor.whole())})),
-            UiOp::SetTheme => return Ok(self.theme(&text("theme").unwrap_or_default())),
-            UiOp::SetToolsExpanded => {
-                let expanded = params.get("expanded") == Some(&Value::Bool(true));
-                self.screen.change(|view| view.expanded = expanded);
-                self.publish("toolsExpanded", expanded.into());
-            }
-            UiOp::Redraw => self.screen.change(|view| match text("toolCallId") {
-                Some(call) => view.transcript.redraw(Some(&call)),
-                None => view.dirty_all(caller.extension()),
-            }),
-            UiOp::Overlay => {
-                let id = component_of(caller, params);
-                return Ok(self.screen.change(|view| {
-                    match (&id, params.get("set").and_then(Value::as_str)) {
-                        // `setFocus(null)`.
-                        (None, Some("focus")) => view.release(caller.extension()),
-                        (id, set @ Some(_)) => view.steer(id.as_ref(), set, params.get("target")),
-                        _ => {}
-                    }
-                    id.map_or_else(|| json!({}), |id| view.about(&id))
-                }));
+            UiOp::SetTheme => return Ok(self.theme(text_of(params, "theme").unwrap_or_default())),
+            UiOp::Overlay => return Ok(self.overlay(caller, params)),
+            UiOp::SetEditorComponent => return self.editor(caller, params),
+            UiOp::EditorText | UiOp::EditorSubmit | UiOp::EditorAction => return self.edited(caller, call.op, params),
+            UiOp::Select | UiOp::Confirm | UiOp::Input | UiOp::Editor => return self.open(caller, call.op, params),
+            UiOp::SetWidget | UiOp::SetHeader | UiOp::SetFooter => return self.place(caller, call.op, params),
+            UiOp::Custom => return self.custom(caller, params),
+            UiOp::AddAutocompleteProvider => {
+                if let Some(id) = handle_of(caller, params, "provider") {
+                    let given = params.get("triggers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+                    let brief = |mark: &Value| Some(clipped(mark.as_str()?, LONGEST_LINE).to_owned());
+                    let triggers = given.iter().take(MOST_TRIGGERS).filter_map(brief).collect();
+                    self.screen.change(|view| view.add_provider(CompletionProvider { id, triggers }))?;
+                    return Ok(json!({"draws": true}));
+                }
             }
             UiOp::Drawn => self.drawn(caller, params),
             UiOp::Closed => {
                 if let Some(id) = component_of(caller, params) {
                     self.waiting().customs.remove(&id);
                     self.screen.change(|view| view.close_component(&id));
-                }
-            }
-            UiOp::SetEditorComponent => return self.editor(caller, params),
-            UiOp::EditorText | UiOp::EditorSubmit | UiOp::EditorAction => return self.edited(caller, call.op, params),
-            UiOp::AddAutocompleteProvider => {
-                if let Some(id) = handle_of(caller, params, "provider") {
-                    let given = params.get("triggers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-                    let brief = |mark: &Value| Some(clipped(mark.as_str()?, LONGEST_LINE).to_owned());
-                    let triggers = given.iter().take(MOST_TRIGGERS).filter_map(brief).collect();
-                    self.screen.change(|view| view.add_provider(Provider { id, triggers }))?;
-                    return Ok(json!({"draws": true}));
                 }
             }
             UiOp::OnTerminalInput => {
@@ -395,20 +330,109 @@ impl TuiPort {
                 self.screen.change(|view| view.listeners.retain(|listener| listener.0 != *caller.extension()));
             }
             UiOp::Suggest | UiOp::Answer => {}
-            UiOp::Select | UiOp::Confirm | UiOp::Input | UiOp::Editor => {
-                return self.open(caller, call.op, params);
-            }
-            UiOp::SetWidget | UiOp::SetHeader | UiOp::SetFooter => return self.place(caller, call.op, params),
-            UiOp::Custom => return self.custom(caller, params),
+            UiOp::Notify
+            | UiOp::SetStatus
+            | UiOp::SetTitle
+            | UiOp::SetWorkingMessage
+            | UiOp::SetWorkingVisible
+            | UiOp::SetWorkingIndicator
+            | UiOp::SetHiddenThinkingLabel
+            | UiOp::SetEditorText
+            | UiOp::PasteToEditor
+            | UiOp::SetToolsExpanded
+            | UiOp::Redraw => self.show(caller, call)?,
         }
         Ok(json!({}))
+    }
+
+    /// Carries out a call that changes what the screen shows.
+    fn show(&self, caller: &Caller, call: &UiCall) -> Result<(), HostcallError> {
+        let params = &call.params;
+        let text = |key: &str| text_of(params, key);
+        let brief = |key: &str| Some(clipped(text_of(params, key)?, LONGEST_LINE).to_owned());
+        match call.op {
+            UiOp::Notify => {
+                let style = match text("type") {
+                    Some("error") => Style::Error,
+                    Some("warning") => Style::Warning,
+                    _ => Style::Info,
+                };
+                let message = clipped(text("message").unwrap_or_default(), clip::MESSAGE);
+                self.screen.change(|view| view.say(style, &pijs_runtime::indented(message)));
+            }
+            UiOp::SetStatus => {
+                let key = (caller.extension().clone(), brief("key").unwrap_or_default());
+                self.screen.change(|view| view.set_status(key, brief("text")));
+                self.publish_footer();
+            }
+            UiOp::SetTitle => self.screen.change(|view| view.title = brief("title")),
+            UiOp::SetWorkingMessage => self.screen.change(|view| view.working.message = brief("message")),
+            UiOp::SetWorkingVisible => {
+                let is_visible = params.get("visible") != Some(&Value::Bool(false));
+                self.screen.change(|view| view.working.is_visible = is_visible);
+            }
+            UiOp::SetWorkingIndicator => {
+                let options = params.get("options").cloned().unwrap_or_default();
+                self.screen.change(|view| view.working.take_options(&options));
+            }
+            UiOp::SetHiddenThinkingLabel => self.screen.change(|view| view.transcript.label_thinking(brief("label"))),
+            UiOp::SetEditorText | UiOp::PasteToEditor => {
+                let text = text("text").unwrap_or_default();
+                is_short(text, LONGEST)?;
+                let work = self.screen.change(|view| view.put_in_editor(caller.extension(), call.op, text))?;
+                work.into_iter().for_each(|work| self.screen.ask(work));
+            }
+            UiOp::SetToolsExpanded => {
+                let expanded = params.get("expanded") == Some(&Value::Bool(true));
+                self.screen.change(|view| view.expanded = expanded);
+                self.publish("toolsExpanded", expanded.into());
+            }
+            UiOp::Redraw => self.screen.change(|view| match text("toolCallId") {
+                Some(call) => view.transcript.redraw(Some(call)),
+                None => view.dirty_all(caller.extension()),
+            }),
+            op => unreachable!("{op:?} does not change the screen by itself"),
+        }
+        Ok(())
+    }
+
+    /// Applies an operation of an overlay's handle; returns the overlay's state.
+    fn overlay(&self, caller: &Caller, params: &Map<String, Value>) -> Value {
+        let id = component_of(caller, params);
+        self.screen.change(|view| {
+            match (&id, text_of(params, "set")) {
+                // `setFocus(null)`.
+                (None, Some("focus")) => view.release(caller.extension()),
+                (id, set @ Some(_)) => view.steer(id.as_ref(), set, params.get("target")),
+                _ => {}
+            }
+            id.map_or_else(|| json!({}), |id| view.about(&id))
+        })
+    }
+}
+
+fn text_of<'a>(params: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
+    params.get(key).and_then(Value::as_str)
+}
+
+impl WorkingIndicator {
+    /// Applies `setWorkingIndicator`; missing options are reset.
+    fn take_options(&mut self, options: &Value) {
+        let standard = Self::default();
+        let frames = options["frames"].as_array().map(|frames| {
+            let frame = |frame: &Value| clipped(frame.as_str().unwrap_or_default(), LONGEST_LINE).to_owned();
+            frames.iter().take(MOST_FRAMES).map(frame).collect()
+        });
+        self.frames = frames.unwrap_or(standard.frames);
+        let interval = options["intervalMs"].as_u64().map(|ms| Duration::from_millis(ms.clamp(16, 60_000)));
+        self.interval = interval.unwrap_or(standard.interval);
     }
 }
 
 impl TuiPort {
     /// Returns the suggestions of the providers below the caller.
     fn suggest(&self, caller: &Caller, params: &Map<String, Value>, cancel: CancelToken) -> PortAnswer {
-        let Some(request) = Request::read(params) else {
+        let Some(request) = CompletionRequest::read(params) else {
             let error = HostcallError::invalid("schema", "suggest: `lines`, `line` and `col` do not say a place");
             return Box::pin(std::future::ready(Err(error)));
         };
@@ -419,12 +443,12 @@ impl TuiPort {
         let has_room = self.screen.change(|view| {
             let asked = view.suggestions.values().filter(|asked| asked.by == by).count();
             let has_room = asked < MOST_SUGGESTIONS || !guard!(TuiComponents);
-            has_room.then(|| view.suggestions.insert(number, Suggested { by, answer })).is_some()
+            has_room.then(|| view.suggestions.insert(number, PendingSuggestion { by, answer })).is_some()
         });
         if !has_room {
             return Box::pin(std::future::ready(Err(used_up("suggestions", MOST_SUGGESTIONS))));
         }
-        self.screen.ask(Work::Suggest { number, request, below });
+        self.screen.ask(UiTask::Suggest { number, request, below });
         let screen = self.screen.clone();
         Box::pin(async move {
             let answer = tokio::select! {
@@ -438,12 +462,12 @@ impl TuiPort {
 }
 
 /// An open dialog, which closes when its answer is no longer awaited.
-struct OnScreen {
+struct DialogGuard {
     port: TuiPort,
     number: u64,
 }
 
-impl Drop for OnScreen {
+impl Drop for DialogGuard {
     fn drop(&mut self) {
         self.port.screen.change(|view| view.close_dialog(self.number));
     }
@@ -455,7 +479,7 @@ impl UiPort for TuiPort {
             return self.suggest(caller, &call.params, cancel);
         }
         if call.op != UiOp::Answer {
-            return Box::pin(std::future::ready(self.tell(caller, &call)));
+            return Box::pin(std::future::ready(self.answer_at_once(caller, &call)));
         }
         let port = self.clone();
         let number = call.params.get("dialog").and_then(Value::as_u64);
@@ -463,7 +487,7 @@ impl UiPort for TuiPort {
             let dialog = self.waiting().dialogs.remove(&(caller.extension().clone(), number));
             let Some((answer, timeout)) = dialog else { return Box::pin(std::future::ready(Ok(json!({})))) };
             // A call that is already cancelled shows nothing.
-            let shown = OnScreen { port, number };
+            let shown = DialogGuard { port, number };
             return Box::pin(async move {
                 let value = tokio::select! {
                     biased;
@@ -491,7 +515,7 @@ impl UiPort for TuiPort {
     }
 
     fn call_sync(&self, caller: &Caller, call: UiCall) -> Result<Value, HostcallError> {
-        self.tell(caller, &call)
+        self.answer_at_once(caller, &call)
     }
 }
 
@@ -500,7 +524,7 @@ impl Prompter for TuiPort {
         let (answer, answered) = oneshot::channel();
         self.screen.change(|view| {
             if !view.is_leaving {
-                view.questions.push_back(Asked::new(question, answer));
+                view.questions.push_back(PermissionPrompt::new(question, answer));
             }
         });
         Box::pin(async move { answered.await.unwrap_or(Answer::NoPerson) })
@@ -509,7 +533,7 @@ impl Prompter for TuiPort {
 
 impl View {
     /// Inserts text of an extension into the editor. An editor of the same extension already has it.
-    fn put_in_editor(&mut self, extension: &ExtensionId, op: UiOp, text: &str) -> Result<Vec<Work>, HostcallError> {
+    fn put_in_editor(&mut self, extension: &ExtensionId, op: UiOp, text: &str) -> Result<Vec<UiTask>, HostcallError> {
         let is_own = self.own_editor.as_ref().is_some_and(|editor| editor.0 == *extension);
         let other = self.own_editor.clone().filter(|_| !is_own);
         let is_paste = op == UiOp::PasteToEditor;
@@ -521,7 +545,7 @@ impl View {
             None => Vec::new(),
         };
         self.popup = None;
-        self.note_put(extension);
+        self.note_inserted(extension);
         match is_paste {
             false => self.editor.set(text),
             true if work.is_empty() => self.editor.paste_marked(text),
@@ -573,26 +597,6 @@ fn handle_of(caller: &Caller, params: &Map<String, Value>, key: &str) -> Option<
     Some((caller.extension().clone(), handle))
 }
 
-/// Marker that pi-tui's components write before their own cursor.
-const CURSOR_MARKER: &str = "\u{1b}_pi:c\u{7}";
-
-/// Sanitises the lines of a component and cuts them to `columns`. Lines beyond the limit are dropped.
-pub(super) fn picture(lines: &[Value], columns: usize) -> Vec<String> {
-    let mut left = LARGEST_PICTURE;
-    let line = |line: &Value| {
-        let text = clipped(line.as_str().unwrap_or_default(), LONGEST_DRAWN);
-        left = left.checked_sub(text.len())?;
-        Some(clamp(&text.replace(CURSOR_MARKER, ""), columns))
-    };
-    lines.iter().take(MOST_LINES).map_while(line).collect()
-}
-
-/// Extracts lines of text. Lines beyond the limit are dropped.
-fn texts(lines: &[Value]) -> Vec<String> {
-    let text = |line: &Value| clipped(line.as_str().unwrap_or_default(), LONGEST_LINE).replace(CURSOR_MARKER, "");
-    lines.iter().take(MOST_LINES).map(text).collect()
-}
-
 async fn after(timeout: Option<Duration>) {
     match timeout {
         Some(timeout) => tokio::time::sleep(timeout).await,
@@ -605,18 +609,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_is_as_large_as_a_screen() {
-        let flood: Vec<Value> = vec!["\u{1b}[31m".repeat(10_000).into(); 100_000];
-        assert!(picture(&flood, 80).iter().map(String::len).sum::<usize>() < 100_000);
-        let long = vec![Value::from("x".repeat(10 << 20)), Value::from("y")];
-        let lines = picture(&long, 80);
-        assert_eq!((lines.len(), lines[0].chars().count(), lines[1].as_str()), (2, 80, "y"));
-        let large: Vec<Value> = vec!["x".repeat(200 << 10).into(); 1_000];
-        assert!(picture(&large, 80).len() <= LARGEST_PICTURE / (200 << 10));
-    }
-
-    #[test]
-    fn an_extension_puts_into_an_editor_what_it_holds() {
+    fn text_inserted_by_an_extension_is_bounded() {
         let (mut view, extension) = (View::new((80, 24)), ExtensionId::new("x"));
         let large = "x".repeat(LONGEST);
         let put = (0..1_000).filter(|_| view.put_in_editor(&extension, UiOp::PasteToEditor, &large).is_ok()).count();

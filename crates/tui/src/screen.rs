@@ -5,10 +5,10 @@
 
 use super::draw;
 use super::floating::Overlay;
-use super::input::Input;
+use super::input::TerminalInput;
 use super::layers::ComponentId;
 use super::tty::Tty;
-use super::view::{View, Work};
+use super::view::{UiTask, View};
 use serde_json::Value;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ const FAREWELL: usize = 1_000;
 
 /// Events of the drawing thread.
 enum Wake {
-    Typed(Vec<Input>),
+    Typed(Vec<TerminalInput>),
     /// The view has changed.
     Changed,
     /// The terminal was resized, or another program has drawn on it.
@@ -33,23 +33,23 @@ enum Wake {
 
 /// A handle to the screen.
 #[derive(Clone)]
-pub(super) struct Screen(Arc<Shared>);
+pub(super) struct Screen(Arc<ScreenState>);
 
-struct Shared {
+struct ScreenState {
     view: Mutex<View>,
     wake: Sender<Wake>,
-    work: mpsc::UnboundedSender<Work>,
+    work: mpsc::UnboundedSender<UiTask>,
     tty: Arc<Tty>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Screen {
     /// Starts drawing. The receiver yields work for the session's thread.
-    pub(super) fn open(tty: Arc<Tty>) -> (Self, mpsc::UnboundedReceiver<Work>) {
+    pub(super) fn open(tty: Arc<Tty>) -> (Self, mpsc::UnboundedReceiver<UiTask>) {
         let (wake, wakes) = channel();
         let (work, works) = mpsc::unbounded_channel();
         let view = View::new(tty.size());
-        let shared = Shared { view: Mutex::new(view), wake, work, tty, thread: Mutex::new(None) };
+        let shared = ScreenState { view: Mutex::new(view), wake, work, tty, thread: Mutex::new(None) };
         let screen = Self(Arc::new(shared));
         let drawing = screen.clone();
         let thread = std::thread::spawn(move || drawing.draw(&wakes));
@@ -59,7 +59,7 @@ impl Screen {
             Some(inputs) => typing.0.wake.send(Wake::Typed(inputs)).is_ok(),
             None => {
                 typing.change(|view| view.leave());
-                typing.0.work.send(Work::Exit).is_ok()
+                typing.0.work.send(UiTask::Exit).is_ok()
             }
         });
         (screen, works)
@@ -79,7 +79,7 @@ impl Screen {
     }
 
     /// Sends work to the session's thread.
-    pub(super) fn ask(&self, work: Work) {
+    pub(super) fn ask(&self, work: UiTask) {
         // The session may have ended.
         let _ = self.0.work.send(work);
     }
@@ -129,8 +129,8 @@ impl Screen {
     /// Restores the terminal for another program until `outside` completes.
     pub(super) async fn lend<R>(&self, outside: impl Future<Output = R>) -> R {
         // Takes the terminal back on drop too, when the session ends in between.
-        struct Lent<'a>(&'a Screen);
-        impl Drop for Lent<'_> {
+        struct LentTerminal<'a>(&'a Screen);
+        impl Drop for LentTerminal<'_> {
             fn drop(&mut self) {
                 // The reader detects a terminal that is gone.
                 let _ = self.0.0.tty.take_back();
@@ -138,7 +138,7 @@ impl Screen {
             }
         }
         self.0.tty.lend();
-        let _lent = Lent(self);
+        let _lent = LentTerminal(self);
         outside.await
     }
 

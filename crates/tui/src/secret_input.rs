@@ -2,7 +2,7 @@
 //! keys.
 
 use super::layers::rule;
-use super::text_field::Field;
+use super::text_field::TextField;
 use pijs_terminal::layout::clamp;
 
 /// Mask characters that are shown at most.
@@ -10,16 +10,16 @@ const MOST_MARKS: usize = 40;
 
 /// The input line.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct SecretInput {
     /// Provider of the key.
     pub(super) provider: String,
     title: String,
-    field: Field,
+    field: TextField,
 }
 
-impl Entry {
+impl SecretInput {
     pub(super) fn new(provider: &str, title: String) -> Self {
-        Self { provider: provider.to_owned(), title, field: Field::default() }
+        Self { provider: provider.to_owned(), title, field: TextField::default() }
     }
 
     /// Handles a key. `Some` ends the input, with a text or cancelled.
@@ -58,8 +58,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_taken_and_not_shown() {
-        let mut entry = Entry::new("groq", "Key of Groq".to_owned());
+    fn a_secret_is_masked() {
+        let mut entry = SecretInput::new("groq", "Key of Groq".to_owned());
         entry.paste("gsk-\n1");
         assert_eq!(entry.key("2", "2"), None);
         let shown = entry.lines(40).concat();

@@ -1,12 +1,12 @@
 //! Built-in lists: models, thinking levels, sessions, entries of the tree, settings.
 
 use super::clip::{LONGEST_LINE, clipped};
-use super::commands::Commands;
+use super::commands::UserCommands;
 use super::layers::Layer;
-use super::picker::{Choice, Item, MOST_ITEMS, Picker};
+use super::picker::{ListKind, MOST_ITEMS, Picker, PickerItem};
 use super::{show_session, surroundings};
 use pijs_agent::NavigateOptions;
-use pijs_llm::choose::Chosen;
+use pijs_llm::choose::ChosenModel;
 use pijs_llm::message::Message;
 use pijs_llm::models::has_client;
 use pijs_llm::provider::Model;
@@ -18,8 +18,8 @@ use std::path::Path;
 /// Characters of an entry that are shown.
 const LONGEST_LABEL: usize = 200;
 
-fn item(value: &str, label: impl Into<String>, detail: impl Into<String>) -> Item {
-    Item { value: value.to_owned(), label: label.into(), detail: detail.into() }
+fn item(value: &str, label: impl Into<String>, detail: impl Into<String>) -> PickerItem {
+    PickerItem { value: value.to_owned(), label: label.into(), detail: detail.into() }
 }
 
 /// Formats the name of a model as on the command line: a recorded one by its file.
@@ -27,41 +27,41 @@ pub(super) fn model_name(provider: &str, id: &str) -> String {
     if provider == "script" { format!("script:{id}") } else { format!("{provider}/{id}") }
 }
 
-impl Commands {
+impl UserCommands {
     /// Shows a list.
-    pub(super) fn pick(&self, choice: Choice) {
+    pub(super) fn pick(&self, choice: ListKind) {
         self.show_list(choice, None);
     }
 
     /// Shows a list with an item selected.
-    fn show_list(&self, choice: Choice, chosen: Option<&str>) {
+    fn show_list(&self, choice: ListKind, chosen: Option<&str>) {
         let control = self.session.agent.control();
         let (title, items, current) = match choice {
-            Choice::Model => {
+            ListKind::Model => {
                 let current = control.model().map(|model| model_name(&model.provider, &model.id));
                 ("Which model?", self.models(), current)
             }
-            Choice::Thinking => {
+            ListKind::Thinking => {
                 let levels = self.session.agent.thinking_levels();
                 let items = levels.into_iter().map(|level| item(level, level, "")).collect();
                 ("How much should it think?", items, Some(control.thinking()))
             }
-            Choice::Session => ("Which session?", self.sessions(), None),
-            Choice::Fork => {
+            ListKind::Session => ("Which session?", self.sessions(), None),
+            ListKind::Fork => {
                 let items = self.said();
                 let last = items.last().map(|item| item.value.clone());
                 ("From which place?", items, last)
             }
-            Choice::Tree => {
+            ListKind::Tree => {
                 let items = self.tree();
                 let leaf = control.with_session(|session| session.leaf().map(|leaf| leaf.0.clone()));
                 ("Back to which place?", items, leaf)
             }
-            Choice::Theme => ("Which theme?", self.themes(), None),
-            Choice::Setting => ("Settings of this session", self.settings(), None),
-            Choice::Scope => ("Which models does ctrl+p go through?", self.scoped(), None),
-            Choice::Login => ("Log in with which provider?", self.accounts(), None),
-            Choice::Logout => ("Forget which provider?", self.stored_accounts(), None),
+            ListKind::Theme => ("Which theme?", self.themes(), None),
+            ListKind::Setting => ("Settings of this session", self.settings(), None),
+            ListKind::Scope => ("Which models does ctrl+p go through?", self.scoped(), None),
+            ListKind::Login => ("Log in with which provider?", self.accounts(), None),
+            ListKind::Logout => ("Forget which provider?", self.stored_accounts(), None),
         };
         if items.is_empty() {
             return self.inform("there is nothing to choose from yet");
@@ -71,10 +71,10 @@ impl Commands {
     }
 
     /// Applies the choice from a list.
-    pub(super) async fn picked(&self, choice: Choice, value: &str) {
+    pub(super) async fn picked(&self, choice: ListKind, value: &str) {
         match choice {
-            Choice::Model => self.choose_model(value).await,
-            Choice::Thinking => {
+            ListKind::Model => self.choose_model(value).await,
+            ListKind::Thinking => {
                 if !self.session.agent.thinking_levels().contains(&value) {
                     let levels = self.session.agent.thinking_levels().join(", ");
                     return self.fail(&format!("{value} is no thinking level of this model; it has: {levels}"));
@@ -84,19 +84,19 @@ impl Commands {
                     Err(error) => self.fail(&error.to_string()),
                 }
             }
-            Choice::Session => self.open_session(Path::new(value)).await,
-            Choice::Fork => self.fork(value, false).await,
-            Choice::Tree => self.go_to(value).await,
-            Choice::Theme => self.port.choose_theme(value),
-            Choice::Setting => self.change_setting(value),
-            Choice::Scope => self.change_scope(value),
-            Choice::Login => self.login(value).await,
-            Choice::Logout => self.logout(value).await,
+            ListKind::Session => self.open_session(Path::new(value)).await,
+            ListKind::Fork => self.fork(value, false).await,
+            ListKind::Tree => self.go_to(value).await,
+            ListKind::Theme => self.port.choose_theme(value),
+            ListKind::Setting => self.change_setting(value),
+            ListKind::Scope => self.change_scope(value),
+            ListKind::Login => self.login(value).await,
+            ListKind::Logout => self.logout(value).await,
         }
     }
 
     /// Returns all available models, with a mark for those in the cycling scope.
-    fn scoped(&self) -> Vec<Item> {
+    fn scoped(&self) -> Vec<PickerItem> {
         let scope = self.session.agent.scope();
         let item = |model: &Model| {
             let name = model_name(&model.provider, &model.id);
@@ -115,13 +115,13 @@ impl Commands {
         if scope.len() == before {
             let models = agent.available_models().into_iter();
             let chosen = models.filter(|model| model_name(&model.provider, &model.id) == name);
-            scope.extend(chosen.map(|model| Chosen { model, thinking: None, warning: None }));
+            scope.extend(chosen.map(|model| ChosenModel { model, thinking: None, warning: None }));
         }
         agent.set_scope(scope);
-        self.show_list(Choice::Scope, Some(name));
+        self.show_list(ListKind::Scope, Some(name));
     }
 
-    fn models(&self) -> Vec<Item> {
+    fn models(&self) -> Vec<PickerItem> {
         let models = self.session.agent.available_models();
         let name = |model: &Model| model_name(&model.provider, &model.id);
         models.iter().map(|model| item(&name(model), name(model), "")).collect()
@@ -141,7 +141,7 @@ impl Commands {
             }
             (None, _) => {
                 let items = holding.iter().map(|at| item(&name(*at), name(*at), "")).collect();
-                let picker = Picker::new(Choice::Model, "Which of these?", items, None);
+                let picker = Picker::new(ListKind::Model, "Which of these?", items, None);
                 return self.screen.change(|view| view.push(Layer::Picker(picker)));
             }
         };
@@ -185,7 +185,7 @@ impl Commands {
     }
 
     /// Returns the sessions of this folder, most recently changed first.
-    fn sessions(&self) -> Vec<Item> {
+    fn sessions(&self) -> Vec<PickerItem> {
         let current = self.session.agent.control().session_file();
         match current.as_ref().and_then(|file| file.parent()) {
             Some(folder) => sessions(folder, current.as_deref()),
@@ -194,7 +194,7 @@ impl Commands {
     }
 
     /// Returns the prompts of the user on this branch.
-    fn said(&self) -> Vec<Item> {
+    fn said(&self) -> Vec<PickerItem> {
         self.session.agent.control().with_session(|session| {
             // Entries are read from the file, so only the newest of a very long session.
             let newest = session.along_branch().rev().take(MOST_ITEMS).filter_map(Result::ok);
@@ -204,14 +204,14 @@ impl Commands {
                 }
                 _ => None,
             });
-            let mut said: Vec<Item> = said.collect();
+            let mut said: Vec<PickerItem> = said.collect();
             said.reverse();
             said
         })
     }
 
     /// Returns the entries of the tree, indented by branch depth.
-    fn tree(&self) -> Vec<Item> {
+    fn tree(&self) -> Vec<PickerItem> {
         self.session.agent.control().with_session(|session| {
             let labels = session.labels();
             let mut children: BTreeMap<EntryId, usize> = BTreeMap::new();
@@ -271,7 +271,7 @@ impl Commands {
         }
     }
 
-    fn themes(&self) -> Vec<Item> {
+    fn themes(&self) -> Vec<PickerItem> {
         let files = self.session.host.state().get("themes").unwrap_or_default();
         let own = ["dark", "light"].map(|name| item(name, name, "pi's own"));
         let theirs = files
@@ -282,7 +282,7 @@ impl Commands {
         own.into_iter().chain(theirs).collect()
     }
 
-    fn settings(&self) -> Vec<Item> {
+    fn settings(&self) -> Vec<PickerItem> {
         let settings = self.session.agent.settings();
         let on = |is_on: bool| if is_on { "on" } else { "off" };
         let all = |all: bool| if all { "all at once" } else { "one at a time" };
@@ -304,7 +304,7 @@ impl Commands {
         };
         *changed = !*changed;
         self.session.agent.set_settings(settings);
-        self.show_list(Choice::Setting, Some(name));
+        self.show_list(ListKind::Setting, Some(name));
     }
 
     async fn open_session(&self, file: &Path) {
@@ -358,7 +358,7 @@ impl Commands {
 }
 
 /// Returns the sessions of a folder except the current one.
-pub(super) fn sessions(folder: &Path, current: Option<&Path>) -> Vec<Item> {
+pub(super) fn sessions(folder: &Path, current: Option<&Path>) -> Vec<PickerItem> {
     let found = surroundings::sessions(folder).into_iter().filter(|found| Some(found.file.as_path()) != current);
     found.map(|found| item(&found.file.display().to_string(), found.title, found.date)).collect()
 }

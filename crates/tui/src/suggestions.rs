@@ -1,8 +1,8 @@
 //! Provides completion suggestions: built-in commands, their arguments and files, and those of extensions.
 
 use super::clip::{LONGEST_LINE, clipped};
-use super::commands::{Commands, OWN};
-use super::completion::Request;
+use super::commands::{OWN, UserCommands};
+use super::completion::CompletionRequest;
 use super::layers::ComponentId;
 use pijs_host::{CallbackOutcome, Owner};
 use pijs_protocol::{EntryIndex, Handle, guard};
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 /// Timeout of a completion provider.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PROVIDER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of a provider that inserts a suggestion, after which it is inserted as pi does.
-const APPLYING: Duration = Duration::from_secs(1);
+const APPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Files that are searched, and suggested.
 const MOST_FILES: usize = 20_000;
 const MOST_OFFERED: usize = 50;
@@ -23,22 +23,22 @@ const MOST_OFFERED: usize = 50;
 /// The receiver of suggestions. Folders outside of the project are listed for the user only: an extension could otherwise list
 /// them by writing such a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asker {
+enum SuggestionCaller {
     Person,
     Extension,
 }
 
-impl Commands {
+impl UserCommands {
     /// Requests suggestions for the text of the editor, and shows them.
-    pub(super) async fn complete(&self, request: Request) {
-        let answer = self.suggestions(&request, None, Asker::Person).await;
+    pub(super) async fn complete(&self, request: CompletionRequest) {
+        let answer = self.suggestions(&request, None, SuggestionCaller::Person).await;
         let work = self.screen.change(|view| view.take_suggestions(request, &answer));
         work.into_iter().for_each(|work| self.screen.ask(work));
     }
 
     /// Answers a provider that requests suggestions of those below it.
-    pub(super) async fn suggest(&self, number: u64, request: Request, below: Option<ComponentId>) {
-        let answer = self.suggestions(&request, below.as_ref(), Asker::Extension).await;
+    pub(super) async fn suggest(&self, number: u64, request: CompletionRequest, below: Option<ComponentId>) {
+        let answer = self.suggestions(&request, below.as_ref(), SuggestionCaller::Extension).await;
         if let Some(waiting) = self.screen.change(|view| view.suggestions.remove(&number)) {
             // The caller may have been cancelled.
             let _ = waiting.answer.send(answer);
@@ -46,10 +46,10 @@ impl Commands {
     }
 
     /// Lets a provider insert the chosen suggestion.
-    pub(super) async fn apply(&self, provider: ComponentId, request: Request, item: Value, prefix: String) {
+    pub(super) async fn apply(&self, provider: ComponentId, request: CompletionRequest, item: Value, prefix: String) {
         let asked = self.ask(&provider, request.to_apply(&item, &prefix));
         // Keys wait for the insertion.
-        let answer = tokio::time::timeout(APPLYING, asked).await.ok().flatten();
+        let answer = tokio::time::timeout(APPLY_TIMEOUT, asked).await.ok().flatten();
         let work = self.screen.change(|view| {
             match &answer {
                 Some(answer) if answer["lines"].is_array() => view.applied(&request, answer),
@@ -62,7 +62,12 @@ impl Commands {
     }
 
     /// Returns `{items, prefix}` or `null` from all providers, or from those below one.
-    async fn suggestions(&self, request: &Request, below: Option<&ComponentId>, asker: Asker) -> Value {
+    async fn suggestions(
+        &self,
+        request: &CompletionRequest,
+        below: Option<&ComponentId>,
+        asker: SuggestionCaller,
+    ) -> Value {
         let providers = self.screen.read(|view| view.providers.clone());
         let top = match below {
             None => providers.len(),
@@ -77,7 +82,7 @@ impl Commands {
 
     async fn ask(&self, (extension, handle): &ComponentId, request: Value) -> Option<Value> {
         let asked = self.session.host.call_back(extension, EntryIndex(0), Handle(*handle), vec![request]);
-        match tokio::time::timeout(PATIENCE, asked).await {
+        match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
             Ok(CallbackOutcome::Returned(answer)) => answer,
             Ok(CallbackOutcome::Threw(error)) => {
                 self.fail(&format!("{extension}: completing failed: {}", error.message));
@@ -87,7 +92,7 @@ impl Commands {
         }
     }
 
-    async fn own_suggestions(&self, request: &Request, asker: Asker) -> Value {
+    async fn own_suggestions(&self, request: &CompletionRequest, asker: SuggestionCaller) -> Value {
         let head = request.head();
         if request.line == 0
             && let Some(line) = head.strip_prefix('/')
@@ -101,11 +106,11 @@ impl Commands {
         match token.strip_prefix('@') {
             Some(words) => {
                 let (cwd, words, token) = (self.session.cwd.clone(), words.to_owned(), token.to_owned());
-                aside(asker, move || files(&cwd, &words, &token)).await
+                on_blocking_thread(asker, move || files(&cwd, &words, &token)).await
             }
             None if request.force => {
                 let (cwd, token) = (self.session.cwd.clone(), token.to_owned());
-                aside(asker, move || path(&cwd, &token, asker)).await
+                on_blocking_thread(asker, move || path(&cwd, &token, asker)).await
             }
             None => Value::Null,
         }
@@ -137,7 +142,7 @@ impl Commands {
         };
         let Owner { extension, entry, .. } = &owner;
         let asked = self.session.host.call_back(extension, *entry, handle, vec![prefix.into()]);
-        match tokio::time::timeout(PATIENCE, asked).await {
+        match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
             Ok(CallbackOutcome::Returned(Some(Value::Array(items)))) => found(items, prefix),
             Ok(CallbackOutcome::Threw(error)) => {
                 self.fail(&format!("{extension}: completing failed: {}", error.message));
@@ -149,11 +154,11 @@ impl Commands {
 }
 
 /// Lists folders on a blocking thread. Requests of extensions, which may be endless, are limited to two at a time.
-async fn aside(asker: Asker, look: impl FnOnce() -> Value + Send + 'static) -> Value {
+async fn on_blocking_thread(asker: SuggestionCaller, look: impl FnOnce() -> Value + Send + 'static) -> Value {
     static OF_EXTENSIONS: Semaphore = Semaphore::const_new(2);
     let _turn = match asker {
-        Asker::Person => None,
-        Asker::Extension => OF_EXTENSIONS.acquire().await.ok(),
+        SuggestionCaller::Person => None,
+        SuggestionCaller::Extension => OF_EXTENSIONS.acquire().await.ok(),
     };
     tokio::task::spawn_blocking(look).await.unwrap_or_default()
 }
@@ -190,7 +195,7 @@ fn files(cwd: &Path, words: &str, token: &str) -> Value {
                 () if name.starts_with(&words) => 0,
                 () if name.contains(&words) => 1,
                 () if lower.contains(&words) => 2,
-                () if in_order(&lower, &words) => 3,
+                () if is_subsequence(&lower, &words) => 3,
                 () => return None,
             };
             Some((rank, shown))
@@ -208,13 +213,13 @@ fn files(cwd: &Path, words: &str, token: &str) -> Value {
 }
 
 /// Returns whether all characters occur in order.
-fn in_order(text: &str, characters: &str) -> bool {
+fn is_subsequence(text: &str, characters: &str) -> bool {
     let mut rest = text.chars();
     characters.chars().all(|wanted| rest.any(|c| c == wanted))
 }
 
 /// Lists the folder of an incomplete path.
-fn path(cwd: &Path, token: &str, asker: Asker) -> Value {
+fn path(cwd: &Path, token: &str, asker: SuggestionCaller) -> Value {
     let (folder, begun) =
         token.rsplit_once('/').map_or(("", token), |(folder, begun)| (&token[..=folder.len()], begun));
     let place: PathBuf = match folder.strip_prefix("~/") {
@@ -225,7 +230,7 @@ fn path(cwd: &Path, token: &str, asker: Asker) -> Value {
         (Ok(cwd), Ok(place)) => place.starts_with(cwd),
         _ => false,
     };
-    if asker == Asker::Extension && !is_inside(&place) && guard!(TuiSuggestPath) {
+    if asker == SuggestionCaller::Extension && !is_inside(&place) && guard!(TuiSuggestPath) {
         return Value::Null;
     }
     let mut names: Vec<String> = std::fs::read_dir(place)
@@ -255,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_found_in_one_pass_and_each_name_once() {
+    fn commands_are_matched_in_one_pass_without_duplicates() {
         let begun = Instant::now();
         let many = (0..200_000).map(|number| (format!("command{}", number / 2), String::new()));
         let found = fitting(many, "d5");
@@ -268,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_found_by_name_before_place() {
+    fn file_name_matches_rank_before_folder_matches() {
         let folder = tempfile::tempdir().expect("a folder");
         for path in ["main.rs", "src/main.rs", "src/other.rs", "main/x.rs", "a b/main.txt", "gone/main.rs"] {
             let path = folder.path().join(path);
@@ -284,12 +289,12 @@ mod tests {
         );
         assert_eq!(values(&files(folder.path(), "so", "@so")), ["@src/other.rs"]);
         assert_eq!(files(folder.path(), "zzz", "@zzz"), Value::Null);
-        let theirs = |token: &str| path(folder.path(), token, Asker::Extension);
+        let theirs = |token: &str| path(folder.path(), token, SuggestionCaller::Extension);
         assert_eq!(values(&theirs("src/o")), ["src/other.rs"]);
         assert_eq!(values(&theirs("m")), ["main.rs", "main/"]);
         assert_eq!(theirs("nowhere/x"), Value::Null);
         assert_eq!(theirs("/"), Value::Null);
         assert_eq!(theirs("src/../../"), Value::Null);
-        assert_ne!(path(folder.path(), "/", Asker::Person), Value::Null);
+        assert_ne!(path(folder.path(), "/", SuggestionCaller::Person), Value::Null);
     }
 }

@@ -33,7 +33,7 @@ fn pointer(path: &Path) -> Option<String> {
 }
 
 /// A session on disk.
-pub(super) struct Found {
+pub(super) struct SessionListing {
     pub(super) file: PathBuf,
     /// Name, or first prompt.
     pub(super) title: String,
@@ -42,7 +42,7 @@ pub(super) struct Found {
 }
 
 /// Returns the sessions of a folder, most recently changed first; equal times are ordered by name.
-pub(super) fn sessions(folder: &Path) -> Vec<Found> {
+pub(super) fn sessions(folder: &Path) -> Vec<SessionListing> {
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .into_iter()
         .flatten()
@@ -58,7 +58,7 @@ pub(super) fn sessions(folder: &Path) -> Vec<Found> {
     files.into_iter().rev().take(MOST_SESSIONS).filter_map(|(_, file)| title(file)).collect()
 }
 
-fn title(file: PathBuf) -> Option<Found> {
+fn title(file: PathBuf) -> Option<SessionListing> {
     let reader = BufReader::new(std::io::Read::take(std::fs::File::open(&file).ok()?, MOST_READ));
     let (mut name, mut said, mut date) = (None, None, String::new());
     for line in reader.lines().map_while(Result::ok) {
@@ -73,7 +73,7 @@ fn title(file: PathBuf) -> Option<Found> {
         }
     }
     let title = name.filter(|name| !name.is_empty()).or(said)?;
-    Some(Found { file, title: pijs_terminal::line(&title), date: date.replace('T', " ") })
+    Some(SessionListing { file, title: pijs_terminal::line(&title), date: date.replace('T', " ") })
 }
 
 /// Copies a session file into a folder, under its own name or an unused one.

@@ -2,7 +2,7 @@
 //!
 //! [`super::editing`] handles keys; [`super::pastes`] replaces large pasted texts by marks.
 
-use super::editing::{Cuts, Last};
+use super::editing::{KillRing, LastEdit};
 use super::pastes::Pastes;
 use pijs_terminal::layout::{boundary_before, boundary_behind, width};
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ pub(super) const LONGEST: usize = 1 << 20;
 
 /// A text with a cursor.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Field {
+pub(super) struct TextField {
     pub(super) text: String,
     /// Byte offset of the cursor, between two characters.
     pub(super) at: usize,
@@ -21,12 +21,12 @@ pub(super) struct Field {
     /// Undo steps, newest last.
     pub(super) before: Vec<(String, usize, Pastes)>,
     /// The previous key, as far as the next one continues it.
-    pub(super) last: Last,
+    pub(super) last: LastEdit,
     /// Killed texts.
-    pub(super) cuts: Cuts,
+    pub(super) kills: KillRing,
 }
 
-impl Field {
+impl TextField {
     /// Creates a field with the cursor after `text`.
     pub(super) fn new(text: &str) -> Self {
         let mut field = Self::default();
@@ -57,7 +57,7 @@ impl Field {
     /// Replaces the text, with the cursor at a byte offset. Keeps the texts behind marks.
     pub(super) fn put(&mut self, text: &str, at: usize) {
         self.remember();
-        self.last = Last::Other;
+        self.last = LastEdit::Other;
         let (head, tail) = text.split_at(text.floor_char_boundary(at));
         self.text.clear();
         self.at = 0;
@@ -72,7 +72,7 @@ impl Field {
         if self.text != text {
             self.remember();
         }
-        self.last = Last::Other;
+        self.last = LastEdit::Other;
         self.text.clear();
         self.pastes = Pastes::default();
         self.at = 0;
@@ -82,21 +82,21 @@ impl Field {
     /// Clears the field and returns its whole text.
     pub(super) fn take(&mut self) -> String {
         let whole = self.whole();
-        *self = Self { cuts: std::mem::take(&mut self.cuts), ..Self::default() };
+        *self = Self { kills: std::mem::take(&mut self.kills), ..Self::default() };
         whole
     }
 
     /// Inserts a pasted text as one undo step.
     pub(super) fn paste(&mut self, text: &str) {
         self.remember();
-        self.last = Last::Other;
+        self.last = LastEdit::Other;
         self.insert(text);
     }
 
     /// Inserts a pasted text as one undo step; a large text becomes a mark.
     pub(super) fn paste_marked(&mut self, text: &str) {
         self.remember();
-        self.last = Last::Other;
+        self.last = LastEdit::Other;
         let mut clean = cleaned(&beginning(text).replace('\t', "    "));
         // A blank separates a path from the word before it.
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -222,27 +222,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_pasted_is_clean() {
-        let mut field = Field::default();
+    fn pasted_text_is_sanitised() {
+        let mut field = TextField::default();
         field.insert("a\r\nb\u{1b}[2Jc\u{7}\u{202e}d");
         assert_eq!(field.text(), "a\nbcd");
     }
 
     #[test]
     fn the_cursor_is_drawn() {
-        assert_eq!(Field::new("ab").shown(10, 99), ["ab\u{1b}[7m \u{1b}[27m"]);
-        assert_eq!(Field::new("abcd").shown(4, 99), ["abc", "d\u{1b}[7m \u{1b}[27m"]);
-        let mut field = Field::new("a\nb");
+        assert_eq!(TextField::new("ab").shown(10, 99), ["ab\u{1b}[7m \u{1b}[27m"]);
+        assert_eq!(TextField::new("abcd").shown(4, 99), ["abc", "d\u{1b}[7m \u{1b}[27m"]);
+        let mut field = TextField::new("a\nb");
         field.key("home", "");
         assert_eq!(field.shown(10, 99), ["a", "\u{1b}[7mb\u{1b}[27m"]);
     }
 
     /// The visible part equals the same part of the full layout.
     #[test]
-    fn the_part_around_the_cursor_is_what_it_would_be() {
-        let mut field = Field::new("a\nbcdefghij\n\nk[paste #1 +12 lines]l\n日本語\nm");
+    fn the_visible_part_equals_the_full_layout() {
+        let mut field = TextField::new("a\nbcdefghij\n\nk[paste #1 +12 lines]l\n日本語\nm");
         field.paste_marked(&"x\n".repeat(11));
-        let whole = |field: &Field| field.shown(6, 1_000);
+        let whole = |field: &TextField| field.shown(6, 1_000);
         for _ in 0..60 {
             let all = whole(&field);
             let at = all.iter().position(|line| line.contains("\u{1b}[7m")).expect("a cursor");
@@ -258,12 +258,12 @@ mod tests {
 
     /// Each key and frame takes at most one pass over a large text: of one line, of many lines, and of marks.
     #[test]
-    fn a_large_text_is_no_work() {
+    fn keys_over_a_large_text_take_linear_time() {
         const SIZE: usize = 1 << 18;
         let begun = std::time::Instant::now();
         let texts = ["x".repeat(SIZE), "x ".repeat(SIZE / 2), "x\n".repeat(SIZE / 2), "[paste #1] ".repeat(SIZE / 11)];
         for text in texts {
-            let mut field = Field::default();
+            let mut field = TextField::default();
             field.paste_marked(&"pasted\n".repeat(20));
             field.put(&text, text.len());
             for key in [

@@ -1,6 +1,6 @@
 //! Loads themes of the user, of a trusted project, of packages and of extensions, and chooses the current one.
 
-use super::commands::Commands;
+use super::commands::UserCommands;
 use super::transcript::Style;
 use pijs_durable::read_regular;
 use pijs_runtime::trust::Trust;
@@ -13,7 +13,7 @@ const MOST_THEMES: usize = 200;
 /// Depth of colour variables that refer to each other.
 const DEEPEST_VARIABLE: usize = 10;
 
-impl Commands {
+impl UserCommands {
     /// Publishes the themes to realms. Each problem is reported once.
     pub(super) fn publish_themes(&self) {
         let (themes, problems) = themes(&self.session.agent.themes());
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn themes_are_read_and_problems_said() {
+    fn themes_are_read_and_problems_reported() {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in [
             (
@@ -128,6 +128,6 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0]["foregrounds"], json!({"accent": "#112233", "text": 7, "dim": ""}));
         assert_eq!(found[0]["backgrounds"], json!({"selectedBg": "#000000"}));
-        assert!(problems.len() == 2 && problems[0].contains("accent is no colour"), "{problems:?}");
+        assert!(problems.len() == 2 && problems[0].contains("accent is not a colour"), "{problems:?}");
     }
 }

@@ -3,37 +3,37 @@
 
 use super::clip;
 use super::images;
-use super::transcript::Call;
+use super::transcript::ToolBlock;
 use pijs_terminal::layout::{clamp, wrap};
 use serde_json::Value;
 
 /// Lines of a folded result and title.
-const FOLDED: usize = 10;
+const FOLDED_LINES: usize = 10;
 /// Lines of a folded result: of the `bash` tool, of the user's command, of searches, and of listings.
-const SHELL: usize = 5;
-const OWN_SHELL: usize = 20;
-const FOUND: usize = 15;
-const LISTED: usize = 20;
+const BASH_LINES: usize = 5;
+const USER_COMMAND_LINES: usize = 20;
+const SEARCH_LINES: usize = 15;
+const LISTING_LINES: usize = 20;
 
 /// Name in place of a tool for shell commands of the user; no tool has it.
-pub(super) const OWN_COMMAND: &str = "$";
+pub(super) const USER_COMMAND: &str = "$";
 
 /// The part of a folded text that stays.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum KeptPart {
     First(usize),
     Last(usize),
     Nothing,
 }
 
 /// Describes a call; `None` for a tool whose arguments are not those of a built-in one.
-fn said(call: &Call) -> Option<String> {
+fn said(call: &ToolBlock) -> Option<String> {
     let text = |key: &str| call.args.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let number = |key: &str| call.args.get(key).and_then(Value::as_u64);
     let path = || text("path").or_else(|| text("file_path"));
     let limit = |words: &str| number("limit").map(|limit| format!(" ({words}{limit})")).unwrap_or_default();
     Some(match call.name.as_str() {
-        OWN_COMMAND => format!("$ {}", call.args.as_str()?),
+        USER_COMMAND => format!("$ {}", call.args.as_str()?),
         "bash" => {
             let timeout = number("timeout").map(|seconds| format!(" (timeout {seconds}s)")).unwrap_or_default();
             format!("$ {}{timeout}", text("command")?)
@@ -60,7 +60,7 @@ fn said(call: &Call) -> Option<String> {
 }
 
 /// Returns the title lines of a call.
-pub(super) fn title(call: &Call, columns: usize, expanded: bool) -> Vec<String> {
+pub(super) fn title(call: &ToolBlock, columns: usize, expanded: bool) -> Vec<String> {
     let colour = match (call.is_done, call.is_error) {
         (false, _) => "33",
         (true, false) => "32",
@@ -76,9 +76,9 @@ pub(super) fn title(call: &Call, columns: usize, expanded: bool) -> Vec<String> 
             vec![clamp(&pijs_terminal::line(clip::clipped(&format!("{}{args}", call.name), clip::MESSAGE)), room)]
         }
     };
-    let more = lines.len().saturating_sub(FOLDED);
+    let more = lines.len().saturating_sub(FOLDED_LINES);
     if !expanded && more > 0 {
-        lines.truncate(FOLDED);
+        lines.truncate(FOLDED_LINES);
         lines.push(format!("... ({more} more lines, ctrl+o to expand)"));
     }
     let mark = |(index, line): (usize, String)| match index {
@@ -89,24 +89,24 @@ pub(super) fn title(call: &Call, columns: usize, expanded: bool) -> Vec<String> 
 }
 
 /// Returns the lines below the title: the result, or the content of a file that is written.
-pub(super) fn result(call: &Call, columns: usize, expanded: bool) -> Vec<String> {
+pub(super) fn result(call: &ToolBlock, columns: usize, expanded: bool) -> Vec<String> {
     let own = said(call).is_some();
     let output = text(call);
     let is_failed = call.is_done && call.is_error;
     let (shown, part) = match call.name.as_str() {
-        OWN_COMMAND => (output, Part::Last(OWN_SHELL)),
-        _ if !own => (output, Part::First(FOLDED)),
-        "bash" => (output, Part::Last(SHELL)),
-        _ if is_failed => (output, Part::First(FOLDED)),
-        "read" if images::of(call.result.as_ref()).next().is_none() => (output, Part::Nothing),
-        "write" => (call.args["content"].as_str().unwrap_or_default().to_owned(), Part::First(FOLDED)),
+        USER_COMMAND => (output, KeptPart::Last(USER_COMMAND_LINES)),
+        _ if !own => (output, KeptPart::First(FOLDED_LINES)),
+        "bash" => (output, KeptPart::Last(BASH_LINES)),
+        _ if is_failed => (output, KeptPart::First(FOLDED_LINES)),
+        "read" if images::of(call.result.as_ref()).next().is_none() => (output, KeptPart::Nothing),
+        "write" => (call.args["content"].as_str().unwrap_or_default().to_owned(), KeptPart::First(FOLDED_LINES)),
         "edit" => {
             let diff = call.result.as_ref().and_then(|result| result["details"]["diff"].as_str()).unwrap_or_default();
             return diff_lines(diff, columns);
         }
-        "grep" => (output, Part::First(FOUND)),
-        "find" | "ls" => (output, Part::First(LISTED)),
-        _ => (output, Part::First(FOLDED)),
+        "grep" => (output, KeptPart::First(SEARCH_LINES)),
+        "find" | "ls" => (output, KeptPart::First(LISTING_LINES)),
+        _ => (output, KeptPart::First(FOLDED_LINES)),
     };
     let mut lines = folded(&shown, part, columns, expanded);
     lines.extend(
@@ -116,13 +116,13 @@ pub(super) fn result(call: &Call, columns: usize, expanded: bool) -> Vec<String>
 }
 
 /// Returns a text, or its visible part with the number of hidden lines.
-fn folded(text: &str, part: Part, columns: usize, expanded: bool) -> Vec<String> {
+fn folded(text: &str, part: KeptPart, columns: usize, expanded: bool) -> Vec<String> {
     let text = text.trim_end();
     if text.trim().is_empty() {
         return Vec::new();
     }
     let part_of = match part {
-        Part::Last(_) => clip::last(text, clip::TEXT),
+        KeptPart::Last(_) => clip::last(text, clip::TEXT),
         _ => clip::first(text, clip::TEXT),
     };
     let mut lines = wrap(&part_of, columns.saturating_sub(2));
@@ -130,15 +130,15 @@ fn folded(text: &str, part: Part, columns: usize, expanded: bool) -> Vec<String>
     let count = lines.len() + left_out;
     if !expanded {
         match part {
-            Part::First(most) if count > most => {
+            KeptPart::First(most) if count > most => {
                 lines.truncate(most);
                 lines.push(format!("... ({} more lines, ctrl+o to expand)", count - most));
             }
-            Part::Last(most) if count > most => {
+            KeptPart::Last(most) if count > most => {
                 lines.drain(..lines.len().saturating_sub(most));
                 lines.insert(0, format!("... ({} earlier lines, ctrl+o to expand)", count - most));
             }
-            Part::Nothing => lines.clear(),
+            KeptPart::Nothing => lines.clear(),
             _ => {}
         }
     }
@@ -160,7 +160,7 @@ fn diff_lines(diff: &str, columns: usize) -> Vec<String> {
 }
 
 /// Returns the text of a result with a line for each image.
-fn text(call: &Call) -> String {
+fn text(call: &ToolBlock) -> String {
     let content = call.result.as_ref().map(|result| &result["content"]);
     match content {
         Some(Value::String(text)) => text.clone(),
@@ -181,9 +181,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn call(name: &str, args: Value, result: &str) -> Call {
+    fn call(name: &str, args: Value, result: &str) -> ToolBlock {
         let (name, result) = (name.to_owned(), Some(json!({"content": [{"type": "text", "text": result}]})));
-        Call { name, args, result, is_done: true, ..Call::default() }
+        ToolBlock { name, args, result, is_done: true, ..ToolBlock::default() }
     }
 
     fn plain(lines: Vec<String>) -> Vec<String> {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_named_as_in_pi() {
+    fn calls_are_described_as_in_pi() {
         for (name, args, expected) in [
             ("bash", json!({"command": "ls -l"}), "* $ ls -l"),
             ("bash", json!({"command": "make", "timeout": 9}), "* $ make (timeout 9s)"),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_folded_where_their_worth_is() {
+    fn results_are_folded_by_tool() {
         let long: String = (1..=30).map(|line| format!("{line}\n")).collect();
         for (name, args, count, first, last) in [
             ("bash", json!({"command": "x"}), 6, "  ... (25 earlier lines, ctrl+o to expand)", "  30"),
@@ -229,7 +229,7 @@ mod tests {
         }
         let read = call("read", json!({"path": "a"}), "text");
         assert_eq!(result(&read, 60, false), Vec::<String>::new());
-        assert_eq!(plain(result(&Call { is_error: true, ..read }, 60, false)), ["  text"]);
+        assert_eq!(plain(result(&ToolBlock { is_error: true, ..read }, 60, false)), ["  text"]);
         let write = call("write", json!({"path": "a", "content": "one\ntwo\n"}), "Successfully wrote");
         assert_eq!(plain(result(&write, 60, false)), ["  one", "  two"]);
         let mut edit = call("edit", json!({"path": "a"}), "Successfully replaced");

@@ -53,7 +53,7 @@ impl Style {
 
 /// A tool call, or a shell command of the user.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Call {
+pub(super) struct ToolBlock {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) args: Value,
@@ -67,11 +67,11 @@ pub(super) struct Call {
 
 /// Contents of a block.
 #[derive(Debug, Clone)]
-pub(super) enum Content {
+pub(super) enum BlockContent {
     Text(Style, String),
     /// A reply of the model: its content blocks by index.
     Reply(Vec<(Style, String)>),
-    Call(Call),
+    ToolBlock(ToolBlock),
     /// A message of an extension: `{role, customType, content, ...}`.
     Message(Value),
     /// An entry of an extension, shown only when a renderer exists.
@@ -80,28 +80,28 @@ pub(super) enum Content {
 
 /// A block of the transcript.
 #[derive(Debug, Clone)]
-pub(super) struct Block {
+pub(super) struct TranscriptBlock {
     pub(super) id: u64,
-    pub(super) content: Content,
+    pub(super) content: BlockContent,
     /// Incremented with each change.
     revision: u64,
     /// Key for which the lines were made.
-    made: Option<Made>,
+    made: Option<RenderKey>,
     lines: Vec<String>,
     /// Lines rendered by extensions: of the block, or of a call's title and result.
     drawn: [Option<Vec<String>>; 2],
     /// Texts transformed by extensions.
     changed: Option<Vec<String>>,
     /// Key for which rendering was last requested.
-    asked: Option<Made>,
+    asked: Option<RenderKey>,
     /// Approximate memory in bytes.
     bytes: usize,
 }
 
 /// Key of rendered lines: revision, columns, unfolded.
-type Made = (u64, usize, bool);
+type RenderKey = (u64, usize, bool);
 
-impl Block {
+impl TranscriptBlock {
     /// Returns the lines; `label` replaces hidden thinking.
     fn lines(&mut self, columns: usize, expanded: bool, label: Option<&str>) -> &[String] {
         let made = (self.revision, columns, expanded);
@@ -116,10 +116,10 @@ impl Block {
     fn weigh(&self) -> usize {
         let texts = |pieces: &[(Style, String)]| pieces.iter().map(|(_, text)| text.len()).sum::<usize>();
         let held: usize = match &self.content {
-            Content::Text(_, text) => text.len(),
-            Content::Reply(pieces) => texts(pieces),
-            Content::Call(call) => clip::weight(&call.args) + call.result.as_ref().map_or(0, clip::weight),
-            Content::Message(value) | Content::Entry(value) => clip::weight(value),
+            BlockContent::Text(_, text) => text.len(),
+            BlockContent::Reply(pieces) => texts(pieces),
+            BlockContent::Call(call) => clip::weight(&call.args) + call.result.as_ref().map_or(0, clip::weight),
+            BlockContent::Message(value) | BlockContent::Entry(value) => clip::weight(value),
         };
         let drawn = self.drawn.iter().flatten().flatten().map(String::len).sum::<usize>();
         let changed = self.changed.iter().flatten().map(String::len).sum::<usize>();
@@ -133,8 +133,8 @@ impl Block {
         };
         let changed = |index: usize| self.changed.as_ref()?.get(index).map(String::as_str);
         match &self.content {
-            Content::Text(style, text) => style.lines(changed(0).unwrap_or(text), columns),
-            Content::Reply(pieces) => {
+            BlockContent::Text(style, text) => style.lines(changed(0).unwrap_or(text), columns),
+            BlockContent::Reply(pieces) => {
                 let mut lines = Vec::new();
                 let pieces =
                     pieces.iter().enumerate().map(|(index, (style, text))| (style, changed(index).unwrap_or(text)));
@@ -151,18 +151,18 @@ impl Block {
                 }
                 lines
             }
-            Content::Call(call) => {
+            BlockContent::Call(call) => {
                 let title = drawn(0).unwrap_or_else(|| tools::title(call, columns, expanded));
                 let result = drawn(1).unwrap_or_else(|| tools::result(call, columns, expanded));
                 [title, result].concat()
             }
-            Content::Message(message) => drawn(0).unwrap_or_else(|| {
+            BlockContent::Message(message) => drawn(0).unwrap_or_else(|| {
                 let label = clamp(message["customType"].as_str().unwrap_or_default(), columns.saturating_sub(2));
                 let text = pijs_runtime::export::text_of(&message["content"]);
                 let text = clip::first(&text, clip::MESSAGE);
                 [vec![format!("\u{1b}[34m[{label}]\u{1b}[0m")], markdown::lines(&text, columns)].concat()
             }),
-            Content::Entry(_) => drawn(0).unwrap_or_default(),
+            BlockContent::Entry(_) => drawn(0).unwrap_or_default(),
         }
     }
 }
@@ -170,7 +170,7 @@ impl Block {
 /// All blocks, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Transcript {
-    blocks: std::collections::VecDeque<Block>,
+    blocks: std::collections::VecDeque<TranscriptBlock>,
     next: u64,
     /// Approximate memory of all blocks in bytes.
     bytes: usize,
@@ -188,10 +188,10 @@ const THINKING: &str = "Thinking...";
 
 impl Transcript {
     /// Appends a block and returns its id.
-    pub(super) fn push(&mut self, content: Content) -> u64 {
+    pub(super) fn push(&mut self, content: BlockContent) -> u64 {
         self.next += 1;
         let id = self.next;
-        let block = Block {
+        let block = TranscriptBlock {
             id,
             content,
             revision: 0,
@@ -229,17 +229,17 @@ impl Transcript {
             // Kept whole, since an extension may transform it.
             Style::User | Style::Plain | Style::Thinking => text.into(),
         };
-        self.push(Content::Text(style, text.into_owned()));
+        self.push(BlockContent::Text(style, text.into_owned()));
     }
 
     /// Removes all blocks, for [`Transcript::put_back`].
-    pub(super) fn take(&mut self) -> std::collections::VecDeque<Block> {
+    pub(super) fn take(&mut self) -> std::collections::VecDeque<TranscriptBlock> {
         self.bytes = 0;
         std::mem::take(&mut self.blocks)
     }
 
     /// Appends removed blocks.
-    pub(super) fn put_back(&mut self, blocks: std::collections::VecDeque<Block>) {
+    pub(super) fn put_back(&mut self, blocks: std::collections::VecDeque<TranscriptBlock>) {
         self.bytes += blocks.iter().map(|block| block.bytes).sum::<usize>();
         self.blocks.extend(blocks);
         self.make_room();
@@ -274,14 +274,14 @@ impl Transcript {
     /// Requests rendering of a tool call again, or of everything with `None`.
     pub(super) fn redraw(&mut self, call: Option<&str>) {
         for block in &mut self.blocks {
-            let is_it = call.is_none_or(|id| matches!(&block.content, Content::Call(call) if call.id == id));
+            let is_it = call.is_none_or(|id| matches!(&block.content, BlockContent::Call(call) if call.id == id));
             if is_it {
                 block.asked = None;
             }
         }
     }
 
-    fn change(&mut self, id: u64, change: impl FnOnce(&mut Content)) {
+    fn change(&mut self, id: u64, change: impl FnOnce(&mut BlockContent)) {
         if let Some(block) = self.blocks.iter_mut().rev().find(|block| block.id == id) {
             change(&mut block.content);
             block.revision += 1;
@@ -291,14 +291,14 @@ impl Transcript {
 
     /// Begins a reply of the model.
     pub(super) fn begin_reply(&mut self) {
-        self.reply = Some(self.push(Content::Reply(Vec::new())));
+        self.reply = Some(self.push(BlockContent::Reply(Vec::new())));
     }
 
     /// Appends to content block `index` of the reply.
     pub(super) fn extend_reply(&mut self, index: usize, style: Style, more: &str) {
         let Some(id) = self.reply else { return };
         self.change(id, |content| {
-            let Content::Reply(pieces) = content else { return };
+            let BlockContent::Reply(pieces) = content else { return };
             if pieces.len() <= index && index < MOST_PIECES {
                 pieces.resize(index + 1, (style, String::new()));
             }
@@ -310,8 +310,8 @@ impl Transcript {
 
     /// Ends the reply with its final content.
     pub(super) fn end_reply(&mut self, pieces: Vec<(Style, String)>) {
-        let id = self.reply.take().unwrap_or_else(|| self.push(Content::Reply(Vec::new())));
-        self.change(id, |content| *content = Content::Reply(pieces));
+        let id = self.reply.take().unwrap_or_else(|| self.push(BlockContent::Reply(Vec::new())));
+        self.change(id, |content| *content = BlockContent::Reply(pieces));
     }
 
     /// Removes the reply.
@@ -324,15 +324,16 @@ impl Transcript {
     }
 
     /// Changes the incomplete tool call with an id, or begins one: a model may repeat an id.
-    pub(super) fn call(&mut self, id: &str, change: impl FnOnce(&mut Call)) {
+    pub(super) fn call(&mut self, id: &str, change: impl FnOnce(&mut ToolBlock)) {
         let known = self.blocks.iter().rev().find_map(|block| match &block.content {
-            Content::Call(call) if call.id == id => Some((block.id, call.is_done)),
+            BlockContent::Call(call) if call.id == id => Some((block.id, call.is_done)),
             _ => None,
         });
         let known = known.filter(|(_, is_done)| !is_done).map(|(block, _)| block);
-        let known = known.unwrap_or_else(|| self.push(Content::Call(Call { id: id.to_owned(), ..Call::default() })));
+        let known = known
+            .unwrap_or_else(|| self.push(BlockContent::Call(ToolBlock { id: id.to_owned(), ..ToolBlock::default() })));
         self.change(known, |content| {
-            if let Content::Call(call) = content {
+            if let BlockContent::Call(call) = content {
                 change(call);
             }
         });
@@ -382,7 +383,7 @@ impl Transcript {
     }
 
     /// Returns the content of a block to render, and records the request.
-    pub(super) fn wanted(&mut self, id: u64, columns: usize, expanded: bool) -> Option<Content> {
+    pub(super) fn wanted(&mut self, id: u64, columns: usize, expanded: bool) -> Option<BlockContent> {
         let block = self.blocks.iter_mut().rev().find(|block| block.id == id)?;
         block.asked = Some((block.revision, columns, expanded));
         Some(block.content.clone())
@@ -412,11 +413,11 @@ impl Transcript {
     }
 }
 
-fn wants_drawing(content: &Content, transforms: bool) -> bool {
+fn wants_drawing(content: &BlockContent, transforms: bool) -> bool {
     match content {
-        Content::Call(_) | Content::Message(_) | Content::Entry(_) => true,
-        Content::Reply(_) | Content::Text(Style::User, _) => transforms,
-        Content::Text(..) => false,
+        BlockContent::Call(_) | BlockContent::Message(_) | BlockContent::Entry(_) => true,
+        BlockContent::Reply(_) | BlockContent::Text(Style::User, _) => transforms,
+        BlockContent::Text(..) => false,
     }
 }
 
@@ -425,7 +426,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_that_a_model_gives_again_is_another_call() {
+    fn a_repeated_call_id_is_another_call() {
         let mut transcript = Transcript::default();
         for path in ["first", "second"] {
             transcript.call("call_1", |call| {
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_limited_and_the_newest_stays() {
+    fn the_oldest_blocks_are_evicted() {
         let mut transcript = Transcript::default();
         let large = "x".repeat(1 << 20);
         for _ in 0..300 {
@@ -453,12 +454,12 @@ mod tests {
         assert_eq!(transcript.blocks.len(), 1);
         transcript.say(Style::Info, "last");
         assert_eq!(transcript.blocks.len(), 1);
-        let weighed: usize = transcript.blocks.iter().map(Block::weigh).sum();
+        let weighed: usize = transcript.blocks.iter().map(TranscriptBlock::weigh).sum();
         assert_eq!(transcript.bytes, weighed);
     }
 
     #[test]
-    fn a_block_is_asked_for_once_until_it_changes() {
+    fn rendering_is_requested_once_for_each_revision() {
         let mut transcript = Transcript::default();
         transcript.call("a", |call| call.name = "x".to_owned());
         let asked = |transcript: &mut Transcript| transcript.tail(&[], 80, 20, 0, false).1.len();

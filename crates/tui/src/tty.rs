@@ -1,6 +1,6 @@
 //! The terminal: raw mode, alternate screen, size and input.
 
-use super::input::{Input, Splitter};
+use super::input::{Splitter, TerminalInput};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{IsTerminal, Read, Write};
@@ -17,12 +17,12 @@ const LONE_ESCAPE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// A terminal in raw mode. Dropping it, or [`Tty::restore`], restores it.
 pub(super) struct Tty {
     before: Mutex<Option<Termios>>,
-    reading: Arc<Reading>,
+    reading: Arc<ReaderState>,
 }
 
 /// State of input: read by this program, or by another one that uses the terminal.
-struct Reading {
-    state: Mutex<Pause>,
+struct ReaderState {
+    state: Mutex<ReaderPause>,
     changed: Condvar,
     /// Wakes the reading thread.
     wake: UnixStream,
@@ -30,24 +30,24 @@ struct Reading {
 }
 
 #[derive(Default)]
-struct Pause {
+struct ReaderPause {
     is_wanted: bool,
     is_kept: bool,
     /// Whether reading has ended.
     is_over: bool,
 }
 
-impl Reading {
+impl ReaderState {
     fn new() -> std::io::Result<Self> {
         let (wake, woken) = UnixStream::pair()?;
         Ok(Self { state: Mutex::default(), changed: Condvar::new(), wake, woken })
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, Pause> {
+    fn state(&self) -> std::sync::MutexGuard<'_, ReaderPause> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: std::sync::MutexGuard<'a, Pause>) -> std::sync::MutexGuard<'a, Pause> {
+    fn wait<'a>(&self, state: std::sync::MutexGuard<'a, ReaderPause>) -> std::sync::MutexGuard<'a, ReaderPause> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,7 +90,7 @@ impl Tty {
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             return Ok(None);
         }
-        let tty = Arc::new(Self { before: Mutex::new(None), reading: Arc::new(Reading::new()?) });
+        let tty = Arc::new(Self { before: Mutex::new(None), reading: Arc::new(ReaderState::new()?) });
         tty.enter()?;
         Ok(Some(tty))
     }
@@ -160,7 +160,7 @@ impl Drop for Tty {
 }
 
 /// Reads input on its own thread until `take` returns `false` or the terminal is gone, which `take` learns by `None`.
-pub(super) fn read(tty: &Tty, mut take: impl FnMut(Option<Vec<Input>>) -> bool + Send + 'static) {
+pub(super) fn read(tty: &Tty, mut take: impl FnMut(Option<Vec<TerminalInput>>) -> bool + Send + 'static) {
     let reading = Arc::clone(&tty.reading);
     std::thread::spawn(move || {
         let is_gone = read_all(&reading, &mut take);
@@ -172,7 +172,7 @@ pub(super) fn read(tty: &Tty, mut take: impl FnMut(Option<Vec<Input>>) -> bool +
 }
 
 /// Reads until the end; returns whether the terminal is gone.
-fn read_all(reading: &Reading, take: &mut impl FnMut(Option<Vec<Input>>) -> bool) -> bool {
+fn read_all(reading: &ReaderState, take: &mut impl FnMut(Option<Vec<TerminalInput>>) -> bool) -> bool {
     let mut splitter = Splitter::default();
     let mut buffer = [0; 4096];
     let stdin = std::io::stdin();

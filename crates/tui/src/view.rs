@@ -4,15 +4,15 @@
 //! [`View::typed`]; [`super::draw`] renders it. Work for the session's thread is returned as [`Work`].
 
 use super::clip::{self, clipped};
-use super::completion::{Popup, Provider, Request};
-use super::floating::Custom;
-use super::footer::Standing;
-use super::input::Input;
-use super::inserted_text::Put;
-use super::layers::{Asked, ComponentId, Dialog, Layer};
-use super::picker::Choice;
+use super::completion::{CompletionProvider, CompletionRequest, Popup};
+use super::floating::CustomComponent;
+use super::footer::FooterData;
+use super::input::TerminalInput;
+use super::inserted_text::InsertedText;
+use super::layers::{ComponentId, ExtensionDialog, Layer, PermissionPrompt};
+use super::picker::ListKind;
 use super::selections::model_name;
-use super::text_field::Field;
+use super::text_field::TextField;
 use super::transcript::{Style, Transcript};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use pijs_runtime::repeated::Repeated;
@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 
 /// Work for the session's thread.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Work {
+pub(super) enum UiTask {
     /// The user submits text, now or at the end of the run; `by` is its author.
     Say { text: String, later: bool, by: Option<ExtensionId> },
     /// Abort the run.
@@ -31,19 +31,19 @@ pub(super) enum Work {
     /// Run the shortcut of an extension.
     Shortcut(String),
     /// Request suggestions for the text of the editor.
-    Complete(Request),
+    Complete(CompletionRequest),
     /// Request suggestions for a provider from those below it.
-    Suggest { number: u64, request: Request, below: Option<ComponentId> },
+    Suggest { number: u64, request: CompletionRequest, below: Option<ComponentId> },
     /// Let a provider insert the chosen suggestion.
-    Apply { provider: ComponentId, request: Request, item: Value, prefix: String },
+    Apply { provider: ComponentId, request: CompletionRequest, item: Value, prefix: String },
     /// Change to the next thinking level.
     CycleThinking,
     /// Change to the next or previous model.
     CycleModel { back: bool },
     /// Show a built-in list.
-    Pick(Choice),
+    Pick(ListKind),
     /// Apply the choice from a list.
-    Picked(Choice, String),
+    Picked(ListKind, String),
     /// A list was closed without a choice.
     Unpicked,
     /// Store the key of a provider.
@@ -90,7 +90,7 @@ const WIDGET_LINES: usize = 10;
 
 /// The picture of a component.
 #[derive(Debug, Default)]
-pub(super) struct Drawn {
+pub(super) struct ComponentPicture {
     pub(super) lines: Vec<String>,
     /// Width of the widest line.
     pub(super) made: usize,
@@ -106,7 +106,7 @@ pub(super) struct Drawn {
 
 /// Content of a widget.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum WidgetContent {
     Lines(Vec<String>),
     Component(ComponentId),
 }
@@ -116,27 +116,27 @@ pub(super) enum Content {
 pub(super) struct Widget {
     pub(super) extension: ExtensionId,
     pub(super) key: String,
-    pub(super) content: Content,
+    pub(super) content: WidgetContent,
     pub(super) is_below: bool,
 }
 
 /// A caller that waits for suggestions.
 #[derive(Debug)]
-pub(super) struct Suggested {
+pub(super) struct PendingSuggestion {
     pub(super) by: ExtensionId,
     pub(super) answer: oneshot::Sender<Value>,
 }
 
 /// The working indicator.
 #[derive(Debug, Clone)]
-pub(super) struct Working {
+pub(super) struct WorkingIndicator {
     pub(super) message: Option<String>,
     pub(super) is_visible: bool,
     pub(super) frames: Vec<String>,
     pub(super) interval: Duration,
 }
 
-impl Default for Working {
+impl Default for WorkingIndicator {
     fn default() -> Self {
         let frames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"].map(str::to_owned).to_vec();
         Self { message: None, is_visible: true, frames, interval: Duration::from_millis(80) }
@@ -145,7 +145,7 @@ impl Default for Working {
 
 /// The current model.
 #[derive(Debug, Default)]
-pub(super) struct Model {
+pub(super) struct ModelStatus {
     /// Name as `provider/id`.
     pub(super) name: String,
     /// Thinking level.
@@ -164,22 +164,22 @@ pub(super) struct View {
     pub(super) scroll: usize,
     /// Whether results are expanded.
     pub(super) expanded: bool,
-    pub(super) editor: Field,
+    pub(super) editor: TextField,
     /// Author of the editor's text, when an extension wrote it.
-    pub(super) put: Option<Put>,
+    pub(super) inserted: Option<InsertedText>,
     pub(super) history: Vec<String>,
     /// Position in the history; 0 is the text being typed.
     pub(super) back: usize,
     /// The text being typed, while the history is shown.
-    pub(super) draft: Option<Field>,
+    pub(super) draft: Option<TextField>,
     /// The editor of an extension in place of the built-in one; `editor` is then a copy of its text.
     pub(super) own_editor: Option<ComponentId>,
     /// The key that it handles, and whether the user pressed Enter in it since its last submission.
     pub(super) handling: Option<String>,
     pub(super) may_submit: bool,
     pub(super) layers: Vec<Layer>,
-    pub(super) questions: VecDeque<Asked>,
-    pub(super) components: BTreeMap<ComponentId, Drawn>,
+    pub(super) questions: VecDeque<PermissionPrompt>,
+    pub(super) components: BTreeMap<ComponentId, ComponentPicture>,
     /// Header components; the last one is shown.
     pub(super) headers: Vec<ComponentId>,
     pub(super) footers: Vec<ComponentId>,
@@ -187,16 +187,16 @@ pub(super) struct View {
     pub(super) statuses: BTreeMap<(ExtensionId, String), String>,
     /// Lines at the top without a header.
     pub(super) welcome: Vec<String>,
-    pub(super) standing: Standing,
-    pub(super) working: Working,
+    pub(super) standing: FooterData,
+    pub(super) working: WorkingIndicator,
     /// Git branch for footers.
     pub(super) branch: Option<String>,
     /// Counter of the stacking order.
     pub(super) orders: u64,
     /// Components that listen to keys, and the keys that wait for them.
     pub(super) listeners: Vec<ComponentId>,
-    pub(super) listening: Option<Input>,
-    pub(super) unheard: VecDeque<Input>,
+    pub(super) listening: Option<TerminalInput>,
+    pub(super) unheard: VecDeque<TerminalInput>,
     /// Start of the current run.
     pub(super) running: Option<Instant>,
     /// Delay before a retry.
@@ -210,16 +210,16 @@ pub(super) struct View {
     pub(super) shortcut_warnings: Vec<String>,
     /// Queued messages.
     pub(super) queued: Vec<String>,
-    pub(super) model: Model,
+    pub(super) model: ModelStatus,
     pub(super) title: Option<String>,
     /// Open list of suggestions.
     pub(super) popup: Option<Popup>,
     /// Completion providers, newest last.
-    pub(super) providers: Vec<Provider>,
+    pub(super) providers: Vec<CompletionProvider>,
     /// Whether a provider is inserting a suggestion, so that keys wait.
     pub(super) applying: bool,
     /// Callers that wait for suggestions.
-    pub(super) suggestions: BTreeMap<u64, Suggested>,
+    pub(super) suggestions: BTreeMap<u64, PendingSuggestion>,
     /// Undelivered bytes that extensions inserted into the editors of others.
     pub(super) handed: usize,
     /// Running shell commands of the user.
@@ -227,7 +227,7 @@ pub(super) struct View {
     pub(super) interrupted: Option<Instant>,
     pub(super) escaped: Option<Instant>,
     /// List that two Escapes open.
-    pub(super) escapes_to: Option<Choice>,
+    pub(super) escapes_to: Option<ListKind>,
     /// Whether the `session_start` handlers have run.
     pub(super) has_begun: bool,
     /// Whether the session is being closed.
@@ -292,7 +292,7 @@ impl View {
         self.components.remove(id);
         self.headers.retain(|other| other != id);
         self.footers.retain(|other| other != id);
-        self.widgets.retain(|widget| !matches!(&widget.content, Content::Component(other) if other == id));
+        self.widgets.retain(|widget| !matches!(&widget.content, WidgetContent::Component(other) if other == id));
         if self.own_editor.as_ref() == Some(id) {
             self.own_editor = None;
         }
@@ -327,7 +327,7 @@ impl View {
     }
 
     /// Checks whether an extension may have another component; `is_layer` for one with a layer of its own.
-    pub(super) fn has_room_for(&self, id: &ComponentId, is_layer: bool) -> Result<(), HostcallError> {
+    pub(super) fn expect_component_quota(&self, id: &ComponentId, is_layer: bool) -> Result<(), HostcallError> {
         let (first, last) = ((id.0.clone(), u32::MIN), (id.0.clone(), u32::MAX));
         let components = self.components.range(first..=last).count();
         let is_known = self.components.contains_key(id);
@@ -342,7 +342,7 @@ impl View {
     }
 
     /// Checks whether an extension may open another dialog.
-    pub(super) fn may_ask(&self, asked: &Dialog) -> Result<(), HostcallError> {
+    pub(super) fn expect_dialog_quota(&self, asked: &ExtensionDialog) -> Result<(), HostcallError> {
         let open = self.layers.iter().filter_map(|layer| match layer {
             Layer::Dialog(dialog) if dialog.extension == asked.extension => Some(dialog.bytes),
             _ => None,
@@ -357,7 +357,7 @@ impl View {
     }
 
     /// Adds a completion provider, or updates the triggers of an existing one.
-    pub(super) fn add_provider(&mut self, provider: Provider) -> Result<(), HostcallError> {
+    pub(super) fn add_provider(&mut self, provider: CompletionProvider) -> Result<(), HostcallError> {
         if let Some(known) = self.providers.iter_mut().find(|known| known.id == provider.id) {
             known.triggers = provider.triggers;
             return Ok(());
@@ -371,12 +371,12 @@ impl View {
     }
 
     /// Inserts a text of one extension into the editor of another one.
-    pub(super) fn hand(&mut self, to: ComponentId, text: &str, is_paste: bool) -> Result<Vec<Work>, HostcallError> {
+    pub(super) fn hand(&mut self, to: ComponentId, text: &str, is_paste: bool) -> Result<Vec<UiTask>, HostcallError> {
         if self.handed + text.len() > MOST_HANDED && guard!(TuiInsertedSize) {
             return Err(used_up("handed_bytes", MOST_HANDED));
         }
         self.handed += text.len();
-        Ok(vec![Work::Handed { to, text: text.to_owned(), is_paste }])
+        Ok(vec![UiTask::Handed { to, text: text.to_owned(), is_paste }])
     }
 
     /// Stores the lines of a component up to its extension's limit; none is wider than `made`.
@@ -397,17 +397,17 @@ impl View {
     }
 
     /// Sets the name of the session.
-    pub(super) fn call_session(&mut self, name: Option<&str>) {
+    pub(super) fn set_session_name(&mut self, name: Option<&str>) {
         self.standing.name = name.map(|name| clipped(name, LONGEST_NAME).to_owned());
     }
 
     /// Sets the current model.
-    pub(super) fn call_model(&mut self, provider: &str, id: &str) {
+    pub(super) fn set_model_name(&mut self, provider: &str, id: &str) {
         self.model.name = clipped(&model_name(provider, id), LONGEST_NAME).to_owned();
     }
 
     /// Returns a custom component.
-    pub(super) fn custom(&mut self, id: &ComponentId) -> Option<&mut Custom> {
+    pub(super) fn custom(&mut self, id: &ComponentId) -> Option<&mut CustomComponent> {
         self.layers.iter_mut().find_map(|layer| match layer {
             Layer::Custom(custom) if custom.id == *id => Some(custom),
             _ => None,
@@ -433,26 +433,32 @@ impl View {
             self.own_editor = None;
         }
         if gone.is_none() {
-            self.working = Working::default();
+            self.working = WorkingIndicator::default();
             self.transcript.label_thinking(None);
         }
     }
 
     /// Adds, replaces or removes a widget.
-    pub(super) fn set_widget(&mut self, extension: ExtensionId, key: String, content: Option<Content>, is_below: bool) {
+    pub(super) fn set_widget(
+        &mut self,
+        extension: ExtensionId,
+        key: String,
+        content: Option<WidgetContent>,
+        is_below: bool,
+    ) {
         let old = self.widgets.iter().position(|widget| widget.extension == extension && widget.key == key);
         let old = old.map(|at| (at, self.widgets.remove(at)));
-        if let Some((_, Widget { content: Content::Component(id), .. })) = &old {
+        if let Some((_, Widget { content: WidgetContent::Component(id), .. })) = &old {
             self.components.remove(id);
         }
         let Some(mut content) = content else { return };
         if old.is_none() && self.widgets.iter().filter(|widget| widget.extension == extension).count() >= MOST_KEPT {
-            if let Content::Component(id) = &content {
+            if let WidgetContent::Component(id) = &content {
                 self.components.remove(id);
             }
             return;
         }
-        if let Content::Lines(lines) = &mut content
+        if let WidgetContent::Lines(lines) = &mut content
             && lines.len() > WIDGET_LINES
         {
             lines.truncate(WIDGET_LINES);
@@ -505,12 +511,12 @@ mod tests {
         let (mut view, extension) = (View::new((80, 24)), ExtensionId::new("x"));
         let mut has = |handle: u32, is_layer: bool| {
             let id = (extension.clone(), handle);
-            let may = view.has_room_for(&id, is_layer).is_ok();
+            let may = view.expect_component_quota(&id, is_layer).is_ok();
             if may {
-                view.components.insert(id.clone(), Drawn::default());
+                view.components.insert(id.clone(), ComponentPicture::default());
                 if is_layer {
                     let (end, _) = oneshot::channel();
-                    view.push(Layer::Custom(Custom::new(id, None, 0, end)));
+                    view.push(Layer::Custom(CustomComponent::new(id, None, 0, end)));
                 }
             }
             may
@@ -521,22 +527,22 @@ mod tests {
         let params = |text: &str| json!({"title": text, "options": [text]}).as_object().cloned().expect("an object");
         let (mut view, mut asked) = (View::new((80, 24)), 0);
         for number in 0..100 {
-            let dialog = Dialog::new(number, extension.clone(), "select", &params("small"));
-            if view.may_ask(&dialog).is_ok() {
+            let dialog = ExtensionDialog::new(number, extension.clone(), "select", &params("small"));
+            if view.expect_dialog_quota(&dialog).is_ok() {
                 view.push(Layer::Dialog(dialog));
                 asked += 1;
             }
         }
         assert_eq!(asked, MOST_KEPT);
-        let large = Dialog::new(0, ExtensionId::new("y"), "select", &params(&"x".repeat(10 << 20)));
-        assert!(view.may_ask(&large).is_err());
+        let large = ExtensionDialog::new(0, ExtensionId::new("y"), "select", &params(&"x".repeat(10 << 20)));
+        assert!(view.expect_dialog_quota(&large).is_err());
     }
 
     #[test]
-    fn pictures_and_texts_on_their_way_are_limited() {
+    fn pictures_and_undelivered_texts_are_limited() {
         let (mut view, extension) = (View::new((80, 24)), ExtensionId::new("x"));
         for handle in 0..MOST_COMPONENTS as u32 {
-            view.components.insert((extension.clone(), handle), Drawn::default());
+            view.components.insert((extension.clone(), handle), ComponentPicture::default());
             view.keep_lines(&(extension.clone(), handle), vec!["x".repeat(1 << 10); 1_000], 80);
         }
         let bytes: usize = view.components.values().flat_map(|drawn| &drawn.lines).map(String::len).sum();
@@ -547,12 +553,12 @@ mod tests {
     }
 
     #[test]
-    fn an_extension_keeps_no_more_than_can_be_shown() {
+    fn statuses_and_widgets_are_limited() {
         let (mut view, extension) = (View::default(), ExtensionId::new("x"));
         for number in 0..1_000 {
             let key = number.to_string();
             view.set_status((extension.clone(), key.clone()), Some(key.clone()));
-            view.set_widget(extension.clone(), key, Some(Content::Lines(vec!["w".to_owned()])), false);
+            view.set_widget(extension.clone(), key, Some(WidgetContent::Lines(vec!["w".to_owned()])), false);
         }
         assert_eq!((view.statuses.len(), view.widgets.len()), (MOST_KEPT, MOST_KEPT));
         view.set_status((extension.clone(), "0".to_owned()), Some("new".to_owned()));

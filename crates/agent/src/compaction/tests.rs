@@ -55,7 +55,7 @@ fn roles(messages: &[Message]) -> Vec<&str> {
 }
 
 #[test]
-fn whole_turns_are_summarised_and_the_newest_stays() {
+fn whole_turns_are_summarised_and_the_newest_stay() {
     let long = "x".repeat(40);
     let session = session(&[
         Message::user("a", 0),
@@ -90,7 +90,7 @@ fn a_turn_may_be_cut_in_two_but_never_between_a_call_and_its_result() {
 }
 
 #[test]
-fn there_is_nothing_to_compact_twice() {
+fn a_second_compaction_has_nothing_to_do() {
     let mut session = session(&[Message::user("a", 0)]);
     assert_eq!(prepare(&refs(&session.branch(None).unwrap()), SETTINGS), None);
     let kept = session.entries().next().unwrap().unwrap().id.clone();

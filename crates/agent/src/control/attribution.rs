@@ -1,6 +1,6 @@
 //! Attributes model requests to the extensions that influenced them, and to the one that triggered them.
 //!
-//! The session knows the extensions whose text no reply has followed yet ([`Session::waiting_words`]); it is read at each
+//! The session knows the extensions whose text no reply has followed yet ([`Session::pending_authors`]); it is read at each
 //! request, so that no other input in between hides their influence. This module adds influence without an entry, until the next
 //! message of the user: changed prompts and contexts, and verdicts.
 
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// Extensions with influence on the model, each with a flag whether resulting tool calls need consent.
 #[derive(Default)]
-pub(super) struct Led {
+pub(super) struct Attribution {
     /// Influence since the last message of the user.
     now: BTreeMap<String, bool>,
     /// Influence on the latest request, to which its reply is attributed.
@@ -25,8 +25,8 @@ pub(super) struct Led {
 impl AgentControl {
     /// Records that text of an extension goes to the model, and whether resulting tool calls need consent.
     pub(crate) fn note_message(&self, extension: &str, asks: bool) {
-        let led = &mut self.lock().led;
-        for noted in [&mut led.now, &mut led.asked] {
+        let attribution = &mut self.lock().attribution;
+        for noted in [&mut attribution.now, &mut attribution.asked] {
             *noted.entry(extension.to_owned()).or_default() |= asks;
         }
     }
@@ -34,55 +34,55 @@ impl AgentControl {
     /// Records the extension that sends a message and thereby continues the run.
     pub(crate) fn note_speaker(&self, extension: &str) {
         self.note_message(extension, true);
-        self.lock().led.last = Some(ExtensionId::new(extension));
+        self.lock().attribution.last = Some(ExtensionId::new(extension));
     }
 
     /// Records the extension of a verdict. Resulting tool calls need no consent.
     pub(crate) fn note_verdict(&self, extension: &str) {
         self.note_message(extension, false);
-        self.lock().led.last = Some(ExtensionId::new(extension));
+        self.lock().attribution.last = Some(ExtensionId::new(extension));
     }
 
     /// Attributes the next request to the extensions whose text no reply has followed.
     pub(crate) fn attribute_request(&self) -> Result<(), ControlError> {
         let mut inner = self.lock();
         if guard!(AttributionPendingMessage) {
-            for (extension, asks) in Session::waiting_words(&inner.session)? {
-                *inner.led.now.entry(extension).or_default() |= asks;
+            for (extension, asks) in Session::pending_authors(&inner.session)? {
+                *inner.attribution.now.entry(extension).or_default() |= asks;
             }
         }
-        inner.led.asked = inner.led.now.clone();
+        inner.attribution.asked = inner.attribution.now.clone();
         Ok(())
     }
 
     /// Sets the payer of the following requests: the extension that triggered the run, or `None` for the user.
-    pub(crate) fn begins_for(&self, extension: Option<ExtensionId>) {
-        self.lock().led.payer = extension;
+    pub(crate) fn set_payer(&self, extension: Option<ExtensionId>) {
+        self.lock().attribution.payer = extension;
     }
 
     /// Sets the payer of a run that continues: the extension that last had influence.
-    pub(crate) fn goes_on(&self) {
-        let led = &mut self.lock().led;
-        led.payer.clone_from(&led.last);
+    pub(crate) fn charge_last_speaker(&self) {
+        let attribution = &mut self.lock().attribution;
+        attribution.payer.clone_from(&attribution.last);
     }
 
     /// Returns the extension that triggered the current request.
     pub(crate) fn payer(&self) -> Option<ExtensionId> {
-        self.lock().led.payer.clone()
+        self.lock().attribution.payer.clone()
     }
 
     /// Resets the influence after a message of the user. Earlier text of extensions counts until the model has answered it.
-    pub(crate) fn person_spoke(&self) {
-        let led = &mut self.lock().led;
-        led.now.clear();
-        (led.last, led.payer) = (None, None);
+    pub(crate) fn user_spoke(&self) {
+        let attribution = &mut self.lock().attribution;
+        attribution.now.clear();
+        (attribution.last, attribution.payer) = (None, None);
     }
 
     /// Returns the extensions that influenced the reply, sorted, each with a flag whether tool calls need consent.
-    pub(crate) fn led_by(&self) -> Vec<(String, bool)> {
-        let led = &self.lock().led;
-        let mut all = led.asked.clone();
-        led.now.iter().for_each(|(extension, asks)| *all.entry(extension.clone()).or_default() |= asks);
+    pub(crate) fn attributed_extensions(&self) -> Vec<(String, bool)> {
+        let attribution = &self.lock().attribution;
+        let mut all = attribution.asked.clone();
+        attribution.now.iter().for_each(|(extension, asks)| *all.entry(extension.clone()).or_default() |= asks);
         all.into_iter().collect()
     }
 }

@@ -1,7 +1,7 @@
 //! The shell of the state machine of inputs ([`Inputs`]): one lock, one notification for all waiters, and the effects.
 
-use super::{AgentControl, ControlError, Inner, VERDICT_TYPE};
-use crate::mailbox::Work;
+use super::{AgentControl, ControlError, ControlState, VERDICT_TYPE};
+use crate::mailbox::AgentTask;
 use pijs_inputs::{Authored, DeliverAs, InputEffect, InputEvent, Inputs, Line, Queue, Stage};
 use pijs_llm::message::{BashExecution, Content, CustomMessage, Message};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
@@ -74,26 +74,26 @@ impl AgentControl {
     }
 
     /// Applies an event under the lock. Returns the effects that need no lock or are left to the caller.
-    pub(super) fn apply_locked(&self, inner: &mut Inner, event: InputEvent) -> Vec<InputEffect> {
+    pub(super) fn apply_locked(&self, inner: &mut ControlState, event: InputEvent) -> Vec<InputEffect> {
         let effects = inner.inputs.apply(event);
         effects.into_iter().filter_map(|effect| self.carry_out_locked(inner, effect)).collect()
     }
 
-    fn carry_out_locked(&self, inner: &Inner, effect: InputEffect) -> Option<InputEffect> {
+    fn carry_out_locked(&self, inner: &ControlState, effect: InputEffect) -> Option<InputEffect> {
         match effect {
             InputEffect::PublishIdle(is_idle) => self.0.state.set("isIdle", is_idle.into()),
             InputEffect::PublishPending(has_waiting) => self.0.state.set("hasPendingMessages", has_waiting.into()),
             InputEffect::CancelRun => inner.cancels.run.iter().for_each(CancellationToken::cancel),
             InputEffect::CancelSummaries => inner.cancels.summaries.iter().for_each(CancellationToken::cancel),
-            InputEffect::ScheduleRun { sender } => inner.mailbox.send(Work::Run(sender)),
+            InputEffect::ScheduleRun { sender } => inner.mailbox.send(AgentTask::Run(sender)),
             InputEffect::Hear { content, deliver_as, expand } => {
-                inner.mailbox.send(Work::Hear(content, deliver_as, expand));
+                inner.mailbox.send(AgentTask::Hear(content, deliver_as, expand));
             }
             InputEffect::Contend { content, expand, sender } => {
-                inner.mailbox.send(Work::Contend(sender, content, expand));
+                inner.mailbox.send(AgentTask::Contend(sender, content, expand));
             }
             InputEffect::ShowQueues { steering, follow_up, bytes } => {
-                inner.mailbox.send(Work::Waiting(json!({"steering": steering, "followUp": follow_up}), bytes));
+                inner.mailbox.send(AgentTask::Waiting(json!({"steering": steering, "followUp": follow_up}), bytes));
             }
             rest => return Some(rest),
         }
@@ -104,7 +104,7 @@ impl AgentControl {
     fn append_unanswered(&self, message: CustomMessage) -> Result<(), ControlError> {
         let message = Message::Custom(message);
         self.append_message(&message)?;
-        self.send(Work::Shown(message));
+        self.send(AgentTask::Shown(message));
         Ok(())
     }
 
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_the_queues_does_not_grow_with_their_square() {
+    fn queue_updates_are_not_quadratic() {
         let control = control();
         let mut inbox = control.take_inbox().expect("nobody has it");
         control.begin_run(CancellationToken::new());
@@ -421,7 +421,7 @@ mod tests {
         (0..10).for_each(|_| control.send_message(long.clone(), Some(DeliverAs::FollowUp), None).unwrap());
         let mut told = Vec::new();
         while let Ok(work) = inbox.try_recv() {
-            let Work::Waiting(payload, bytes) = work else { continue };
+            let AgentTask::Waiting(payload, bytes) = work else { continue };
             told.push(payload["followUp"].as_array().map(Vec::len));
             control.advance(InputEvent::Shown { bytes });
         }
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_turn_holds_a_message_whatever_the_agent_does() {
+    fn a_next_turn_message_stays_queued() {
         let control = control();
         control.send_message(custom("x"), Some(DeliverAs::NextTurn), Some(true)).unwrap();
         assert!(control.inputs(|inputs| inputs.scheduled().is_none()));
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn the_custom_type_of_verdicts_cannot_be_borrowed() {
+    fn extensions_cannot_use_the_custom_type_of_verdicts() {
         assert!(control().send_message(custom(VERDICT_TYPE), None, None).is_err());
     }
 }

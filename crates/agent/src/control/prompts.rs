@@ -2,7 +2,7 @@
 //!
 //! As in pi, concurrent dialogs count as one, with kind and title of the first.
 
-use super::{AgentControl, Shared};
+use super::{AgentControl, ControlShared};
 use crate::extensions::Event;
 use serde_json::json;
 use std::sync::{MutexGuard, PoisonError};
@@ -54,13 +54,13 @@ impl AgentControl {
     }
 
     fn prompts(&self) -> MutexGuard<'_, Prompts> {
-        let Shared { prompts, .. } = &*self.0;
+        let ControlShared { prompts, .. } = &*self.0;
         prompts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tell_prompt(&self, name: &'static str, kind: &str, title: &str) {
         let event = Event::new(name).with("reason", "ui_prompt").with("kind", kind);
-        self.tell(if title.is_empty() { event } else { event.with("title", json!(title)) });
+        self.send_event(if title.is_empty() { event } else { event.with("title", json!(title)) });
     }
 }
 

@@ -1,14 +1,14 @@
 //! Session entries in the state that extensions read without a call.
 //!
-//! Every realm keeps a copy of these entries. A session up to [`MOST_SHOWN`] is copied whole; of a longer one only the part
+//! Every realm keeps a copy of these entries. A session up to [`MAX_PUBLISHED`] is copied whole; of a longer one only the part
 //! visible to the model, and a realm requests other entries on demand.
 //!
 //! `pi:pi/session` requests missing entries (`session.read_entry`, `read_entries`) up to the limit `session_bytes`. Beyond it
 //! `getEntries`, `getBranch`, `getTree` and similar calls throw an error that says so; `getEntry`, `getSessionName` and
 //! `buildSessionContext` still work. Handlers of `session_before_compact` then get the part visible to the model.
 
-use super::{AgentControl, Inner};
-use crate::session_quota::{SESSION_BYTES, room_of};
+use super::{AgentControl, ControlState};
+use crate::session_quota::{SESSION_BYTES, size_of_values};
 use pijs_protocol::wire::{MESSAGE_VALUES, Size};
 use pijs_protocol::{ErrorCode, HostcallError, guard};
 use pijs_session_store::{Entry, EntryId, Session, SessionError};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Size of a session in bytes up to which all entries are published.
-pub(super) const MOST_SHOWN: u64 = 16 << 20;
+pub(super) const MAX_PUBLISHED: u64 = 16 << 20;
 /// Bytes of entries in one response.
 const PAGE: usize = 4 << 20;
 
@@ -25,7 +25,7 @@ const PAGE_VALUES: usize = MESSAGE_VALUES / 4;
 
 /// State of the published entries.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct PublishedEntries {
     /// Number of published entries.
     pub(super) count: usize,
     /// Number of entries that are not published.
@@ -36,12 +36,12 @@ pub(super) struct Shown {
 
 /// Returns the entries to publish, and whether the model sees others.
 fn shown(session: &Session) -> Result<(Vec<Arc<Entry>>, bool), SessionError> {
-    if session.bytes() <= MOST_SHOWN || !guard!(SessionVisibleBytes) {
+    if session.bytes() <= MAX_PUBLISHED || !guard!(SessionVisibleBytes) {
         return Ok((session.entries().collect::<Result<_, _>>()?, false));
     }
     let mut seen = session.seen()?;
     // A conversation without a compaction may be as long as the session; its newest entries are published.
-    let mut room = usize::try_from(MOST_SHOWN).unwrap_or(usize::MAX);
+    let mut room = usize::try_from(MAX_PUBLISHED).unwrap_or(usize::MAX);
     let fits = |entry: &&Arc<Entry>| {
         let size = entry.to_value().to_string().len();
         let fits = size <= room;
@@ -55,24 +55,24 @@ fn shown(session: &Session) -> Result<(Vec<Arc<Entry>>, bool), SessionError> {
 
 impl AgentControl {
     /// Publishes the entries of the session again.
-    pub(super) fn show_entries(&self, inner: &mut Inner) {
+    pub(super) fn show_entries(&self, inner: &mut ControlState) {
         // An unreadable file is reported when its content is needed.
         let (entries, is_partial) = shown(&inner.session).unwrap_or_default();
         let entries: Vec<Value> = entries.iter().map(|entry| entry.to_value()).collect();
-        inner.held.entries = room_of(&entries);
+        inner.sizes.entries = size_of_values(&entries);
         let absent = inner.session.len() - entries.len();
-        inner.shown = Shown { count: entries.len(), absent, is_partial };
+        inner.shown = PublishedEntries { count: entries.len(), absent, is_partial };
         self.0.state.change_entries(0, entries);
     }
 
     /// Publishes appended entries.
-    pub(super) fn show_new(&self, inner: &mut Inner, before: usize) {
+    pub(super) fn show_new(&self, inner: &mut ControlState, before: usize) {
         let new: Result<Vec<Value>, _> =
             (before..inner.session.len()).map(|at| inner.session.at(at).map(|entry| entry.to_value())).collect();
         // Appended entries are cached, so this does not fail.
         let new = new.unwrap_or_default();
         if !new.is_empty() {
-            inner.held.entries += room_of(&new);
+            inner.sizes.entries += size_of_values(&new);
             let count = new.len();
             self.0.state.change_entries(inner.shown.count, new);
             inner.shown.count += count;
@@ -84,7 +84,7 @@ impl AgentControl {
         let branch =
             self.with_session(
                 |session| {
-                    if session.bytes() <= MOST_SHOWN { session.branch(None) } else { session.seen() }
+                    if session.bytes() <= MAX_PUBLISHED { session.branch(None) } else { session.seen() }
                 },
             )?;
         Ok(branch.iter().map(|entry| entry.to_value()).collect())

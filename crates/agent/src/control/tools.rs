@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 #[derive(Default)]
-pub(super) struct Tools {
+pub(super) struct PublishedTools {
     all: Vec<Value>,
     active: Vec<String>,
     /// Pending selection of `setActiveTools`.
@@ -22,7 +22,7 @@ pub(super) struct Tools {
     taken: u64,
 }
 
-impl Tools {
+impl PublishedTools {
     /// Resets the state at the start of a session.
     pub(super) fn emptied(&self) -> Self {
         Self { taken: self.taken, ..Self::default() }
@@ -94,15 +94,15 @@ mod tests {
     use std::sync::Mutex;
 
     #[derive(Default)]
-    struct Said(Mutex<BTreeMap<String, Value>>);
+    struct StateRecorder(Mutex<BTreeMap<String, Value>>);
 
-    impl Said {
+    impl StateRecorder {
         fn take(&self, key: &str) -> Option<Value> {
             self.0.lock().unwrap().remove(key)
         }
     }
 
-    impl StateSink for Said {
+    impl StateSink for StateRecorder {
         fn set(&self, key: &str, value: Value) {
             self.0.lock().unwrap().insert(key.to_owned(), value);
         }
@@ -117,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_shows_at_once_and_in_a_run_leaves_its_prompt_alone() {
-        let said = Arc::new(Said::default());
+    fn a_tool_selection_is_visible_at_once_except_in_the_prompt_of_a_run() {
+        let said = Arc::new(StateRecorder::default());
         let session = Session::in_memory(Path::new("/w"), testing::ambient());
         let control = AgentControl::new(session, Arc::clone(&said) as Arc<dyn StateSink>, testing::ambient());
         control.publish_tools(vec![json!({"name": "look"})], Vec::new(), prompt(false));

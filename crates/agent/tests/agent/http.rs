@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 /// The server's reaction to a request.
 #[derive(Clone)]
-enum Reply {
+enum ServerReply {
     /// Status, an additional header, and body.
     Status(u16, &'static str, &'static str),
     /// An event stream with these chunks.
@@ -26,14 +26,14 @@ enum Reply {
 }
 
 /// A server that records requests.
-struct Server {
+struct TestServer {
     url: String,
     bodies: Arc<Mutex<Vec<Value>>>,
     /// Receives a message for each stalled request whose client disconnected.
     gone: mpsc::UnboundedReceiver<()>,
 }
 
-async fn serve(replies: Vec<Reply>) -> Server {
+async fn serve(replies: Vec<ServerReply>) -> TestServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     let bodies = Arc::new(Mutex::new(Vec::new()));
@@ -45,25 +45,30 @@ async fn serve(replies: Vec<Reply>) -> Server {
             tokio::spawn(answer(stream, reply, seen.clone(), sender.clone()));
         }
     });
-    Server { url, bodies, gone }
+    TestServer { url, bodies, gone }
 }
 
-async fn answer(mut stream: TcpStream, reply: Reply, bodies: Arc<Mutex<Vec<Value>>>, gone: mpsc::UnboundedSender<()>) {
+async fn answer(
+    mut stream: TcpStream,
+    reply: ServerReply,
+    bodies: Arc<Mutex<Vec<Value>>>,
+    gone: mpsc::UnboundedSender<()>,
+) {
     let body = read_request(&mut stream).await;
     bodies.lock().unwrap().push(body);
     match reply {
-        Reply::Status(status, header, body) => {
+        ServerReply::Status(status, header, body) => {
             let head = format!(
                 "HTTP/1.1 {status} X\r\n{header}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
                 body.len()
             );
             stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
         }
-        Reply::Stream(chunks) => {
+        ServerReply::Stream(chunks) => {
             start(&mut stream, &chunks).await;
             stream.write_all(b"0\r\n\r\n").await.unwrap();
         }
-        Reply::Hang(chunks) => {
+        ServerReply::Hang(chunks) => {
             start(&mut stream, &chunks).await;
             // The client sends nothing more, so this read ends when it disconnects.
             let mut rest = [0; 16];
@@ -151,12 +156,12 @@ fn trips_once() -> Fake {
 /// Aborts a test that hangs; far above the time of a slow machine.
 const CEILING: Duration = Duration::from_secs(120);
 
-fn world(model: &str, server: &Server, fake: Fake) -> World {
+fn world(model: &str, server: &TestServer, fake: Fake) -> World {
     patient_world(model, server, fake, CEILING)
 }
 
 /// Creates a session whose replies time out after `idle`.
-fn patient_world(model: &str, server: &Server, fake: Fake, idle: Duration) -> World {
+fn patient_world(model: &str, server: &TestServer, fake: Fake, idle: Duration) -> World {
     let http = HttpOptions {
         idle,
         backoff: Duration::from_millis(1),
@@ -173,7 +178,7 @@ fn patient_world(model: &str, server: &Server, fake: Fake, idle: Duration) -> Wo
     World::with(model, fake, &options, VerdictCaps::default())
 }
 
-async fn ask(reply: Vec<Reply>) -> (Outcome, Server, World) {
+async fn ask(reply: Vec<ServerReply>) -> (Outcome, TestServer, World) {
     let server = serve(reply).await;
     let world = world("openai/m", &server, Fake::default());
     let outcome = world.agent.prompt("go").await.unwrap();
@@ -189,7 +194,8 @@ fn kind(outcome: &Outcome) -> ErrorKind {
 
 #[tokio::test]
 async fn openai_gets_the_injection_as_a_system_message_and_loses_the_connection_at_once() {
-    let mut server = serve(vec![Reply::Hang(openai(&["junk", " TRIP"])), Reply::Stream(openai_done(&["clean"]))]).await;
+    let mut server =
+        serve(vec![ServerReply::Hang(openai(&["junk", " TRIP"])), ServerReply::Stream(openai_done(&["clean"]))]).await;
     let world = world("openai/m", &server, trips_once());
     let outcome = world.agent.prompt("go").await.unwrap();
     assert_eq!(outcome.message.unwrap().text(), "clean");
@@ -204,7 +210,8 @@ async fn openai_gets_the_injection_as_a_system_message_and_loses_the_connection_
 #[tokio::test]
 async fn anthropic_gets_the_injection_as_a_marked_user_message() {
     let mut server =
-        serve(vec![Reply::Hang(anthropic(&["junk", " TRIP"])), Reply::Stream(anthropic_done(&["clean"]))]).await;
+        serve(vec![ServerReply::Hang(anthropic(&["junk", " TRIP"])), ServerReply::Stream(anthropic_done(&["clean"]))])
+            .await;
     let world = world("anthropic/m", &server, trips_once());
     let outcome = world.agent.prompt("go").await.unwrap();
     let message = outcome.message.unwrap();
@@ -219,11 +226,11 @@ async fn anthropic_gets_the_injection_as_a_marked_user_message() {
 }
 
 #[tokio::test]
-async fn a_429_is_tried_again() {
+async fn a_429_is_retried() {
     let (outcome, server, world) = ask(vec![
-        Reply::Status(429, "Retry-After: 0", "{}"),
-        Reply::Status(503, "X-A: b", "later"),
-        Reply::Stream(openai_done(&["ok"])),
+        ServerReply::Status(429, "Retry-After: 0", "{}"),
+        ServerReply::Status(503, "X-A: b", "later"),
+        ServerReply::Stream(openai_done(&["ok"])),
     ])
     .await;
     assert_eq!(outcome.message.unwrap().text(), "ok");
@@ -232,7 +239,7 @@ async fn a_429_is_tried_again() {
 }
 
 /// Runs a prompt with the retries of the command line: none in the client, some in the agent.
-async fn ask_again(reply: Vec<Reply>) -> (Outcome, usize, Vec<Value>) {
+async fn ask_again(reply: Vec<ServerReply>) -> (Outcome, usize, Vec<Value>) {
     let server = serve(reply).await;
     let options = ProviderOptions {
         base_url: Some(server.url.clone()),
@@ -248,9 +255,10 @@ async fn ask_again(reply: Vec<Reply>) -> (Outcome, usize, Vec<Value>) {
 }
 
 #[tokio::test]
-async fn the_agent_asks_again_and_no_request_is_repeated_below_it() {
-    let failing = || Reply::Status(503, "X-A: b", "later");
-    let (outcome, requests, starts) = ask_again(vec![failing(), failing(), Reply::Stream(openai_done(&["ok"]))]).await;
+async fn only_the_agent_retries() {
+    let failing = || ServerReply::Status(503, "X-A: b", "later");
+    let (outcome, requests, starts) =
+        ask_again(vec![failing(), failing(), ServerReply::Stream(openai_done(&["ok"]))]).await;
     assert_eq!(outcome.message.unwrap().text(), "ok");
     assert_eq!(requests, 3);
     assert_eq!(starts.iter().map(|start| start["maxAttempts"].clone()).collect::<Vec<_>>(), [2, 2]);
@@ -260,28 +268,28 @@ async fn the_agent_asks_again_and_no_request_is_repeated_below_it() {
 
 #[tokio::test]
 async fn the_agent_waits_as_long_as_the_provider_asks() {
-    let busy = Reply::Status(429, "Retry-After: 1", "slow down");
-    let (outcome, requests, starts) = ask_again(vec![busy, Reply::Stream(openai_done(&["ok"]))]).await;
+    let busy = ServerReply::Status(429, "Retry-After: 1", "slow down");
+    let (outcome, requests, starts) = ask_again(vec![busy, ServerReply::Stream(openai_done(&["ok"]))]).await;
     assert_eq!(outcome.message.unwrap().text(), "ok");
     assert_eq!((requests, &starts[0]["delayMs"]), (2, &json!(1000)));
 }
 
 #[tokio::test]
-async fn what_an_account_has_used_up_is_not_asked_for_again() {
-    let used_up = Reply::Status(
+async fn an_exhausted_account_is_not_retried() {
+    let used_up = ServerReply::Status(
         429,
         "X-A: b",
         r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details."}}"#,
     );
-    let (outcome, requests, _) = ask_again(vec![used_up, Reply::Stream(openai_done(&["no"]))]).await;
+    let (outcome, requests, _) = ask_again(vec![used_up, ServerReply::Stream(openai_done(&["no"]))]).await;
     assert_eq!((kind(&outcome), requests), (ErrorKind::RateLimited, 1));
 }
 
 #[tokio::test]
-async fn a_refused_key_is_not_tried_again() {
+async fn a_rejected_key_is_not_retried() {
     let (outcome, server, _) = ask(vec![
-        Reply::Status(401, "X-A: b", r#"{"error":{"message":"bad key"}}"#),
-        Reply::Stream(openai_done(&["no"])),
+        ServerReply::Status(401, "X-A: b", r#"{"error":{"message":"bad key"}}"#),
+        ServerReply::Stream(openai_done(&["no"])),
     ])
     .await;
     assert_eq!(kind(&outcome), ErrorKind::Auth);
@@ -291,27 +299,27 @@ async fn a_refused_key_is_not_tried_again() {
 
 #[tokio::test]
 async fn an_unknown_model_is_named() {
-    let (outcome, ..) = ask(vec![Reply::Status(404, "X-A: b", "no such model")]).await;
+    let (outcome, ..) = ask(vec![ServerReply::Status(404, "X-A: b", "no such model")]).await;
     assert_eq!(kind(&outcome), ErrorKind::NotFound);
 }
 
 #[tokio::test]
-async fn what_is_no_event_stream_is_malformed() {
-    let (outcome, ..) = ask(vec![Reply::Status(200, "Content-Type: text/html", "<html>")]).await;
+async fn a_response_without_an_event_stream_is_malformed() {
+    let (outcome, ..) = ask(vec![ServerReply::Status(200, "Content-Type: text/html", "<html>")]).await;
     assert_eq!(kind(&outcome), ErrorKind::Malformed);
-    let (outcome, ..) = ask(vec![Reply::Stream(vec!["data: {\"choices\":[{\n\n".to_owned()])]).await;
+    let (outcome, ..) = ask(vec![ServerReply::Stream(vec!["data: {\"choices\":[{\n\n".to_owned()])]).await;
     assert_eq!(kind(&outcome), ErrorKind::Malformed);
 }
 
 #[tokio::test]
 async fn a_line_that_is_too_long_is_refused() {
-    let (outcome, ..) = ask(vec![Reply::Stream(vec!["data: ".to_owned() + &"x".repeat(20_000)])]).await;
+    let (outcome, ..) = ask(vec![ServerReply::Stream(vec!["data: ".to_owned() + &"x".repeat(20_000)])]).await;
     assert_eq!(kind(&outcome), ErrorKind::TooLarge);
 }
 
 #[tokio::test]
-async fn silence_ends_the_reply_and_keeps_what_came() {
-    let server = serve(vec![Reply::Hang(openai(&["partial"]))]).await;
+async fn a_stalled_reply_ends_and_keeps_the_received_part() {
+    let server = serve(vec![ServerReply::Hang(openai(&["partial"]))]).await;
     // Far above the time of a slow machine for the chunks that arrive.
     let world = patient_world("openai/m", &server, Fake::default(), Duration::from_secs(10));
     let outcome = world.agent.prompt("go").await.unwrap();
@@ -320,7 +328,7 @@ async fn silence_ends_the_reply_and_keeps_what_came() {
 }
 
 #[tokio::test]
-async fn a_reply_that_breaks_off_is_incomplete() {
-    let (outcome, ..) = ask(vec![Reply::Stream(openai(&["partial"]))]).await;
+async fn a_truncated_reply_is_incomplete() {
+    let (outcome, ..) = ask(vec![ServerReply::Stream(openai(&["partial"]))]).await;
     assert_eq!(kind(&outcome), ErrorKind::Network);
 }

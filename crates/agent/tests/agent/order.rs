@@ -86,7 +86,7 @@ async fn a_command_takes_the_text_with_its_arguments_untrimmed_and_an_unknown_on
 }
 
 #[tokio::test]
-async fn input_is_transformed_or_taken() {
+async fn input_is_transformed_or_handled() {
     let fake = Fake::default().on("input", |event| match event.payload["text"].as_str().unwrap() {
         "mine" => Some(json!({"action": "handled"})),
         text => Some(json!({"action": "transform", "text": text.to_uppercase()})),
@@ -123,7 +123,7 @@ async fn handlers_change_prompt_context_and_body() {
 }
 
 #[tokio::test]
-async fn a_message_end_handler_replaces_what_is_kept_unless_it_changes_the_role() {
+async fn a_message_end_handler_replaces_the_message_unless_the_role_differs() {
     let fake = Fake::default().on("message_end", |event| {
         let mut message = event.payload["message"].clone();
         if message["role"] == "user" {
@@ -170,7 +170,7 @@ async fn followed_up_in(event: &'static str) -> World {
 }
 
 #[tokio::test]
-async fn what_is_sent_while_a_run_ends_is_answered() {
+async fn messages_sent_during_the_end_of_a_run_are_answered() {
     // Regression: a message in flight began a run that waited for its own delivery.
     for event in ["turn_end", "agent_end", "agent_before_settle"] {
         let world = tokio::time::timeout(Duration::from_secs(120), followed_up_in(event)).await.expect(event);
@@ -216,7 +216,7 @@ async fn written(deltas: usize) -> usize {
 }
 
 #[tokio::test]
-async fn the_lines_of_a_reply_grow_with_its_length() {
+async fn json_output_is_linear_in_the_reply() {
     let (short, long) = (written(100).await, written(400).await);
     assert!(long < 4 * short, "{short} bytes, then {long}");
 }

@@ -58,7 +58,7 @@ async fn a_rule_stops_the_reply_before_extensions_see_the_delta() {
 }
 
 #[tokio::test]
-async fn a_model_that_never_obeys_is_let_through_with_a_reminder_and_the_reason() {
+async fn a_rule_at_its_cap_only_reminds() {
     let once = Rule { max_retries_per_turn: Some(1), ..again_and_again("no-trip", "TRIP") };
     let world = World::ruled(&fixture("always-trips.jsonl"), Fake::default(), session_rules(vec![once]));
     let outcome = world.agent.prompt("go").await.unwrap();
@@ -79,7 +79,7 @@ async fn a_model_that_never_obeys_is_let_through_with_a_reminder_and_the_reason(
 }
 
 #[tokio::test]
-async fn past_the_net_of_the_session_a_rule_reminds_and_the_counts_agree() {
+async fn beyond_the_session_limit_a_rule_only_reminds() {
     let caps = VerdictCaps { discarded: 2, ..VerdictCaps::default() };
     let world = World::capped(
         &fixture("always-trips.jsonl"),
@@ -106,7 +106,7 @@ impl RuleSource for OnceChanged {
 }
 
 #[tokio::test]
-async fn a_mistake_in_a_changed_file_is_reported_once() {
+async fn an_error_in_a_changed_file_is_reported_once() {
     let settings = RuleSettings { enabled: true, ..RuleSettings::default() };
     let engine = RuleEngine::new(vec![rule("no-trip", "TRIP")], settings, EngineOptions::default());
     let mut broken = rule("no-trip", "(TRIP");
@@ -135,7 +135,7 @@ impl RuleSource for Sections {
 }
 
 #[tokio::test]
-async fn a_changed_section_of_the_system_prompt_counts_from_the_next_prompt_on() {
+async fn a_changed_prompt_section_applies_from_the_next_prompt() {
     // The second section arrives while the model answers the first prompt.
     let source = Sections(vec!["CHANGED BEFORE", "CHANGED MEANWHILE"]);
     let rules = session_rules_of(Vec::new(), Some(Box::new(source)));

@@ -4,8 +4,8 @@ use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_agent::settings::{RetrySettings, Settings};
 use pijs_agent::{
-    Abort, Agent, AgentControl, AgentOptions, CommandFate, Event, EventOutcome, ExtensionTool, Extensions,
-    JsonFrontEnd, NoState, SessionRules, StreamFate, ToolFate, ToolRun, VerdictCaps,
+    Agent, AgentControl, AgentOptions, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, JsonFrontEnd,
+    NoState, SessionRules, StreamFate, ToolFate, ToolRun, VerdictAbort, VerdictCaps,
 };
 use pijs_connectors::exec::OwnShell;
 use pijs_environment::Ambient;
@@ -32,9 +32,9 @@ pub(crate) fn inject(content: &str) -> Option<Injection> {
     Some(Injection { content: content.to_owned(), role: InjectionRole::System })
 }
 
-type Handler = Box<dyn Fn(&Event) -> EventOutcome>;
-type Judge = Box<dyn FnMut(&StreamDelta, &str) -> Option<Option<Injection>>>;
-type RunTool = Box<dyn Fn(String, Value) -> LocalBoxFuture<'static, ToolFate>>;
+type EventHandler = Box<dyn Fn(&Event) -> EventOutcome>;
+type DeltaJudge = Box<dyn FnMut(&StreamDelta, &str) -> Option<Option<Injection>>>;
+type ToolFunction = Box<dyn Fn(String, Value) -> LocalBoxFuture<'static, ToolFate>>;
 
 /// Lookahead of [`Fake`], as for an extension in a sealed process.
 const LOOKAHEAD: usize = 3;
@@ -42,12 +42,12 @@ const LOOKAHEAD: usize = 3;
 /// Extensions made of closures.
 #[derive(Default)]
 pub(crate) struct Fake {
-    handlers: BTreeMap<&'static str, Handler>,
-    judge: RefCell<Option<Judge>>,
+    handlers: BTreeMap<&'static str, EventHandler>,
+    judge: RefCell<Option<DeltaJudge>>,
     sources: Vec<StreamSource>,
     accumulated: RefCell<BTreeMap<(u32, StreamSource, u32), String>>,
     tools: Vec<ExtensionTool>,
-    run_tool: Option<RunTool>,
+    run_tool: Option<ToolFunction>,
     /// Names of emitted events in order.
     pub(crate) emitted: RefCell<Vec<String>>,
     /// All judged deltas.
@@ -172,7 +172,7 @@ impl Extensions for Fake {
         text.push_str(&delta.chunk);
         match self.judge.borrow_mut().as_mut().expect("a judge was given")(delta, text) {
             None => StreamFate::Continue,
-            Some(retry) => StreamFate::Abort(Abort { extension: "path:fake".to_owned(), retry, latency_us: 7 }),
+            Some(retry) => StreamFate::Abort(VerdictAbort { extension: "path:fake".to_owned(), retry, latency_us: 7 }),
         }
     }
 
@@ -199,12 +199,12 @@ impl Extensions for Fake {
 }
 
 /// Records the requests of a provider.
-struct Recorder {
+struct RecordingProvider {
     inner: Arc<dyn Provider>,
     payloads: Arc<Mutex<Vec<Value>>>,
 }
 
-impl Provider for Recorder {
+impl Provider for RecordingProvider {
     fn model(&self) -> &Model {
         self.inner.model()
     }
@@ -224,9 +224,9 @@ fn retry() -> RetrySettings {
 }
 
 #[derive(Clone, Default)]
-struct Written(Rc<RefCell<Vec<u8>>>);
+struct OutputBuffer(Rc<RefCell<Vec<u8>>>);
 
-impl Write for Written {
+impl Write for OutputBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.borrow_mut().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -244,7 +244,7 @@ pub(crate) struct World {
     pub(crate) control: AgentControl,
     directory: tempfile::TempDir,
     payloads: Arc<Mutex<Vec<Value>>>,
-    written: Written,
+    written: OutputBuffer,
 }
 
 impl World {
@@ -285,7 +285,7 @@ impl World {
         let ambient = Ambient::system();
         let provider = provider::open(model, provider_options, &ambient).unwrap();
         let payloads = Arc::new(Mutex::new(Vec::new()));
-        let provider = Arc::new(Recorder { inner: provider, payloads: payloads.clone() });
+        let provider = Arc::new(RecordingProvider { inner: provider, payloads: payloads.clone() });
         let session =
             Session::open(&directory.path().join("session.jsonl"), directory.path(), ambient.clone()).unwrap();
         let control = AgentControl::new(session, Arc::new(NoState), ambient.clone());
@@ -306,7 +306,7 @@ impl World {
             ..AgentOptions::new(directory.path().to_owned(), system, files, ambient)
         };
         let fake = Rc::new(fake);
-        let written = Written::default();
+        let written = OutputBuffer::default();
         let front_end = Box::new(JsonFrontEnd::new(written.clone()));
         let agent = Agent::new(options, fake.clone(), provider, control.clone(), front_end);
         Self { agent, fake, control, directory, payloads, written }

@@ -25,7 +25,7 @@ fn results(world: &World) -> Vec<(String, String, bool)> {
 }
 
 #[tokio::test]
-async fn calls_run_side_by_side_and_results_keep_the_order_of_the_calls() {
+async fn calls_run_concurrently_and_results_keep_their_order() {
     let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
     let (sender, receiver) = (RefCell::new(Some(sender)), RefCell::new(Some(receiver)));
     // `slow` ends only after `fast` has run, so sequential execution would hang.
@@ -100,7 +100,7 @@ async fn arguments_that_were_cut_off_never_reach_handler_or_tool() {
 }
 
 #[tokio::test]
-async fn an_unknown_tool_and_a_throwing_one_are_told_to_the_model() {
+async fn unknown_and_failing_tools_are_reported_to_the_model() {
     let fake =
         Fake::default().with_tools(&["fast"], |_, _| std::future::ready(ToolFate::Threw("boom".into())).boxed_local());
     let world = World::new(&fixture("two-tools.jsonl"), fake);

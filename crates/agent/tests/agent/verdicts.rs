@@ -22,7 +22,7 @@ fn deltas(events: &[Value]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_abort_comes_on_the_very_delta_and_the_reply_is_forgotten() {
+async fn an_abort_takes_effect_at_its_delta_and_discards_the_reply() {
     let world = World::new(&fixture("abort-on-third-delta.jsonl"), trips_once());
     world.agent.start("startup").await.unwrap();
     let outcome = world.agent.prompt("go").await.unwrap();
@@ -75,7 +75,7 @@ async fn every_message_that_starts_ends_or_is_discarded() {
 }
 
 #[tokio::test]
-async fn past_the_cap_of_a_turn_the_text_is_let_through_and_the_content_is_a_reminder() {
+async fn beyond_the_cap_of_a_turn_the_content_becomes_a_reminder() {
     let world = World::new(&fixture("always-trips.jsonl"), trips_always());
     let outcome = world.agent.prompt("go").await.unwrap();
     assert_eq!(outcome.message.unwrap().text(), "TRIP 4 TRIP again");
@@ -115,7 +115,7 @@ async fn an_abort_without_retry_ends_the_run() {
 }
 
 #[tokio::test]
-async fn thinking_and_tool_arguments_are_judged_when_somebody_hears_them() {
+async fn thinking_and_tool_arguments_are_judged_for_subscribers() {
     let sources = [StreamSource::Text, StreamSource::Thinking, StreamSource::Tool];
     let fake = Fake::default().judges(&sources, |delta, text| match delta.source {
         StreamSource::Thinking => text.contains("SECRET").then(|| inject("think again")),
@@ -135,7 +135,7 @@ async fn thinking_and_tool_arguments_are_judged_when_somebody_hears_them() {
 }
 
 #[tokio::test]
-async fn sources_nobody_hears_are_not_judged() {
+async fn streams_without_subscribers_are_not_judged() {
     let fake = Fake::default().judges(&[StreamSource::Text], |_, _| None);
     let world = World::new(&fixture("thinking-and-tool.jsonl"), fake);
     world.agent.prompt("go").await.unwrap();

@@ -4,8 +4,8 @@ use crate::table::{Figure, Samples, nanoseconds};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_agent::{
-    Abort, Agent, AgentControl, AgentOptions, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd,
-    NoExtensions, NoFrontEnd, NoState, StreamFate, ToolFate, ToolRun,
+    Agent, AgentControl, AgentOptions, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd,
+    NoExtensions, NoFrontEnd, NoState, StreamFate, ToolFate, ToolRun, VerdictAbort,
 };
 use pijs_connectors::exec::OwnShell;
 use pijs_environment::Ambient;
@@ -133,7 +133,7 @@ impl Extensions for Judge {
             return StreamFate::Continue;
         }
         self.0.set(Some(Instant::now()));
-        StreamFate::Abort(Abort { extension: "path:bench".to_owned(), retry: None, latency_us: 0 })
+        StreamFate::Abort(VerdictAbort { extension: "path:bench".to_owned(), retry: None, latency_us: 0 })
     }
 
     fn has_handlers(&self, event: &str) -> bool {

@@ -178,7 +178,7 @@ impl Commands {
             let from = match since {
                 None => 0,
                 Some(Value::String(since)) => {
-                    let at = session.place(&EntryId(since.clone()));
+                    let at = session.index_of(&EntryId(since.clone()));
                     at.ok_or_else(|| format!("Entry not found: {since}"))? + 1
                 }
                 Some(since) => return Err(format!("Entry not found: {since}")),
@@ -218,7 +218,7 @@ fn depth(session: &Session) -> usize {
     // An entry follows its parent in the file.
     let mut depths: Vec<usize> = Vec::with_capacity(session.len());
     for (_, parent) in session.ids() {
-        let above = parent.and_then(|parent| session.place(&parent)).and_then(|at| depths.get(at));
+        let above = parent.and_then(|parent| session.index_of(&parent)).and_then(|at| depths.get(at));
         depths.push(above.map_or(1, |above| above + 1));
     }
     depths.into_iter().max().unwrap_or(0)

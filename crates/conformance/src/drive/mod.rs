@@ -49,8 +49,8 @@ use pijs_connectors::log::LogConnector;
 use pijs_environment::{Ambient, Timer};
 use pijs_host::{Host, ReadableState, ReportKind};
 use pijs_hostcall::Grant;
-use pijs_llm::auth::{Auth, Nowhere};
-use pijs_llm::known_models::Known;
+use pijs_llm::auth::{Auth, NoKeyEnvironment};
+use pijs_llm::known_models::KnownModels;
 use pijs_llm::models_json::ModelsJson;
 use pijs_packages::{Dirs, DiscoverOptions, ResourceOptions, resolve_extensions};
 use pijs_resources::ResourcePlaces;
@@ -219,8 +219,8 @@ impl Stage {
             SessionKind::File => Session::create_in(&base.join("sessions"), &surroundings.dirs.cwd, ambient.clone()),
         };
         // The catalogue is there, and no key for any of it.
-        let no_keys = Auth::new(Arc::new(Nowhere), ambient.clone(), Default::default());
-        let known = Known::new(ModelsJson::default(), Arc::new(no_keys));
+        let no_keys = Auth::new(Arc::new(NoKeyEnvironment), ambient.clone(), Default::default());
+        let known = KnownModels::new(ModelsJson::default(), Arc::new(no_keys));
 
         let answers = scenario.ui.answers.iter().map(|answer| fill.map(answer)).collect();
         let first_keys = keys::Keys::default();
@@ -477,7 +477,7 @@ impl Driver {
                 .filter_map(Result::ok)
                 .map(|entry| {
                     let parent = entry.parent.as_ref();
-                    let parent = parent.map(|parent| session.place(parent).map_or(json!("?"), |place| json!(place)));
+                    let parent = parent.map(|parent| session.index_of(parent).map_or(json!("?"), |place| json!(place)));
                     let value = entry.to_value();
                     let (role, custom_type) = match &entry.body {
                         Body::Message { message } => (Some(message.role().to_owned()), None),
@@ -489,7 +489,7 @@ impl Driver {
                     shown
                 })
                 .collect();
-            let leaf = session.leaf().and_then(|leaf| session.place(leaf));
+            let leaf = session.leaf().and_then(|leaf| session.index_of(leaf));
             let name = session.name().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
             json!({"entries": shown, "leaf": leaf, "sessionName": name})
         });

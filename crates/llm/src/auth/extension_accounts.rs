@@ -3,8 +3,8 @@
 //! An entry of `auth.json` stored through an extension names the extension, and no other one receives it: any extension can
 //! register a provider name.
 
-use super::file::{Login, Stored};
-use super::value::Written;
+use super::file::{Login, StoredCredential};
+use super::value::ConfigValue;
 use super::{Auth, said};
 use pijs_environment::Wait;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ const RENEW_TIME: Duration = Duration::from_secs(15);
 
 impl Auth {
     /// Returns the credentials stored for a provider through this extension.
-    pub fn stored_through(&self, extension: &str, provider: &str) -> Option<Stored> {
+    pub fn stored_for_extension(&self, extension: &str, provider: &str) -> Option<StoredCredential> {
         self.stored().remove(provider).filter(|stored| stored.extension() == Some(extension))
     }
 
@@ -31,8 +31,8 @@ impl Auth {
     /// Fails when the value has another format, or when the file cannot be written.
     pub async fn store_login(&self, extension: &str, provider: &str, given: Value) -> Result<(), String> {
         let login = self.login_of(extension, provider, given)?;
-        let (file, _held) = self.held().await?;
-        file.put(provider, &Stored::Oauth(login)).map_err(said)
+        let (file, _lock) = self.locked_file().await?;
+        file.put(provider, &StoredCredential::Oauth(login)).map_err(said)
     }
 
     /// Stores a key that the user entered for an extension's provider.
@@ -40,19 +40,20 @@ impl Auth {
     /// # Errors
     ///
     /// Fails when the file cannot be written.
-    pub async fn store_key_through(&self, extension: &str, provider: &str, key: &str) -> Result<(), String> {
+    pub async fn store_key_for_extension(&self, extension: &str, provider: &str, key: &str) -> Result<(), String> {
         self.around.learned(key);
-        let (file, _held) = self.held().await?;
+        let (file, _lock) = self.locked_file().await?;
         let extension = Some(extension.to_owned());
-        file.put(provider, &Stored::ApiKey { key: Some(key.to_owned()), env: BTreeMap::new(), extension }).map_err(said)
+        file.put(provider, &StoredCredential::ApiKey { key: Some(key.to_owned()), env: BTreeMap::new(), extension })
+            .map_err(said)
     }
 
     /// Returns the credential stored for a provider through this extension, in pi's format with the key resolved.
-    pub async fn credential_through(&self, extension: &str, provider: &str) -> Option<Value> {
-        let stored = self.stored_through(extension, provider)?;
-        let Stored::ApiKey { key, env, .. } = &stored else { return Some(self.told(&stored)) };
-        let key = match Written::parse(key.as_deref()?) {
-            Written::Command(line) => self.printed_once(&line).await,
+    pub async fn credential_for_extension(&self, extension: &str, provider: &str) -> Option<Value> {
+        let stored = self.stored_for_extension(extension, provider)?;
+        let StoredCredential::ApiKey { key, env, .. } = &stored else { return Some(self.told(&stored)) };
+        let key = match ConfigValue::parse(key.as_deref()?) {
+            ConfigValue::Command(line) => self.printed_once(&line).await,
             written => self.filled(&written, env),
         }?;
         self.around.learned(&key);
@@ -65,17 +66,17 @@ impl Auth {
     /// # Errors
     ///
     /// Fails when it cannot be renewed or stored.
-    pub async fn renew_through(
+    pub async fn renew_for_extension(
         &self,
         extension: &str,
         provider: &str,
         renew: impl AsyncFnOnce(Value) -> Result<Value, String>,
     ) -> Result<(), String> {
-        let ending = || self.stored_through(extension, provider).filter(|stored| self.ends_soon(stored));
+        let ending = || self.stored_for_extension(extension, provider).filter(|stored| self.ends_soon(stored));
         if ending().is_none() {
             return Ok(());
         }
-        let (file, _held) = self.held().await?;
+        let (file, _lock) = self.locked_file().await?;
         let Some(stored) = ending() else { return Ok(()) };
         let failed =
             |why: String| format!("OAuth refresh failed for {provider}: {why}; log in again with: /login {provider}");
@@ -86,17 +87,17 @@ impl Auth {
             }
         };
         let renewed = self.login_of(extension, provider, renewed)?;
-        file.put(provider, &Stored::Oauth(renewed)).map_err(said)
+        file.put(provider, &StoredCredential::Oauth(renewed)).map_err(said)
     }
 
-    fn ends_soon(&self, stored: &Stored) -> bool {
+    fn ends_soon(&self, stored: &StoredCredential) -> bool {
         let now = self.ambient.epoch_ms() as f64;
-        matches!(stored, Stored::Oauth(login) if now + RENEW_BEFORE_MS >= login.expires)
+        matches!(stored, StoredCredential::Oauth(login) if now + RENEW_BEFORE_MS >= login.expires)
     }
 
     /// Returns the credential in the format for its extension, without the extension's name.
-    fn told(&self, stored: &Stored) -> Value {
-        if let Stored::Oauth(login) = stored {
+    fn told(&self, stored: &StoredCredential) -> Value {
+        if let StoredCredential::Oauth(login) = stored {
             self.around.learned(&login.access);
             self.around.learned(&login.refresh);
         }

@@ -16,7 +16,7 @@ const LARGEST: u64 = 1 << 20;
 /// Stored credentials of a provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Stored {
+pub enum StoredCredential {
     /// An API key.
     ApiKey {
         /// The key in configuration syntax: see [`super::value`].
@@ -33,7 +33,7 @@ pub enum Stored {
     Oauth(Login),
 }
 
-impl Stored {
+impl StoredCredential {
     /// Returns the extension that stored the credentials.
     pub(super) fn extension(&self) -> Option<&str> {
         match self {
@@ -80,7 +80,7 @@ impl AuthFile {
     /// # Errors
     ///
     /// Fails when the file cannot be read or has another format.
-    pub fn read(&self) -> io::Result<BTreeMap<String, Stored>> {
+    pub fn read(&self) -> io::Result<BTreeMap<String, StoredCredential>> {
         let entries = self.entries()?;
         let entry = |(provider, value): (String, Value)| match serde_json::from_value(value) {
             Ok(stored) => Ok((provider, stored)),
@@ -104,7 +104,7 @@ impl AuthFile {
     /// # Errors
     ///
     /// Fails when the file cannot be read or written.
-    pub(super) fn put(&self, provider: &str, stored: &Stored) -> io::Result<()> {
+    pub(super) fn put(&self, provider: &str, stored: &StoredCredential) -> io::Result<()> {
         let mut entries = self.entries()?;
         let mut value = serde_json::to_value(stored).map_err(io::Error::other)?;
         // Keeps pi's members that are unknown here, unless the type changes from a login to a key or back.
@@ -140,13 +140,13 @@ impl AuthFile {
     }
 
     /// Acquires pi's lock; `None` while another process holds it.
-    pub(super) fn lock(&self) -> io::Result<Option<Held>> {
+    pub(super) fn lock(&self) -> io::Result<Option<AuthLock>> {
         let folder = self.lock_folder();
         if let Some(parent) = self.path.parent() {
             self.disk.create_dirs(parent)?;
         }
         match self.disk.create_dir(&folder) {
-            Ok(()) => Ok(Some(Held { disk: self.disk.clone(), folder })),
+            Ok(()) => Ok(Some(AuthLock { disk: self.disk.clone(), folder })),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
             Err(error) => Err(error),
         }
@@ -166,12 +166,12 @@ impl AuthFile {
 
 /// A guard of pi's lock, which is released on drop.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct AuthLock {
     disk: Disk,
     folder: PathBuf,
 }
 
-impl Drop for Held {
+impl Drop for AuthLock {
     fn drop(&mut self) {
         // Another process may have removed the lock as stale.
         let _ = self.disk.remove_dir(&self.folder);
@@ -201,13 +201,15 @@ mod tests {
         let (_folder, auth) = file(Some(text));
         let stored = auth.read().unwrap();
         assert!(
-            matches!(&stored["groq"], Stored::ApiKey { key: Some(key), env, .. } if key == "$G" && env["G"] == "k")
+            matches!(&stored["groq"], StoredCredential::ApiKey { key: Some(key), env, .. } if key == "$G" && env["G"] == "k")
         );
-        assert!(matches!(&stored["xai"], Stored::Oauth(login) if login.access == "a" && login.rest["extra"] == 1));
+        assert!(
+            matches!(&stored["xai"], StoredCredential::Oauth(login) if login.access == "a" && login.rest["extra"] == 1)
+        );
     }
 
     #[test]
-    fn what_is_wrong_is_named_without_the_secret() {
+    fn errors_do_not_contain_secrets() {
         for text in
             [r#"{"groq": {"type": "api_key", "key": {"secret": "hush-hush"}}}"#, r#"["hush-hush"]"#, "hush-hush"]
         {
@@ -218,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn a_new_token_is_written_for_the_owner_alone_and_the_rest_stays() {
+    fn a_new_token_is_written_with_owner_access_and_other_entries_stay() {
         let text = r#"{"a": {"type": "api_key", "key": "k", "later": true}, "b": {"type": "oauth", "access": "1",
             "refresh": "2", "expires": 3, "enterpriseUrl": "e"}}"#;
         let (folder, auth) = file(Some(text));
         let login = Login { access: "new".into(), refresh: "2".into(), expires: 9.0, rest: Map::new() };
         let held = auth.lock().unwrap().expect("free");
         assert!(auth.lock().unwrap().is_none(), "one at a time");
-        auth.put("b", &Stored::Oauth(login)).unwrap();
+        auth.put("b", &StoredCredential::Oauth(login)).unwrap();
         drop(held);
         assert!(auth.lock().unwrap().is_some());
         let written: Value = serde_json::from_slice(&std::fs::read(auth.path()).unwrap()).unwrap();
@@ -238,11 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn a_key_takes_the_place_of_a_login_and_can_be_taken_out() {
+    fn a_key_replaces_a_login_and_can_be_removed() {
         let text = r#"{"a": {"type": "oauth", "access": "1", "refresh": "2", "expires": 3}, "b": {"type": "api_key"}}"#;
         let (_folder, auth) = file(Some(text));
         let _held = auth.lock().unwrap().expect("free");
-        auth.put("a", &Stored::ApiKey { key: Some("k".to_owned()), env: BTreeMap::new(), extension: None }).unwrap();
+        auth.put("a", &StoredCredential::ApiKey { key: Some("k".to_owned()), env: BTreeMap::new(), extension: None })
+            .unwrap();
         let written: Value = serde_json::from_slice(&std::fs::read(auth.path()).unwrap()).unwrap();
         assert_eq!(written["a"], serde_json::json!({"type": "api_key", "key": "k"}));
         assert!(auth.remove("a").unwrap() && !auth.remove("a").unwrap());

@@ -2,7 +2,7 @@
 //!
 //! [`Auth`] searches the sources in pi's order: keys given for this run ([`Auth::give`]), `auth.json`, `models.json`, environment
 //! variables. [`Auth::status`] reports the source without running a command; [`Auth::credentials`] resolves the key. Every
-//! resolved secret is passed to the redaction of logs ([`Surroundings::learned`]) before it is used.
+//! resolved secret is passed to the redaction of logs ([`KeyEnvironment::learned`]) before it is used.
 
 mod copilot;
 mod extension_accounts;
@@ -13,14 +13,14 @@ use crate::catalogue;
 use crate::models::Credentials;
 use crate::models_json::ProviderConfig;
 use crate::provider::http::HttpOptions;
-use file::{AuthFile, Login, Stored};
+use file::{AuthFile, Login, StoredCredential};
 use futures_util::future::BoxFuture;
 use pijs_environment::{Ambient, Wait};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use value::Written;
+use value::ConfigValue;
 
 /// Timeout of a command that prints a key.
 const COMMAND_TIME: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ const COMMAND_TIME: Duration = Duration::from_secs(10);
 const RENEW_BEFORE_MS: f64 = 300_000.0;
 
 /// Environment in which keys are resolved.
-pub trait Surroundings: Send + Sync {
+pub trait KeyEnvironment: Send + Sync {
     /// Returns an environment variable.
     fn variable(&self, name: &str) -> Option<String>;
     /// Runs a shell command and returns its output; `None` when it fails.
@@ -39,9 +39,9 @@ pub trait Surroundings: Send + Sync {
 
 /// An environment without variables and commands.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Nowhere;
+pub struct NoKeyEnvironment;
 
-impl Surroundings for Nowhere {
+impl KeyEnvironment for NoKeyEnvironment {
     fn variable(&self, _: &str) -> Option<String> {
         None
     }
@@ -70,8 +70,8 @@ impl Status {
     }
 
     /// Returns the status of an entry of `auth.json`.
-    pub fn of_stored(stored: &Stored) -> Self {
-        Self { oauth: matches!(stored, Stored::Oauth(_)), ..Self::from("stored") }
+    pub fn of_stored(stored: &StoredCredential) -> Self {
+        Self { oauth: matches!(stored, StoredCredential::Oauth(_)), ..Self::from("stored") }
     }
 
     /// Returns pi's `AuthStatus`.
@@ -86,7 +86,7 @@ impl Status {
 
 /// The credentials of a session's providers.
 pub struct Auth {
-    around: Arc<dyn Surroundings>,
+    around: Arc<dyn KeyEnvironment>,
     file: Option<AuthFile>,
     given: Mutex<BTreeMap<String, String>>,
     /// Output of commands in `auth.json`, each of which runs once.
@@ -97,7 +97,7 @@ pub struct Auth {
 
 impl Auth {
     /// Creates a source of credentials without `auth.json`.
-    pub fn new(around: Arc<dyn Surroundings>, ambient: Ambient, http: HttpOptions) -> Self {
+    pub fn new(around: Arc<dyn KeyEnvironment>, ambient: Ambient, http: HttpOptions) -> Self {
         Self { around, file: None, given: Mutex::default(), printed: Mutex::default(), ambient, http }
     }
 
@@ -119,7 +119,7 @@ impl Auth {
     }
 
     /// Returns the contents of `auth.json`; empty when it cannot be read. [`Auth::credentials`] reports the error.
-    pub fn stored(&self) -> BTreeMap<String, Stored> {
+    pub fn stored(&self) -> BTreeMap<String, StoredCredential> {
         self.file.as_ref().and_then(|file| file.read().ok()).unwrap_or_default()
     }
 
@@ -128,24 +128,24 @@ impl Auth {
         &self,
         provider: &str,
         config: Option<&ProviderConfig>,
-        stored: Option<&Stored>,
+        stored: Option<&StoredCredential>,
     ) -> Option<Status> {
         if locked(&self.given).contains_key(provider) {
             return Some(Status::from("runtime"));
         }
         // Credentials stored by an extension are reserved for that extension.
         match stored.filter(|stored| stored.extension().is_none()) {
-            Some(Stored::Oauth(_)) => return Some(Status { oauth: true, ..Status::from("stored") }),
-            Some(Stored::ApiKey { key: Some(key), env, .. }) if self.is_there(key, env) => {
+            Some(StoredCredential::Oauth(_)) => return Some(Status { oauth: true, ..Status::from("stored") }),
+            Some(StoredCredential::ApiKey { key: Some(key), env, .. }) if self.is_there(key, env) => {
                 return Some(Status::from("stored"));
             }
             _ => {}
         }
         if let Some(key) = config.and_then(|config| config.api_key.as_ref()) {
-            let written = Written::parse(key);
+            let written = ConfigValue::parse(key);
             let names = written.variables();
             return match &written {
-                Written::Command(_) => Some(Status::from("models_json_command")),
+                ConfigValue::Command(_) => Some(Status::from("models_json_command")),
                 _ if names.is_empty() => Some(Status::from("models_json_key")),
                 _ if !self.is_there(key, &BTreeMap::new()) => None,
                 _ => Some(Status { label: Some(names.join(", ")), ..Status::from("environment") }),
@@ -201,12 +201,12 @@ impl Auth {
             return Ok(Some((plain(key), none)));
         }
         match self.stored_for(provider).map_err(|error| error.to_string())? {
-            Some(Stored::Oauth(login)) => {
+            Some(StoredCredential::Oauth(login)) => {
                 return self.logged_in(provider, login).await.map(|found| Some((found, none)));
             }
-            Some(Stored::ApiKey { key: Some(key), env, .. }) => {
-                let key = match Written::parse(&key) {
-                    Written::Command(line) => self.printed_once(&line).await,
+            Some(StoredCredential::ApiKey { key: Some(key), env, .. }) => {
+                let key = match ConfigValue::parse(&key) {
+                    ConfigValue::Command(line) => self.printed_once(&line).await,
                     written => self.filled(&written, &env),
                 };
                 if let Some(key) = key {
@@ -231,8 +231,8 @@ impl Auth {
 
     /// Resolves a required configuration value.
     async fn value(&self, text: &str, env: &BTreeMap<String, String>, what: &str) -> Result<String, String> {
-        let written = Written::parse(text);
-        if let Written::Command(line) = &written {
+        let written = ConfigValue::parse(text);
+        if let ConfigValue::Command(line) = &written {
             let printed = self.run(line).await;
             return printed.ok_or_else(|| format!("Failed to resolve {what} from shell command: {line}"));
         }
@@ -244,7 +244,7 @@ impl Auth {
         })
     }
 
-    fn filled(&self, written: &Written, env: &BTreeMap<String, String>) -> Option<String> {
+    fn filled(&self, written: &ConfigValue, env: &BTreeMap<String, String>) -> Option<String> {
         written.filled(&|name| self.named(name, env)).filter(|value| !value.is_empty())
     }
 
@@ -255,8 +255,8 @@ impl Auth {
 
     /// Returns whether a value can be resolved, as far as this is known without running a command.
     fn is_there(&self, text: &str, env: &BTreeMap<String, String>) -> bool {
-        let written = Written::parse(text);
-        matches!(written, Written::Command(_)) || self.filled(&written, env).is_some()
+        let written = ConfigValue::parse(text);
+        matches!(written, ConfigValue::Command(_)) || self.filled(&written, env).is_some()
     }
 
     async fn printed_once(&self, line: &str) -> Option<String> {
@@ -284,7 +284,7 @@ impl Auth {
         names.find(|name| self.named(name, &BTreeMap::new()).is_some()).cloned()
     }
 
-    fn stored_for(&self, provider: &str) -> std::io::Result<Option<Stored>> {
+    fn stored_for(&self, provider: &str) -> std::io::Result<Option<StoredCredential>> {
         match &self.file {
             Some(file) => Ok(file.read()?.remove(provider).filter(|stored| stored.extension().is_none())),
             None => Ok(None),
@@ -326,8 +326,8 @@ impl Auth {
     /// Fails when the file cannot be written.
     pub async fn store_key(&self, provider: &str, key: &str) -> Result<(), String> {
         self.around.learned(key);
-        let (file, _held) = self.held().await?;
-        let stored = Stored::ApiKey { key: Some(key.to_owned()), env: BTreeMap::new(), extension: None };
+        let (file, _lock) = self.locked_file().await?;
+        let stored = StoredCredential::ApiKey { key: Some(key.to_owned()), env: BTreeMap::new(), extension: None };
         file.put(provider, &stored).map_err(said)
     }
 
@@ -337,7 +337,7 @@ impl Auth {
     ///
     /// Those of [`Auth::store_key`].
     pub async fn forget(&self, provider: &str) -> Result<bool, String> {
-        let (file, _held) = self.held().await?;
+        let (file, _lock) = self.locked_file().await?;
         file.remove(provider).map_err(said)
     }
 
@@ -347,26 +347,26 @@ impl Auth {
     }
 
     /// Acquires the lock of `auth.json`.
-    async fn held(&self) -> Result<(&AuthFile, file::Held), String> {
+    async fn locked_file(&self) -> Result<(&AuthFile, file::AuthLock), String> {
         let file = self.file.as_ref().ok_or("there is no auth.json")?;
         let mut waited = Duration::ZERO;
         loop {
-            if let Some(held) = file.lock().map_err(said)? {
-                return Ok((file, held));
+            if let Some(lock) = file.lock().map_err(said)? {
+                return Ok((file, lock));
             }
-            if waited >= PATIENCE {
+            if waited >= LOCK_TIMEOUT {
                 let folder = file.lock_folder();
                 return Err(format!("{} is in use; remove it if no pi is running", folder.display()));
             }
-            self.ambient.timer.sleep(Wait::Backoff, EVERY).await;
-            waited += EVERY;
+            self.ambient.timer.sleep(Wait::Backoff, POLL_INTERVAL).await;
+            waited += POLL_INTERVAL;
         }
     }
 
     /// Renews a token, unless another process has renewed it already.
     async fn renew(&self, provider: &str, ends: &dyn Fn(&Login) -> bool) -> Result<Login, String> {
-        let (file, _held) = self.held().await?;
-        let Some(Stored::Oauth(current)) = file.read().map_err(said)?.remove(provider) else {
+        let (file, _lock) = self.locked_file().await?;
+        let Some(StoredCredential::Oauth(current)) = file.read().map_err(said)?.remove(provider) else {
             return Err(format!("{provider} was logged out meanwhile"));
         };
         if !ends(&current) {
@@ -374,7 +374,7 @@ impl Auth {
         }
         let renewed = copilot::renew(&current, &self.http).await?;
         self.around.learned(&renewed.access);
-        file.put(provider, &Stored::Oauth(renewed.clone())).map_err(said)?;
+        file.put(provider, &StoredCredential::Oauth(renewed.clone())).map_err(said)?;
         Ok(renewed)
     }
 }
@@ -384,9 +384,9 @@ fn said(error: std::io::Error) -> String {
 }
 
 /// Time to wait for another process that holds the lock of `auth.json`; pi's value.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of polling the lock.
-const EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl std::fmt::Debug for Auth {
     /// Omits keys.

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// An environment of variables and command outputs, which records the resolved secrets.
 #[derive(Default)]
-struct Desk {
+struct FakeEnvironment {
     variables: BTreeMap<String, String>,
     ran: AtomicUsize,
     learned: Mutex<Vec<String>>,
 }
 
-impl Surroundings for Desk {
+impl KeyEnvironment for FakeEnvironment {
     fn variable(&self, name: &str) -> Option<String> {
         self.variables.get(name).cloned()
     }
@@ -28,7 +28,7 @@ impl Surroundings for Desk {
 
 struct Case {
     _folder: tempfile::TempDir,
-    desk: Arc<Desk>,
+    desk: Arc<FakeEnvironment>,
     auth: Auth,
 }
 
@@ -39,7 +39,7 @@ fn case(variables: &[(&str, &str)], file: Option<&Value>) -> Case {
         std::fs::write(&path, file.to_string()).unwrap();
     }
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let desk = Arc::new(Desk { variables, ..Desk::default() });
+    let desk = Arc::new(FakeEnvironment { variables, ..FakeEnvironment::default() });
     let disk = pijs_durable::Disk::system();
     let auth = Auth::new(desk.clone(), Ambient::system(), HttpOptions::default()).with_file(AuthFile::new(disk, path));
     Case { _folder: folder, desk, auth }
@@ -75,7 +75,7 @@ async fn the_order_is_this_run_then_the_file_then_models_json_then_the_environme
 }
 
 #[tokio::test]
-async fn variables_and_commands_are_resolved_when_a_key_is_needed_and_are_told_to_the_redactor() {
+async fn variables_and_commands_are_resolved_on_demand_and_redacted() {
     let file = json!({
         "groq": {"type": "api_key", "key": "!print from-a-command"},
         "xai": {"type": "api_key", "key": "a-${OWN}-$SHARED", "env": {"OWN": "own"}},
@@ -99,7 +99,7 @@ async fn variables_and_commands_are_resolved_when_a_key_is_needed_and_are_told_t
 }
 
 #[tokio::test]
-async fn headers_of_models_json_are_resolved_and_one_that_cannot_be_is_an_error() {
+async fn headers_of_models_json_are_resolved_or_fail() {
     let case = case(&[("TOKEN", "t-o-k-e-n")], None);
     let configured = config(json!({"apiKey": "k-e-y", "authHeader": true, "headers": {"X-A": "$TOKEN", "x-b": "1"}}));
     let model = BTreeMap::from([("X-B".to_owned(), "2".to_owned())]);
@@ -120,7 +120,7 @@ async fn headers_of_models_json_are_resolved_and_one_that_cannot_be_is_an_error(
 }
 
 #[tokio::test]
-async fn claude_s_token_is_a_header() {
+async fn a_claude_token_is_a_header() {
     let case = case(&[("ANTHROPIC_AUTH_TOKEN", "the-token"), ("ANTHROPIC_API_KEY", "the-key")], None);
     let found = case.auth.credentials("anthropic", None, &BTreeMap::new()).await.unwrap().unwrap();
     assert_eq!(found.key, None);
@@ -133,7 +133,7 @@ fn login(access: &str, expires: f64) -> Value {
 }
 
 #[tokio::test]
-async fn a_log_in_lets_requests_in_until_it_ends_and_then_says_what_to_do() {
+async fn an_expired_login_names_a_remedy() {
     let file = json!({
         "xai": login("good", 9e15), "openrouter": login("over", 1.0), "anthropic": login("claude", 9e15),
         "github-copilot": login("tid=1;proxy-ep=proxy.business.example.com;x=y", 9e15),
@@ -150,7 +150,7 @@ async fn a_log_in_lets_requests_in_until_it_ends_and_then_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_read_is_said_when_a_key_is_needed() {
+async fn an_unreadable_file_is_reported_on_demand() {
     let case = case(&[("GROQ_API_KEY", "environment")], Some(&json!(["x"])));
     assert!(key(&case, "groq", None).await.unwrap_err().contains("auth.json"));
 }
@@ -199,7 +199,7 @@ async fn a_copilot_token_is_renewed_with_github_s() {
 }
 
 #[tokio::test]
-async fn an_entry_of_an_extension_is_for_that_one() {
+async fn an_entry_of_an_extension_is_reserved_for_it() {
     let file = json!({
         "groq": {"type": "api_key", "key": "of-x", "extension": "npm:x"},
         "acme": {"type": "oauth", "access": "a", "refresh": "r", "expires": 1, "tier": 2, "extension": "npm:x"},
@@ -207,31 +207,31 @@ async fn an_entry_of_an_extension_is_for_that_one() {
     let case = case(&[], Some(&file));
     assert_eq!(key(&case, "groq", None).await, Ok(None), "a provider of pi's own does not use it");
     assert_eq!(case.auth.status("groq", None), None);
-    assert_eq!(case.auth.credential_through("npm:y", "acme").await, None);
+    assert_eq!(case.auth.credential_for_extension("npm:y", "acme").await, None);
     let told = json!({"type": "oauth", "access": "a", "refresh": "r", "expires": 1.0, "tier": 2});
-    assert_eq!(case.auth.credential_through("npm:x", "acme").await, Some(told));
+    assert_eq!(case.auth.credential_for_extension("npm:x", "acme").await, Some(told));
     // An entry stored by another extension does not inherit members.
-    case.auth.store_key_through("npm:y", "groq", "of-y").await.unwrap();
-    assert_eq!(case.auth.credential_through("npm:x", "groq").await, None);
+    case.auth.store_key_for_extension("npm:y", "groq", "of-y").await.unwrap();
+    assert_eq!(case.auth.credential_for_extension("npm:x", "groq").await, None);
     let told = json!({"type": "api_key", "key": "of-y"});
-    assert_eq!(case.auth.credential_through("npm:y", "groq").await, Some(told));
+    assert_eq!(case.auth.credential_for_extension("npm:y", "groq").await, Some(told));
     case.auth.store_key("groq", "of-a-person").await.unwrap();
-    assert_eq!(case.auth.credential_through("npm:y", "groq").await, None);
+    assert_eq!(case.auth.credential_for_extension("npm:y", "groq").await, None);
     assert_eq!(key(&case, "groq", None).await, Ok(Some("of-a-person".to_owned())));
 }
 
 #[tokio::test]
-async fn a_log_in_of_an_extension_is_renewed_once_and_stays_when_that_fails() {
+async fn a_login_of_an_extension_is_renewed_once_and_kept_on_failure() {
     let case = case(&[], None);
     let given = json!({"access": "a", "refresh": "r", "expires": 1, "tier": 2});
     case.auth.store_login("npm:x", "acme", given).await.unwrap();
-    let why = case.auth.renew_through("npm:x", "acme", async |_| Err("the server is down".to_owned())).await;
+    let why = case.auth.renew_for_extension("npm:x", "acme", async |_| Err("the server is down".to_owned())).await;
     let why = why.unwrap_err();
     assert!(why.contains("OAuth refresh failed for acme: the server is down") && why.contains("/login acme"), "{why}");
-    let nothing = case.auth.renew_through("npm:x", "acme", async |_| Ok(json!({"access": "b"}))).await;
+    let nothing = case.auth.renew_for_extension("npm:x", "acme", async |_| Ok(json!({"access": "b"}))).await;
     assert!(nothing.unwrap_err().contains("access, refresh and expires"));
     let large = json!({"access": "b", "refresh": "x".repeat(1 << 17), "expires": 9e15});
-    let refused = case.auth.renew_through("npm:x", "acme", async |_| Ok(large)).await;
+    let refused = case.auth.renew_for_extension("npm:x", "acme", async |_| Ok(large)).await;
     assert!(refused.unwrap_err().contains("more than 65536 bytes"));
     let asked = AtomicUsize::new(0);
     for _ in 0..2 {
@@ -240,10 +240,10 @@ async fn a_log_in_of_an_extension_is_renewed_once_and_stays_when_that_fails() {
             assert_eq!(login["refresh"], "r");
             Ok(json!({"access": "b", "refresh": "s", "expires": 9e15}))
         };
-        case.auth.renew_through("npm:x", "acme", renew).await.unwrap();
+        case.auth.renew_for_extension("npm:x", "acme", renew).await.unwrap();
     }
     assert_eq!(asked.load(Ordering::Relaxed), 1);
-    let now = case.auth.credential_through("npm:x", "acme").await.unwrap();
+    let now = case.auth.credential_for_extension("npm:x", "acme").await.unwrap();
     assert_eq!((&now["access"], &now["refresh"]), (&json!("b"), &json!("s")));
     assert!(locked(&case.desk.learned).iter().any(|secret| secret == "b"), "tokens are kept out of what is written");
 }

@@ -9,23 +9,23 @@
 
 /// A parsed configuration value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Written {
+pub enum ConfigValue {
     /// A command whose output is the value.
     Command(String),
     /// Text with variables.
-    Template(Vec<Part>),
+    Template(Vec<TemplatePart>),
 }
 
 /// A part of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum TemplatePart {
     /// Literal text.
     Text(String),
     /// The value of an environment variable.
     Variable(String),
 }
 
-impl Written {
+impl ConfigValue {
     /// Parses a value.
     pub fn parse(text: &str) -> Self {
         match text.strip_prefix('!') {
@@ -39,7 +39,7 @@ impl Written {
         let Self::Template(parts) = self else { return Vec::new() };
         let mut names: Vec<&str> = Vec::new();
         for part in parts {
-            if let Part::Variable(name) = part
+            if let TemplatePart::Variable(name) = part
                 && !names.contains(&name.as_str())
             {
                 names.push(name);
@@ -51,16 +51,16 @@ impl Written {
     /// Returns the value of a template; `None` for a command, and when a variable is not set.
     pub fn filled(&self, variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         let Self::Template(parts) = self else { return None };
-        let value = |part: &Part| match part {
-            Part::Text(text) => Some(text.clone()),
-            Part::Variable(name) => variable(name).filter(|value| !value.is_empty()),
+        let value = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => Some(text.clone()),
+            TemplatePart::Variable(name) => variable(name).filter(|value| !value.is_empty()),
         };
         parts.iter().map(value).collect()
     }
 }
 
-fn parts(text: &str) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
+fn parts(text: &str) -> Vec<TemplatePart> {
+    let mut parts: Vec<TemplatePart> = Vec::new();
     let mut literal = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -70,9 +70,9 @@ fn parts(text: &str) -> Vec<Part> {
         match name {
             Some(name) => {
                 if !literal.is_empty() {
-                    parts.push(Part::Text(std::mem::take(&mut literal)));
+                    parts.push(TemplatePart::Text(std::mem::take(&mut literal)));
                 }
-                parts.push(Part::Variable(name.to_owned()));
+                parts.push(TemplatePart::Variable(name.to_owned()));
             }
             // `$$` and `$!` lose their first character; any other text is kept.
             None if taken == 1 => literal.push_str(&after[..1]),
@@ -82,7 +82,7 @@ fn parts(text: &str) -> Vec<Part> {
     }
     literal.push_str(rest);
     if !literal.is_empty() {
-        parts.push(Part::Text(literal));
+        parts.push(TemplatePart::Text(literal));
     }
     parts
 }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_as_pi_reads_them() {
+    fn values_are_parsed_as_in_pi() {
         let variable = |name: &str| match name {
             "A" => Some("1".to_owned()),
             "B_2" => Some("two".to_owned()),
@@ -141,9 +141,9 @@ mod tests {
             ("$EMPTY", None),
             ("", Some("")),
         ] {
-            assert_eq!(Written::parse(text).filled(&variable).as_deref(), value, "{text}");
+            assert_eq!(ConfigValue::parse(text).filled(&variable).as_deref(), value, "{text}");
         }
-        assert_eq!(Written::parse("!pass show $A"), Written::Command("pass show $A".to_owned()));
-        assert_eq!(Written::parse("$A$B$A").variables(), ["A", "B"]);
+        assert_eq!(ConfigValue::parse("!pass show $A"), ConfigValue::Command("pass show $A".to_owned()));
+        assert_eq!(ConfigValue::parse("$A$B$A").variables(), ["A", "B"]);
     }
 }

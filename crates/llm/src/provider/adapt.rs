@@ -1,7 +1,7 @@
 //! Adapts a conversation to one model.
 //!
 //! Messages of other models are kept as text, without signatures and ids that only their servers know. Images are replaced by a
-//! note for a model that does not accept them. Each API writes the result of [`fit`] in its own format.
+//! note for a model that does not accept them. Each API writes the result of [`adapt`] in its own format.
 
 use super::{Model, RequestMessage};
 use crate::message::{AssistantMessage, Block, Content, ThinkingBlock, ToolCall};
@@ -45,7 +45,7 @@ impl Origin {
 }
 
 /// Adapts the conversation. `rename` converts a call id of another model to one that this API accepts.
-pub(super) fn fit(
+pub(super) fn adapt(
     messages: &[RequestMessage],
     model: &Model,
     rename: impl Fn(&str, &Origin) -> String,
@@ -164,11 +164,11 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn several_images_in_a_row_are_missing_once() {
+    fn consecutive_images_have_one_note() {
         let image = || Block::Image { data: "AA==".into(), mime_type: "image/png".into() };
         let model = Model::new("p", "m", "a").with("input", json!(["text"]));
         let said = vec![Block::text("a"), image(), image(), Block::text("b"), image()];
-        let fitted = fit(&[RequestMessage::User(said.into())], &model, |id, _| id.to_owned());
+        let fitted = adapt(&[RequestMessage::User(said.into())], &model, |id, _| id.to_owned());
         let expected = vec![Block::text("a"), Block::text(UNSEEN), Block::text("b"), Block::text(UNSEEN)];
         assert_eq!(fitted, [RequestMessage::User(expected.into())]);
     }

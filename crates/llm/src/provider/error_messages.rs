@@ -17,7 +17,7 @@ const LONGEST: usize = 4000;
 
 /// Clients whose message format is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wording {
+pub(super) enum ErrorFormat {
     /// OpenAI's client for chat completions.
     Completions,
     /// OpenAI's client for the Responses API; messages contain the provider.
@@ -28,7 +28,7 @@ pub(super) enum Wording {
     Google,
 }
 
-impl Wording {
+impl ErrorFormat {
     /// Returns the message of an unsuccessful status, with the server's `reason` and its body.
     pub(super) fn refused(&self, status: u16, reason: &str, body: &str) -> String {
         let read: Option<Value> = serde_json::from_str(body).ok();
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_read_status_reason_and_message_in_one_line() {
+    fn errors_are_shortened_to_status_reason_and_message() {
         let long = "x".repeat(LONGEST_LINE + 1);
         for (error, line) in [
             (r#"401 {"type":"error","error":{"type":"auth","message":"bad\n  key"}}"#, "401 Unauthorized: bad key"),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_html_is_a_note() {
+    fn an_html_page_is_replaced_by_a_note() {
         for (media, body, shown) in [
             ("text/html; charset=utf-8", "<p>Oh</p>", HTML),
             ("", "\n<!doctype HTML><title>x</title>", "\n(an HTML page, not shown)"),
@@ -245,25 +245,25 @@ mod tests {
     }
 
     #[test]
-    fn each_client_has_its_words() {
+    fn each_client_has_its_error_format() {
         let body = r#"{"error":{"message":"bad key","type":"auth"}}"#;
-        let named = Wording::Responses("mine".to_owned());
+        let named = ErrorFormat::Responses("mine".to_owned());
         for (wording, body, expected) in [
-            (&Wording::Completions, body, r#"401: {"message":"bad key","type":"auth"}"#),
-            (&Wording::Completions, "no such", "401 no such"),
-            (&Wording::Completions, r#"{"detail":"x"}"#, "401 status code (no body)"),
-            (&Wording::Completions, r#"{"error":"x"}"#, r#"401 "x""#),
+            (&ErrorFormat::Completions, body, r#"401: {"message":"bad key","type":"auth"}"#),
+            (&ErrorFormat::Completions, "no such", "401 no such"),
+            (&ErrorFormat::Completions, r#"{"detail":"x"}"#, "401 status code (no body)"),
+            (&ErrorFormat::Completions, r#"{"error":"x"}"#, r#"401 "x""#),
             (
-                &Wording::Completions,
+                &ErrorFormat::Completions,
                 r#"{"error":{"metadata":{"raw":"a\"b"}}}"#,
                 "401: {\"metadata\":{\"raw\":\"a\\\"b\"}}\na\"b",
             ),
             (&named, body, r#"mine API error (401): {"message":"bad key","type":"auth"}"#),
             (&named, "", "mine API error (401): 401 status code (no body)"),
-            (&Wording::Anthropic, body, r#"401 {"error":{"message":"bad key","type":"auth"}}"#),
-            (&Wording::Anthropic, r#"{"message":"m"}"#, "401 m"),
-            (&Wording::Google, body, body),
-            (&Wording::Google, "no", r#"{"error":{"message":"no","code":401,"status":"Unauthorized"}}"#),
+            (&ErrorFormat::Anthropic, body, r#"401 {"error":{"message":"bad key","type":"auth"}}"#),
+            (&ErrorFormat::Anthropic, r#"{"message":"m"}"#, "401 m"),
+            (&ErrorFormat::Google, body, body),
+            (&ErrorFormat::Google, "no", r#"{"error":{"message":"no","code":401,"status":"Unauthorized"}}"#),
         ] {
             assert_eq!(wording.refused(401, "Unauthorized", body), expected);
         }

@@ -6,7 +6,7 @@
 //!
 //! [`HttpOptions`] bounds the effect of a server: idle time, duration, line and body size, and requested delays.
 
-use super::error_messages::{self, Wording};
+use super::error_messages::{self, ErrorFormat};
 use super::openai::Retention;
 use super::proxy::{Proxies, Proxy};
 use super::sse::{self, SseLimits};
@@ -111,7 +111,7 @@ pub(super) trait Decode: Send + 'static {
     /// Decodes one event. Not called again after it has produced [`ProviderEvent::Done`].
     fn event(&mut self, data: &str, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError>;
     /// Returns the message format of a rejected request.
-    fn wording(&self) -> Wording;
+    fn wording(&self) -> ErrorFormat;
     /// Handles the end of the body.
     fn end(&mut self, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError>;
 }
@@ -336,8 +336,8 @@ impl Endpoint {
     }
 
     /// Adds help to a response that is not of the Responses API: the endpoint may have chat completions.
-    fn of_other_api(&self, error: ProviderError, wording: &Wording, model: &str) -> ProviderError {
-        if !matches!(wording, Wording::Responses(_)) || error.kind() != ErrorKind::Malformed {
+    fn of_other_api(&self, error: ProviderError, wording: &ErrorFormat, model: &str) -> ProviderError {
+        if !matches!(wording, ErrorFormat::Responses(_)) || error.kind() != ErrorKind::Malformed {
             return error;
         }
         let asked = format!("{model} was asked at {} by the Responses API", self.url);
@@ -363,21 +363,21 @@ impl Endpoint {
         }
     }
 
-    async fn post(&self, payload: &Value, wording: &Wording) -> Result<reqwest::Response, Failure> {
+    async fn post(&self, payload: &Value, wording: &ErrorFormat) -> Result<reqwest::Response, AttemptFailure> {
         let request = self.client.post(&self.url).headers(self.headers.clone()).json(payload).send();
         let idle = self.ambient.timer.sleep(Wait::Idle, self.options.idle);
         tokio::select! {
             response = request => response.map_err(|error| {
                 let help = format!("no answer from {}: {}", self.place(), chain(&error));
                 let retry = (!error.is_builder()).then_some(None);
-                Failure { error: ProviderError::new(ErrorKind::Network, wording.unreached()).with_help(help), retry }
+                AttemptFailure { error: ProviderError::new(ErrorKind::Network, wording.unreached()).with_help(help), retry }
             }),
-            () = idle => Err(Failure { error: self.stalled(), retry: None }),
+            () = idle => Err(AttemptFailure { error: self.stalled(), retry: None }),
         }
     }
 
     /// Converts an unsuccessful status to a failure, with an excerpt of the body in its message.
-    async fn refused(&self, response: reqwest::Response, wording: &Wording) -> Failure {
+    async fn refused(&self, response: reqwest::Response, wording: &ErrorFormat) -> AttemptFailure {
         let status = response.status();
         let asked = retry_after(response.headers(), self.ambient.epoch_ms());
         let media = media_type(response.headers()).to_owned();
@@ -386,7 +386,7 @@ impl Endpoint {
         let variable = self.proxy.as_ref().map_or("HTTP_PROXY", Proxy::variable);
         let (kind, help) = match status.as_u16() {
             401 | 403 => (ErrorKind::Auth, Some("check the API key".to_owned())),
-            404 if matches!(wording, Wording::Responses(_)) => {
+            404 if matches!(wording, ErrorFormat::Responses(_)) => {
                 (ErrorKind::NotFound, Some(format!("check the model's name and --base-url; {CHAT_ONLY}")))
             }
             404 => (ErrorKind::NotFound, Some("check the model's name and --base-url".to_owned())),
@@ -402,14 +402,16 @@ impl Endpoint {
         let error = ProviderError::new(kind, message).with_status(status.as_u16());
         if !is_retriable(status) {
             let help = help.map_or_else(|| from.clone(), |help| format!("{from}; {help}"));
-            return Failure { error: error.with_help(help), retry: None };
+            return AttemptFailure { error: error.with_help(help), retry: None };
         }
         match asked {
             Some(delay) if delay > self.options.retry_after_cap => {
-                Failure { error: too_long(error, delay, self.options.retry_after_cap, &from), retry: None }
+                AttemptFailure { error: too_long(error, delay, self.options.retry_after_cap, &from), retry: None }
             }
-            Some(delay) => Failure { error: error.with_retry_after(delay).with_help(from), retry: Some(Some(delay)) },
-            None => Failure { error: error.with_help(from), retry: Some(None) },
+            Some(delay) => {
+                AttemptFailure { error: error.with_retry_after(delay).with_help(from), retry: Some(Some(delay)) }
+            }
+            None => AttemptFailure { error: error.with_help(from), retry: Some(None) },
         }
     }
 
@@ -481,7 +483,7 @@ impl Endpoint {
 }
 
 /// A failed attempt. `retry`: not at all, after the default delay, or after the server's.
-struct Failure {
+struct AttemptFailure {
     error: ProviderError,
     retry: Option<Option<Duration>>,
 }
@@ -554,7 +556,8 @@ fn with_changes(headers: &HeaderMap, changes: &BTreeMap<String, Option<String>>)
         }
         match value {
             Some(value) => {
-                let value = HeaderValue::from_str(value).map_err(|_| bad("holds a character that no header takes"))?;
+                let value = HeaderValue::from_str(value)
+                    .map_err(|_| bad("holds a character that no header takes"))?;
                 headers.insert(name, value);
             }
             None => {
@@ -577,7 +580,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handler_changes_no_header_that_says_where_a_request_goes() {
+    fn handlers_cannot_change_connection_headers() {
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
         let names = ["Host", "content-length", "Transfer-Encoding", "connection", "proxy-authorization", "x-mine"];
         let changes = names.iter().map(|name| ((*name).to_owned(), Some("1".to_owned()))).collect();

@@ -44,7 +44,7 @@ mod unopened_model;
 pub use adapt::Origin;
 pub use error_messages::one_line;
 pub use model::{Model, THINKING_LEVELS};
-pub use unopened_model::Unopened;
+pub use unopened_model::UnopenedModel;
 
 use crate::message::{Block, Content, Message, StopReason, Usage};
 use crate::tokens;
@@ -251,7 +251,7 @@ pub enum ProviderEvent {
     /// The current block and calls are complete, or all blocks of a reply with interleaved ones.
     BlockEnd,
     /// A piece that only rules receive, since the reply arrived without deltas.
-    Untold(Box<ProviderEvent>),
+    RulesOnly(Box<ProviderEvent>),
     /// The reply is complete.
     Done(StopReason),
 }
@@ -270,13 +270,13 @@ impl ProviderEvent {
 pub enum Note {
     /// Text, thinking and calls of this reply interleave: text continues the single text block, thinking the single thinking
     /// block, and all blocks end with the reply.
-    TakesTurns,
+    Interleaved,
     /// `arguments` stays empty while a call streams, as with pi's scripted models.
     CallsStayEmpty,
     /// A piece of the signature of the latest thinking block.
     ThinkingSignature(String),
     /// The whole signature of the latest block of a kind.
-    Signed(Signs, String),
+    Signed(SignedBlock, String),
     /// The signature of a tool call.
     CallSignature {
         /// Index of the call.
@@ -285,7 +285,7 @@ pub enum Note {
         signature: String,
     },
     /// Members of pi's message as reported by the provider: `usage` with its cost, `responseId`.
-    Said(Map<String, Value>),
+    Members(Map<String, Value>),
     /// The blank line at the end of the latest thinking block is removed, since no text follows.
     Trimmed,
     /// Tokens so far; replaces an earlier count.
@@ -294,7 +294,7 @@ pub enum Note {
 
 /// Kinds of blocks that [`Note::Signed`] refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Signs {
+pub enum SignedBlock {
     /// `textSignature`.
     Text,
     /// `thinkingSignature`.

@@ -134,7 +134,7 @@ impl Model {
     }
 
     /// Returns whether thinking can be turned off.
-    pub fn can_rest(&self) -> bool {
+    pub fn can_disable_thinking(&self) -> bool {
         self.facts.get("thinkingLevelMap").and_then(|map| map.get("off")).is_none_or(|off| !off.is_null())
     }
 

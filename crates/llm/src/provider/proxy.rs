@@ -108,12 +108,10 @@ impl Setting {
                     "socks" | "socks4" | "socks4a" | "socks5" | "socks5h" => "a SOCKS proxy, which pi cannot use",
                     _ => "no address of a proxy",
                 };
-                Err(ProviderError::new(ErrorKind::Rejected, format!("{} holds {what}", self.variable)).with_help(
-                    format!(
-                        "set {} to http://HOST:PORT, unset it, or name the model's host in NO_PROXY",
-                        self.variable
-                    ),
-                ))
+                Err(ProviderError::new(ErrorKind::Rejected, format!("{} holds {what}", self.variable)).with_help(format!(
+                    "set {} to http://HOST:PORT, unset it, or name the model's host in NO_PROXY",
+                    self.variable
+                )))
             }
         }
     }
@@ -177,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn each_scheme_has_its_variable_and_others_stand_in() {
+    fn each_scheme_has_a_variable_with_fallbacks() {
         let (secure, plain) = ("https://api.example/v1", "http://api.example/v1");
         let all = [
             ("HTTP_PROXY", "http://plain:1"),
@@ -201,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn no_proxy_is_read_as_curl_and_node_read_it() {
+    fn no_proxy_is_parsed_as_by_curl_and_node() {
         for (exempt, url, is_exempt) in [
             ("example.com", "https://example.com/", true),
             ("example.com", "https://api.example.com/", true),
@@ -232,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_proxy_is_an_error_that_names_the_variable_and_no_password() {
+    fn an_invalid_proxy_is_reported_without_its_password() {
         let url = Url::parse("https://api.example/").expect("a URL");
         for (value, said) in
             [("socks5://me:secret@host:1", "SOCKS"), ("http://me:secret@:x", "no address"), ("notaurl", "no address")]

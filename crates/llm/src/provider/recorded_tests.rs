@@ -116,7 +116,7 @@ fn numbers(value: &Value) -> Value {
 
 /// Checks that a second request returns the signatures of the first reply, and sends the key.
 #[tokio::test]
-async fn what_the_model_signed_goes_back_with_its_block() {
+async fn signatures_are_returned_with_their_blocks() {
     let tool = super::ToolDescription {
         name: "read".into(),
         description: "Reads".into(),

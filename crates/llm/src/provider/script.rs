@@ -33,31 +33,31 @@ const LONGEST_REPLY: u64 = 8000;
 /// A scripted model. All requests of a session share its position in the script.
 pub struct Script {
     model: Model,
-    replies: Vec<Reply>,
+    replies: Vec<ScriptedReply>,
     next: AtomicUsize,
     ambient: Ambient,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Reply {
-    events: Vec<Event>,
-    stop: Option<Stop>,
+struct ScriptedReply {
+    events: Vec<ScriptedEvent>,
+    stop: Option<ScriptedStop>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Event {
+enum ScriptedEvent {
     Text(Wtf8),
     Thinking(Wtf8),
-    ToolCall(Piece),
+    ToolCall(ScriptedCall),
     DelayMs(u64),
     Error(String),
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Piece {
+struct ScriptedCall {
     id: String,
     name: String,
     #[serde(default)]
@@ -66,7 +66,7 @@ struct Piece {
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Stop {
+enum ScriptedStop {
     EndTurn,
     ToolUse,
     Length,
@@ -133,11 +133,11 @@ impl Provider for Script {
             let mut calls: Vec<(String, Joiner)> = Vec::new();
             for event in reply.events {
                 match event {
-                    Event::Text(piece) => yield Ok(ProviderEvent::Text(text.push(&piece))),
-                    Event::Thinking(piece) => yield Ok(ProviderEvent::Thinking(thinking.push(&piece))),
-                    Event::ToolCall(piece) => yield Ok(tool_call(&mut calls, piece)),
-                    Event::DelayMs(ms) => timer.sleep(Wait::Script, Duration::from_millis(ms)).await,
-                    Event::Error(message) => {
+                    ScriptedEvent::Text(piece) => yield Ok(ProviderEvent::Text(text.push(&piece))),
+                    ScriptedEvent::Thinking(piece) => yield Ok(ProviderEvent::Thinking(thinking.push(&piece))),
+                    ScriptedEvent::ToolCall(piece) => yield Ok(tool_call(&mut calls, piece)),
+                    ScriptedEvent::DelayMs(ms) => timer.sleep(Wait::Script, Duration::from_millis(ms)).await,
+                    ScriptedEvent::Error(message) => {
                         yield Err(ProviderError::new(ErrorKind::Provider, message));
                         return;
                     }
@@ -150,9 +150,9 @@ impl Provider for Script {
                 yield Ok(ProviderEvent::Text(rest));
             }
             yield Ok(ProviderEvent::Done(match reply.stop {
-                Some(Stop::EndTurn) => StopReason::Stop,
-                Some(Stop::ToolUse) => StopReason::ToolUse,
-                Some(Stop::Length) => StopReason::Length,
+                Some(ScriptedStop::EndTurn) => StopReason::Stop,
+                Some(ScriptedStop::ToolUse) => StopReason::ToolUse,
+                Some(ScriptedStop::Length) => StopReason::Length,
                 None if calls.is_empty() => StopReason::Stop,
                 None => StopReason::ToolUse,
             }));
@@ -162,7 +162,7 @@ impl Provider for Script {
 }
 
 /// Parses a line whose tool calls have arguments as an object or no id.
-fn in_pieces(line: &str, index: usize) -> Option<Reply> {
+fn in_pieces(line: &str, index: usize) -> Option<ScriptedReply> {
     let mut reply: Value = serde_json::from_str(line).ok()?;
     let calls = reply.get_mut("events")?.as_array_mut()?.iter_mut().filter_map(|event| event.get_mut("tool_call"));
     for (number, call) in calls.filter_map(Value::as_object_mut).enumerate() {
@@ -174,7 +174,7 @@ fn in_pieces(line: &str, index: usize) -> Option<Reply> {
     serde_json::from_value(reply).ok()
 }
 
-fn tool_call(calls: &mut Vec<(String, Joiner)>, piece: Piece) -> ProviderEvent {
+fn tool_call(calls: &mut Vec<(String, Joiner)>, piece: ScriptedCall) -> ProviderEvent {
     let known = calls.iter().position(|(id, _)| *id == piece.id);
     let index = known.unwrap_or_else(|| {
         calls.push((piece.id.clone(), Joiner::default()));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_call_may_be_written_as_people_write_it() {
+    async fn a_tool_call_may_omit_its_id_and_have_object_arguments() {
         let line = r#"{"events":[{"tool_call":{"name":"ls","arguments":{"path":"a"}}},{"tool_call":{"name":"ls"}}]}"#;
         let script = Script::parse("s", line, Ambient::system()).unwrap();
         let events = run(&script).await;
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_named() {
+    fn an_invalid_line_is_reported() {
         let error = Script::parse("s.jsonl", "{\"events\":[]}\n{\"event\":[]}", Ambient::system()).err().unwrap();
         assert!(error.to_string().starts_with("s.jsonl, line 2"), "{error}");
     }

@@ -38,7 +38,7 @@ pub fn events(
     body: impl Stream<Item = Result<Bytes, ProviderError>> + Unpin,
     limits: SseLimits,
 ) -> impl Stream<Item = Result<SseEvent, ProviderError>> + Unpin {
-    let mut guard = Guard { limits, line: 0, body: 0 };
+    let mut guard = SizeGuard { limits, line: 0, body: 0 };
     let guarded = body.map(move |chunk| chunk.and_then(|chunk| guard.pass(chunk)));
     SseByteStream::new(guarded).filter_map(|block| {
         std::future::ready(match block {
@@ -48,13 +48,13 @@ pub fn events(
     })
 }
 
-struct Guard {
+struct SizeGuard {
     limits: SseLimits,
     line: usize,
     body: usize,
 }
 
-impl Guard {
+impl SizeGuard {
     fn pass(&mut self, chunk: Bytes) -> Result<Bytes, ProviderError> {
         self.body += chunk.len();
         if self.body > self.limits.body {

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_in_two_deltas_become_one_character() {
+    fn surrogates_in_two_deltas_are_joined() {
         assert_eq!(join(&[r#""a\ud83d""#, r#""\ude00b""#]), ["a", "😀b"]);
         assert_eq!(join(&[r#""\ud83d""#, r#""""#, r#""\ude00""#]), ["", "", "😀"]);
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_half_that_stays_alone_becomes_the_replacement_character() {
+    fn a_lone_surrogate_becomes_the_replacement_character() {
         assert_eq!(join(&[r#""a\ud83d""#]), ["a", "\u{fffd}"]);
         assert_eq!(join(&[r#""\ud83d""#, r#""x""#]), ["", "\u{fffd}x"]);
         assert_eq!(join(&[r#""\ude00x""#]), ["\u{fffd}x"]);

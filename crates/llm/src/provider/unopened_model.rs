@@ -1,4 +1,4 @@
-//! [`Unopened`]: a chosen model that is not open, or cannot be opened.
+//! [`UnopenedModel`]: a chosen model that is not open, or cannot be opened.
 
 use super::{ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderStream, Request};
 use futures_util::StreamExt;
@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 
 /// A placeholder for a model; requests fail with the reason.
 #[derive(Debug)]
-pub struct Unopened {
+pub struct UnopenedModel {
     model: Model,
     error: ProviderError,
 }
 
-impl Unopened {
+impl UnopenedModel {
     /// Returns a placeholder that the agent opens on start.
     pub fn new(model: Model) -> Self {
         let message = format!("{}/{} was not opened", model.provider, model.id);
@@ -25,7 +25,7 @@ impl Unopened {
     }
 }
 
-impl Provider for Unopened {
+impl Provider for UnopenedModel {
     fn model(&self) -> &Model {
         &self.model
     }

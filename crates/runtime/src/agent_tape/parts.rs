@@ -2,9 +2,9 @@
 
 use super::questions::read;
 use pijs_agent::settings::{CompactionSettings, RetrySettings, Settings};
-use pijs_agent::{AgentControl, AgentOptions, FirstModel, ToolChoice};
+use pijs_agent::{AgentControl, AgentOptions, InitialModel, ToolChoice};
 use pijs_host::PiProfile;
-use pijs_llm::choose::Chosen;
+use pijs_llm::choose::ChosenModel;
 use pijs_llm::provider::Model;
 use pijs_resources::{ResourcePlaces, Resources};
 use pijs_session_store::{Entry, Header};
@@ -76,7 +76,8 @@ pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: 
             session.entries().map(|entry| entry.map(|entry| entry.written())).collect();
         Some((session.header().clone(), entries.ok()?))
     })?;
-    let FirstModel { model, thinking, keeps_that_of_session, insists, insists_on_thinking, scope, .. } = &options.model;
+    let InitialModel { model, thinking, keeps_that_of_session, insists, insists_on_thinking, scope, .. } =
+        &options.model;
     let Settings { compaction, retry, steer_all, follow_up_all, .. } = &options.settings;
     let parts = Parts {
         cwd: options.cwd.clone(),
@@ -138,9 +139,9 @@ impl Parts {
     }
 
     /// Models that the user could switch to.
-    pub(super) fn scope(&self) -> Vec<Chosen> {
+    pub(super) fn scope(&self) -> Vec<ChosenModel> {
         let scope = self.model.scope.iter().cloned();
-        scope.map(|(model, thinking)| Chosen { model: read_model(model), thinking, warning: None }).collect()
+        scope.map(|(model, thinking)| ChosenModel { model: read_model(model), thinking, warning: None }).collect()
     }
 
     /// Fills the options of an agent in.
@@ -153,7 +154,7 @@ impl Parts {
         options.mode.clone_from(&self.mode);
         options.has_ui = self.has_ui;
         options.max_turns = self.max_turns;
-        options.model = FirstModel {
+        options.model = InitialModel {
             model: self.model(),
             thinking: model.thinking.clone(),
             keeps_that_of_session: model.keeps_that_of_session,

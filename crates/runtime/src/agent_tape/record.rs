@@ -12,7 +12,7 @@ use pijs_environment::{Ambient, Randomness, Timer, Wait};
 use pijs_host::{Between, Bound, PiProfile};
 use pijs_hostcall::{Behind, BoxFuture, Caller, CancelToken, ChunkSink};
 use pijs_llm::message::ToolCall;
-use pijs_llm::models::{Credentials, Offer};
+use pijs_llm::models::{Credentials, RegisteredProvider};
 use pijs_llm::provider::{Model, Outgoing, Provider, ProviderStream, Request};
 use pijs_protocol::{ExtensionId, HostcallError, Now, StreamDelta, StreamSource};
 use pijs_tape::{AgentRecord, AgentWire};
@@ -475,7 +475,7 @@ impl Extensions for RecordedExtensions {
         commands
     }
 
-    fn offers(&self) -> Vec<Offer> {
+    fn offers(&self) -> Vec<RegisteredProvider> {
         self.extensions.offers()
     }
 

@@ -19,7 +19,7 @@ use pijs_hostcall::{Caller, CancelToken, Profile};
 use pijs_llm::message::Content;
 use pijs_llm::models::{Credentials, open_http};
 use pijs_llm::provider::script::Script;
-use pijs_llm::provider::{Model, Provider, ProviderOptions, Unopened};
+use pijs_llm::provider::{Model, Provider, ProviderOptions, UnopenedModel};
 use pijs_session_store::Session;
 use pijs_tape::{AgentDivergence, AgentRecord};
 use serde::Serialize;
@@ -149,7 +149,7 @@ fn opened(model: &Model, ambient: &Ambient) -> Arc<dyn Provider> {
     }
     let credentials = Credentials { key: Some(NO_KEY.to_owned()), ..Credentials::default() };
     open_http(model.clone(), credentials, &ProviderOptions::default(), ambient)
-        .unwrap_or_else(|_| Arc::new(Unopened::new(model.clone())))
+        .unwrap_or_else(|_| Arc::new(UnopenedModel::new(model.clone())))
 }
 
 fn make(parts: &Parts, models: Vec<Model>, stage: &Arc<Stage>) -> Agent {

@@ -15,7 +15,7 @@ use pijs_hostcall::{Behind, BoxFuture};
 use pijs_llm::provider::{Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request};
 use pijs_protocol::{ExtensionId, Now, StreamDelta, StreamSource};
 use pijs_tools::ToolOutput;
-use pijs_tools::system::{Kind, Listed, Shell, ShellEnd, ToolSystem};
+use pijs_tools::system::{DirectoryEntry, FileKind, Shell, ShellOutcome, ToolSystem};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io;
@@ -333,15 +333,15 @@ impl ToolSystem for NoSystem {
         std::future::ready(none()).boxed()
     }
 
-    fn kind<'a>(&'a self, _: &'a Path) -> BoxFuture<'a, io::Result<Kind>> {
+    fn kind<'a>(&'a self, _: &'a Path) -> BoxFuture<'a, io::Result<FileKind>> {
         std::future::ready(none()).boxed()
     }
 
-    fn list<'a>(&'a self, _: &'a Path) -> BoxFuture<'a, io::Result<Vec<Listed>>> {
+    fn list<'a>(&'a self, _: &'a Path) -> BoxFuture<'a, io::Result<Vec<DirectoryEntry>>> {
         std::future::ready(none()).boxed()
     }
 
-    fn shell(&self, _: Shell) -> BoxFuture<'static, io::Result<ShellEnd>> {
+    fn shell(&self, _: Shell) -> BoxFuture<'static, io::Result<ShellOutcome>> {
         std::future::ready(none()).boxed()
     }
 

@@ -123,7 +123,7 @@ pub(super) fn keep(
 ) -> Result<Kept> {
     let Found { environment, ambient, tap, settings, .. } = found;
     let session_id = session.header().id.clone();
-    let left_model = session.left_with().map_err(|error| Failure::failed(error.to_string()))?.model;
+    let left_model = session.branch_state().map_err(|error| Failure::failed(error.to_string()))?.model;
     let state = replaced.state.take().unwrap_or_default();
     let published: Arc<dyn StateSink> = Arc::new(state.clone());
     let published = match interface.wrap_state.take() {

@@ -8,12 +8,12 @@ use pulldown_cmark::Alignment;
 const NARROWEST: usize = 3;
 
 /// A table during parsing.
-pub(super) struct Table {
+pub(super) struct TableBuilder {
     alignments: Vec<Alignment>,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TableBuilder {
     pub(super) fn new(alignments: Vec<Alignment>) -> Self {
         Self { alignments, rows: Vec::new() }
     }

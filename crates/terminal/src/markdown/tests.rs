@@ -56,13 +56,13 @@ fn tables_fit() {
 }
 
 #[test]
-fn nothing_of_the_text_reaches_the_terminal() {
+fn escape_sequences_of_the_text_are_removed() {
     let found = lines("a\u{1b}[31mred\u{1b}]0;x\u{7}\u{202e}\n\n```\n\u{1b}[2J\n```\n[x](\u{1b}[2J)", 40).concat();
     assert!(!found.contains("\u{1b}[31m") && !found.contains("\u{1b}[2J") && !found.contains('\u{7}'), "{found:?}");
 }
 
 #[test]
-fn a_wrapped_style_goes_on() {
+fn a_style_continues_on_wrapped_lines() {
     assert_eq!(
         wrap_styled("\u{1b}[31mred \u{1b}[1mboth\u{1b}[0m none", 5),
         ["\u{1b}[31mred\u{1b}[0m", "\u{1b}[31m\u{1b}[1mboth\u{1b}[0m", "none"]
@@ -71,7 +71,7 @@ fn a_wrapped_style_goes_on() {
 
 /// The cost of a text depends on its length, not on its nesting.
 #[test]
-fn what_nests_deeply_stays_small() {
+fn deep_nesting_does_not_multiply_output() {
     const DEPTH: usize = 20_000;
     let nested = |open: &str, close: &str| format!("{}x{}", open.repeat(DEPTH), close.repeat(DEPTH));
     let texts = [
@@ -93,7 +93,7 @@ fn what_nests_deeply_stays_small() {
 
 /// Empty cells and repeated link addresses do not multiply the output.
 #[test]
-fn what_is_not_written_stays_small() {
+fn empty_cells_and_references_do_not_multiply_output() {
     let texts = [
         format!("{}|\n{}|\n{}", "|a".repeat(2_000), "|-".repeat(2_000), "|\n".repeat(2_000)),
         format!("|a|\n|-|\n{}", "|\n".repeat(2_000)),
@@ -107,7 +107,7 @@ fn what_is_not_written_stays_small() {
 
 proptest! {
     #[test]
-    fn any_text_fits(text in "[-a-z#>*_`|~\\[\\]()1. \n日\u{301}\u{1b}]{0,80}", columns in 1_usize..30) {
+    fn any_text_fits_the_columns(text in "[-a-z#>*_`|~\\[\\]()1. \n日\u{301}\u{1b}]{0,80}", columns in 1_usize..30) {
         for line in lines(&text, columns) {
             prop_assert!(width(&line) <= columns, "{line:?}");
             prop_assert!(!line.contains('\n'));

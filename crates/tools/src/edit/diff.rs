@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 /// Steps of a diff, beyond which the change is reported as one block: Myers' algorithm needs about (lines of both texts) x
 /// (changed lines) of them. The limit counts steps and not time, so that an edit reports the same diff on every machine.
-const MOST_STEPS: usize = 500_000_000;
+const MAX_STEPS: usize = 500_000_000;
 
 /// Lines of context before and after a change.
-const AROUND: usize = 4;
+const CONTEXT: usize = 4;
 
 /// Consecutive lines with the same tag: kept, removed or added.
-struct Part<'a> {
+struct DiffPart<'a> {
     tag: ChangeTag,
     lines: Vec<&'a str>,
 }
@@ -22,17 +22,17 @@ struct Part<'a> {
 /// Returns `{diff, patch, firstChangedLine}`. `replaced` is the number of lines in the replacements, old and new.
 pub(super) fn details(path: &str, before: &str, after: &str, replaced: usize) -> Value {
     let mut changes = TextDiff::configure();
-    if steps(before, after, replaced) > MOST_STEPS && guard!(EditDiff) {
+    if steps(before, after, replaced) > MAX_STEPS && guard!(EditDiff) {
         // The deadline lies in the past: the library then gives up the search for the shortest diff at once.
         let long_ago = Instant::now().checked_sub(Duration::from_secs(1));
         changes.deadline(long_ago.unwrap_or_else(Instant::now));
     }
     let changes = changes.diff_lines(before, after);
-    let mut parts: Vec<Part<'_>> = Vec::new();
+    let mut parts: Vec<DiffPart<'_>> = Vec::new();
     for change in changes.iter_all_changes() {
         match parts.last_mut() {
             Some(part) if part.tag == change.tag() => part.lines.push(change.value()),
-            _ => parts.push(Part { tag: change.tag(), lines: vec![change.value()] }),
+            _ => parts.push(DiffPart { tag: change.tag(), lines: vec![change.value()] }),
         }
     }
     let width = before.split('\n').count().max(after.split('\n').count()).to_string().len();
@@ -45,7 +45,7 @@ pub(super) fn details(path: &str, before: &str, after: &str, replaced: usize) ->
 }
 
 /// Formats changed lines with context. Added lines have their number in the new text, all others their number in the old one.
-fn numbered(parts: &[Part<'_>], width: usize) -> (String, Option<usize>) {
+fn numbered(parts: &[DiffPart<'_>], width: usize) -> (String, Option<usize>) {
     let mut out: Vec<String> = Vec::new();
     let (mut old, mut new, mut first) = (1, 1, None);
     let is_change = |at: usize| parts.get(at).is_some_and(|part| part.tag != ChangeTag::Equal);
@@ -66,8 +66,8 @@ fn numbered(parts: &[Part<'_>], width: usize) -> (String, Option<usize>) {
                 old += count;
             }
             ChangeTag::Equal => {
-                let head = if at > 0 { AROUND.min(count) } else { 0 };
-                let tail = if is_change(at + 1) { AROUND.min(count) } else { 0 };
+                let head = if at > 0 { CONTEXT.min(count) } else { 0 };
+                let tail = if is_change(at + 1) { CONTEXT.min(count) } else { 0 };
                 if head + tail >= count && head + tail > 0 {
                     out.extend((0..count).map(|at| line(' ', old + at, at)));
                 } else if head + tail > 0 {
@@ -86,7 +86,7 @@ fn numbered(parts: &[Part<'_>], width: usize) -> (String, Option<usize>) {
 /// Returns a unified patch.
 fn patch(path: &str, changes: &TextDiff<'_, '_, '_, str>) -> String {
     let mut text = format!("--- {path}\n+++ {path}\n");
-    for group in changes.grouped_ops(AROUND) {
+    for group in changes.grouped_ops(CONTEXT) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
         let range = |start: usize, end: usize| {
             let count = end - start;
@@ -133,18 +133,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changed_is_one_block_where_the_shortest_way_takes_too_long() {
+    fn a_diff_beyond_the_step_limit_is_one_block() {
         // Every second line is unchanged, which only the shortest diff shows.
         let lines = |begin: &str| (0..60_000).map(|at| format!("{begin}{at}\nsame\n")).collect::<String>();
         let (before, after) = (lines("a"), lines("b"));
-        assert!(steps(&before, &after, 0) > MOST_STEPS);
+        assert!(steps(&before, &after, 0) > MAX_STEPS);
         let changed = details("f", &before, &after, 0);
         assert_eq!(changed["firstChangedLine"], 1);
         assert!(changed["patch"].as_str().expect("a text").contains("\n-same\n"), "what stayed is not looked for");
     }
 
     #[test]
-    fn a_few_changes_of_a_long_text_are_told_one_by_one() {
+    fn a_few_changes_of_a_long_text_are_separate() {
         let text = |begin: &str| -> String {
             (0..60_000).map(|at| format!("{}{at}\n", if at % 20_000 == 9 { begin } else { "" })).collect()
         };

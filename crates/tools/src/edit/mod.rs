@@ -7,7 +7,7 @@ mod diff;
 mod normalise;
 
 use super::{ToolContext, ToolOutput, refused};
-use crate::system::Kind;
+use crate::system::FileKind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -15,18 +15,18 @@ use std::ops::Range;
 #[derive(Deserialize)]
 pub(super) struct Input {
     path: String,
-    edits: Vec<Edit>,
+    edits: Vec<Replacement>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Edit {
+struct Replacement {
     old_text: String,
     new_text: String,
 }
 
 /// A replacement with its position in the file.
-struct Place {
+struct MatchedEdit {
     /// Index of the edit in the arguments.
     edit: usize,
     at: Range<usize>,
@@ -67,7 +67,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         let (code, _) = pijs_connectors::fs::error_words(error);
         format!("Could not edit file: {}. Error code: {code}.", input.path)
     };
-    if kind.map_err(|error| unreachable(&error))? == Kind::Other {
+    if kind.map_err(|error| unreachable(&error))? == FileKind::Other {
         return Err(format!("Could not edit file: {}: it is no regular file.", input.path));
     }
     let bytes = context.system.read(&path).await.map_err(|error| match error.kind() {
@@ -94,7 +94,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     written.map_err(|error| refused(&error, "open", Some(&path)))?;
     let message = format!("Successfully replaced {} block(s) in {}.", input.edits.len(), input.path);
     // On a blocking thread: the diff of tens of thousands of changed lines takes seconds.
-    let lines = |edit: &Edit| edit.old_text.lines().count() + edit.new_text.lines().count() + 2;
+    let lines = |edit: &Replacement| edit.old_text.lines().count() + edit.new_text.lines().count() + 2;
     let replaced = input.edits.iter().map(lines).sum();
     let details = tokio::task::spawn_blocking(move || diff::details(&input.path, &before, &after, replaced)).await;
     Ok(ToolOutput::text(message).with_details(details.map_err(|error| error.to_string())?))
@@ -114,14 +114,14 @@ fn apply(input: &Input, before: &str) -> Result<String, String> {
         let which = if one { "oldText".to_owned() } else { format!("edits[{at}].oldText") };
         return Err(format!("{which} must not be empty in {path}."));
     }
-    let exact = edits
-        .iter()
-        .all(|(old, _)| before.contains(old.as_str()) || !normalise::normal(before).contains(&normalise::normal(old)));
-    let base = if exact { before.to_owned() } else { normalise::normal(before) };
-    let alike = normalise::normal(&base);
-    let mut places = Vec::new();
+    let exact = edits.iter().all(|(old, _)| {
+        before.contains(old.as_str()) || !normalise::normalised(before).contains(&normalise::normalised(old))
+    });
+    let base = if exact { before.to_owned() } else { normalise::normalised(before) };
+    let normalised_base = normalise::normalised(&base);
+    let mut matched = Vec::new();
     for (edit, (old, new)) in edits.into_iter().enumerate() {
-        let pattern = normalise::normal(&old);
+        let pattern = normalise::normalised(&old);
         let found = base.find(&old).map(|at| at..at + old.len());
         let found = found.or_else(|| (!exact).then(|| base.find(&pattern).map(|at| at..at + pattern.len())).flatten());
         let Some(at) = found else {
@@ -131,7 +131,7 @@ fn apply(input: &Input, before: &str) -> Result<String, String> {
                 "Could not find {what} in {path}. The {which} must match exactly including all whitespace and newlines."
             ));
         };
-        let times = if pattern.is_empty() { 0 } else { alike.matches(&pattern).count() };
+        let times = if pattern.is_empty() { 0 } else { normalised_base.matches(&pattern).count() };
         if times > 1 {
             let (what, which) = match one {
                 true => ("the text".to_owned(), "The text"),
@@ -141,16 +141,16 @@ fn apply(input: &Input, before: &str) -> Result<String, String> {
                 "Found {times} occurrences of {what} in {path}. {which} must be unique. Please provide more context to make it unique."
             ));
         }
-        places.push(Place { edit, at, new });
+        matched.push(MatchedEdit { edit, at, new });
     }
-    places.sort_by_key(|place| place.at.start);
-    if let Some([first, second]) = places.array_windows().find(|[first, second]| first.at.end > second.at.start) {
+    matched.sort_by_key(|place| place.at.start);
+    if let Some([first, second]) = matched.array_windows().find(|[first, second]| first.at.end > second.at.start) {
         return Err(format!(
             "edits[{}] and edits[{}] overlap in {path}. Merge them into one edit or target disjoint regions.",
             first.edit, second.edit
         ));
     }
-    let after = if exact { replaced(&base, 0, &places) } else { overlaid(before, &base, &places) };
+    let after = if exact { replaced(&base, 0, &matched) } else { overlaid(before, &base, &matched) };
     if after == before {
         let why = match one {
             true => {
@@ -164,10 +164,10 @@ fn apply(input: &Input, before: &str) -> Result<String, String> {
 }
 
 /// Applies replacements to the part of the base text that begins at `offset`.
-fn replaced(part: &str, offset: usize, places: &[Place]) -> String {
+fn replaced(part: &str, offset: usize, matched: &[MatchedEdit]) -> String {
     let mut text = String::with_capacity(part.len());
     let mut from = 0;
-    for place in places {
+    for place in matched {
         text.push_str(&part[from..place.at.start - offset]);
         text.push_str(&place.new);
         from = place.at.end - offset;
@@ -177,7 +177,7 @@ fn replaced(part: &str, offset: usize, places: &[Place]) -> String {
 }
 
 /// Applies replacements that matched the normalised text: lines they touch come from that text, all others from the original.
-fn overlaid(before: &str, base: &str, places: &[Place]) -> String {
+fn overlaid(before: &str, base: &str, matched: &[MatchedEdit]) -> String {
     let old: Vec<&str> = before.split_inclusive('\n').collect();
     let mut starts: Vec<usize> = vec![0];
     starts.extend(base.split_inclusive('\n').scan(0, |end, line| {
@@ -187,16 +187,16 @@ fn overlaid(before: &str, base: &str, places: &[Place]) -> String {
     let line_of = |at: usize| starts.partition_point(|start| *start <= at) - 1;
     let (mut text, mut next) = (String::with_capacity(before.len()), 0);
     let mut at = 0;
-    while at < places.len() {
-        let first = line_of(places[at].at.start);
-        let mut end = line_of(places[at].at.end.max(places[at].at.start + 1) - 1) + 1;
+    while at < matched.len() {
+        let first = line_of(matched[at].at.start);
+        let mut end = line_of(matched[at].at.end.max(matched[at].at.start + 1) - 1) + 1;
         let mut last = at + 1;
-        while last < places.len() && line_of(places[last].at.start) < end {
-            end = end.max(line_of(places[last].at.end.max(places[last].at.start + 1) - 1) + 1);
+        while last < matched.len() && line_of(matched[last].at.start) < end {
+            end = end.max(line_of(matched[last].at.end.max(matched[last].at.start + 1) - 1) + 1);
             last += 1;
         }
         text.extend(old[next..first].iter().copied());
-        text.push_str(&replaced(&base[starts[first]..starts[end]], starts[first], &places[at..last]));
+        text.push_str(&replaced(&base[starts[first]..starts[end]], starts[first], &matched[at..last]));
         (next, at) = (end, last);
     }
     text.extend(old[next..].iter().copied());

@@ -4,7 +4,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 /// Returns the text in Unicode compatibility form (NFKC), without blanks at line ends, with plain quotes, dashes and spaces. The
 /// number of lines stays.
-pub(super) fn normal(text: &str) -> String {
+pub(super) fn normalised(text: &str) -> String {
     let compatible: String = text.nfkc().collect();
     let lines: Vec<String> = compatible.split('\n').map(|line| line.trim_end().chars().map(plain).collect()).collect();
     lines.join("\n")
@@ -22,11 +22,11 @@ fn plain(letter: char) -> char {
 
 #[cfg(test)]
 mod tests {
-    use super::normal;
+    use super::normalised;
 
     #[test]
-    fn what_looks_alike_is_alike() {
-        assert_eq!(normal("\u{201c}a\u{201d} \u{2014} b\u{2019}s \t\nc\u{a0}d \n"), "\"a\" - b's\nc d\n");
-        assert_eq!(normal("\u{fb01}ne\u{2026}"), "fine...");
+    fn similar_characters_are_normalised() {
+        assert_eq!(normalised("\u{201c}a\u{201d} \u{2014} b\u{2019}s \t\nc\u{a0}d \n"), "\"a\" - b's\nc d\n");
+        assert_eq!(normalised("\u{fb01}ne\u{2026}"), "fine...");
     }
 }

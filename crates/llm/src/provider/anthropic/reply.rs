@@ -2,7 +2,7 @@
 
 use crate::message::{Block, StopReason, TextBlock, ThinkingBlock, Usage};
 use crate::provider::adapt::REDACTED;
-use crate::provider::error_messages::Wording;
+use crate::provider::error_messages::ErrorFormat;
 use crate::provider::http::Decode;
 use crate::provider::surrogates::{Joiner, Wtf8};
 use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent};
@@ -81,7 +81,7 @@ struct OutputDetails {
 }
 
 /// State of an open content block.
-enum Open {
+enum OpenBlock {
     Text(Joiner),
     Thinking(Joiner),
     Sealed,
@@ -92,16 +92,15 @@ enum Open {
 /// The decoder of one reply.
 pub(super) struct Decoder {
     model: Model,
-    open: BTreeMap<u32, Open>,
+    open: BTreeMap<u32, OpenBlock>,
     usage: Usage,
     stop: Option<Result<StopReason, String>>,
 }
 
 impl Decode for Decoder {
     fn event(&mut self, data: &str, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
-        let event: EventBody = serde_json::from_str(data).map_err(|error| {
-            ProviderError::new(ErrorKind::Malformed, format!("a Messages event that cannot be read: {error}"))
-        })?;
+        let event: EventBody = serde_json::from_str(data)
+            .map_err(|error| ProviderError::new(ErrorKind::Malformed, format!("a Messages event that cannot be read: {error}")))?;
         match event.kind.as_str() {
             "message_start" => self.begin(event.message, out),
             "content_block_start" => match event.content_block {
@@ -132,8 +131,8 @@ impl Decode for Decoder {
         Ok(())
     }
 
-    fn wording(&self) -> Wording {
-        Wording::Anthropic
+    fn wording(&self) -> ErrorFormat {
+        ErrorFormat::Anthropic
     }
 
     fn end(&mut self, _out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
@@ -153,7 +152,7 @@ impl Decoder {
         let other = message.model.filter(|model| *model != self.model.id);
         said.extend(other.map(|model| ("responseModel".to_owned(), json!(model))));
         if !said.is_empty() {
-            out.push(ProviderEvent::Note(Note::Said(said)));
+            out.push(ProviderEvent::Note(Note::Members(said)));
         }
         if let Some(usage) = &message.usage {
             let kept = usage.cache_creation.as_ref().and_then(|creation| creation.ephemeral_1h_input_tokens);
@@ -174,7 +173,7 @@ impl Decoder {
             "sensitive" => Err("Provider stopped with: sensitive".to_owned()),
             other => Err(format!("Unhandled stop reason: {other}")),
         });
-        out.push(ProviderEvent::Note(Note::Said(Map::from_iter([("rawStopReason".to_owned(), json!(reason))]))));
+        out.push(ProviderEvent::Note(Note::Members(Map::from_iter([("rawStopReason".to_owned(), json!(reason))]))));
     }
 
     fn start(&mut self, index: u32, block: BlockBody, out: &mut Vec<ProviderEvent>) {
@@ -184,7 +183,7 @@ impl Decoder {
                 out.push(ProviderEvent::Open(Block::Text(TextBlock::default())));
                 let text = block.text.map(|text| joiner.push(&text)).unwrap_or_default();
                 ProviderEvent::push(text, ProviderEvent::Text, out);
-                Open::Text(joiner)
+                OpenBlock::Text(joiner)
             }
             "thinking" => {
                 let thinking_signature = Some(block.signature.unwrap_or_default());
@@ -194,7 +193,7 @@ impl Decoder {
                 })));
                 let text = block.thinking.map(|text| joiner.push(&text)).unwrap_or_default();
                 ProviderEvent::push(text, ProviderEvent::Thinking, out);
-                Open::Thinking(joiner)
+                OpenBlock::Thinking(joiner)
             }
             "redacted_thinking" => {
                 out.push(ProviderEvent::Open(Block::Thinking(ThinkingBlock {
@@ -202,14 +201,14 @@ impl Decoder {
                     thinking_signature: block.data,
                     extra: Map::from_iter([(REDACTED.to_owned(), json!(true))]),
                 })));
-                Open::Sealed
+                OpenBlock::Sealed
             }
             "tool_use" => {
                 out.push(ProviderEvent::ToolCall { index, id: block.id, name: block.name, arguments: String::new() });
                 let is_something = |input: &Value| input.as_object().is_some_and(|input| !input.is_empty());
-                Open::Tool { joiner, given: block.input.filter(is_something), any: false }
+                OpenBlock::Tool { joiner, given: block.input.filter(is_something), any: false }
             }
-            _ => Open::Unknown,
+            _ => OpenBlock::Unknown,
         };
         self.open.insert(index, open);
     }
@@ -219,12 +218,12 @@ impl Decoder {
             return Err(missing("content_block_delta", "its content_block_start"));
         };
         match open {
-            Open::Text(joiner) => {
+            OpenBlock::Text(joiner) => {
                 if let Some(text) = delta.text {
                     ProviderEvent::push(joiner.push(&text), ProviderEvent::Text, out);
                 }
             }
-            Open::Thinking(joiner) => {
+            OpenBlock::Thinking(joiner) => {
                 if let Some(text) = delta.thinking {
                     ProviderEvent::push(joiner.push(&text), ProviderEvent::Thinking, out);
                 }
@@ -232,37 +231,37 @@ impl Decoder {
                     out.push(ProviderEvent::Note(Note::ThinkingSignature(signature)));
                 }
             }
-            Open::Tool { joiner, any, .. } => {
+            OpenBlock::Tool { joiner, any, .. } => {
                 if let Some(piece) = delta.partial_json {
                     *any |= !piece.is_empty();
                     let arguments = joiner.push(&piece);
                     out.push(ProviderEvent::ToolCall { index, id: None, name: None, arguments });
                 }
             }
-            Open::Sealed | Open::Unknown => {}
+            OpenBlock::Sealed | OpenBlock::Unknown => {}
         }
         Ok(())
     }
 
     fn stop_block(&mut self, index: u32, out: &mut Vec<ProviderEvent>) {
         match self.open.remove(&index) {
-            Some(Open::Text(mut joiner)) => {
+            Some(OpenBlock::Text(mut joiner)) => {
                 out.extend(joiner.finish().map(ProviderEvent::Text));
                 out.push(ProviderEvent::BlockEnd);
             }
-            Some(Open::Thinking(mut joiner)) => {
+            Some(OpenBlock::Thinking(mut joiner)) => {
                 out.extend(joiner.finish().map(ProviderEvent::Thinking));
                 out.push(ProviderEvent::BlockEnd);
             }
-            Some(Open::Sealed) => out.push(ProviderEvent::BlockEnd),
-            Some(Open::Tool { mut joiner, given, any }) => {
+            Some(OpenBlock::Sealed) => out.push(ProviderEvent::BlockEnd),
+            Some(OpenBlock::Tool { mut joiner, given, any }) => {
                 // Some servers send the arguments of a call at once.
                 let late = if any { joiner.finish() } else { given.map(|given| given.to_string()) };
                 let piece = |arguments| ProviderEvent::ToolCall { index, id: None, name: None, arguments };
-                out.extend(late.map(|arguments| ProviderEvent::Untold(Box::new(piece(arguments)))));
+                out.extend(late.map(|arguments| ProviderEvent::RulesOnly(Box::new(piece(arguments)))));
                 out.push(ProviderEvent::BlockEnd);
             }
-            Some(Open::Unknown) | None => {}
+            Some(OpenBlock::Unknown) | None => {}
         }
     }
 
@@ -298,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn text_thinking_and_tool_arguments_are_told_apart() {
+    fn text_thinking_and_tool_arguments_are_separate() {
         let out = decode(&[
             r#"{"type":"message_start","message":{"usage":{"input_tokens":7,"output_tokens":1}}}"#,
             r#"{"type":"ping"}"#,
@@ -344,7 +343,7 @@ mod tests {
                     cache_write_1h: Some(0),
                     ..Usage::default()
                 })),
-                ProviderEvent::Note(Note::Said(Map::from_iter([("rawStopReason".to_owned(), json!("tool_use"))]))),
+                ProviderEvent::Note(Note::Members(Map::from_iter([("rawStopReason".to_owned(), json!("tool_use"))]))),
                 ProviderEvent::Done(StopReason::ToolUse),
             ]
         );

@@ -1,7 +1,7 @@
 //! Writes the request body: prompt, tools and conversation, with cache marks.
 
 use crate::message::{Block, Content, ThinkingBlock};
-use crate::provider::adapt::{cut, fit, is_redacted, lines, plain_id};
+use crate::provider::adapt::{adapt, cut, is_redacted, lines, plain_id};
 use crate::provider::openai::{Retention, effort};
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription, marked};
 use serde_json::{Map, Value, json};
@@ -55,7 +55,7 @@ pub(super) fn body(model: &Model, request: &Request, retention: Retention, asked
         if by_itself {
             body["output_config"] = json!({"effort": named_effort(model, level)});
         }
-    } else if model.reasoning() && model.can_rest() {
+    } else if model.reasoning() && model.can_disable_thinking() {
         body["thinking"] = json!({"type": "disabled"});
     }
     if let Some(others) =
@@ -143,7 +143,7 @@ fn mark(message: &mut Value, control: &Value) {
 fn messages(model: &Model, request: &Request) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     let mut after_result = false;
-    for message in fit(&request.messages, model, |id, _: &Origin| cut(&plain_id(id), LONGEST_ID)) {
+    for message in adapt(&request.messages, model, |id, _: &Origin| cut(&plain_id(id), LONGEST_ID)) {
         let is_result = matches!(message, RequestMessage::ToolResult { .. });
         match &message {
             RequestMessage::User(Content::Text(text)) if !text.trim().is_empty() => {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_says_nothing_is_not_sent() {
+    fn an_empty_message_is_not_sent() {
         let user = |blocks: &[&str]| {
             RequestMessage::User(blocks.iter().map(|text| Block::text(*text)).collect::<Vec<_>>().into())
         };

@@ -1,10 +1,10 @@
 //! Decodes the chunks of a Gemini reply.
 
 use crate::message::{Block, StopReason, TextBlock, ThinkingBlock, Usage};
-use crate::provider::error_messages::Wording;
+use crate::provider::error_messages::ErrorFormat;
 use crate::provider::http::Decode;
 use crate::provider::surrogates::{Joiner, Wtf8};
-use crate::provider::{ErrorKind, Note, ProviderError, ProviderEvent, Signs};
+use crate::provider::{ErrorKind, Note, ProviderError, ProviderEvent, SignedBlock};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 #[serde(rename_all = "camelCase")]
 struct ChunkBody {
     #[serde(default)]
-    candidates: Vec<Candidate>,
+    candidates: Vec<CandidateBody>,
     usage_metadata: Option<UsageBody>,
     prompt_feedback: Option<Feedback>,
     response_id: Option<String>,
@@ -21,7 +21,7 @@ struct ChunkBody {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Candidate {
+struct CandidateBody {
     content: Option<ContentBody>,
     finish_reason: Option<String>,
 }
@@ -74,7 +74,7 @@ pub(super) struct Decoder {
     text: Joiner,
     thinking: Joiner,
     /// Kind of the last piece.
-    current: Option<Signs>,
+    current: Option<SignedBlock>,
     /// Prefix of generated call ids.
     calls: String,
     /// Ids of the calls so far.
@@ -85,15 +85,14 @@ pub(super) struct Decoder {
 
 impl Decode for Decoder {
     fn event(&mut self, data: &str, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
-        let chunk: ChunkBody = serde_json::from_str(data).map_err(|error| {
-            ProviderError::new(ErrorKind::Malformed, format!("a Gemini chunk that cannot be read: {error}"))
-        })?;
+        let chunk: ChunkBody = serde_json::from_str(data)
+            .map_err(|error| ProviderError::new(ErrorKind::Malformed, format!("a Gemini chunk that cannot be read: {error}")))?;
         let failed = |message: String| ProviderError::new(ErrorKind::Provider, message);
         if let Some(error) = chunk.error {
             return Err(failed(json!({"error": error}).to_string()));
         }
         if let Some(id) = chunk.response_id.filter(|id| !id.is_empty() && !std::mem::replace(&mut self.is_told, true)) {
-            out.push(ProviderEvent::Note(Note::Said(Map::from_iter([("responseId".to_owned(), json!(id))]))));
+            out.push(ProviderEvent::Note(Note::Members(Map::from_iter([("responseId".to_owned(), json!(id))]))));
         }
         if let Some(reason) = chunk.prompt_feedback.and_then(|feedback| feedback.block_reason) {
             return Err(failed(format!("the provider refused the prompt: {reason}")));
@@ -110,7 +109,7 @@ impl Decode for Decoder {
                 "MAX_TOKENS" => Ok(StopReason::Length),
                 other => Err(format!("Provider stopped with: {other}")),
             });
-            out.push(ProviderEvent::Note(Note::Said(Map::from_iter([("rawStopReason".to_owned(), json!(reason))]))));
+            out.push(ProviderEvent::Note(Note::Members(Map::from_iter([("rawStopReason".to_owned(), json!(reason))]))));
         }
         if let Some(usage) = chunk.usage_metadata {
             out.push(ProviderEvent::Note(Note::Usage(Usage {
@@ -125,8 +124,8 @@ impl Decode for Decoder {
         Ok(())
     }
 
-    fn wording(&self) -> Wording {
-        Wording::Google
+    fn wording(&self) -> ErrorFormat {
+        ErrorFormat::Google
     }
 
     fn end(&mut self, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
@@ -150,16 +149,16 @@ impl Decoder {
     fn part(&mut self, part: PartBody, out: &mut Vec<ProviderEvent>) {
         let signature = part.thought_signature.filter(|signature| !signature.is_empty());
         if let Some(text) = part.text {
-            let signs = if part.thought { Signs::Thinking } else { Signs::Text };
+            let signs = if part.thought { SignedBlock::Thinking } else { SignedBlock::Text };
             if self.current.replace(signs) != Some(signs) {
                 out.push(ProviderEvent::Open(match signs {
-                    Signs::Text => Block::Text(TextBlock::default()),
-                    Signs::Thinking => Block::Thinking(ThinkingBlock::default()),
+                    SignedBlock::Text => Block::Text(TextBlock::default()),
+                    SignedBlock::Thinking => Block::Thinking(ThinkingBlock::default()),
                 }));
             }
             let (joiner, event): (_, fn(String) -> ProviderEvent) = match signs {
-                Signs::Thinking => (&mut self.thinking, ProviderEvent::Thinking),
-                Signs::Text => (&mut self.text, ProviderEvent::Text),
+                SignedBlock::Thinking => (&mut self.thinking, ProviderEvent::Thinking),
+                SignedBlock::Text => (&mut self.text, ProviderEvent::Text),
             };
             out.push(event(joiner.push(&text)));
             out.extend(signature.clone().map(|signature| ProviderEvent::Note(Note::Signed(signs, signature))));

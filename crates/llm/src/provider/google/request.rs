@@ -1,7 +1,7 @@
 //! Writes the request body in the form that Google's client accepts, which extensions see, and converts it to the wire form.
 
 use crate::message::{Block, Content};
-use crate::provider::adapt::{CALL_SIGNATURE, TEXT_SIGNATURE, cut, fit, lines, plain_id};
+use crate::provider::adapt::{CALL_SIGNATURE, TEXT_SIGNATURE, adapt, cut, lines, plain_id};
 use crate::provider::openai::effort;
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription, marked};
 use serde_json::{Map, Value, json};
@@ -149,7 +149,7 @@ fn contents(model: &Model, messages: &[RequestMessage]) -> Vec<Value> {
     let ids = has_ids(&model.id);
     let rename = |id: &str, _: &Origin| if ids { cut(&plain_id(id), LONGEST_ID) } else { id.to_owned() };
     let mut out: Vec<Value> = Vec::new();
-    for message in fit(messages, model, rename) {
+    for message in adapt(messages, model, rename) {
         let mut say = |role: &str, parts: Vec<Value>| {
             if !parts.is_empty() {
                 out.push(json!({"role": role, "parts": parts}));
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_models_take_a_level_is_in_their_names() {
+    fn models_with_thinking_levels_are_recognised_by_name() {
         for (id, takes) in [
             ("gemini-3-flash-preview", true),
             ("models/gemini-3.1-pro", true),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_handler_adds_goes_where_the_client_puts_it() {
+    fn members_added_by_a_handler_are_sent_as_by_the_client() {
         let body = json!({"model": "m", "contents": [{"role": "user", "parts": []}],
             "config": {"temperature": 0.5, "systemInstruction": "S", "safetySettings": [1], "abortSignal": {}}});
         assert_eq!(

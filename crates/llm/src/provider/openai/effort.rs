@@ -31,7 +31,7 @@ pub(super) fn put(model: &Model, level: Option<&str>, room: Option<u64>, body: &
     let switched = json!({"type": if thinks { "enabled" } else { "disabled" }});
     let budget = level.map(budget).map(|budget| budget.min(room.unwrap_or(u64::MAX).saturating_sub(ANSWER)));
     let budget = budget.filter(|budget| *budget > 0);
-    let template = Template { model, level, budget };
+    let template = ChatTemplate { model, level, budget };
     // A level that the map removes is not sent.
     let known = level.filter(|level| !is_null(model, level)).and(effort);
     let mut said = None;
@@ -53,13 +53,15 @@ pub(super) fn put(model: &Model, level: Option<&str>, room: Option<u64>, body: &
             said = known.or(off.filter(|_| !thinks && compat.takes_effort()));
         }
         "deepseek" => {
-            if thinks || model.can_rest() {
+            if thinks || model.can_disable_thinking() {
                 body["thinking"] = switched;
             }
             said = effort;
         }
         "openrouter" => {
-            if let Some(effort) = named.or_else(|| (!thinks && model.can_rest()).then_some(off.unwrap_or("none"))) {
+            if let Some(effort) =
+                named.or_else(|| (!thinks && model.can_disable_thinking()).then_some(off.unwrap_or("none")))
+            {
                 body["reasoning"] = json!({"effort": effort});
             }
         }
@@ -73,7 +75,9 @@ pub(super) fn put(model: &Model, level: Option<&str>, room: Option<u64>, body: &
             said = effort;
         }
         "string-thinking" => {
-            if let Some(named) = named.or_else(|| (!thinks && model.can_rest()).then_some(off.unwrap_or("none"))) {
+            if let Some(named) =
+                named.or_else(|| (!thinks && model.can_disable_thinking()).then_some(off.unwrap_or("none")))
+            {
                 body["thinking"] = json!(named);
             }
         }
@@ -92,13 +96,13 @@ fn is_null(model: &Model, level: &str) -> bool {
 }
 
 /// Request members for the server's chat template, some of them derived from the request.
-struct Template<'a> {
+struct ChatTemplate<'a> {
     model: &'a Model,
     level: Option<&'a str>,
     budget: Option<u64>,
 }
 
-impl Template<'_> {
+impl ChatTemplate<'_> {
     fn put(&self, configured: &str, member: &str, body: &mut Value) {
         let values = self.model.compat(configured).and_then(Value::as_object).into_iter().flatten();
         let filled: Map<String, Value> =
@@ -127,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_form_says_both_a_level_and_none() {
+    fn each_format_expresses_a_level_and_its_absence() {
         for (compat, thinks, rests) in [
             (json!({}), json!({"reasoning_effort": "high"}), json!({})),
             (json!({"supportsReasoningEffort": false}), json!({}), json!({})),

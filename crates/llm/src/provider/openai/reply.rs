@@ -2,10 +2,10 @@
 
 use super::request::{REASONING, is_detail, reasoning_member};
 use crate::message::{Block, StopReason, ThinkingBlock, Usage};
-use crate::provider::error_messages::Wording;
+use crate::provider::error_messages::ErrorFormat;
 use crate::provider::http::Decode;
 use crate::provider::surrogates::{Joiner, Wtf8};
-use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent, Signs};
+use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent, SignedBlock};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,13 +15,13 @@ struct ChunkBody {
     id: Option<String>,
     model: Option<String>,
     #[serde(default)]
-    choices: Option<Vec<Choice>>,
+    choices: Option<Vec<ChoiceBody>>,
     usage: Option<UsageBody>,
     error: Option<Value>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
+struct ChoiceBody {
     #[serde(default)]
     index: u32,
     delta: Option<DeltaBody>,
@@ -109,7 +109,7 @@ pub(super) struct Decoder {
 impl Decode for Decoder {
     fn event(&mut self, data: &str, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
         if !std::mem::replace(&mut self.has_begun, true) {
-            out.push(ProviderEvent::Note(Note::TakesTurns));
+            out.push(ProviderEvent::Note(Note::Interleaved));
         }
         if data.trim() == "[DONE]" {
             return self.end(out);
@@ -137,7 +137,7 @@ impl Decode for Decoder {
                 "tool_calls" | "function_call" => Ok(StopReason::ToolUse),
                 other => Err(format!("Provider finish_reason: {other}")),
             });
-            out.push(ProviderEvent::Note(Note::Said(Map::from_iter([("rawStopReason".to_owned(), json!(reason))]))));
+            out.push(ProviderEvent::Note(Note::Members(Map::from_iter([("rawStopReason".to_owned(), json!(reason))]))));
         }
         if let Some(delta) = choice.delta {
             self.delta(delta, out);
@@ -145,14 +145,14 @@ impl Decode for Decoder {
         Ok(())
     }
 
-    fn wording(&self) -> Wording {
-        Wording::Completions
+    fn wording(&self) -> ErrorFormat {
+        ErrorFormat::Completions
     }
 
     fn end(&mut self, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
         if !self.details.is_empty() {
             let details = Value::Array(std::mem::take(&mut self.details)).to_string();
-            out.push(ProviderEvent::Note(Note::Signed(Signs::Thinking, details)));
+            out.push(ProviderEvent::Note(Note::Signed(SignedBlock::Thinking, details)));
         }
         out.extend(self.thinking.finish().map(ProviderEvent::Thinking));
         out.extend(self.text.finish().map(ProviderEvent::Text));
@@ -197,7 +197,7 @@ impl Decoder {
     /// Reports a member of the message the first time it has a value.
     fn tell(&mut self, member: &'static str, value: Option<String>, out: &mut Vec<ProviderEvent>) {
         if let Some(value) = value.filter(|_| self.told.insert(member)) {
-            out.push(ProviderEvent::Note(Note::Said(Map::from_iter([(member.to_owned(), json!(value))]))));
+            out.push(ProviderEvent::Note(Note::Members(Map::from_iter([(member.to_owned(), json!(value))]))));
         }
     }
 
@@ -279,11 +279,11 @@ mod tests {
     }
 
     fn said(member: &str, value: &str) -> ProviderEvent {
-        ProviderEvent::Note(Note::Said(Map::from_iter([(member.to_owned(), json!(value))])))
+        ProviderEvent::Note(Note::Members(Map::from_iter([(member.to_owned(), json!(value))])))
     }
 
     #[test]
-    fn interleaved_tool_calls_are_told_apart_by_index() {
+    fn interleaved_tool_calls_are_separated_by_index() {
         let out = decode(&[
             r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":""}}]}}]}"#,
             r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"b","function":{"name":"read","arguments":"{"}}]}}]}"#,
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(
             out,
             [
-                ProviderEvent::Note(Note::TakesTurns),
+                ProviderEvent::Note(Note::Interleaved),
                 call(0, Some("a"), Some("ls"), ""),
                 call(0, None, None, ""),
                 call(1, Some("b"), Some("read"), ""),
@@ -329,7 +329,7 @@ mod tests {
         let thought = [ProviderEvent::Open(open), ProviderEvent::Thinking("hm".to_owned())];
         let [first, second] = thought;
         let stop = said("rawStopReason", "stop");
-        assert_eq!(out, [ProviderEvent::Note(Note::TakesTurns), text("a"), text("😀"), stop, first, second]);
+        assert_eq!(out, [ProviderEvent::Note(Note::Interleaved), text("a"), text("😀"), stop, first, second]);
     }
 
     #[test]
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_is_cut_anywhere_is_malformed() {
+    fn truncated_json_is_malformed() {
         let whole = r#"{"choices":[{"delta":{"content":"ab"}}]}"#;
         for cut in 1..whole.len() {
             assert_eq!(decode(&[&whole[..cut]]).unwrap_err().kind(), ErrorKind::Malformed, "cut at {cut}");
@@ -356,6 +356,6 @@ mod tests {
         ])
         .unwrap();
         let details = r#"[{"type":"reasoning.text","text":"ab","index":0,"signature":"s"},{"type":"reasoning.encrypted","data":"d"}]"#;
-        assert!(out.contains(&ProviderEvent::Note(Note::Signed(Signs::Thinking, details.to_owned()))), "{out:?}");
+        assert!(out.contains(&ProviderEvent::Note(Note::Signed(SignedBlock::Thinking, details.to_owned()))), "{out:?}");
     }
 }

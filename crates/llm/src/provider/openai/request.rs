@@ -3,7 +3,7 @@
 use super::compat::{Compat, Retention};
 use super::effort;
 use crate::message::{Block, Content};
-use crate::provider::adapt::{CALL_SIGNATURE, cut, fit, lines, plain_id, short_hash};
+use crate::provider::adapt::{CALL_SIGNATURE, adapt, cut, lines, plain_id, short_hash};
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription};
 use serde_json::{Map, Value, json};
 
@@ -126,7 +126,7 @@ fn messages(model: &Model, request: &Request) -> Vec<Value> {
     if !request.system.is_empty() {
         out.push(json!({"role": role, "content": request.system}));
     }
-    let fitted = fit(&request.messages, model, |id, _: &Origin| call_id(model, id));
+    let fitted = adapt(&request.messages, model, |id, _: &Origin| call_id(model, id));
     let mut after_result = false;
     let mut images: Vec<Value> = Vec::new();
     for message in &fitted {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_says_nothing_is_not_sent() {
+    fn an_empty_message_is_not_sent() {
         let user = |blocks: &[&str]| {
             RequestMessage::User(blocks.iter().map(|text| Block::text(*text)).collect::<Vec<_>>().into())
         };
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_wants_to_know_is_found_by_its_name_and_address() {
+    fn compatibility_is_detected_by_name_and_address() {
         let at = |provider: &str, url: &str| {
             Model::new(provider, "m", "openai-completions").with("baseUrl", url).with("maxTokens", 9)
         };

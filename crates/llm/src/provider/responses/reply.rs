@@ -1,10 +1,10 @@
 //! Decodes the events of the Responses API.
 
 use crate::message::{Block, StopReason, TextBlock, ThinkingBlock, Usage};
-use crate::provider::error_messages::Wording;
+use crate::provider::error_messages::ErrorFormat;
 use crate::provider::http::Decode;
 use crate::provider::surrogates::{Joiner, Wtf8};
-use crate::provider::{ErrorKind, Note, ProviderError, ProviderEvent, Signs};
+use crate::provider::{ErrorKind, Note, ProviderError, ProviderEvent, SignedBlock};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ struct InputDetails {
 }
 
 /// State of an open output item.
-enum Open {
+enum OpenItem {
     /// A text with its content so far, from which the rest at its end is derived.
     Text {
         joiner: Joiner,
@@ -86,7 +86,7 @@ enum Open {
     },
 }
 
-impl Open {
+impl OpenItem {
     /// Adds a piece and returns its well-formed part.
     fn take(&mut self, piece: &Wtf8) -> String {
         let (Self::Text { joiner, so_far } | Self::Thinking { joiner, so_far } | Self::Call { joiner, so_far }) = self;
@@ -100,7 +100,7 @@ impl Open {
 pub(super) struct Decoder {
     /// Name of the provider, for error messages.
     provider: String,
-    open: BTreeMap<u32, Open>,
+    open: BTreeMap<u32, OpenItem>,
     called: bool,
 }
 
@@ -122,7 +122,9 @@ impl Decode for Decoder {
             | "response.reasoning_text.delta"
             | "response.function_call_arguments.delta" => self.delta(index, &event.delta.unwrap_or_default(), out),
             // Parts are separated by a blank line; the one after the last part is trimmed at the end.
-            "response.reasoning_summary_part.done" if matches!(self.open.get(&index), Some(Open::Thinking { .. })) => {
+            "response.reasoning_summary_part.done"
+                if matches!(self.open.get(&index), Some(OpenItem::Thinking { .. })) =>
+            {
                 self.delta(index, &"\n\n".into(), out);
             }
             "response.function_call_arguments.done" => {
@@ -159,8 +161,8 @@ impl Decode for Decoder {
         Ok(())
     }
 
-    fn wording(&self) -> Wording {
-        Wording::Responses(self.provider.clone())
+    fn wording(&self) -> ErrorFormat {
+        ErrorFormat::Responses(self.provider.clone())
     }
 
     fn end(&mut self, _: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
@@ -179,11 +181,11 @@ impl Decoder {
         let open = match text("type").as_str() {
             "message" => {
                 out.push(ProviderEvent::Open(Block::Text(TextBlock::default())));
-                Open::Text { joiner, so_far }
+                OpenItem::Text { joiner, so_far }
             }
             "reasoning" => {
                 out.push(ProviderEvent::Open(Block::Thinking(ThinkingBlock::default())));
-                Open::Thinking { joiner, so_far }
+                OpenItem::Thinking { joiner, so_far }
             }
             "function_call" => {
                 self.called = true;
@@ -197,7 +199,7 @@ impl Decoder {
                 if !so_far.is_empty() {
                     out.push(untold(index, so_far.clone()));
                 }
-                Open::Call { joiner, so_far }
+                OpenItem::Call { joiner, so_far }
             }
             _ => return,
         };
@@ -211,15 +213,15 @@ impl Decoder {
             return;
         }
         out.push(match open {
-            Open::Text { .. } => ProviderEvent::Text(text),
-            Open::Thinking { .. } => ProviderEvent::Thinking(text),
-            Open::Call { .. } => ProviderEvent::ToolCall { index, id: None, name: None, arguments: text },
+            OpenItem::Text { .. } => ProviderEvent::Text(text),
+            OpenItem::Thinking { .. } => ProviderEvent::Thinking(text),
+            OpenItem::Call { .. } => ProviderEvent::ToolCall { index, id: None, name: None, arguments: text },
         });
     }
 
     /// Emits the rest of a call's arguments, which its end may complete.
     fn rest_of_call(&mut self, index: u32, whole: Wtf8, out: &mut Vec<ProviderEvent>) {
-        let Some(Open::Call { so_far, .. }) = self.open.get_mut(&index) else { return };
+        let Some(OpenItem::Call { so_far, .. }) = self.open.get_mut(&index) else { return };
         let whole = Joiner::default().push(&whole);
         let Some(rest) = whole.strip_prefix(so_far.as_str()).filter(|rest| !rest.is_empty()) else { return };
         out.push(ProviderEvent::ToolCall { index, id: None, name: None, arguments: rest.to_owned() });
@@ -238,32 +240,32 @@ impl Decoder {
             parts.filter_map(text).collect::<Vec<_>>().join(between)
         };
         match open {
-            Open::Text { mut joiner, so_far } => {
+            OpenItem::Text { mut joiner, so_far } => {
                 out.extend(joiner.finish().map(ProviderEvent::Text));
                 // Reported to rules, and not as a delta.
                 if let Some(rest) = rest(&so_far, &texts("content", "")) {
-                    out.push(ProviderEvent::Untold(Box::new(ProviderEvent::Text(rest))));
+                    out.push(ProviderEvent::RulesOnly(Box::new(ProviderEvent::Text(rest))));
                 }
                 if let Some(id) = item.get("id").and_then(Value::as_str) {
                     let mut signature = json!({"v": 1, "id": id});
                     if let Some(phase) = item.get("phase").filter(|phase| !phase.is_null()) {
                         signature["phase"] = phase.clone();
                     }
-                    out.push(ProviderEvent::Note(Note::Signed(Signs::Text, signature.to_string())));
+                    out.push(ProviderEvent::Note(Note::Signed(SignedBlock::Text, signature.to_string())));
                 }
             }
-            Open::Thinking { mut joiner, so_far } => {
+            OpenItem::Thinking { mut joiner, so_far } => {
                 out.extend(joiner.finish().map(ProviderEvent::Thinking));
                 let whole = Some(texts("summary", "\n\n")).filter(|text| !text.is_empty());
                 let whole = whole.unwrap_or_else(|| texts("content", "\n\n"));
                 match rest(&so_far, &whole) {
-                    Some(rest) => out.push(ProviderEvent::Untold(Box::new(ProviderEvent::Thinking(rest)))),
+                    Some(rest) => out.push(ProviderEvent::RulesOnly(Box::new(ProviderEvent::Thinking(rest)))),
                     None if so_far.strip_suffix("\n\n") == Some(&whole) => out.push(ProviderEvent::Note(Note::Trimmed)),
                     None => {}
                 }
-                out.push(ProviderEvent::Note(Note::Signed(Signs::Thinking, item.to_string())));
+                out.push(ProviderEvent::Note(Note::Signed(SignedBlock::Thinking, item.to_string())));
             }
-            Open::Call { mut joiner, so_far } => {
+            OpenItem::Call { mut joiner, so_far } => {
                 let whole = item.get("arguments").and_then(Value::as_str).unwrap_or_default();
                 let late = joiner.finish().or_else(|| rest(&so_far, whole));
                 out.extend(late.map(|arguments| untold(index, arguments)));
@@ -315,11 +317,13 @@ fn rest(so_far: &str, whole: &str) -> Option<String> {
 
 /// Returns a piece of a call that only rules receive.
 fn untold(index: u32, arguments: String) -> ProviderEvent {
-    ProviderEvent::Untold(Box::new(ProviderEvent::ToolCall { index, id: None, name: None, arguments }))
+    ProviderEvent::RulesOnly(Box::new(ProviderEvent::ToolCall { index, id: None, name: None, arguments }))
 }
 
 fn tell(member: &str, value: Option<String>, out: &mut Vec<ProviderEvent>) {
-    out.extend(value.map(|value| ProviderEvent::Note(Note::Said(Map::from_iter([(member.to_owned(), json!(value))])))));
+    out.extend(
+        value.map(|value| ProviderEvent::Note(Note::Members(Map::from_iter([(member.to_owned(), json!(value))])))),
+    );
 }
 
 /// Returns whether an event is a chat completion chunk.

@@ -1,7 +1,7 @@
 //! Writes the request body: the conversation as items.
 
 use crate::message::{Block, Content, ToolCall};
-use crate::provider::adapt::{TEXT_SIGNATURE, cut, fit, lines, plain_id, short_hash};
+use crate::provider::adapt::{TEXT_SIGNATURE, adapt, cut, lines, plain_id, short_hash};
 use crate::provider::openai::Retention;
 use crate::provider::openai::request::LONGEST_KEY;
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription};
@@ -39,7 +39,7 @@ pub(super) fn body(model: &Model, request: &Request, retention: Retention) -> Va
         if let Some(level) = level {
             body["reasoning"] = json!({"effort": model.thinking_value(level), "summary": "auto"});
             body["include"] = json!(["reasoning.encrypted_content"]);
-        } else if model.can_rest() && model.provider != "github-copilot" {
+        } else if model.can_disable_thinking() && model.provider != "github-copilot" {
             body["reasoning"] = json!({"effort": model.mapped_level("off").unwrap_or("none")});
         }
         if model.provider == "xai" {
@@ -69,7 +69,7 @@ fn input(model: &Model, request: &Request) -> Vec<Value> {
         out.push(system(&request.system));
     }
     // Positions provide ids for messages without one.
-    for (at, message) in fit(&request.messages, model, |id, origin| call_id(model, id, origin)).iter().enumerate() {
+    for (at, message) in adapt(&request.messages, model, |id, origin| call_id(model, id, origin)).iter().enumerate() {
         match message {
             RequestMessage::System(text) => out.push(system(text)),
             RequestMessage::User(Content::Text(text)) => {
