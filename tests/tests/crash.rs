@@ -181,7 +181,7 @@ fn a_lock_ends_with_its_holder() {
     let args = ["-p", "y", "--model", &model, "-e", &extension, "--session", &session];
     let refused = world.pi(&strings(&args), None);
     let stderr = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && stderr.contains("another pi is writing it"), "{stderr}");
+    assert!(!refused.status.success() && stderr.contains("another pi is using it"), "{stderr}");
     holder.kill().expect("killed");
     holder.wait().expect("gone");
     world.healthy(&args, "after the holder was killed");

@@ -122,7 +122,7 @@ impl Agent {
     fn account(&self, provider: &str) -> Result<RegisteredProvider, String> {
         let models = self.model.offered.borrow();
         let found = models.accounts().find(|offer| offer.name == provider).cloned();
-        found.ok_or_else(|| format!("no extension brings a provider {provider} that one can log in with"))
+        found.ok_or_else(|| format!("no extension provides a login for {provider}"))
     }
 
     fn auth(&self) -> Result<std::sync::Arc<Auth>, String> {

@@ -63,7 +63,7 @@ impl Agent {
         match call.op {
             SessionOp::SetModel => {
                 let model = params.get("model").and_then(Model::from_value).ok_or_else(|| {
-                    HostcallError::invalid("schema", "session.set_model: a model has an id and a provider")
+                    HostcallError::invalid("schema", "session.set_model: the model needs an id and a provider")
                 })?;
                 if !self.model.offered.borrow().is_available(&model) {
                     return Ok(json!({"ok": false}));

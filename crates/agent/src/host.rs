@@ -55,7 +55,7 @@ pub struct Reloaded {
 }
 
 /// Suffix of the message about an extension that could not be reloaded.
-pub const EARLIER_STAYS: &str = "\nthe version that was loaded before goes on";
+pub const EARLIER_STAYS: &str = "\nthe earlier version stays loaded";
 
 /// Functions of a registered provider.
 struct ProviderHandles {

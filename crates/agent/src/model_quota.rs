@@ -62,12 +62,12 @@ impl ModelQuota {
         let spent = all.entry(extension.clone()).or_default();
         if spent.at_once >= at_once && guard!(QuotaModelRequests) {
             let message =
-                format!("{at_once} requests of this extension to models are under way; the next may follow one of them");
+                format!("{at_once} model requests of this extension are in flight; wait until one of them ends");
             return Err(used_up(message, "model_requests", at_once).retryable());
         }
         if spent.tokens >= tokens && guard!(QuotaModelTokens) {
             let message = format!(
-                "this extension has had {tokens} tokens of models; `extensions.policy.max_model_tokens` in the settings allows more"
+                "this extension has used {tokens} model tokens; raise `extensions.policy.max_model_tokens` in the settings to allow more"
             );
             return Err(used_up(message, "model_tokens", tokens));
         }

@@ -93,7 +93,7 @@ impl Agent {
         stop: CancellationToken,
     ) -> Result<Value, HostcallError> {
         let model = params.get("model").and_then(Model::from_value).ok_or_else(|| {
-            HostcallError::invalid("schema", "session.ask_model: a model has an id and a provider")
+            HostcallError::invalid("schema", "session.ask_model: the model needs an id and a provider")
         })?;
         let asking = self.model.quota.begin(extension, bytes_of(params.values()))?;
         let options = params.get("options").cloned().unwrap_or_default();

@@ -266,7 +266,7 @@ fn deliver_as(params: &Map<String, Value>) -> Result<Option<DeliverAs>, Hostcall
         Some("steer") => Ok(Some(DeliverAs::Steer)),
         Some("followUp") => Ok(Some(DeliverAs::FollowUp)),
         Some("nextTurn") => Ok(Some(DeliverAs::NextTurn)),
-        Some(other) => Err(HostcallError::invalid("schema", format!("session: there is no delivery {other:?}"))),
+        Some(other) => Err(HostcallError::invalid("schema", format!("session: unknown delivery {other:?}"))),
     }
 }
 

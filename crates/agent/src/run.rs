@@ -139,7 +139,7 @@ impl Agent {
                 beginning = self.continuation();
             }
         }
-        tracing::warn!(loops = MAX_LOOPS, "the run is continued again and again; it ends here");
+        tracing::warn!(loops = MAX_LOOPS, "the run was continued too often and ends here");
         Ok((Ending::Done, None))
     }
 

@@ -336,7 +336,7 @@ impl Agent {
         let found = self.callable(&call.name, reply);
         let Some(tool) = found else {
             let message = match self.extensions.missed_tools().contains(&call.name) {
-                true => format!("Tool {} is not there: its extension was stopped", call.name),
+                true => format!("Tool {} is unavailable: its extension was stopped", call.name),
                 false => format!("Tool {} not found", call.name),
             };
             return Ok(Prepared::Done(FinishedCall::failed(message)));

@@ -86,7 +86,7 @@ impl Agent {
             }
             let result = match answer.get("result").filter(|result| result.is_object()) {
                 Some(result) => serde_json::from_value(result.clone())
-                    .map_err(|error| format!("a handler of user_bash gave a result that is none: {error}"))?,
+                    .map_err(|error| format!("a user_bash handler returned an invalid result: {error}"))?,
                 None => match answer.get("operations").and_then(|operations| operations.get("exec")) {
                     Some(exec) => self.elsewhere(id, command, exec, &answer, cancel).await?,
                     None => self.here(id, command, cancel).await?,

@@ -322,7 +322,7 @@ fn what_cannot_be_meant_is_said_at_once() {
     let mut command = world.command(&["-p", "hi", "--model", "openai/gpt-5"]);
     command.env("OPENAI_API_KEY", "k").env("HTTP_PROXY", "notaurl");
     let run = run(command);
-    run.failed(1, &["HTTP_PROXY holds no address of a proxy", "http://HOST:PORT"]);
+    run.failed(1, &["HTTP_PROXY is not the address of a proxy", "http://HOST:PORT"]);
     assert!(!run.stderr.contains("retry"), "{}", run.stderr);
 }
 

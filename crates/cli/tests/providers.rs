@@ -95,7 +95,7 @@ fn a_retry_says_where_nobody_answered() {
     world.write("home/.pi/agent/settings.json", r#"{"retry": {"baseDelayMs": 1, "maxRetries": 1}}"#);
     let failed = ask(&world, &["--model", "mine/small"], &[]);
     let retry = failed.stderr.lines().next().expect("a line");
-    for part in ["retry 1 of 1 in 1 s: Connection error. (no answer from ", &url, "refused"] {
+    for part in ["retry 1 of 1 in 1 s: Connection error. (no response from ", &url, "refused"] {
         assert!(retry.contains(part), "{part}: {}", failed.stderr);
     }
 }

@@ -397,7 +397,7 @@ fn a_reload_reads_extensions_again_and_keeps_what_cannot_be_compiled() {
     let error = before.iter().find(|record| record["type"] == "extension_error").expect("an error");
     let message = error["error"].as_str().expect("a message");
     assert!(!message.starts_with("error:"), "{message}");
-    for part in ["BD_SYNTAX", "index.ts:2:9", "pi.on(;", "the version that was loaded before goes on"] {
+    for part in ["BD_SYNTAX", "index.ts:2:9", "pi.on(;", "the earlier version stays loaded"] {
         assert!(message.contains(part), "{part}: {message}");
     }
     client.send(json!({"type": "prompt", "message": "/version"}));
@@ -413,7 +413,7 @@ fn a_reload_reads_extensions_again_and_keeps_what_cannot_be_compiled() {
         let error = before.iter().find(|record| record["type"] == "extension_error").expect("an error");
         let message = error["error"].as_str().expect("a message");
         let line = broken.lines().position(|line| line.contains("throw")).expect("it throws") + 1;
-        for part in [&format!("index.ts:{line}:"), "the version that was loaded before goes on"] {
+        for part in [&format!("index.ts:{line}:"), "the earlier version stays loaded"] {
             assert!(message.contains(part), "{part}: {message}");
         }
         assert_eq!(message.matches("Failed to load").count(), 1, "{message}");

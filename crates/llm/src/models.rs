@@ -314,7 +314,7 @@ impl Models {
         if known.models(&model.provider).iter().any(|at_home| place(at_home) == place(&model)) {
             return Ok(ModelBackend::Known(model));
         }
-        let help = "whoever moves a provider gives it a key: `apiKey` of registerProvider";
+        let help = "a provider with another address needs its own key: set `apiKey` in registerProvider";
         Err(no_key(&model).with_help(help))
     }
 
@@ -387,7 +387,7 @@ pub fn open_http(
     let mut headers = HeaderMap::new();
     let mut put = |name: &str, value: &str, is_secret: bool| {
         let bad = || {
-            let message = format!("the header {name:?} of provider {} cannot be sent", model.provider);
+            let message = format!("the header {name:?} of provider {} is invalid", model.provider);
             ProviderError::new(ErrorKind::Rejected, message)
         };
         let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
@@ -589,8 +589,8 @@ mod tests {
     fn replies_of_an_unchosen_provider_are_attributed() {
         let own = json!({"baseUrl": "http://x", "apiKey": "k", "api": "openai-completions", "models": [{"id": "m"}]});
         let (mut models, _) = models(vec![offer("own", own), offer("script", json!({"baseUrl": "http://z"}))]);
-        assert_eq!(models.unchosen_extension("own"), None, "a person chose it");
-        assert_eq!(models.unchosen_extension("script"), Some("x"), "a person chose what was there before");
+        assert_eq!(models.unchosen_extension("own"), None, "the user chose it");
+        assert_eq!(models.unchosen_extension("script"), Some("x"), "the user chose the earlier provider");
         models.chose(true);
         models.set_offers(Vec::new());
         assert_eq!(models.unchosen_extension("own"), Some("x"), "also when it is gone");

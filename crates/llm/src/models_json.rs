@@ -65,7 +65,7 @@ impl ModelsJson {
             })
             .collect();
         if !wrong.is_empty() {
-            return failed(format!("models.json has another form: {}", wrong.join("; ")));
+            return failed(format!("models.json is invalid: {}", wrong.join("; ")));
         }
         let providers = value.get("providers").and_then(Value::as_object).into_iter().flatten();
         let mut read = Self::default();

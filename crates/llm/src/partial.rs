@@ -477,7 +477,7 @@ impl Partial {
                     }
                 },
                 Ok(_) => {
-                    bad.insert(block.id.clone(), "they are no JSON object".to_owned());
+                    bad.insert(block.id.clone(), "they are not a JSON object".to_owned());
                 }
                 Err(error) => {
                     bad.insert(block.id.clone(), error.to_string());

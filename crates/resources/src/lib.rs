@@ -353,9 +353,9 @@ fn links_out(left_out: &[LeftOut]) -> impl Iterator<Item = ResourceProblem> {
     let more = left_out.len().saturating_sub(MAX_LINKS_REPORTED);
     left_out.iter().take(MAX_LINKS_REPORTED).enumerate().map(move |(index, LeftOut { path, real, package })| {
         let is_last = more > 0 && index + 1 == MAX_LINKS_REPORTED;
-        let others = if is_last { format!("; {more} more files are left out so") } else { String::new() };
+        let others = if is_last { format!("; {more} more files are skipped for this reason") } else { String::new() };
         let message = format!(
-            "it is a link that leads out of the package {}, to {}, and is left out{others}",
+            "it is a link out of the package {} to {} and is skipped{others}",
             package.display(),
             real.display()
         );
@@ -429,7 +429,7 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<ResourceProb
         };
         match read(places.protected.as_ref(), &path, longest_context()) {
             Ok(_) if is_foreign && leads_out(folder, &path, home) && guard!(ResourcesContextLinks) => {
-                let message = "it is a link that leads out of the project, and is read once you run: pi trust".to_owned();
+                let message = "it is a link out of the project; to read it, run: pi trust".to_owned();
                 problems.push(ResourceProblem { path, message });
             }
             Ok(content) => {

@@ -23,7 +23,7 @@ impl MarkdownDocument {
         let end = text.strip_prefix("---").and_then(|rest| rest.find("\n---")).map(|at| at + 3);
         let Some(end) = end else { return Ok(Self { front: Yaml::Null, body: text }) };
         let yaml = text.get(4..end).unwrap_or_default();
-        let words = |why: String| format!("its front matter is no YAML: {why}");
+        let words = |why: String| format!("its front matter is not valid YAML: {why}");
         if guard!(ResourcesFrontMatter) {
             is_plain(yaml).map_err(words)?;
         }
@@ -51,13 +51,13 @@ fn is_plain(yaml: &str) -> Result<(), String> {
         let (event, _) = parser.next_token().map_err(|error| error.to_string())?;
         match event {
             Event::StreamEnd => return Ok(()),
-            Event::Alias(_) => return Err("a name for something written elsewhere (`*name`) is not taken".to_owned()),
+            Event::Alias(_) => return Err("an alias (`*name`) is not supported".to_owned()),
             Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
             Event::SequenceEnd | Event::MappingEnd => depth = depth.saturating_sub(1),
             _ => {}
         }
         if depth > DEEPEST {
-            return Err(format!("it is nested more than {DEEPEST} deep"));
+            return Err(format!("it is nested more than {DEEPEST} levels deep"));
         }
     }
 }

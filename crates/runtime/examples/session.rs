@@ -25,7 +25,7 @@ impl FrontEnd for Shown {
                 io::stdout().flush()
             }
             AgentEvent::StreamVerdict(_) => {
-                println!("\n--- {} stopped the reply; it is asked for again ---", payload["extension"]);
+                println!("\n--- {} stopped the reply; the model tries again ---", payload["extension"]);
                 Ok(())
             }
             _ => Ok(()),

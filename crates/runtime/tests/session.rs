@@ -16,7 +16,7 @@ fn the_example_stops_a_reply_and_asks_again() {
         .unwrap_or_else(|error| panic!("{}: {error}", example.display()));
     let (shown, told) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{told}");
-    let [stopped, retried] = shown.split("stopped the reply; it is asked for again").collect::<Vec<_>>()[..] else {
+    let [stopped, retried] = shown.split("stopped the reply; the model tries again").collect::<Vec<_>>()[..] else {
         panic!("one verdict: {shown}");
     };
     assert!(stopped.contains("import { createClient } from '@ol"), "{shown}");

@@ -86,7 +86,7 @@ pub(super) fn read(
     let appender = match Appender::open(disk, path) {
         Ok(opened) => Some(opened.appender),
         Err(error) if error.kind() == ErrorKind::ResourceBusy => {
-            let reason = "another pi is writing it; end that one, or begin a new session";
+            let reason = "another pi is using it; close that one, or start a new session";
             return Err(SessionError::new(path, "open", reason));
         }
         // The file is readable; the first append reports that it is not writable.
@@ -105,7 +105,7 @@ pub(super) fn read(
     let version = header.get("version").and_then(Value::as_u64).unwrap_or(1);
     if version > VERSION {
         let reason =
-            format!("it is of format version {version}, which a later pi wrote; this one knows {VERSION}");
+            format!("a later pi wrote it, in format version {version}; this one reads up to version {VERSION}");
         return Err(SessionError::new(path, "open", reason));
     }
     if let (Some(records), Some(id)) = (&options.records, header.get("id").and_then(Value::as_str)) {
@@ -114,7 +114,7 @@ pub(super) fn read(
     let mut header = Value::Object(header);
     let mut notices = Vec::new();
     if version < VERSION {
-        notices.push(format!("the session file was of format version {version} and is now of version {VERSION}"));
+        notices.push(format!("the session file was migrated from format version {version} to version {VERSION}"));
         scan.migrated(&mut lines, path, version, &mut header, options)?;
     } else if length <= CACHE_BYTES || !guard!(SessionCachedBytes) {
         scan.each(&mut lines, path, |scan, line| {
@@ -130,7 +130,7 @@ pub(super) fn read(
     notices.extend(scan.foreign_lines_notice());
     let FileScan { mut entries, skipped, good, ends_with_line_break: line_break, unanswered, .. } = scan;
     if skipped > 0 {
-        notices.push(format!("{skipped} lines of the session file are damaged or repeated and were left out"));
+        notices.push(format!("skipped {skipped} damaged or repeated lines of the session file"));
     }
     let written = entries.index.len();
     let state = match appender {
@@ -156,7 +156,7 @@ fn expect_no_link(path: &Path, appender: Option<&Appender>, file: &dyn VfsFile) 
     for real in [written, file.real_path(path)] {
         let real = real.map_err(|error| SessionError::new(path, "open", error))?;
         if real != path {
-            let reason = format!("a link leads to {} there; name that file", real.display());
+            let reason = format!("it is a link to {}; name that file", real.display());
             return Err(SessionError::new(path, "open", reason));
         }
     }
@@ -193,7 +193,7 @@ enum Author {
 impl FileScan {
     /// Reads the header.
     fn begin(lines: &mut LineReader<FileReader>, path: &Path) -> Result<(Map<String, Value>, Self), SessionError> {
-        let no_session = || SessionError::new(path, "open", "its first line is no session header");
+        let no_session = || SessionError::new(path, "open", "its first line is not a session header");
         let first = lines.next().map_err(|error| SessionError::new(path, "read", error))?.ok_or_else(no_session)?;
         let text = first.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first.bytes);
         let header = match serde_json::from_slice(text) {
@@ -285,7 +285,7 @@ impl FileScan {
     /// Returns the warning about entries of another program, for the user.
     fn foreign_lines_notice(&self) -> Option<String> {
         let (foreign, all) = (self.unanswered.len(), self.entries.index.len());
-        let whose = "does not count as your own words until the model has answered you";
+        let whose = "does not count as yours until the model has replied";
         match foreign {
             0 => None,
             _ if self.recorded.as_ref().is_some_and(RecordedLines::is_empty) => Some(format!(

@@ -155,7 +155,7 @@ impl SessionRecords {
             self.append(&file).and_then(|mut file| write_all(&mut *file, line.as_bytes()))
         };
         if let Err(error) = written {
-            tracing::warn!(%error, "where this session is kept is not remembered");
+            tracing::warn!(%error, "the location of this session is not recorded");
         }
     }
 

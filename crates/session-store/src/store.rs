@@ -311,7 +311,7 @@ impl Storage {
     pub(super) fn rewrite(&mut self, header: &Header, entries: &mut EntryStore) -> io::Result<()> {
         let Some(path) = self.path.clone() else { return Ok(()) };
         if entries.index.bytes > LONGEST_REWRITTEN {
-            return Err(io::Error::other(format!("it is too long to be written anew ({} bytes)", entries.index.bytes)));
+            return Err(io::Error::other(format!("it is too long to be rewritten ({} bytes)", entries.index.bytes)));
         }
         let mut text = header_line(header);
         let (mut positions, mut lines, mut foreign) = (Vec::new(), Vec::new(), Vec::new());

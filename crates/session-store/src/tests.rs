@@ -211,7 +211,7 @@ fn a_session_is_locked_against_a_second_process() {
     session.append_message(&assistant("yo")).unwrap();
     let path = session.path().unwrap().to_owned();
     let error = Session::open(&path, Path::new("/w"), ambient(1)).err().unwrap();
-    assert!(error.to_string().contains("another pi is writing it"), "{error}");
+    assert!(error.to_string().contains("another pi is using it"), "{error}");
     drop(session);
     Session::open(&path, Path::new("/w"), ambient(1)).unwrap();
 }

@@ -97,7 +97,7 @@ impl Builtin {
 
 fn parse<T: DeserializeOwned>(input: Value) -> Result<T, String> {
     // A `tool_call` handler may have changed the input since it was validated.
-    serde_json::from_value(input).map_err(|error| format!("the tool's input does not fit: {error}"))
+    serde_json::from_value(input).map_err(|error| format!("invalid tool input: {error}"))
 }
 
 /// The environment of a built-in tool.

@@ -21,7 +21,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     let path = context.path(&input.path);
     let kind = context.system.kind(&path).await.map_err(|error| refused(&error, "access", Some(&path)))?;
     if kind == FileKind::Other {
-        return Err(format!("Cannot read {}: it is no regular file", input.path));
+        return Err(format!("Cannot read {}: it is not a regular file", input.path));
     }
     let bytes = context.system.read(&path).await.map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => refused(&error, "access", Some(&path)),

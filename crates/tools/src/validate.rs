@@ -20,11 +20,11 @@ const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) -> Result<Value, String> {
     if is_too_large(schema) {
         return Err(format!(
-            "The parameters of tool \"{tool}\" are too large a schema: with its references spelled out it has more than {MAX_NODES} parts, or more than {MAX_PATTERNS} patterns"
+            "The parameters of tool \"{tool}\" are too large: with references expanded, the schema has more than {MAX_NODES} parts, or more than {MAX_PATTERNS} patterns"
         ));
     }
     let validator = validator(schema)
-        .map_err(|error| format!("The parameters of tool \"{tool}\" are no valid JSON Schema: {error}"))?;
+        .map_err(|error| format!("The parameters of tool \"{tool}\" are not a valid JSON Schema: {error}"))?;
     let mut given = arguments.clone();
     drop_nulls(schema, &mut given);
     if converts {
@@ -55,7 +55,7 @@ pub async fn arguments_of(tool: &str, schema: &Value, converts: bool, given: &Va
     if is_too_large(schema) || cost(schema, given) <= INLINE_COST || !guard!(SchemaWorker) {
         return arguments(tool, schema, converts, given);
     }
-    let late = || format!("The arguments of tool \"{tool}\" take too long to be checked against its parameters");
+    let late = || format!("The arguments of tool \"{tool}\" take too long to validate");
     /// Counts one validation thread until it ends or fails to start.
     struct WorkerSlot;
     impl Drop for WorkerSlot {
@@ -486,7 +486,7 @@ mod tests {
         assert!(
             arguments("t", &chain(24, doubles), false, &json!({}))
                 .unwrap_err()
-                .contains("too large a schema")
+                .contains("are too large: with references expanded")
         );
     }
 
@@ -529,7 +529,7 @@ mod tests {
         assert!(
             arguments("t", &json!({"anyOf": many}), false, &json!({}))
                 .unwrap_err()
-                .contains("too large a schema")
+                .contains("are too large: with references expanded")
         );
     }
 

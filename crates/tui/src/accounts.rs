@@ -83,7 +83,7 @@ impl UserCommands {
                 self.inform(&format!("logged in with {}", account.name));
                 self.take_first_model(&account.provider).await;
             }
-            Err(message) => self.fail(&format!("the log-in with {} failed: {message}", account.name)),
+            Err(message) => self.fail(&format!("the login with {} failed: {message}", account.name)),
         }
     }
 
@@ -98,7 +98,7 @@ impl UserCommands {
         if let Err(error) = stored {
             return self.fail(&format!("the key was not stored: {error}"));
         }
-        self.inform(&format!("the key of {} is in auth.json", self.name_of(&known, provider)));
+        self.inform(&format!("the key of {} was stored in auth.json", self.name_of(&known, provider)));
         self.take_first_model(provider).await;
     }
 
@@ -119,8 +119,8 @@ impl UserCommands {
         let Some(known) = self.known() else { return };
         let name = self.name_of(&known, provider);
         match self.session.agent.log_out(provider).await {
-            Ok(true) => self.inform(&format!("{name} is no more in auth.json")),
-            Ok(false) => self.fail(&format!("nothing of {provider} is stored")),
+            Ok(true) => self.inform(&format!("{name} was removed from auth.json")),
+            Ok(false) => self.fail(&format!("no credentials of {provider} are stored")),
             Err(error) => self.fail(&format!("auth.json cannot be changed: {error}")),
         }
     }

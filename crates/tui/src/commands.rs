@@ -22,29 +22,29 @@ use tokio_util::sync::CancellationToken;
 
 /// Built-in slash commands with their descriptions.
 pub(super) const OWN: [(&str, &str); 24] = [
-    ("model", "choose the model; /model PROVIDER/ID takes it at once"),
-    ("scoped-models", "choose the models that ctrl+p goes through"),
-    ("thinking", "choose how much the model thinks"),
-    ("new", "begin an empty session"),
+    ("model", "choose the model, or set it with /model PROVIDER/ID"),
+    ("scoped-models", "choose the models that ctrl+p cycles through"),
+    ("thinking", "choose the thinking level"),
+    ("new", "start an empty session"),
     ("resume", "open another session of this folder"),
-    ("tree", "go back to another place in this session"),
-    ("fork", "begin a session from something said before"),
-    ("clone", "go on in a copy of this session"),
-    ("compact", "summarise the conversation; more words instruct the summary"),
-    ("name", "call the session something"),
-    ("session", "where the session is kept, and how large it is"),
+    ("tree", "go to another entry of this session"),
+    ("fork", "start a session from an earlier prompt"),
+    ("clone", "continue in a copy of this session"),
+    ("compact", "summarise the conversation, with optional instructions"),
+    ("name", "name the session"),
+    ("session", "show the session's file and size"),
     ("import", "open a copy of a session's file: /import FILE.jsonl"),
     ("export", "write the session to a file: /export [FILE.html, FILE.md or FILE.jsonl]"),
-    ("copy", "put the last reply on the clipboard"),
+    ("copy", "copy the last reply to the clipboard"),
     ("settings", "change settings for this session"),
-    ("theme", "choose the theme that extensions draw with"),
-    ("tools", "the tools the model may call"),
-    ("reload", "load extensions, skills and prompts again"),
-    ("hotkeys", "the keys, and what they do"),
-    ("help", "what can be typed here"),
-    ("trust", "how to trust this folder"),
+    ("theme", "choose the theme of extensions"),
+    ("tools", "list the tools of the model"),
+    ("reload", "reload extensions, skills and prompts"),
+    ("hotkeys", "list the keys"),
+    ("help", "list the commands"),
+    ("trust", "show how to trust this folder"),
     ("login", "log in with a provider, or store its key"),
-    ("logout", "forget the log-in or the key of a provider"),
+    ("logout", "remove the login or key of a provider"),
     ("quit", "close the session and leave"),
 ];
 
@@ -53,9 +53,9 @@ const REACHING: [&str; 3] = ["export", "import", "logout"];
 
 /// Commands of pi that do not exist here, with an alternative.
 const ELSEWHERE: [(&str, &str); 3] = [
-    ("share", "sessions are not uploaded from here; write one with /export FILE.md and share that"),
-    ("bug", "nothing is sent from here; write the session with /export FILE.jsonl and add it to a report"),
-    ("changelog", "what has changed is in CHANGELOG.md of the release"),
+    ("share", "PiJS does not upload sessions; export one with /export FILE.md and share the file"),
+    ("bug", "PiJS does not send reports; export the session with /export FILE.jsonl and attach it to yours"),
+    ("changelog", "see CHANGELOG.md of the release"),
 ];
 
 /// Commands of [`OWN`] that pi does not have; an extension's command with the same name has precedence.
@@ -63,25 +63,25 @@ const BESIDE_PI: [&str; 3] = ["help", "theme", "tools"];
 
 /// Keys with their descriptions.
 const KEYS: [(&str, &str); 19] = [
-    ("enter", "say it, or steer the model while it works"),
-    ("alt+enter", "say it when the model is done"),
-    ("alt+up", "take back what waits to be said"),
+    ("enter", "send the prompt, or steer the model during a run"),
+    ("alt+enter", "send the prompt at the end of the run"),
+    ("alt+up", "edit the queued messages"),
     ("ctrl+j, shift+enter, \\ enter", "new line"),
-    ("ctrl+g", "go on typing in your editor"),
-    ("ctrl+-, ctrl+y", "undo, put in what was cut"),
+    ("ctrl+g", "edit the prompt in your editor"),
+    ("ctrl+-, ctrl+y", "undo, insert the text cut last"),
     ("escape", "interrupt; twice: the tree of the session"),
     ("ctrl+c", "clear; twice: quit"),
-    ("ctrl+d", "quit, when nothing is typed"),
+    ("ctrl+d", "quit, when the editor is empty"),
     ("ctrl+z", "suspend"),
     ("tab", "complete"),
-    ("up, down", "what was said before"),
+    ("up, down", "earlier prompts"),
     ("pageup, pagedown", "scroll"),
     ("ctrl+l", "choose the model"),
-    ("ctrl+p, ctrl+shift+p", "the next model, the one before"),
-    ("shift+tab", "how much the model thinks"),
+    ("ctrl+p, ctrl+shift+p", "next model, previous model"),
+    ("shift+tab", "next thinking level"),
     ("ctrl+t", "show or hide thinking"),
-    ("ctrl+o", "show results whole"),
-    ("ctrl+x", "put the last reply on the clipboard"),
+    ("ctrl+o", "expand or fold results"),
+    ("ctrl+x", "copy the last reply to the clipboard"),
 ];
 
 /// Handler of user input for one session.
@@ -165,7 +165,7 @@ impl UserCommands {
         let mut lines: Vec<String> = registered.iter().map(|(owner, _)| format!("extension: {}", owner.path)).collect();
         lines.extend(self.session.agent.resource_files().iter().map(|(kind, path)| format!("{kind}: {path}")));
         self.inform(&if lines.is_empty() {
-            "nothing was loaded".to_owned()
+            "no extensions and resources are loaded".to_owned()
         } else {
             lines.join("\n")
         });
@@ -211,7 +211,7 @@ impl UserCommands {
         self.session.host.hurry();
         self.put_into_editor(&waiting);
         if !waiting.is_empty() {
-            self.inform("what waited to be said is back in the editor");
+            self.inform("the queued messages are back in the editor");
         }
     }
 
@@ -383,14 +383,14 @@ impl UserCommands {
                 Err(error) => self.fail(&error.to_string()),
             },
             "reload" if !control.is_idle() => {
-                self.fail("the model is at work; wait for it or interrupt it with Escape, then: /reload")
+                self.fail("the model is working; wait, or interrupt it with Escape, then: /reload")
             }
             "reload" => match agent.reload().await {
                 Ok(missing) => {
                     self.publish_themes();
                     match missing.as_slice() {
-                        [] => self.inform("loaded again"),
-                        missing => self.inform(&format!("loaded again, but not {}", missing.join(", "))),
+                        [] => self.inform("reloaded"),
+                        missing => self.inform(&format!("reloaded, except {}", missing.join(", "))),
                     }
                 }
                 Err(error) => self.fail(&error.to_string()),
@@ -403,7 +403,7 @@ impl UserCommands {
                 let name = control.with_session(|session| session.name().map(str::to_owned));
                 match name {
                     Some(name) => self.inform(&format!("the session is called {name}")),
-                    None => self.fail("say how: /name NAME"),
+                    None => self.fail("type a name: /name NAME"),
                 }
             }
             "name" => match control.set_session_name(rest) {
@@ -450,7 +450,7 @@ impl UserCommands {
             Some(format!("file: {}", file.unwrap_or_else(|| "none, it is kept in memory".to_owned()))),
             Some(format!("id: {id}")),
             Some(format!(
-                "{} said, {} replies, {entries} entries",
+                "{} prompts, {} replies, {entries} entries",
                 of(|message| matches!(message, Message::User(_))),
                 of(|message| matches!(message, Message::Assistant(_)))
             )),

@@ -256,8 +256,8 @@ fn row(view: &View, columns: usize, asks: bool) -> String {
     let left = match (view.questions.front(), view.focused_component()) {
         _ if view.is_leaving => "pi: closing the session".to_owned(),
         (Some(asked), _) => format!("pi asks you about {}", name(asked.extension())),
-        (None, Some((extension, _))) => format!("{} has the keys", name(&extension)),
-        (None, None) if !view.has_begun => "pi: beginning the session".to_owned(),
+        (None, Some((extension, _))) => format!("{} has the focus", name(&extension)),
+        (None, None) if !view.has_begun => "pi: starting the session".to_owned(),
         (None, None) if matches!(view.model.thinking.as_str(), "" | "off") => format!("pi  {}", view.model.name),
         (None, None) => format!("pi  {}  thinking {}", view.model.name, view.model.thinking),
     };

@@ -71,7 +71,7 @@ fn show_event(view: &mut View, event: &AgentEvent<'_>) {
             if extension.starts_with("rule:") {
                 return;
             }
-            view.say(Style::Info, &format!("{extension} stopped the reply; it is asked for again"));
+            view.say(Style::Info, &format!("{extension} stopped the reply; the model tries again"));
         }
         AgentEvent::ToolExecutionStart { tool_call_id, tool_name, args } => {
             view.transcript.call(tool_call_id, |call| {

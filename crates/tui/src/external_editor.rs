@@ -21,8 +21,8 @@ impl UserCommands {
                 let work = self.screen.change(|view| view.set_editor_text(&text));
                 work.into_iter().for_each(|work| self.screen.ask(work));
             }
-            Ok(None) => self.fail(&format!("{command} failed; the text is as it was")),
-            Err(error) => self.fail(&format!("{command}: {error}; the text is as it was")),
+            Ok(None) => self.fail(&format!("{command} failed; the text is unchanged")),
+            Err(error) => self.fail(&format!("{command}: {error}; the text is unchanged")),
         }
     }
 

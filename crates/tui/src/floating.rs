@@ -1,6 +1,6 @@
 //! Components of extensions that take the keys: in place of the editor, or as overlays.
 //!
-//! The component that was brought to the front last is on top; the topmost visible one that accepts keys has the keys.
+//! The component that was brought to the front last is on top; the topmost visible one that accepts keys has the focus.
 
 use super::layers::{ComponentId, Layer};
 use super::view::View;

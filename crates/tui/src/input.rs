@@ -331,7 +331,7 @@ mod tests {
         // One pass takes tens of milliseconds, a pass for each key minutes.
         assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
         splitter.push(b"\x1b[200~never ends");
-        assert_eq!(splitter.push(b"\x03"), [TerminalInput::Key("\u{3}".to_owned())], "the person can leave");
+        assert_eq!(splitter.push(b"\x03"), [TerminalInput::Key("\u{3}".to_owned())], "the user can leave");
     }
 
     #[test]

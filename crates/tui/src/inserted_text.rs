@@ -35,7 +35,7 @@ impl View {
     pub(super) fn submits(&mut self, now: Instant) -> Option<Option<ExtensionId>> {
         let Some(put) = self.inserted.as_ref().filter(|_| guard!(TuiInsertedText)) else { return Some(None) };
         if put.since.is_none_or(|since| now.duration_since(since) < DEAD_TIME) {
-            let words = format!("{} has just changed the text; press Enter again to say it", put.by);
+            let words = format!("{} has just changed the text; press Enter again to send it", put.by);
             self.say(Style::Warning, &words);
             return None;
         }

@@ -2,7 +2,7 @@
 //!
 //! | in order | effect |
 //! |---|---|
-//! | Ctrl-C twice | ends the session, whichever component has the keys |
+//! | Ctrl-C twice | ends the session, whichever component has the focus |
 //! | permission prompt | answers it; no extension receives the key |
 //! | listeners of extensions | may consume or change a key for the editor or for a component of their own |
 //! | focused layer | a dialog, a list, a component |
@@ -147,7 +147,7 @@ impl View {
         for (count, input) in inputs.into_iter().enumerate() {
             cost += self.editor.text().len();
             if is_up && (count >= MAX_CHANGED_KEYS || (count > 0 && cost > MAX_CHANGED_WORK)) {
-                self.say(Style::Warning, "an extension made too much of one key; what was too much is left out");
+                self.say(Style::Warning, "an extension expanded one key to too much input; the rest was dropped");
                 break;
             }
             let name = match &input {
@@ -156,7 +156,7 @@ impl View {
             };
             let says = matches!(name.as_deref(), Some("enter" | "alt+enter" | "ctrl+d"));
             if says && self.focus().is_none() && guard!(TuiChangedKeys) {
-                self.say(Style::Warning, "a key that an extension changed does not say anything in your place");
+                self.say(Style::Warning, "a key changed by an extension does not send your prompt");
                 continue;
             }
             work.extend(self.take(&input, now));
@@ -181,7 +181,7 @@ impl View {
             return Vec::new();
         }
         if text.len() + 4 > LONGEST_PASTE {
-            self.say(Style::Warning, "only the beginning was pasted; name a file with @ for what is longer");
+            self.say(Style::Warning, "the paste was truncated; for longer text, name a file with @");
         }
         match self.focus().map(|at| &mut self.layers[at]) {
             Some(Layer::Dialog(dialog)) => dialog.paste(text),
@@ -353,7 +353,7 @@ impl View {
             "ctrl+x" => return vec![UiTask::Copy],
             "ctrl+g" => return vec![UiTask::EditOutside],
             "alt+up" => return vec![UiTask::Unqueue],
-            "ctrl+v" => self.say(Style::Info, "images cannot be pasted here; name a file with @"),
+            "ctrl+v" => self.say(Style::Info, "pasting images is not supported; name a file with @"),
             _ => {}
         }
         Vec::new()

@@ -165,7 +165,7 @@ impl ExtensionDialog {
                         if index == *at { format!("\u{1b}[36m> {shown}\u{1b}[0m") } else { format!("  {shown}") };
                     lines.push(line);
                 }
-                "up/down to choose, enter to take, escape to cancel"
+                "up/down to move, enter to select, escape to cancel"
             }
             DialogBody::Text { field, hint, is_long } => {
                 if field.text().is_empty() && !hint.is_empty() {

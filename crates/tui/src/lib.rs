@@ -21,7 +21,7 @@
 //! | [`surroundings`], [`themes`] | branch, sessions and themes on disk |
 //!
 //! Invariants: text of an extension, a model or a file is sanitised before it becomes a line; only this crate draws the last row
-//! and the frame of a permission prompt; Ctrl-C twice ends the session, whichever component has the keys.
+//! and the frame of a permission prompt; Ctrl-C twice ends the session, whichever component has the focus.
 
 #![warn(missing_docs)]
 
@@ -91,7 +91,7 @@ const WELCOME: [&str; 2] = [
 ];
 
 /// Message when no model is available at the start.
-const NO_MODEL: &str = "no model can be used: no provider has a key. /login stores one; or set the variable of a provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, ...) and start again. UserCommands, !shell and extensions work without.";
+const NO_MODEL: &str = "no model is available: no provider has a key. Type /login to store one, or set the variable of a provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, ...) and start again. UserCommands, !shell and extensions work without.";
 
 /// Options of the terminal interface.
 #[derive(Debug, Default)]
@@ -127,7 +127,7 @@ where
 {
     let no_terminal = |error| Failure::failed(format!("the terminal cannot be used: {error}"));
     let Some(tty) = Tty::open().map_err(no_terminal)? else {
-        return Err(Failure::usage("input and output are no terminal").help(
+        return Err(Failure::usage("input and output are not a terminal").help(
             "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or drive a session with: pi --mode rpc",
         ));
     };
@@ -220,7 +220,7 @@ async fn resumed(
 ) -> Result<Option<String>> {
     let found = selections::sessions(Sessions::new(environment, session_dir).folder(), None);
     if found.is_empty() {
-        return Err(Failure::failed("there is no session of this folder yet").help("begin one with: pi"));
+        return Err(Failure::failed("there is no session of this folder yet").help("start one with: pi"));
     }
     let picker = Picker::new(ListKind::Session, "Which session?", found, None);
     screen.change(|view| view.push(Layer::Picker(picker)));
@@ -305,7 +305,7 @@ async fn converse(
         let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
     };
     if tokio::time::timeout(GOODBYE, goodbye).await.is_err() {
-        environment.notices.warn(format!("the session did not end within {} s; it was left", GOODBYE.as_secs()));
+        environment.notices.warn(format!("the session did not end within {} s and was abandoned", GOODBYE.as_secs()));
     }
     result.and_then(|()| control.exit_code().map_or(Ok(()), Failure::left))
 }
@@ -400,7 +400,7 @@ fn publish_size(session: &AgentSession, screen: &Screen) {
 fn watch_size(session: Rc<AgentSession>, screen: Screen) -> Result<tokio::task::JoinHandle<()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut changes = signal(SignalKind::window_change())
-        .map_err(|error| Failure::failed(format!("signals cannot be heard: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot listen to signals: {error}")))?;
     Ok(tokio::task::spawn_local(async move {
         while changes.recv().await.is_some() {
             screen.measure();

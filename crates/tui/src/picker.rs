@@ -110,7 +110,7 @@ impl Picker {
         let mut lines = vec![rule(&self.title, columns)];
         lines.extend(self.filter.shown(columns, 1));
         if shown.is_empty() {
-            lines.push("\u{1b}[2m  nothing fits\u{1b}[0m".to_owned());
+            lines.push("\u{1b}[2m  no match\u{1b}[0m".to_owned());
         }
         for (index, item) in shown.iter().map(|at| &self.items[*at]).enumerate().skip(from).take(room) {
             let label = clamp(&pijs_terminal::line(&item.label), columns.saturating_sub(2));
@@ -120,7 +120,7 @@ impl Picker {
             lines.push(format!("{mark}{label}\u{1b}[0m  \u{1b}[2m{detail}\u{1b}[0m"));
         }
         let hint =
-            format!("{} of {}; type to narrow, enter to take, escape to leave", shown.len(), self.items.len());
+            format!("{} of {}; type to filter, enter to select, escape to cancel", shown.len(), self.items.len());
         lines.push(format!("\u{1b}[2m{}\u{1b}[0m", clamp(&hint, columns)));
         lines.push(rule("", columns));
         lines

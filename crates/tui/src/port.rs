@@ -254,7 +254,7 @@ impl TuiPort {
             }
         });
         let Some(work) = done else {
-            let reason = "an editor says and does only what a key of the person stands for";
+            let reason = "an editor acts only in response to a key of the user";
             return Err(HostcallError::invalid("state", reason));
         };
         work.into_iter().for_each(|work| self.screen.ask(work));
@@ -433,7 +433,7 @@ impl TuiPort {
     /// Returns the suggestions of the providers below the caller.
     fn suggest(&self, caller: &Caller, params: &Map<String, Value>, cancel: CancelToken) -> PortAnswer {
         let Some(request) = CompletionRequest::read(params) else {
-            let error = HostcallError::invalid("schema", "suggest: `lines`, `line` and `col` do not say a place");
+            let error = HostcallError::invalid("schema", "suggest: `lines`, `line` and `col` are not a position");
             return Box::pin(std::future::ready(Err(error)));
         };
         let below = handle_of(caller, params, "below");

@@ -43,7 +43,7 @@ impl SecretInput {
 
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
         let marks = "*".repeat(self.field.text().chars().count().min(MOST_MARKS));
-        let hint = "enter to store it, escape to leave; what is typed is not shown";
+        let hint = "enter to store, escape to cancel; the input is hidden";
         vec![
             rule(&self.title, columns),
             clamp(&format!("{marks}\u{1b}[7m \u{1b}[27m"), columns),

@@ -44,24 +44,24 @@ impl UserCommands {
             ListKind::Thinking => {
                 let levels = self.session.agent.thinking_levels();
                 let items = levels.into_iter().map(|level| item(level, level, "")).collect();
-                ("How much should it think?", items, Some(control.thinking()))
+                ("Which thinking level?", items, Some(control.thinking()))
             }
             ListKind::Session => ("Which session?", self.sessions(), None),
             ListKind::Fork => {
-                let items = self.said();
+                let items = self.prompts();
                 let last = items.last().map(|item| item.value.clone());
-                ("From which place?", items, last)
+                ("From which prompt?", items, last)
             }
             ListKind::Tree => {
                 let items = self.tree();
                 let leaf = control.with_session(|session| session.leaf().map(|leaf| leaf.0.clone()));
-                ("Back to which place?", items, leaf)
+                ("Go to which entry?", items, leaf)
             }
             ListKind::Theme => ("Which theme?", self.themes(), None),
             ListKind::Setting => ("Settings of this session", self.settings(), None),
-            ListKind::Scope => ("Which models does ctrl+p go through?", self.scoped(), None),
+            ListKind::Scope => ("Which models should ctrl+p cycle through?", self.scoped(), None),
             ListKind::Login => ("Log in with which provider?", self.accounts(), None),
-            ListKind::Logout => ("Forget which provider?", self.stored_accounts(), None),
+            ListKind::Logout => ("Log out of which provider?", self.stored_accounts(), None),
         };
         if items.is_empty() {
             return self.inform("there is nothing to choose from yet");
@@ -77,7 +77,7 @@ impl UserCommands {
             ListKind::Thinking => {
                 if !self.session.agent.thinking_levels().contains(&value) {
                     let levels = self.session.agent.thinking_levels().join(", ");
-                    return self.fail(&format!("{value} is no thinking level of this model; it has: {levels}"));
+                    return self.fail(&format!("this model has no thinking level {value}; it has: {levels}"));
                 }
                 match self.session.agent.control().set_thinking(value) {
                     Ok(()) => self.inform(&format!("thinking: {value}")),
@@ -161,7 +161,7 @@ impl UserCommands {
                 let places = pijs_runtime::models::places_of_key(Some(&model));
                 format!("no key for {words}: store one with /login {} ({places})", model.provider)
             }
-            _ => format!("no model that can be used is called {words}; choose one with: /model"),
+            _ => format!("no available model is called {words}; choose one with: /model"),
         }
     }
 
@@ -170,7 +170,7 @@ impl UserCommands {
         let result = if back { agent.cycle_model_back().await } else { agent.cycle_model().await };
         match result {
             Ok(Some(model)) => self.inform(&format!("model: {}", model_name(&model.provider, &model.id))),
-            Ok(None) => self.inform("there is only one model that can be used"),
+            Ok(None) => self.inform("only one model is available"),
             Err(error) => self.fail(&error),
         }
         self.publish();
@@ -194,7 +194,7 @@ impl UserCommands {
     }
 
     /// Returns the prompts of the user on this branch.
-    fn said(&self) -> Vec<PickerItem> {
+    fn prompts(&self) -> Vec<PickerItem> {
         self.session.agent.control().with_session(|session| {
             // Entries are read from the file, so only the newest of a very long session.
             let newest = session.along_branch().rev().take(MOST_ITEMS).filter_map(Result::ok);
@@ -244,7 +244,7 @@ impl UserCommands {
             Ok(forked) => {
                 show_session(&self.session, &self.screen);
                 self.put_into_editor(&forked.selected_text.unwrap_or_default());
-                self.inform("this is another session now; the one before is in /resume");
+                self.inform("this is a new session; the previous one is in /resume");
             }
             Err(error) => self.fail(&error.to_string()),
         }
@@ -287,10 +287,10 @@ impl UserCommands {
         let on = |is_on: bool| if is_on { "on" } else { "off" };
         let all = |all: bool| if all { "all at once" } else { "one at a time" };
         vec![
-            item("compaction", "compact by itself", on(settings.compaction.enabled)),
-            item("retry", "try again after a failure of the model", on(settings.retry.enabled)),
-            item("steering", "steering messages are taken", all(settings.steer_all)),
-            item("follow-up", "messages for afterwards are taken", all(settings.follow_up_all)),
+            item("compaction", "compact automatically", on(settings.compaction.enabled)),
+            item("retry", "retry after a failure of the model", on(settings.retry.enabled)),
+            item("steering", "steering messages", all(settings.steer_all)),
+            item("follow-up", "follow-up messages", all(settings.follow_up_all)),
         ]
     }
 
@@ -318,7 +318,7 @@ impl UserCommands {
     /// Copies a session file into the session folder and opens it.
     pub(super) async fn import(&self, name: &str) {
         if name.is_empty() {
-            return self.fail("say which: /import FILE.jsonl");
+            return self.fail("name a file: /import FILE.jsonl");
         }
         let file = self.session.cwd.join(name);
         let folder = self.session.agent.control().session_file().and_then(|file| Some(file.parent()?.to_owned()));
@@ -327,7 +327,7 @@ impl UserCommands {
         };
         match surroundings::import(&file, &folder) {
             Ok(copy) => self.open_session(&copy).await,
-            Err(error) => self.fail(&format!("{} cannot be imported: {error}", file.display())),
+            Err(error) => self.fail(&format!("cannot import {}: {error}", file.display())),
         }
     }
 
@@ -343,7 +343,7 @@ impl UserCommands {
         let text = match control.with_session(|session| export::in_form_of(session, &file)) {
             Ok(Some(text)) => text,
             Ok(None) => {
-                return self.fail(&format!("say in which form: /export FILE, where FILE ends in {}", export::FORMS));
+                return self.fail(&format!("name a format: /export FILE, where FILE ends in {}", export::FORMS));
             }
             Err(error) => return self.fail(&error.to_string()),
         };
@@ -351,8 +351,8 @@ impl UserCommands {
         let written =
             std::fs::File::create_new(&file).and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
         match written {
-            Ok(()) => self.inform(&format!("written to {}", file.display())),
-            Err(error) => self.fail(&format!("{} cannot be written: {error}", file.display())),
+            Ok(()) => self.inform(&format!("exported to {}", file.display())),
+            Err(error) => self.fail(&format!("cannot write {}: {error}", file.display())),
         }
     }
 }

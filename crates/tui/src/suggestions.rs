@@ -85,7 +85,7 @@ impl UserCommands {
         match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
             Ok(CallbackOutcome::Returned(answer)) => answer,
             Ok(CallbackOutcome::Threw(error)) => {
-                self.fail(&format!("{extension}: completing failed: {}", error.message));
+                self.fail(&format!("{extension}: completion failed: {}", error.message));
                 None
             }
             _ => None,
@@ -145,7 +145,7 @@ impl UserCommands {
         match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
             Ok(CallbackOutcome::Returned(Some(Value::Array(items)))) => found(items, prefix),
             Ok(CallbackOutcome::Threw(error)) => {
-                self.fail(&format!("{extension}: completing failed: {}", error.message));
+                self.fail(&format!("{extension}: completion failed: {}", error.message));
                 Value::Null
             }
             _ => Value::Null,

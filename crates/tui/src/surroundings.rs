@@ -79,14 +79,14 @@ fn title(file: PathBuf) -> Option<SessionListing> {
 /// Copies a session file into a folder, under its own name or an unused one.
 pub(super) fn import(file: &Path, folder: &Path) -> std::io::Result<PathBuf> {
     if !std::fs::metadata(file)?.is_file() {
-        return Err(std::io::Error::other("it is no file"));
+        return Err(std::io::Error::other("it is not a regular file"));
     }
     let mut source = BufReader::new(std::fs::File::open(file)?);
     let mut first = Vec::new();
     std::io::Read::take(&mut source, MOST_READ).read_until(b'\n', &mut first)?;
     let header: Value = serde_json::from_slice(&first).unwrap_or_default();
     if header["type"] != "session" {
-        return Err(std::io::Error::other("it is no session: its first line is no header"));
+        return Err(std::io::Error::other("it is not a session: its first line is not a header"));
     }
     let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     std::fs::create_dir_all(folder)?;
@@ -103,7 +103,7 @@ pub(super) fn import(file: &Path, folder: &Path) -> std::io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
     }
-    Err(std::io::Error::other("there are too many of its name"))
+    Err(std::io::Error::other("too many files have its name"))
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ fn theme(file: &Path) -> Result<Value, String> {
     let variables = value["vars"].as_object().unwrap_or(&empty);
     let (mut foregrounds, mut backgrounds) = (Map::new(), Map::new());
     for (key, colour) in colours {
-        let colour = resolve(colour, variables).ok_or_else(|| format!("{key} is no colour: {colour}"))?;
+        let colour = resolve(colour, variables).ok_or_else(|| format!("{key} is not a colour: {colour}"))?;
         let side = if key.ends_with("Bg") { &mut backgrounds } else { &mut foregrounds };
         side.insert(key.clone(), colour);
     }

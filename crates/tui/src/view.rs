@@ -313,7 +313,7 @@ impl View {
         if self.components.contains_key(id) {
             self.close_component(id);
             let error = clipped(error, clip::MESSAGE);
-            self.say(Style::Error, &format!("{}: a component failed and was taken away: {error}", id.0));
+            self.say(Style::Error, &format!("{}: a component failed and was removed: {error}", id.0));
         }
     }
 

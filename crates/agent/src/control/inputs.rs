@@ -274,7 +274,7 @@ impl AgentControl {
     pub(crate) fn may_wait(&self) -> Result<(), HostcallError> {
         let waiting = self.inputs(Inputs::waiting_count);
         if waiting >= MOST_WAITING && guard!(QueuesPendingMessages) {
-            let error = HostcallError::denied("quota", format!("{waiting} messages wait for the model already"));
+            let error = HostcallError::denied("quota", format!("{waiting} messages are already queued for the model"));
             return Err(error.with("quota", "waiting_messages").with("limit", MOST_WAITING));
         }
         Ok(())
@@ -288,7 +288,7 @@ impl AgentControl {
     pub(crate) fn may_announce(&self) -> Result<(), HostcallError> {
         let untold = self.inputs(Inputs::unannounced);
         if untold >= MOST_UNANNOUNCED && guard!(SessionUndeliveredEvents) {
-            let error = HostcallError::denied("quota", format!("{untold} events have not been told yet"));
+            let error = HostcallError::denied("quota", format!("{untold} events are not delivered yet"));
             return Err(error.with("quota", "untold_events").with("limit", MOST_UNANNOUNCED));
         }
         Ok(())

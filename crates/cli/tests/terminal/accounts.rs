@@ -53,7 +53,7 @@ fn an_extension_logs_in_and_its_log_in_is_renewed_and_taken_out() {
 
     terminal.answers("/login acme", "Which tier?");
     terminal.sees("https://acme.example/login");
-    terminal.presses("\u{1b}", "the log-in with Acme Works failed: Login cancelled");
+    terminal.presses("\u{1b}", "the login with Acme Works failed: Login cancelled");
     terminal.answers("/login", "> Acme Works");
     terminal.presses("\r", "Which tier?");
     terminal.presses("\u{1b}[B", "> Paid");
@@ -74,7 +74,7 @@ fn an_extension_logs_in_and_its_log_in_is_renewed_and_taken_out() {
     assert!(run.succeeded().stdout.contains("once more"), "{}", run.stdout);
     assert!(server.heads()[1].contains("bearer access-of-me-again/t2"), "{:?}", server.heads());
 
-    terminal.answers("/logout acme", "Acme Works is no more in auth.json");
+    terminal.answers("/logout acme", "Acme Works was removed from auth.json");
     assert_eq!(stored(&world), json!({}));
     terminal.answers("/log", r#"One; false; {"configured":false}"#);
     terminal.say("/quit");

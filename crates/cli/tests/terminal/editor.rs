@@ -180,14 +180,14 @@ fn pi_completes_by_itself() {
     let world = World::new();
     world.write("project/notes/one.txt", "");
     let mut terminal = open(&world, NOTHING, &[&["x"]], &[]);
-    terminal.presses("/hotk", "the keys, and what they do");
+    terminal.presses("/hotk", "list the keys");
     // The only command that fits is said at once.
     terminal.presses("\r", "alt+up: take back");
     terminal.presses("look at no\t", "look at notes/");
     terminal.presses("o\t", "look at notes/one.txt");
-    terminal.presses("\u{15}/na", "call the session something");
+    terminal.presses("\u{15}/na", "name the session");
     terminal.send("\u{1b}");
-    terminal.sees_no_more("call the session something");
+    terminal.sees_no_more("name the session");
 }
 
 const EXPANDED: &str = r#"

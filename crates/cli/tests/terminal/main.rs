@@ -233,12 +233,12 @@ fn components_are_drawn_and_get_the_keys() {
     let world = World::new();
     let mut terminal = open(&world, COMPONENTS, &[&["x"]], &[]);
     terminal.answers("/panel", "panel 90:");
-    terminal.sees("has the keys");
+    terminal.sees("has the focus");
     terminal.send("ab\u{1b}[A");
     let rows = terminal.sees("panel 90: ab<up>");
     assert!(rows.iter().any(|row| row.trim_end() == "clean"), "{rows:#?}");
     terminal.presses("\r", "custom: ab<up>");
-    terminal.sees_no_more("has the keys");
+    terminal.sees_no_more("has the focus");
 
     terminal.say("/float");
     let rows = terminal.sees("panel 30:");
@@ -356,7 +356,7 @@ fn a_misspelt_command_is_not_sent_before_it_is_entered_again() {
     };\n";
     let mut terminal = open(&world, extension, &[&["sent after all"]], &[]);
     terminal.answers("/relaod", "no command /relaod; did you mean /reload? To send it as a message: Up, then Enter");
-    terminal.answers("/reload", "loaded again");
+    terminal.answers("/reload", "reloaded");
     terminal.answers("/delpoy", "did you mean /deploy?");
     terminal.answers("/deplo", "did you mean /deploy?");
     terminal.answers("/relod", "did you mean /reload or /relord?");
@@ -374,9 +374,9 @@ fn a_reload_of_what_throws_keeps_the_version_before() {
     let version = "export default (pi: any) => pi.registerCommand('version', {handler: async (_: string, ctx: any) => ctx.ui.notify('first version')});\n";
     let mut terminal = open(&world, version, &[], &[]);
     world.write("project/extension.ts", "const one = 1;\nthrow new Error('thrown at the top');\n");
-    terminal.answers("/reload", "the version that was loaded before goes on");
+    terminal.answers("/reload", "the earlier version stays loaded");
     terminal.sees("extension.ts:2:");
-    terminal.sees("loaded again, but not ");
+    terminal.sees("reloaded, except ");
     terminal.answers("/version", "first version");
 }
 
@@ -401,7 +401,7 @@ fn a_session_is_shown_again_and_reloading_takes_away_what_was_there() {
     // The extension has put something into the editor; this is the last thing that it says.
     terminal.sees("careful");
     terminal.send("\u{3}");
-    terminal.answers("/reload", "loaded again");
+    terminal.answers("/reload", "reloaded");
     terminal.sees("step one");
     terminal.sees_no_more("footer: build: green");
     terminal.say("/quit");

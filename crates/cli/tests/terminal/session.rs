@@ -11,25 +11,25 @@ fn a_session_is_forked_gone_back_in_and_resumed() {
     terminal.answers("one", "one back");
     terminal.answers("two", "two back");
     terminal.answers("/name the first", "the session is called the first");
-    terminal.answers("/session", "2 said, 2 replies");
+    terminal.answers("/session", "2 prompts, 2 replies");
     // Forking puts what was said there into the editor.
-    terminal.answers("/fork", "From which place?");
+    terminal.answers("/fork", "From which prompt?");
     terminal.sees("> two");
-    terminal.presses("\r", "this is another session now");
+    terminal.presses("\r", "this is a new session");
     terminal.sees_no_more("two back");
     terminal.presses(" again\r", "> two again");
     terminal.sees("three back");
     terminal.answers("/resume", "Which session?");
     terminal.presses("the first\r", "two back");
     terminal.sees_no_more("three back");
-    terminal.answers("/tree", "Back to which place?");
+    terminal.answers("/tree", "Go to which entry?");
     terminal.send("one back\r");
     terminal.sees_no_more("two back");
     terminal.sees("one back");
     // Twice Escape is the tree, too.
-    terminal.presses_twice("\u{1b}", "Back to which place?");
+    terminal.presses_twice("\u{1b}", "Go to which entry?");
     terminal.send("\u{1b}");
-    terminal.sees_no_more("Back to which place?");
+    terminal.sees_no_more("Go to which entry?");
 }
 
 #[test]
@@ -39,14 +39,14 @@ fn a_session_is_copied_and_written_out() {
     terminal.answers("/copy", "no reply to copy yet");
     terminal.answers("a question", "an answer");
     terminal.answers("/copy", "on the clipboard");
-    terminal.answers("/export talk.md", "written to");
+    terminal.answers("/export talk.md", "exported to");
     terminal.answers("/export talk.jsonl", "talk.jsonl");
     terminal.answers("/export talk.md", "cannot be written");
-    terminal.answers("/settings", "compact by itself  on");
-    terminal.presses("\r", "compact by itself  off");
+    terminal.answers("/settings", "compact automatically  on");
+    terminal.presses("\r", "compact automatically  off");
     terminal.send("\u{1b}");
-    terminal.sees_no_more("compact by itself");
-    terminal.answers("/model nothing/like-it", "no model that can be used is called nothing/like-it");
+    terminal.sees_no_more("compact automatically");
+    terminal.answers("/model nothing/like-it", "no available model is called nothing/like-it");
     terminal.presses("\u{10}", "there is only one model");
     terminal.presses("\u{c}", "Which model?");
     terminal.presses("\r", "model: script:");

@@ -15,7 +15,7 @@ fn start(world: &World) -> Terminal {
 fn without_a_key_a_session_begins_and_says_what_is_missing() {
     let world = World::new();
     let mut terminal = start(&world);
-    terminal.sees("no model can be used: no provider has a key");
+    terminal.sees("no model is available: no provider has a key");
     terminal.sees("pi  no model");
     terminal.answers("hello", "No API key found for the selected model.");
     terminal.answers("!echo out of the shell", "  out of the shell");
@@ -35,16 +35,16 @@ fn a_key_is_stored_and_taken_out() {
     terminal.presses("groq", "> Groq");
     terminal.presses("\r", "API key of Groq");
     terminal.presses("gsk-of-a-person", "***************");
-    terminal.presses("\r", "the key of Groq is in auth.json");
+    terminal.presses("\r", "the key of Groq was stored in auth.json");
     // The session takes a model that can now be used.
     terminal.sees("pi  groq/");
     let file = world.path().join("home/.pi/agent/auth.json");
     let stored = || std::fs::read_to_string(&file).expect("auth.json");
     assert!(stored().contains("gsk-of-a-person") && stored().contains("\"elsewhere\""), "{}", stored());
     assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
-    terminal.answers("/logout groq", "Groq is no more in auth.json");
+    terminal.answers("/logout groq", "Groq was removed from auth.json");
     assert!(!stored().contains("gsk") && stored().contains("\"elsewhere\""), "{}", stored());
-    terminal.answers("/logout groq", "nothing of groq is stored");
+    terminal.answers("/logout groq", "no credentials of groq are stored");
     terminal.say("/quit");
     let (_, bytes) = terminal.ends();
     assert!(!bytes.contains("gsk-of-a-person"), "the key was shown");
@@ -76,7 +76,7 @@ fn no_extension_sees_a_key_that_is_typed() {
     terminal.presses("\u{1b}", "got: undefined");
     terminal.answers("/login groq", "API key of Groq");
     terminal.presses("gsk-typed", "*********");
-    terminal.presses("\r", "the key of Groq is in auth.json");
+    terminal.presses("\r", "the key of Groq was stored in auth.json");
     terminal.answers("/heard", "heard: false true");
 }
 

@@ -90,7 +90,7 @@ fn an_editor_that_fails_leaves_the_text() {
     world.write("home/.pi/agent/settings.json", r#"{"externalEditor": "false --really"}"#);
     let mut terminal = open(&world, NOTHING, &[&["x"]], &[]);
     terminal.presses("kept", "kept");
-    terminal.presses("\u{7}", "false --really failed; the text is as it was");
+    terminal.presses("\u{7}", "false --really failed; the text is unchanged");
     terminal.presses(" on", "kept on");
 }
 
@@ -114,9 +114,9 @@ fn a_session_is_imported_and_what_was_said_in_it_can_be_had_again() {
     let world = World::new();
     let mut terminal = open(&world, NOTHING, &[&["one"], &["two"]], &[]);
     terminal.answers("said in the first", "one");
-    terminal.answers("/export copy.jsonl", "written to");
+    terminal.answers("/export copy.jsonl", "exported to");
     terminal.say("/new");
-    terminal.sees_no_more("written to");
+    terminal.sees_no_more("exported to");
     terminal.answers("/import", "say which");
     terminal.answers("/import extension.ts", "it is no session");
     terminal.answers("/import copy.jsonl", "> said in the first");

@@ -39,7 +39,7 @@ pub(super) async fn renew(login: &Login, http: &HttpOptions) -> Result<Login, St
 /// Requests a new token from a given address.
 pub(super) async fn renew_at(url: &str, login: &Login, http: &HttpOptions) -> Result<Login, String> {
     let help = "log in again with the real pi, or set COPILOT_GITHUB_TOKEN";
-    let failed = |what: String| format!("the GitHub Copilot log-in cannot be renewed: {what} ({help})");
+    let failed = |what: String| format!("cannot renew the GitHub Copilot login: {what} ({help})");
     let parsed = address(url).map_err(&failed)?;
     let (client, _) = client(http, &parsed).map_err(|error| failed(error.to_string()))?;
     let mut request = client.get(url).timeout(TIME).bearer_auth(&login.refresh).header("Accept", "application/json");
@@ -58,13 +58,13 @@ pub(super) async fn renew_at(url: &str, login: &Login, http: &HttpOptions) -> Re
     while let Some(piece) = response.chunk().await.map_err(|error| failed(error.without_url().to_string()))? {
         body.extend_from_slice(&piece);
         if body.len() > LARGEST {
-            return Err(failed("the answer is too long".to_owned()));
+            return Err(failed("the response is too long".to_owned()));
         }
     }
-    let answer: Value = serde_json::from_slice(&body).map_err(|_| failed("the answer is no JSON".to_owned()))?;
+    let answer: Value = serde_json::from_slice(&body).map_err(|_| failed("the response is not JSON".to_owned()))?;
     let (token, ends) = (answer.get("token").and_then(Value::as_str), answer.get("expires_at").and_then(Value::as_f64));
     let (Some(token), Some(ends)) = (token, ends) else {
-        return Err(failed("the answer lacks a token".to_owned()));
+        return Err(failed("the response has no token".to_owned()));
     };
     Ok(Login { access: token.to_owned(), expires: ends * 1000.0 - MARGIN_MS, ..login.clone() })
 }

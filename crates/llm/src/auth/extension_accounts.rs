@@ -83,7 +83,7 @@ impl Auth {
         let renewed = tokio::select! {
             renewed = renew(self.told(&stored)) => renewed.map_err(failed)?,
             () = self.ambient.timer.sleep(Wait::Tool, RENEW_TIME) => {
-                return Err(failed(format!("no answer within {} s", RENEW_TIME.as_secs())));
+                return Err(failed(format!("no response within {} s", RENEW_TIME.as_secs())));
             }
         };
         let renewed = self.login_of(extension, provider, renewed)?;
@@ -110,9 +110,9 @@ impl Auth {
 
     fn login_of(&self, extension: &str, provider: &str, given: Value) -> Result<Login, String> {
         if given.to_string().len() > LARGEST {
-            return Err(format!("the log-in of {provider} gave more than {LARGEST} bytes to store"));
+            return Err(format!("the login of {provider} returned more than {LARGEST} bytes"));
         }
-        let wrong = |_| format!("the log-in of {provider} gave no credentials: they have access, refresh and expires");
+        let wrong = |_| format!("the login of {provider} did not return credentials with access, refresh and expires");
         let mut login: Login = serde_json::from_value(given).map_err(wrong)?;
         // The type is stored separately.
         login.rest.shift_remove("type");

@@ -85,7 +85,7 @@ impl AuthFile {
         let entry = |(provider, value): (String, Value)| match serde_json::from_value(value) {
             Ok(stored) => Ok((provider, stored)),
             // The message omits the value, which may be a secret.
-            Err(_) => Err(self.wrong(&format!("the entry of {provider:?} is neither an api_key nor an oauth one"))),
+            Err(_) => Err(self.wrong(&format!("the entry of {provider:?} has neither type api_key nor oauth"))),
         };
         entries.into_iter().map(entry).collect()
     }
@@ -96,7 +96,7 @@ impl AuthFile {
         if text.iter().all(u8::is_ascii_whitespace) {
             return Ok(Map::new());
         }
-        serde_json::from_slice(text).map_err(|_| self.wrong("it is no JSON object"))
+        serde_json::from_slice(text).map_err(|_| self.wrong("it is not a JSON object"))
     }
 
     /// Stores credentials for a provider and keeps all other entries. The caller holds [`AuthFile::lock`].

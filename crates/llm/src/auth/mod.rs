@@ -297,7 +297,7 @@ impl Auth {
         let or = variable.map(|name| format!(", or set {name}")).unwrap_or_default();
         if provider == "anthropic" {
             return Err(format!(
-                "auth.json has a Claude log-in, which Anthropic takes from its own programs only: store a key there{or}"
+                "auth.json has a Claude login, which Anthropic accepts only from its own programs: store an API key there{or}"
             ));
         }
         let mut login = login;
@@ -309,7 +309,7 @@ impl Auth {
                 "github-copilot" => self.renew(provider, &ends).await?,
                 _ if self.ambient.epoch_ms() as f64 >= login.expires => {
                     return Err(format!(
-                        "the log-in for {provider} in auth.json has ended, and renewing it takes the real pi: log in there again{or}"
+                        "the login for {provider} in auth.json has expired, and only the real pi can renew it: log in there again{or}"
                     ));
                 }
                 _ => login,
@@ -367,7 +367,7 @@ impl Auth {
     async fn renew(&self, provider: &str, ends: &dyn Fn(&Login) -> bool) -> Result<Login, String> {
         let (file, _lock) = self.locked_file().await?;
         let Some(StoredCredential::Oauth(current)) = file.read().map_err(said)?.remove(provider) else {
-            return Err(format!("{provider} was logged out meanwhile"));
+            return Err(format!("{provider} was logged out in the meantime"));
         };
         if !ends(&current) {
             return Ok(current);

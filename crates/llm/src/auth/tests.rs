@@ -215,9 +215,9 @@ async fn an_entry_of_an_extension_is_reserved_for_it() {
     assert_eq!(case.auth.credential_for_extension("npm:x", "groq").await, None);
     let told = json!({"type": "api_key", "key": "of-y"});
     assert_eq!(case.auth.credential_for_extension("npm:y", "groq").await, Some(told));
-    case.auth.store_key("groq", "of-a-person").await.unwrap();
+    case.auth.store_key("groq", "of-the-user").await.unwrap();
     assert_eq!(case.auth.credential_for_extension("npm:y", "groq").await, None);
-    assert_eq!(key(&case, "groq", None).await, Ok(Some("of-a-person".to_owned())));
+    assert_eq!(key(&case, "groq", None).await, Ok(Some("of-the-user".to_owned())));
 }
 
 #[tokio::test]

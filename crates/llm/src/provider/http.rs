@@ -99,7 +99,7 @@ impl Access {
 /// Returns a header value marked sensitive.
 fn secret(value: &str, model: &Model) -> Result<HeaderValue, ProviderError> {
     let mut value = HeaderValue::from_str(value).map_err(|_| {
-        let message = format!("the key for {} holds a character that no header takes", model.provider);
+        let message = format!("the key for {} contains a character that is not allowed in a header", model.provider);
         ProviderError::new(ErrorKind::Auth, message)
     })?;
     value.set_sensitive(true);
@@ -165,20 +165,20 @@ pub fn address(text: &str) -> Result<Url, String> {
         && !rest.starts_with("//")
     {
         return Err(format!(
-            "it begins with {scheme}: and no two slashes; write {scheme}://{}",
+            "it lacks the two slashes after {scheme}:; write {scheme}://{}",
             rest.trim_start_matches('/')
         ));
     }
     match Url::parse(text) {
         Ok(url) if !matches!(url.scheme(), "http" | "https") => Err(match text.contains("://") {
-            true => format!("it begins with {}://, and pi speaks http:// and https:// only", url.scheme()),
-            false => format!("it begins with neither http:// nor https://; write {}://{text}", usual_scheme(text)),
+            true => format!("its scheme is {}, and only http and https are supported", url.scheme()),
+            false => format!("it does not begin with http:// or https://; write {}://{text}", usual_scheme(text)),
         }),
         Ok(url) => Ok(url),
         Err(url::ParseError::RelativeUrlWithoutBase) => {
-            Err(format!("it begins with neither http:// nor https://; write {}://{text}", usual_scheme(text)))
+            Err(format!("it does not begin with http:// or https://; write {}://{text}", usual_scheme(text)))
         }
-        Err(error) => Err(format!("it is no URL: {error}")),
+        Err(error) => Err(format!("it is not a URL: {error}")),
     }
 }
 
@@ -211,7 +211,7 @@ fn is_private(address: std::net::IpAddr) -> bool {
 }
 
 /// Help for an endpoint that has chat completions and no Responses API.
-const CHAT_ONLY: &str = "where there are chat completions only: --model openai/NAME --base-url URL";
+const CHAT_ONLY: &str = "for an endpoint with chat completions only: --model openai/NAME --base-url URL";
 
 impl Endpoint {
     pub(super) fn new(
@@ -221,7 +221,7 @@ impl Endpoint {
         ambient: &Ambient,
     ) -> Result<Self, ProviderError> {
         let parsed = address(&url).map_err(|problem| {
-            ProviderError::new(ErrorKind::Rejected, format!("{url:?} cannot be asked: {problem}"))
+            ProviderError::new(ErrorKind::Rejected, format!("{url:?} is not a valid address: {problem}"))
                 .with_help("check --base-url, or baseUrl of the provider in models.json or in its extension")
         })?;
         let (client, proxy) = client(options, &parsed)?;
@@ -340,7 +340,7 @@ impl Endpoint {
         if !matches!(wording, ErrorFormat::Responses(_)) || error.kind() != ErrorKind::Malformed {
             return error;
         }
-        let asked = format!("{model} was asked at {} by the Responses API", self.url);
+        let asked = format!("{model} was requested from {} through the Responses API", self.url);
         error.reworded(|text| format!("{asked}: {text}")).with_help(CHAT_ONLY).and_final()
     }
 
@@ -368,7 +368,7 @@ impl Endpoint {
         let idle = self.ambient.timer.sleep(Wait::Idle, self.options.idle);
         tokio::select! {
             response = request => response.map_err(|error| {
-                let help = format!("no answer from {}: {}", self.place(), chain(&error));
+                let help = format!("no response from {}: {}", self.place(), chain(&error));
                 let retry = (!error.is_builder()).then_some(None);
                 AttemptFailure { error: ProviderError::new(ErrorKind::Network, wording.unreached()).with_help(help), retry }
             }),
@@ -432,7 +432,7 @@ impl Endpoint {
     fn check_type(&self, headers: &HeaderMap) -> Result<(), ProviderError> {
         let media = media_type(headers);
         if media.starts_with("text/html") || media.starts_with("application/json") {
-            let message = format!("{} answered with {media}, not with an event stream", self.url);
+            let message = format!("{} responded with {media} instead of an event stream", self.url);
             return Err(ProviderError::new(ErrorKind::Malformed, message).with_help("check --base-url"));
         }
         Ok(())
@@ -550,14 +550,14 @@ fn with_changes(headers: &HeaderMap, changes: &BTreeMap<String, Option<String>>)
     for (name, value) in changes {
         let bad =
             |what: &str| ProviderError::new(ErrorKind::Rejected, format!("before_provider_headers: {name:?} {what}"));
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is no header name"))?;
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is not a header name"))?;
         if headers.get(&name).is_some_and(HeaderValue::is_sensitive) || is_of_connection(&name) {
             continue;
         }
         match value {
             Some(value) => {
                 let value = HeaderValue::from_str(value)
-                    .map_err(|_| bad("holds a character that no header takes"))?;
+                    .map_err(|_| bad("contains a character that is not allowed in a header"))?;
                 headers.insert(name, value);
             }
             None => {

@@ -105,10 +105,10 @@ impl Setting {
             Some(url) => Ok(Proxy { variable: self.variable.clone(), url }),
             None => {
                 let what = match scheme.as_str() {
-                    "socks" | "socks4" | "socks4a" | "socks5" | "socks5h" => "a SOCKS proxy, which pi cannot use",
-                    _ => "no address of a proxy",
+                    "socks" | "socks4" | "socks4a" | "socks5" | "socks5h" => "a SOCKS proxy, which is not supported",
+                    _ => "not the address of a proxy",
                 };
-                Err(ProviderError::new(ErrorKind::Rejected, format!("{} holds {what}", self.variable)).with_help(format!(
+                Err(ProviderError::new(ErrorKind::Rejected, format!("{} is {what}", self.variable)).with_help(format!(
                     "set {} to http://HOST:PORT, unset it, or name the model's host in NO_PROXY",
                     self.variable
                 )))

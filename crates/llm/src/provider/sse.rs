@@ -84,7 +84,7 @@ fn refusal(error: sse_stream::Error) -> ProviderError {
             Ok(error) => *error,
             Err(other) => ProviderError::new(ErrorKind::Network, format!("the reply broke off: {other}")),
         },
-        other => ProviderError::new(ErrorKind::Malformed, format!("the reply is no event stream: {other}")),
+        other => ProviderError::new(ErrorKind::Malformed, format!("the reply is not an event stream: {other}")),
     }
 }
 

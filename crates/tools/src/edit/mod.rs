@@ -68,7 +68,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         format!("Could not edit file: {}. Error code: {code}.", input.path)
     };
     if kind.map_err(|error| unreachable(&error))? == FileKind::Other {
-        return Err(format!("Could not edit file: {}: it is no regular file.", input.path));
+        return Err(format!("Could not edit file: {}: it is not a regular file.", input.path));
     }
     let bytes = context.system.read(&path).await.map_err(|error| match error.kind() {
         std::io::ErrorKind::PermissionDenied => unreachable(&error),

@@ -100,7 +100,7 @@ pub(super) struct Decoder {
 impl Decode for Decoder {
     fn event(&mut self, data: &str, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
         let event: EventBody = serde_json::from_str(data)
-            .map_err(|error| ProviderError::new(ErrorKind::Malformed, format!("a Messages event that cannot be read: {error}")))?;
+            .map_err(|error| ProviderError::new(ErrorKind::Malformed, format!("invalid Messages event: {error}")))?;
         match event.kind.as_str() {
             "message_start" => self.begin(event.message, out),
             "content_block_start" => match event.content_block {

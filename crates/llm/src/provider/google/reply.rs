@@ -86,7 +86,7 @@ pub(super) struct Decoder {
 impl Decode for Decoder {
     fn event(&mut self, data: &str, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
         let chunk: ChunkBody = serde_json::from_str(data)
-            .map_err(|error| ProviderError::new(ErrorKind::Malformed, format!("a Gemini chunk that cannot be read: {error}")))?;
+            .map_err(|error| ProviderError::new(ErrorKind::Malformed, format!("invalid Gemini chunk: {error}")))?;
         let failed = |message: String| ProviderError::new(ErrorKind::Provider, message);
         if let Some(error) = chunk.error {
             return Err(failed(json!({"error": error}).to_string()));

@@ -115,7 +115,7 @@ impl Decode for Decoder {
             return self.end(out);
         }
         let chunk: ChunkBody = serde_json::from_str(data).map_err(|error| {
-            ProviderError::new(ErrorKind::Malformed, format!("a chat completion chunk that cannot be read: {error}"))
+            ProviderError::new(ErrorKind::Malformed, format!("invalid chat completion chunk: {error}"))
         })?;
         if let Some(error) = chunk.error {
             return Err(ProviderError::new(ErrorKind::Provider, reported(&error)));

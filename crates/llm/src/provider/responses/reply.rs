@@ -108,9 +108,9 @@ impl Decode for Decoder {
     fn event(&mut self, data: &str, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
         let event: EventBody = serde_json::from_str(data).map_err(|error| {
             if is_chat(data) {
-                return malformed("the answer is one of chat completions");
+                return malformed("the response is a chat completion");
             }
-            ProviderError::new(ErrorKind::Malformed, format!("a Responses event that cannot be read: {error}"))
+            ProviderError::new(ErrorKind::Malformed, format!("invalid Responses event: {error}"))
         })?;
         let index = event.output_index;
         match event.kind.as_str() {
@@ -132,7 +132,7 @@ impl Decode for Decoder {
             }
             "response.output_item.done" => self.end_item(index, &event.item.unwrap_or_default(), out),
             "response.completed" | "response.incomplete" => {
-                let response = event.response.ok_or_else(|| malformed("a response that is complete and not there"))?;
+                let response = event.response.ok_or_else(|| malformed("a completed response without content"))?;
                 return self.complete(response, out);
             }
             "response.failed" => {
