@@ -1,5 +1,5 @@
-//! Puts what a release carries inside into this crate: the files of the folder that `PIJS_CARRIED` names, a cache that
-//! `pi ext supply` has filled. Without the variable there is nothing, and what pi supplies is fetched and compiled on first use.
+//! Embeds prebuilt artifacts into this crate: the files of the folder that `PIJS_CARRIED` names, a cache that `pi ext supply`
+//! has filled. Without the variable nothing is embedded, and supplied packages are fetched and compiled on first use.
 //!
 //! ```text
 //! artifacts/KEY.artifact      compiled host modules and supplied packages

@@ -1,4 +1,4 @@
-//! Which files a build may read: the questions of a run-time read, asked about each file that is opened.
+//! Decides which files a build may read: the checks of a run-time read, applied to each file that a build opens.
 //!
 //! | file | read |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | data below the folder of a loose file | yes; in a home, or where it may hold secrets, as elsewhere |
 //! | elsewhere | no import of a package; one of a loose file where the extension may read at run time |
 //!
-//! A loose file is an extension that is one file, in whatever folder. Paths are real ones: the tree asks again where a link
-//! led. What is asked about is remembered, because the gate counts it as read and the ledger names it.
+//! A loose file is an extension that is a single file, in whatever folder. Paths are canonical: the tree checks again after it
+//! has resolved a link. Decisions are remembered, because the gate counts each as a read and the ledger names it.
 
 use pijs_hostcall::Profile;
 use pijs_hostcall::places::{Places, Protection, is_code, may_hold_secrets};
@@ -30,13 +30,13 @@ pub struct FileAccess {
 }
 
 impl FileAccess {
-    /// Protects what is protected in these folders. Files outside of a loose file's folder are read where every extension
-    /// reads without asking.
+    /// Refuses the protected paths of these folders. Outside of a loose file's folder, only files that every extension may read
+    /// without a grant are read.
     pub fn new(places: Places) -> Self {
         Self { places: Some(Arc::new(places)), readable: None }
     }
 
-    /// Asks `readable`, in place of that, whether the extension may read a file that is not its own.
+    /// Replaces that check: `readable` decides whether the extension may read a file that is not its own.
     #[must_use]
     pub fn readable(mut self, readable: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         self.readable = Some(Arc::new(readable));
@@ -78,7 +78,7 @@ impl std::fmt::Debug for FileAccess {
     }
 }
 
-/// Where a file lies, seen from what is compiled.
+/// The location of a file relative to the compiled package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Area {
     /// In the package, or in the folder of a loose file.
@@ -104,13 +104,13 @@ pub(crate) struct BuildRead<'a> {
 }
 
 impl BuildRead<'_> {
-    /// Whether a read of the file has to be allowed as one at run time would.
+    /// Returns whether reading the file needs the permission that a read at run time needs.
     fn needs_question(&self, places: &Places) -> bool {
         match (self.area, self.loose) {
             (Area::Elsewhere, _) => true,
             (Area::Dependencies, _) | (Area::Package, None) => false,
             (Area::Package, Some(file)) if self.path == file => false,
-            // Manifests say what imports mean. One that is imported is data like any other.
+            // Manifests decide what imports mean. An imported manifest is data like any other file.
             (Area::Package, Some(_)) if is_manifest(self.path) && !self.imported => false,
             (Area::Package, Some(_)) => {
                 let in_home = places.home.starts_with(self.root);
@@ -130,7 +130,7 @@ impl BuildRead<'_> {
         })
     }
 
-    /// Whether the file is code of the extension or of a dependency, in which its author has no secrets of the user. In a
+    /// Returns whether the file is code of the extension or of a dependency, in which its author has no secrets of the user. In a
     /// folder that holds the project or the home, code may be the user's.
     fn is_own_code(&self, places: &Places) -> bool {
         let is_users = places.home.starts_with(self.root) || places.project.starts_with(self.root);
@@ -144,23 +144,23 @@ impl BuildRead<'_> {
     }
 }
 
-/// What was decided about a file that may be read.
+/// The decision to admit a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Admission {
-    /// It is not the extension's own, and may be read all the same.
+    /// The file is not the extension's own, and a permission admits it.
     pub(crate) asked: bool,
-    /// It may hold secrets.
+    /// The file may hold secrets.
     pub(crate) secrets: bool,
 }
 
-/// Why a file may not be read.
+/// The reason why a build may not read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Nothing reads it, whatever is granted.
+    /// The file is protected, whatever is granted.
     Protected,
-    /// It lies outside of the package, or of the folder of a loose file.
+    /// The file lies outside of the package, or of the folder of a loose file.
     Outside,
-    /// It lies beside a loose file, which says nothing of whose it is.
+    /// The file lies beside a loose file, and nothing shows who owns it.
     NotOwn,
 }
 
@@ -179,7 +179,7 @@ mod tests {
         FileAccess::new(Places::new(PROJECT, HOME, "/home/me/.pi/agent", "/tmp"))
     }
 
-    /// What a loose file at `file` gets that imports `path`.
+    /// Returns the decision on an import of `path` by a loose file at `file`.
     fn loose(file: &str, path: &str) -> Result<Admission, Refusal> {
         let file = Path::new(file);
         let root = file.parent().expect("a folder");

@@ -31,18 +31,18 @@ use std::sync::Arc;
 /// Settings of [`build`].
 #[derive(Debug, Clone)]
 pub struct BuildOptions {
-    /// Shorten the bundled source. Bytecode does not get smaller by it; off by default.
+    /// Minifies the bundled source. Bytecode does not get smaller by it; off by default.
     pub minify: bool,
-    /// Where finished artifacts are kept; `None` compiles every time.
+    /// The cache of finished artifacts; `None` compiles every time.
     pub cache: Option<Cache>,
     /// The host modules that imports are checked against.
     pub host: HostInterface,
     /// Caps on the input.
     pub limits: Limits,
-    /// Which files are read. By default the package's and those of its dependencies.
+    /// Decides which files the build may read. By default the package's and those of its dependencies.
     pub access: FileAccess,
-    /// Compiles in a process of its own that can do nothing else: for code that is not the user's. The program has to
-    /// call [`enter`](crate::worker::enter) first in `main`.
+    /// Compiles in a sandboxed child process: for code that is not the user's. The program has to call
+    /// [`enter`](crate::worker::enter) first in `main`.
     pub sealed: Option<Seal>,
 }
 
@@ -56,36 +56,36 @@ impl Default for BuildOptions {
 /// A finished build.
 #[derive(Debug)]
 pub struct BuildOutput {
-    /// Ready to load.
+    /// The artifact, verified and ready to load.
     pub artifact: Verified,
-    /// Of the encoded artifact, `sha256:HEX`.
+    /// Digest of the encoded artifact, `sha256:HEX`.
     pub(crate) digest: String,
     /// Remarks, in the order of files and lines.
     pub diagnostics: Vec<Diagnostic>,
-    /// Whether it came from the cache.
+    /// Whether the artifact came from the cache.
     pub cached: bool,
-    /// How many files were read to find that out, of those that it is made of: none where their stamps are the same.
+    /// Number of input files that the cache lookup read: zero where all stamps match.
     pub read: usize,
     /// The folder that the names of the author's files are relative to: that of the package, or of a single file.
     pub root: PathBuf,
-    /// The paths that decide what code it is: files that were compiled, links, and places where imports were looked for first.
+    /// The paths that decide what code it is: files that were compiled, links, and locations where imports were looked for first.
     pub places: Vec<PathBuf>,
-    /// What was decided about files that are not plain source of the package, by their real paths: others' files, files
-    /// that may hold secrets, files that were refused.
+    /// The access decisions on files that are not plain source of the package, by canonical path: foreign files, files that may
+    /// hold secrets, refused files.
     pub evidence: BTreeMap<PathBuf, FileEvidence>,
 }
 
 impl BuildOutput {
-    /// What `extc build -o` writes as `artifact.json`: the metadata, with the digest of the file.
+    /// Returns the metadata that `extc build -o` writes as `artifact.json`, with the digest of the file.
     pub fn metadata(&self) -> ArtifactMetadata {
         ArtifactMetadata { artifact: self.digest.clone(), ..self.artifact.artifact().metadata.clone() }
     }
 
-    /// The encoded artifact: what `extc build -o` writes as `extension.artifact`.
+    /// Returns the encoded artifact that `extc build -o` writes as `extension.artifact`.
     ///
     /// # Errors
     ///
-    /// The cache lost the sources since it was built; building again makes them.
+    /// Fails if the cache has lost the sources since the build; building again restores them.
     pub fn encoded(&self) -> io::Result<Vec<u8>> {
         let lost = || io::Error::new(io::ErrorKind::NotFound, "the cache lost the sources; build it again");
         self.artifact.whole().map(|whole| encode(&whole)).ok_or_else(lost)
@@ -99,7 +99,7 @@ pub struct CheckOptions {
     pub host: HostInterface,
     /// Caps on the input.
     pub limits: Limits,
-    /// Which files are read.
+    /// Decides which files the check may read.
     pub access: FileAccess,
 }
 
@@ -109,7 +109,7 @@ impl Default for CheckOptions {
     }
 }
 
-/// What [`check`] found out.
+/// The result of [`check`].
 #[derive(Debug)]
 pub struct CheckOutput {
     /// The metadata that a build would write, unless it would fail.
@@ -165,7 +165,7 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
     })
 }
 
-/// What came of compiling, before the cache sees it.
+/// The output of the compiler, before it is stored in the cache.
 pub(crate) struct Compiled {
     pub(crate) artifact: Artifact,
     pub(crate) record: Record,
@@ -173,7 +173,7 @@ pub(crate) struct Compiled {
     pub(crate) evidence: BTreeMap<PathBuf, FileEvidence>,
 }
 
-/// Compiles without a cache, here and now.
+/// Compiles in this process, without a cache.
 pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOptions) -> Result<Compiled, BuildFailure> {
     if package.artifact {
         return prebuilt::compile(package, tree, options);
@@ -190,7 +190,7 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
     Ok(Compiled { artifact, record, diagnostics: modules.diagnostics(), evidence })
 }
 
-/// Looks at a package without building it: verdict, capabilities, places.
+/// Checks a package without building it: verdict, capabilities, locations.
 pub fn check(input: &Input, options: &CheckOptions) -> CheckOutput {
     let checked = resolve(input, &options.access).map_err(BuildFailure::from).and_then(|package| {
         let tree = open(&package, &options.access, package.limits(options.limits))?;
@@ -214,7 +214,7 @@ fn open(package: &Package, access: &FileAccess, limits: Limits) -> Result<Source
         .map_err(|error| Diagnostic::new(Code::Read, format!("{}: {error}", package.root.display())))
 }
 
-/// All entries, linked; bytecode is still missing.
+/// All entries, linked and without bytecode.
 struct Linked {
     metadata: ArtifactMetadata,
     modules: Vec<Module>,
@@ -256,7 +256,7 @@ fn link_all(package: &Package, modules: &Arc<Modules>, minify: bool) -> Result<L
     Ok(Linked { metadata, modules })
 }
 
-/// What an artifact says of itself that takes no compiler to know: which package it is and what was read for it.
+/// Returns the metadata that needs no compiler: the package's identity and the files that were read for it.
 pub(crate) fn known(package: &Package, tree: &SourceTree) -> ArtifactMetadata {
     tree.expect_manifest(&package.manifest);
     ArtifactMetadata {
@@ -266,7 +266,7 @@ pub(crate) fn known(package: &Package, tree: &SourceTree) -> ArtifactMetadata {
     }
 }
 
-/// Entries first, in manifest order; then the other chunks of each.
+/// Orders chunks: entries first, in manifest order; then the other chunks of each.
 fn in_order(linked: Vec<Vec<Chunk>>) -> Vec<Module> {
     let mut entries = Vec::new();
     let mut shared = Vec::new();
@@ -326,7 +326,7 @@ fn content_key(package: &Package, linked: &[Vec<Chunk>], host: &HostInterface) -
     key.finish()
 }
 
-/// Returns the worst of what was found; what cannot be built is blocked.
+/// Returns the worst verdict among the diagnostics; an error that prevents a build is `blocked`.
 pub fn verdict(diagnostics: &[Diagnostic]) -> Verdict {
     diagnostics
         .iter()

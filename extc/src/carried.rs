@@ -1,27 +1,28 @@
-//! What a release carries inside: compiled host modules and supplied packages, so that a first start neither fetches nor compiles.
+//! The prebuilt artifacts that a release embeds: compiled host modules and supplied packages, so that the first start neither
+//! fetches nor compiles.
 //!
-//! `cargo xtask release` fills a cache, and `build.rs` makes its files part of the program; a development build carries
-//! nothing. Names are those of the [cache](crate::Cache): a key covers everything that an artifact was made from, so that what
-//! was carried from other sources is never found. Its bytes are the program's own and need no MAC.
+//! `cargo xtask release` fills a cache, and `build.rs` makes its files part of the program; a development build embeds nothing.
+//! File names are those of the [cache](crate::Cache): a key covers everything that an artifact was made from, so that an artifact
+//! of other sources is never found. The bytes are part of the program and need no MAC.
 
 use crate::cache::Key;
 use pijs_artifact::Verified;
 use std::sync::Arc;
 
-/// File name and content of everything that is carried. No `const`: of that each use would be a copy of megabytes.
+/// File name and content of each embedded file. A `static`: each use of a `const` would copy megabytes.
 static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/carried.rs"));
 
-/// The compiled artifact of a key.
+/// Returns the embedded artifact of a key.
 pub(crate) fn artifact(key: &Key) -> Option<Arc<Verified>> {
     read(file(FILES, &format!("{}.artifact", key.hex()))?)
 }
 
-/// Data of a key.
+/// Returns the embedded data of a key.
 pub(crate) fn data(key: &Key) -> Option<&'static [u8]> {
     file(FILES, &format!("{}.data", key.hex()))
 }
 
-/// The tarballs that are carried, by the names that they have beside the cache: `NAME@VERSION.tgz`, `+` for `/`.
+/// Iterates the embedded tarballs, by the names that they have beside the cache: `NAME@VERSION.tgz`, `+` for `/`.
 pub fn packages() -> impl Iterator<Item = (&'static str, &'static [u8])> {
     FILES.iter().copied().filter(|(name, _)| name.ends_with(".tgz"))
 }
@@ -30,7 +31,7 @@ fn file(files: &[(&str, &'static [u8])], wanted: &str) -> Option<&'static [u8]> 
     files.iter().find(|(name, _)| *name == wanted).map(|(_, bytes)| *bytes)
 }
 
-/// A program whose own parts cannot be read compiles them again.
+/// Decodes an embedded artifact. A program that cannot decode its own compiles again.
 fn read(bytes: &'static [u8]) -> Option<Arc<Verified>> {
     let read = Verified::embedded(bytes, &pijs_engine::engine_build());
     read.inspect_err(|error| tracing::warn!(%error, "what this program carries is of no use; compiling it"))

@@ -4,8 +4,8 @@
 //! wasm:/0/NAME.wasm    source: the component in base64    bytecode: what wasmtime made of it
 //! ```
 //!
-//! The imports are what the scan is to JavaScript: they say what the extension can ask for. An import of `calls`, which takes any
-//! method, says nothing; what such an extension needs stands in its manifest.
+//! Imports serve as the scan does for JavaScript: they show what the extension can request. An import of `calls`, which takes any
+//! method, shows nothing; such an extension declares its capabilities in its manifest.
 
 use crate::build::{BuildOptions, Compiled, known, name_of};
 use crate::cache::Key;
@@ -21,7 +21,7 @@ use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Capabilities of what every component may register: commands, tools, a verdict.
+/// Capabilities that every component may register: commands, tools, a verdict.
 const REGISTERS: [&str; 3] = ["commands", "tools", "verdict"];
 
 /// Functions of the world with the capability that each needs; an interface alone stands for all of its functions.
@@ -46,7 +46,7 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("ui", "set-status", "ui"),
 ];
 
-/// Compiles a package whose entry is a `.wasm`, without a cache, here and now.
+/// Compiles a package whose entry is a `.wasm`, in this process and without a cache.
 pub(crate) fn compile(package: &Package, tree: SourceTree, _options: &BuildOptions) -> Result<Compiled, BuildFailure> {
     let file = name_of(&tree, &package.entries[0]);
     let bytes = tree.read(&package.entries[0])?;
@@ -55,7 +55,7 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, _options: &BuildOptio
     Ok(Compiled { artifact, record, diagnostics: Vec::new(), evidence })
 }
 
-/// Compiles the component of an artifact again.
+/// Recompiles the component of an artifact.
 pub(crate) fn compile_again(module: &Module, known: ArtifactMetadata, file: &str) -> Result<Artifact, Diagnostic> {
     let bytes = BASE64_STANDARD.decode(&module.source).map_err(|error| {
         Diagnostic::new(Code::Artifact, format!("its component is not in base64: {error}"))
@@ -88,7 +88,7 @@ fn artifact(bytes: &[u8], known: ArtifactMetadata, file: &str) -> Result<Artifac
     Ok(Artifact { metadata, modules: vec![module] })
 }
 
-/// Returns what the imports can ask for.
+/// Returns the capabilities that the imports can use.
 fn needs(imports: &BTreeMap<String, Vec<String>>) -> CapabilityManifest {
     let takes = |(interface, function, _): &&(&str, &str, &str)| {
         let functions = imports.get(&format!("pi:extension/{interface}"));
@@ -97,7 +97,7 @@ fn needs(imports: &BTreeMap<String, Vec<String>>) -> CapabilityManifest {
     let found: BTreeSet<&str> =
         NEEDS.iter().filter(takes).map(|(_, _, capability)| *capability).chain(REGISTERS).collect();
     let request = |capability: &str| {
-        // As the scan has it: the project, unless a manifest names other places.
+        // The scope is the one that the scan proposes: the project, unless a manifest names other paths.
         let paths = ["read", "write"].contains(&capability).then(|| vec![".".to_owned()]);
         CapabilityRequest {
             capability: Capability::new(capability),

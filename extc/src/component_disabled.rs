@@ -1,4 +1,4 @@
-//! Stands in for `component` in a program that was built without the feature `wasm`.
+//! Replaces `component` in a program that is built without the feature `wasm`.
 
 use crate::build::{BuildOptions, Compiled, name_of};
 use crate::diagnostics::{BuildFailure, Code, Diagnostic};

@@ -1,9 +1,9 @@
-//! What an extension and pi owe one another, as far as the source shows a breach: an entry exports a function, calls members
-//! that the API has, listens to events that there are, and gives its tools names and schemas.
+//! Checks an extension against pi's API, as far as the source shows a breach: an entry exports a function, calls members that the
+//! API has, listens to events that exist, and gives its tools names and schemas.
 //!
-//! Each is found at run time, too, with the same meaning: a missing function when the extension is loaded, a member that is
-//! no function and a schema that is none where they stand, an unknown event and a tool's name as warnings. Members are those of the host
-//! modules that make these objects, events those of [`pijs_node_compat::events`].
+//! Each breach also shows at run time, with the same meaning: a missing function when the extension is loaded, a member that is
+//! no function and a schema that is none at the call, an unknown event and a tool's name as warnings. Members are those of the
+//! host modules that make these objects, events those of [`pijs_node_compat::events`].
 
 use crate::diagnostics::{Code, Diagnostic, Severity};
 use crate::interface::HostInterface;
@@ -15,7 +15,7 @@ use pijs_protocol::registration::tool_name_problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Rounds of following calls from module to module: as many modules deep is followed.
+/// Rounds of following calls from module to module, and so the depth in modules.
 const MOST_ROUNDS: usize = 8;
 
 /// The uses that a module makes of pi's API, as far as they are known.
@@ -23,11 +23,11 @@ struct Seen {
     api: ApiUses,
     source: Arc<str>,
     assumed: Assumptions,
-    /// Calls of it that run whenever its factory does decide whether the extension is loaded.
+    /// Its calls that run unconditionally in the factory decide whether the extension is loaded.
     is_called: bool,
 }
 
-/// Notes every breach in the modules that were linked; `entries` are names of modules.
+/// Reports every breach in the linked modules; `entries` are names of modules.
 pub(crate) fn check(modules: &Modules, entries: &[String]) {
     let entries: BTreeSet<&str> = entries.iter().map(String::as_str).collect();
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
@@ -63,7 +63,7 @@ pub(crate) fn check(modules: &Modules, entries: &[String]) {
     found.into_iter().for_each(|diagnostic| modules.note(diagnostic));
 }
 
-/// Says what modules of the package are given by others. What a library is given is its own affair.
+/// Collects the arguments that modules of the package receive from others. Arguments of libraries are not checked.
 fn assumptions(seen: &BTreeMap<String, Seen>) -> BTreeMap<String, Assumptions> {
     let mut calls: BTreeMap<(&str, &str), Vec<(&Pass, bool)>> = BTreeMap::new();
     for (file, Seen { api, assumed, is_called, .. }) in seen {
@@ -96,10 +96,10 @@ fn assumptions(seen: &BTreeMap<String, Seen>) -> BTreeMap<String, Assumptions> {
     all
 }
 
-/// Endings that an import leaves out, and those that it writes for what they are compiled to.
+/// Suffixes that an import may omit, and those of compiled files that it may name.
 const ENDINGS: [&str; 9] = ["", ".ts", ".tsx", ".js", ".mjs", ".mts", "/index.ts", "/index.js", "/index.mjs"];
 
-/// The module of the package that a relative import means.
+/// Returns the module of the package that a relative import resolves to.
 fn target<'a>(seen: &'a BTreeMap<String, Seen>, from: &str, specifier: &str) -> Option<&'a str> {
     if from.starts_with("dep:") || from.split('/').any(|part| part == "node_modules") {
         return None;
@@ -139,7 +139,7 @@ fn breach(
     let diagnostic = match &used.what {
         Used::Call(object, member) => {
             let members = host.members_of(*object)?;
-            // What every object has.
+            // Every object has these members.
             let is_inherited =
                 ["hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString"];
             if members.contains(member) || is_inherited.contains(&member.as_str()) || member == "valueOf" {
@@ -167,7 +167,7 @@ fn breach(
         }
         Used::NoHandler(what) => {
             let message = "this does nothing but fail: it has no function that handles it".to_owned();
-            // It registers all the same; what fails is the command, or the event.
+            // The extension still registers; only the command or the event handler fails.
             Diagnostic::new(Code::Api, message).help(*what).soften()
         }
         Used::ToolName(name) => {
@@ -184,8 +184,7 @@ fn breach(
     let diagnostic = diagnostic.at(file, source, used.start, used.end);
     Some(match diagnostic.severity() {
         _ if used.is_tried => diagnostic.soften(),
-        // What the factory calls in any case.
-        // A tool of a name that is refused is left out, and the extension is loaded.
+        // The factory calls it unconditionally. A tool with a refused name is left out, and the extension is loaded.
         _ if matches!(used.what, Used::ToolName(_)) => diagnostic,
         Severity::Blocked if is_called && used.is_straight => diagnostic.at_load(),
         _ => diagnostic,

@@ -1,8 +1,8 @@
 //! Reads files that are copied into a package before it is built, under the rules of its build.
 //!
-//! A package that is put together of several folders is compiled where it was put together, so its build sees copies alone.
-//! [`CopiedFolder`] asks the questions of a build about the files themselves: protected files are refused, links are resolved
-//! first, a file is opened without following links, and what was read or refused is evidence.
+//! A package that is assembled from several folders is compiled where it was assembled, so its build sees copies alone.
+//! [`CopiedFolder`] applies the checks of a build to the originals: it refuses protected files, resolves links first, opens files
+//! without following links, and records what was read or refused as evidence.
 
 use crate::access::FileAccess;
 use crate::diagnostics::{Code, Diagnostic};
@@ -20,7 +20,8 @@ pub struct CopiedFolder {
 }
 
 impl CopiedFolder {
-    /// Opens a folder by its real path. With `loose`, the real path of a file in it, only that file says whose the folder is.
+    /// Opens a folder by its canonical path. With `loose`, the canonical path of a file in it, only that file belongs to the
+    /// extension.
     ///
     /// # Errors
     ///
@@ -35,16 +36,16 @@ impl CopiedFolder {
         Ok(Self { tree: SourceTree::open(folders, access, limits).map_err(failed)?, folders: all })
     }
 
-    /// Whether a real path lies in the folder, or in one of dependencies around it.
+    /// Returns whether a canonical path lies in the folder, or in a folder of dependencies around it.
     pub fn holds(&self, real: &Path) -> bool {
         self.folders.iter().any(|folder| real.starts_with(folder))
     }
 
-    /// Reads a file as a build reads one that is imported.
+    /// Reads a file under the rules for an imported file.
     ///
     /// # Errors
     ///
-    /// [`Code::Escape`] for a file that a build may not read; the others say why it cannot be read.
+    /// [`Code::Escape`] for a file that a build may not read; other codes say why it cannot be read.
     pub fn read(&self, path: &Path) -> Result<Vec<u8>, Diagnostic> {
         self.tree.admit(path, &path.display().to_string())?;
         self.tree.read(path)
@@ -56,7 +57,7 @@ impl CopiedFolder {
         inputs.map(|(name, file)| (name, format!("sha256:{}", hex::encode(file.sha256)))).collect()
     }
 
-    /// Returns what was decided about files that are not plain source.
+    /// Returns the access decisions on files that are not plain source.
     pub fn evidence(&self) -> BTreeMap<PathBuf, FileEvidence> {
         self.tree.evidence()
     }

@@ -1,6 +1,6 @@
-//! Where the functions of a linked module stand, for what an extension sees of one that it makes a text of.
+//! Locates the functions of a linked module, so that `Function.prototype.toString` can return their source.
 //!
-//! The engine keeps the place of a function and not its text. A place is found by what stands between the beginning of a
+//! The engine keeps the position of a function and not its text. A position is identified by the text between the beginning of a
 //! function and its body, where no other function of the same beginning can be.
 //!
 //! The connector `module` of the host answers `String(run)` from this, and reads the functions of each module once.
@@ -13,7 +13,7 @@ use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// A longer module is not looked at: it is read while everybody waits.
+/// Longest module that is parsed, in bytes: parsing blocks the whole session.
 const LONGEST: usize = 2 << 20;
 
 /// Finds the functions of modules that were linked here.
@@ -46,13 +46,13 @@ impl Finder<'_> {
         start..end
     }
 
-    /// What has a body; without one it is a declaration of types.
+    /// Adds a function that has a body; one without is a declaration of types.
     fn add(&mut self, text: Range<usize>, body: Option<Span>) {
         let Some(body) = body.map(|body| self.range(body)) else { return };
         self.found.push(FunctionText { head: text.start..body.start, text });
     }
 
-    /// A member of a class or an object: what stands behind `static`.
+    /// Adds a member of a class or an object: the text after `static`.
     fn add_member(&mut self, member: Span, function: &Function) {
         let mut text = self.range(member);
         if let Some(rest) = self.parsed.source[text.clone()].strip_prefix("static ") {
@@ -101,7 +101,7 @@ impl Visit for Finder<'_> {
         method.visit_children_with(self);
     }
 
-    /// A class is the function of its constructor, and stands where that stands; without one, where the class ends.
+    /// Adds a class at the position of its constructor; without one, at the end of the class.
     fn visit_class(&mut self, class: &Class) {
         let text = self.range(class.span);
         let members = class.body.first().map_or(text.end, |member| self.range(member.span()).start);
@@ -121,7 +121,7 @@ impl Visit for Finder<'_> {
 mod tests {
     use super::*;
 
-    /// The text of the function whose beginning is marked by `^`.
+    /// Returns the text of the function whose beginning is marked by `^`.
     fn text_at(marked: &str) -> Option<String> {
         let at = marked.find('^').expect("a mark");
         let source = marked.replace('^', "");

@@ -16,7 +16,7 @@ use pijs_artifact::{Artifact, Module, Verified};
 use pijs_protocol::artifact::ArtifactMetadata;
 use std::sync::Arc;
 
-/// What the MAC of a cached host module set is bound to.
+/// The id that the MAC of a cached host module set is bound to.
 const HOST_MODULES_ID: &str = "pijs:host-modules";
 
 /// One TypeScript module of a host module set.
@@ -31,12 +31,12 @@ pub struct HostSource<'a> {
 }
 
 /// Compiles the host module set that this program embeds (`pijs_node_compat::MODULES`), without its sources, which are two thirds
-/// of it: every start reads it and holds it to its MAC.
+/// of it: every start reads the set and checks its MAC.
 ///
 /// # Errors
 ///
-/// A module that does not parse or compile. That is a mistake of this program, not of an extension,
-/// and the tests of the modules show it; the diagnostic names file and line.
+/// Fails if a module does not parse or compile. That is a bug of this program, not of an extension, and the tests of the modules
+/// show it; the diagnostic names file and line.
 pub fn host_modules(cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
     let key = embedded_key();
     match carried::artifact(&key) {
@@ -45,7 +45,7 @@ pub fn host_modules(cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure
     }
 }
 
-/// Compiles any set of modules as [`host_modules`] does, with their sources: for tests, which are told where something threw.
+/// Compiles any set of modules as [`host_modules`] does, with their sources: for tests, which check where an error was thrown.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ pub fn compile_host_modules(modules: &[HostSource<'_>], cache: Option<&Cache>) -
     compile_once(modules, &key(modules), cache, |whole| whole)
 }
 
-/// `kept` is what is kept of the set, here and in the cache.
+/// Compiles a set of modules unless the cache has it. `kept` selects which parts of the set are kept, in memory and in the cache.
 fn compile_once(
     modules: &[HostSource<'_>],
     key: &Key,
@@ -66,7 +66,7 @@ fn compile_once(
     }
     let artifact = kept(with_large_stack(|| compile(modules, key))??);
     if let Some(cache) = cache {
-        // A set that could not be stored is compiled again next time; nothing else follows from it.
+        // A set that could not be stored is compiled again next time, which costs only time.
         let _ = cache.store(key, HOST_MODULES_ID, &pijs_artifact::encode(&artifact));
     }
     Ok(Arc::new(Verified::compiled_here(artifact)))
@@ -106,7 +106,7 @@ fn compile(modules: &[HostSource<'_>], key: &Key) -> Result<Artifact, BuildFailu
     })
 }
 
-/// The set that this program embeds.
+/// Returns the set that this program embeds.
 pub(crate) fn embedded() -> Vec<HostSource<'static>> {
     let source = |module: &pijs_node_compat::HostModule| HostSource {
         specifier: module.specifier,
@@ -116,14 +116,14 @@ pub(crate) fn embedded() -> Vec<HostSource<'static>> {
     pijs_node_compat::MODULES.iter().map(source).collect()
 }
 
-/// Changes whenever a module of the embedded set does.
+/// Returns a key that changes whenever a module of the embedded set does.
 pub(crate) fn embedded_key() -> Key {
     let mut key = Key::builder("embedded host modules");
     key.field(&pijs_node_compat::MODULES_DIGEST);
     key.finish()
 }
 
-/// Changes whenever a module of the set does.
+/// Returns a digest that changes whenever a module of the set does.
 pub(crate) fn fingerprint(modules: &[HostSource<'_>]) -> [u8; 32] {
     key(modules).bytes()
 }

@@ -1,4 +1,4 @@
-//! What linked chunks take from the host: read from the bundle itself, after unused code is gone.
+//! Host modules and names that linked chunks import, read from the bundle itself, after unused code is gone.
 
 use crate::diagnostics::{Code, Diagnostic};
 use crate::interface::{HostInterface, HostName};
@@ -35,7 +35,7 @@ pub(crate) fn host_imports(chunks: &[Chunk], limits: &Limits) -> HostImports {
 pub(crate) fn check_names(modules: &Modules, imports: &HostImports) {
     let mut found = Vec::new();
     for (module, names) in imports {
-        // A module without a default is its own, see `facades`: nothing is missing.
+        // A module without a default export is its own default, see `facades`: nothing is missing.
         let missing =
             |name: &&String| !matches!(name.as_str(), "*" | "default") && !modules.host().has_export(module, name);
         for name in names.iter().filter(missing) {
@@ -58,8 +58,8 @@ pub(crate) fn check_names(modules: &Modules, imports: &HostImports) {
     found.into_iter().for_each(|diagnostic| modules.note(diagnostic));
 }
 
-/// Modules through which the artifact imports host modules that lack some of the names it takes: those are
-/// undefined then, as under pi's loader, where the engine alone would refuse to link.
+/// Returns facade modules for host modules that lack some of the imported names: those are undefined then, as under pi's loader,
+/// where the engine alone would refuse to link.
 ///
 /// ```text
 /// import { real, gone } from "node:fs"   goes to   pijs:facade/node:fs
@@ -77,7 +77,7 @@ pub(crate) fn facades(host: &HostInterface, imports: &mut HostImports, tag: Opti
     let mut facades = Vec::new();
     let mut supplied = HostImports::new();
     for (module, names) in imports.iter().filter(|(module, _)| host.has_module(module)) {
-        // Whoever takes the module as a whole sees all of it.
+        // An importer of the namespace sees every name.
         let wanted = |name: &str| names.contains("*") || names.contains(name);
         let parts: BTreeMap<&str, &str> = host.parts(module).filter(|(name, _)| wanted(name)).collect();
         let absent: Vec<&str> = names
@@ -103,7 +103,7 @@ pub(crate) fn facades(host: &HostInterface, imports: &mut HostImports, tag: Opti
         source.push_str("let absent;\n");
         for name in absent {
             match name {
-                // As under pi's loader: a module without a default is its own.
+                // As under pi's loader: a module without a default export is its own default.
                 "default" => source.push_str(&format!("import * as all from {from};\nexport {{ all as default }};\n")),
                 name => source.push_str(&format!("export {{ absent as {} }};\n", Value::from(name))),
             }
@@ -122,7 +122,7 @@ pub(crate) fn facades(host: &HostInterface, imports: &mut HostImports, tag: Opti
     facades
 }
 
-/// The names that a chunk exports.
+/// Returns the names that a chunk exports.
 pub(crate) fn exported_names(chunk: &Chunk) -> BTreeSet<String> {
     let limits = Limits { file_bytes: Limits::default().total_bytes, ..Limits::default() };
     let Ok(parsed) = parse(&chunk.file, &chunk.code, &limits) else { return BTreeSet::new() };
@@ -135,7 +135,7 @@ struct Collect {
 }
 
 impl Collect {
-    /// The names taken from a host module; `None` for another chunk.
+    /// Returns the set of names imported from a host module; `None` for another chunk.
     fn names(&mut self, source: &Str) -> Option<&mut BTreeSet<String>> {
         let specifier = source.value.to_string_lossy().into_owned();
         (!specifier.starts_with('.')).then(|| self.imports.entry(specifier).or_default())

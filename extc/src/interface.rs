@@ -1,5 +1,4 @@
-//! The host's side of an extension's imports: which modules exist, under one spelling each, and what
-//! they export.
+//! The host's side of an extension's imports: the modules that exist, under one spelling each, and their exports.
 //!
 //! ```text
 //! fs, node:fs                                                     →  node:fs
@@ -95,27 +94,27 @@ const PI_PACKAGES: &[(&str, &[&str])] = &[
 
 const PI_SCOPES: &[&str] = &["@earendil-works/", "@mariozechner/"];
 
-/// The store of a rummy session, as the dialect's own modules reach it.
+/// The module through which the dialect's own modules reach the store of a rummy session.
 const RUMMY_HOST: &str = "rummy:host";
 
-/// Node's HTTP client as a package. Its own code parses in WebAssembly and opens sockets past the host.
+/// Node's HTTP client as a package. Its published code parses in WebAssembly and opens sockets that bypass the host.
 const NODES_OWN_CLIENT: &str = "undici";
 
 const TYPEBOX_PATHS: &[&str] = &["compile", "value"];
 
-/// What a specifier means before any file is looked at.
+/// The meaning of a specifier, known before any file is looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HostName {
-    /// Node's, as `node:NAME`.
+    /// A builtin of Node, as `node:NAME`.
     Builtin(String),
-    /// pi's or typebox's, under the one spelling.
+    /// A module of pi's or typebox's, under its one spelling.
     Package(String),
     /// A sub-path of a host package that no loader serves.
     UnknownSubPath,
 }
 
 impl HostName {
-    /// Reads a specifier; `None` if it is not the host's to serve.
+    /// Reads a specifier; `None` if the host does not serve it.
     pub(crate) fn of(specifier: &str) -> Option<Self> {
         if let Some(name) = specifier.strip_prefix("node:") {
             return Some(Self::Builtin(format!("node:{name}")));
@@ -146,7 +145,7 @@ impl HostName {
     }
 }
 
-/// The path of `specifier` below package `name`; empty for the package itself.
+/// Returns the path of `specifier` below package `name`; empty for the package itself.
 fn below<'a>(specifier: &'a str, name: &str) -> Option<&'a str> {
     let rest = specifier.strip_prefix(name)?;
     if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
@@ -162,23 +161,24 @@ pub struct HostInterface {
     /// Packages that are fetched when an extension imports them.
     supply: Option<&'static Supply>,
     fingerprint: [u8; 32],
-    /// Members of the objects that extensions get, once somebody asked.
+    /// Members of the objects that extensions get, read on first use.
     objects: Arc<[OnceLock<Option<BTreeSet<String>>>; 3]>,
 }
 
 /// An object that an extension is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GivenObject {
-    /// `pi`, which the factory gets.
+    /// `pi`, the argument of the factory.
     Api,
-    /// `ctx`, which handlers, commands and tools get; one of a command has all members.
+    /// `ctx`, the argument of handlers, commands and tools. A command's `ctx` has all members.
     Context,
     /// `ctx.ui`
     Ui,
 }
 
 impl GivenObject {
-    /// The module that makes it, the functions there that return it or a part of it, and the name of a constant that holds it.
+    /// Returns the module that makes the object, the functions in it that return the object or a part of it, and the name of a
+    /// constant that holds it.
     fn source(self) -> (&'static str, &'static [&'static str], &'static str) {
         match self {
             Self::Api => ("pi:pi/api", &["createApi"], "api"),
@@ -187,7 +187,7 @@ impl GivenObject {
         }
     }
 
-    /// As messages call it.
+    /// Returns the name that messages use.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Api => "pi's API",
@@ -209,7 +209,7 @@ struct Exports {
     names: BTreeSet<String>,
     /// Targets of `export * from`.
     stars: Vec<String>,
-    /// What it imports, or exports from elsewhere.
+    /// Specifiers that the module imports, or re-exports from.
     imports: Vec<String>,
 }
 
@@ -235,7 +235,7 @@ impl HostInterface {
             .clone()
     }
 
-    /// A set of modules by their specifiers; [`compile_host_modules`](crate::compile_host_modules) compiles it.
+    /// Makes an interface of modules by their specifiers; [`compile_host_modules`](crate::compile_host_modules) compiles them.
     pub fn new(modules: &[HostSource<'_>]) -> Self {
         let fingerprint = crate::host::fingerprint(modules);
         let modules = modules
@@ -248,7 +248,7 @@ impl HostInterface {
         Self { modules: Arc::new(modules), supply: None, fingerprint, objects: Arc::default() }
     }
 
-    /// Changes whenever a module of the set does.
+    /// Returns a digest that changes whenever a module of the set does.
     pub(crate) fn fingerprint(&self) -> &[u8; 32] {
         &self.fingerprint
     }
@@ -272,13 +272,13 @@ impl HostInterface {
         self.modules.contains_key(specifier) || self.supply.is_some_and(|supply| supply.has_module(specifier))
     }
 
-    /// What supplied packages add to a host module of ours: names that ours lacks, each with its module.
+    /// Returns the names that supplied packages add to a host module of ours, each with its module.
     pub(crate) fn parts<'a>(&'a self, specifier: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let parts = self.supply.into_iter().flat_map(move |supply| supply.parts(specifier));
         parts.filter(move |(name, _)| !self.has_own_export(specifier, name))
     }
 
-    /// The supplied modules that a host module of ours imports: whoever takes names of it brings them along.
+    /// Returns the supplied modules that a host module of ours imports: an import of its names includes them.
     pub(crate) fn needs(&self, specifier: &str) -> Vec<String> {
         let imports =
             self.modules.get(specifier).and_then(HostModule::exports).map(|exports| exports.imports.as_slice());
@@ -286,17 +286,17 @@ impl HostInterface {
         imports.into_iter().flatten().filter(is_supplied).cloned().collect()
     }
 
-    /// Whether a module exports a name, from ours or from a supplied package; true for what cannot be known.
+    /// Returns whether a module exports a name, of its own or from a supplied package; true where the exports are unknown.
     pub(crate) fn has_export(&self, specifier: &str, name: &str) -> bool {
         self.has_own_export(specifier, name) || self.parts(specifier).any(|(part, _)| part == name)
     }
 
-    /// Whether a module by itself exports a name; true for what cannot be known.
+    /// Returns whether a module by itself exports a name; true where the exports are unknown.
     pub(crate) fn has_own_export(&self, specifier: &str, name: &str) -> bool {
         if let Some(names) = self.supply.and_then(|supply| supply.names(specifier)) {
             return names.contains(name);
         }
-        // Bounds a cycle of `export *`.
+        // Terminates a cycle of `export *`.
         let mut seen = BTreeSet::new();
         let mut waiting = vec![specifier.to_owned()];
         while let Some(specifier) = waiting.pop() {
@@ -315,7 +315,7 @@ impl HostInterface {
     }
 }
 
-/// The module that `export * from target` names; a relative one is not in the set, so its names are unknown.
+/// Returns the module that `export * from target` names; a relative one is not in the set, so its names are unknown.
 fn star_target(target: &str) -> String {
     match HostName::of(target) {
         Some(HostName::Builtin(name) | HostName::Package(name)) => name,
@@ -328,7 +328,7 @@ impl HostModule {
         Self { path, source, exports: OnceLock::new() }
     }
 
-    /// `None` if it cannot be said: the module does not parse, or assigns `module.exports`.
+    /// Returns the exports; `None` where they are unknown: the module does not parse, or assigns `module.exports`.
     fn exports(&self) -> Option<&Exports> {
         self.exports
             .get_or_init(|| {
@@ -340,7 +340,7 @@ impl HostModule {
     }
 }
 
-/// The names that a program exports by itself; nothing for a script.
+/// Returns the names that a program itself exports; none for a script.
 pub(crate) fn exports_of(program: &Program) -> BTreeSet<String> {
     program.as_module().map(|module| Exports::of(module).names).unwrap_or_default()
 }

@@ -1,8 +1,7 @@
 //! `extc`: TypeScript or JavaScript to artifact.
 //!
-//! An extension is written for Node; this compiler turns it, unchanged, into modules that an engine
-//! without a file system loads: resolve → parse → scan → rewrite → link → emit. Each phase is a
-//! module, takes options and returns a value and diagnostics.
+//! An extension is written for Node; this compiler turns it, unchanged, into modules that an engine without a file system loads:
+//! resolve → parse → scan → rewrite → link → emit. Each phase is a module, takes options and returns a value and diagnostics.
 //!
 //! | module | does |
 //! |---|---|

@@ -11,16 +11,16 @@ use std::sync::Arc;
 /// Caps of one build.
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub struct Limits {
-    /// Bytes of one source file. Tables of tokens and compilers come as one file of 5 to 9 MB.
+    /// Largest source file, in bytes. Tables of tokens and compilers come as one file of 5 to 9 MB.
     pub file_bytes: usize,
-    /// Bytes of all files that go into one artifact.
+    /// Largest total of the files of one artifact, in bytes.
     pub total_bytes: usize,
-    /// Files that go into one artifact.
+    /// Most files of one artifact.
     pub files: usize,
-    /// Brackets open at once. Hand-written code stays below 30, generated parsers below 200.
+    /// Most brackets that are open at one position. Hand-written code stays below 30, generated parsers below 200.
     pub nesting: usize,
-    /// Operators in one expression, counted through everything it is nested in: what a recursive
-    /// parser may descend without meeting a bracket.
+    /// Most operators in one expression, counted through everything that it is nested in: the depth to which a recursive parser
+    /// may descend without meeting a bracket.
     pub operators: usize,
 }
 
@@ -30,7 +30,7 @@ impl Default for Limits {
     }
 }
 
-/// Stack of the compiler's threads. Address space, not memory: pages are taken when they are reached.
+/// Stack size of the compiler's threads. It reserves address space; the system commits pages on first use.
 pub(crate) const STACK_BYTES: usize = 256 << 20;
 
 /// Runs a phase on threads whose stacks fit what [`check_nesting`] lets through.
@@ -43,7 +43,7 @@ pub(crate) const STACK_BYTES: usize = 256 << 20;
 pub(crate) fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Diagnostic> {
     let threads =
         || rayon::ThreadPoolBuilder::new().stack_size(STACK_BYTES).thread_name(|index| format!("extc-{index}"));
-    // Slower where only one can be had, and still the same bytes.
+    // A pool of one thread is slower, and the artifact has the same bytes.
     let pool = threads().build().or_else(|_| threads().num_threads(1).build());
     let failed = |error| Diagnostic::new(Code::Limit, format!("the system starts no thread for a build: {error}"));
     Ok(pool.map_err(failed)?.install(work))

@@ -1,11 +1,11 @@
-//! What resolving an import looks at: whether something lies at a path, and manifests.
+//! Probes of the import resolver: the kind of item at a path, and manifests.
 //!
-//! The resolver sees the file system through [`Sight`] alone, and every answer is remembered. So the cache can ask
-//! the same questions again ([`record`](crate::record)): a file that appears where an import would find it first, a
-//! link that leads elsewhere, a manifest with other `exports` make another answer, and then an artifact does not stand.
+//! The resolver accesses the file system through [`Sight`] alone, and every answer is remembered. So the cache can repeat the
+//! probes ([`record`](crate::record)): a file that appears where an import would find it first, a link that leads elsewhere, or a
+//! manifest with other `exports` gives another answer, and invalidates the artifact.
 //!
-//! Manifests outside the package and its dependencies are not there, whatever lies around: they would decide what a
-//! file means, and are none of the package's business.
+//! Manifests outside the package and its dependencies are hidden from the resolver: they would decide the meaning of files of the
+//! package, and do not belong to it.
 
 use crate::tree::SourceTree;
 use oxc_resolver::{FileMetadata, FileSystem, ResolveError};
@@ -14,10 +14,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What lies at a path; links are not followed.
+/// The kind of item at a path; links are not followed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Found {
-    /// Nothing, or nothing that may be known.
+    /// No item, or none that the build may see.
     #[serde(rename = "-")]
     Nothing,
     /// A regular file.
@@ -26,16 +26,16 @@ pub(crate) enum Found {
     /// A folder.
     #[serde(rename = "d")]
     Folder,
-    /// A link, and where it leads.
+    /// A link, with its target.
     #[serde(rename = "l")]
     Link(String),
-    /// A pipe, a socket; a link to a place that has no name in text.
+    /// A pipe or a socket; a link whose target is not valid UTF-8.
     #[serde(rename = "o")]
     Other,
 }
 
 impl Found {
-    /// Looks at a path now.
+    /// Probes a path, uncached.
     pub(crate) fn at(path: &Path) -> Self {
         let Ok(found) = std::fs::symlink_metadata(path) else { return Self::Nothing };
         let kind = found.file_type();
@@ -51,7 +51,7 @@ impl Found {
         }
     }
 
-    /// For a key; no two answers have the same.
+    /// Encodes the kind for a cache key; the encoding is injective.
     pub(crate) fn to_field(&self) -> Vec<u8> {
         match self {
             Self::Nothing => b"-".to_vec(),
@@ -72,7 +72,7 @@ impl Found {
     }
 }
 
-/// The file system of the resolver.
+/// The file system as the resolver accesses it.
 #[derive(Debug, Clone)]
 pub(crate) struct Sight(pub(crate) Arc<SourceTree>);
 
@@ -81,7 +81,7 @@ impl FileSystem for Sight {
         unreachable!("each resolver is given the files of its build")
     }
 
-    /// Only manifests are read: which files there are is all that resolving needs besides.
+    /// Reads manifests only: resolving needs no contents of other files.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         self.0.manifest(path).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -90,7 +90,8 @@ impl FileSystem for Sight {
         String::from_utf8(self.read(path)?).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 
-    /// The resolver follows links by itself; what it asks for then is a link that leads nowhere.
+    /// Returns the metadata of a link's target. The resolver follows links by itself, so it requests this only for a dangling
+    /// link.
     fn metadata(&self, path: &Path) -> io::Result<FileMetadata> {
         match self.0.look(path) {
             Found::Link(_) => Err(io::ErrorKind::NotFound.into()),

@@ -1,8 +1,7 @@
-//! From a position in an artifact's module to the author's file.
+//! Maps positions in an artifact's modules to the author's files.
 //!
-//! The engine reports stack positions in the bundle; nobody wrote that text. [`SourceMaps`] reads
-//! the maps of an artifact, each on its first use, and answers with the file, line and column of
-//! the source that was compiled. Positions are 1-based on both sides, columns in UTF-16 units.
+//! The engine reports stack positions in the bundle. [`SourceMaps`] reads the maps of an artifact, each on its first use, and
+//! returns the file, line and column of the compiled source. Positions are 1-based on both sides, columns in UTF-16 units.
 
 use oxc_sourcemap::{SourceMap, Token};
 use pijs_artifact::{Artifact, PositionMap, Verified};
@@ -42,7 +41,7 @@ impl SourceMaps {
         Self { artifact: Arc::clone(artifact), tables }
     }
 
-    /// The source position of a module's position; `None` for glue that nobody wrote.
+    /// Returns the source position of a position in a module; `None` for generated code.
     pub fn original(&self, specifier: &str, line: u32, column: u32) -> Option<Place> {
         let table = self.tables.get(specifier)?;
         let parse = || PositionTable::parse(self.artifact.source_map(specifier)?);
@@ -60,7 +59,7 @@ impl PositionMap for SourceMaps {
 /// One parsed source map.
 #[derive(Debug)]
 pub(crate) struct PositionTable {
-    /// In the order of the bundle's lines and columns, so that a stack of many frames is looked up and not gone through.
+    /// Tokens in the order of the bundle's lines and columns, so that each frame of a stack takes a binary search.
     tokens: Box<[Token]>,
     sources: Vec<String>,
 }
@@ -80,14 +79,14 @@ impl PositionTable {
         Some(Place { file, line: token.get_src_line() + 1, column: token.get_src_col() + 1 })
     }
 
-    /// The token at a place of the bundle, the first of several, or the last one before it in its line.
+    /// Returns the first token at a position of the bundle, or the last one before it in its line.
     fn token(&self, place: (u32, u32)) -> Option<&Token> {
         fn of(token: &Token) -> (u32, u32) {
             (token.get_dst_line(), token.get_dst_col())
         }
         let after = self.tokens.partition_point(|token| of(token) < place);
         let exact = self.tokens.get(after).filter(|token| of(token) == place);
-        // A token of an earlier line says nothing about this one.
+        // A token of an earlier line does not describe this position.
         exact.or_else(|| self.tokens.get(after.checked_sub(1)?).filter(|token| token.get_dst_line() == place.0))
     }
 }

@@ -1,6 +1,6 @@
 //! Opens files below a folder without following links.
 //!
-//! A decision about a path holds for the file that is opened only if no part of the path is a link by then.
+//! A decision about a path holds for the opened file only if no part of the path has become a link since.
 
 pub(crate) use system::{folder_without_links, is_link, without_links};
 
@@ -15,7 +15,7 @@ mod system {
     use std::os::fd::{AsFd, OwnedFd};
     use std::path::{Component, Path};
 
-    /// Folders on the way need not be readable.
+    /// Opens intermediate folders for traversal only: they need not be readable.
     #[cfg(target_os = "linux")]
     const WAY: OFlags = OFlags::PATH;
     #[cfg(not(target_os = "linux"))]
@@ -29,7 +29,7 @@ mod system {
             let Component::Normal(name) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
             let at = folder.as_ref().map_or_else(|| root.as_fd(), |folder| folder.as_fd());
             let is_last = parts.peek().is_none();
-            // A pipe in place of a file would be waited for.
+            // Opening a pipe in place of a file must not block.
             let kind = if is_last { OFlags::RDONLY | OFlags::NONBLOCK } else { WAY | OFlags::DIRECTORY };
             let opened = openat(at, name, kind | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
             if is_last {
@@ -57,9 +57,9 @@ mod system {
         Ok(Dir::from_std_file(File::from(folder)))
     }
 
-    /// Whether an error may say that a part of the path is a link.
+    /// Returns whether an error may mean that a part of the path is a link.
     pub(crate) fn is_link(error: &io::Error) -> bool {
-        // FreeBSD says EMLINK of a link, Linux ENOTDIR of one in place of a folder.
+        // FreeBSD reports EMLINK for a link, Linux ENOTDIR for one in place of a folder.
         let errors = [Errno::LOOP, Errno::NOTDIR, Errno::MLINK];
         errors.iter().any(|known| error.raw_os_error() == Some(known.raw_os_error()))
     }
@@ -90,7 +90,7 @@ mod system {
         Ok(folder)
     }
 
-    /// Whether an error may say that a part of the path is a link.
+    /// Returns whether an error may mean that a part of the path is a link.
     pub(crate) fn is_link(error: &io::Error) -> bool {
         error.kind() == io::ErrorKind::NotADirectory
     }

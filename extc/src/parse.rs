@@ -1,8 +1,7 @@
 //! Parse: one file's text to a syntax tree, or a diagnostic that points at the first mistake.
 //!
-//! Accepts what pi's own loader accepts: TypeScript with decorators and enums, JSX where the file
-//! name says so, ES modules and CommonJS. Every caller runs on the compiler's large stack, after
-//! [`check_nesting`](crate::limits::check_nesting).
+//! Accepts the syntax that pi's own loader accepts: TypeScript with decorators and enums, JSX where the file name says so, ES
+//! modules and CommonJS. Every caller runs on the compiler's large stack, after [`check_nesting`](crate::limits::check_nesting).
 
 use crate::diagnostics::{Code, Diagnostic};
 use crate::limits::{Limits, check_nesting};
@@ -15,7 +14,7 @@ use swc_core::ecma::parser::{EsSyntax, Syntax, TsSyntax, parse_file_as_program};
 pub(crate) struct Parsed {
     pub(crate) program: Program,
     pub(crate) source_map: Lrc<SourceMap>,
-    /// Exactly the text that was parsed: what offsets count in.
+    /// The text that was parsed; offsets count in its bytes.
     pub(crate) source: Arc<str>,
     base: BytePos,
 }
@@ -33,7 +32,7 @@ fn offsets(base: BytePos, span: Span) -> (usize, usize) {
 
 /// Parses a file, by its name as TypeScript or JavaScript.
 pub(crate) fn parse(file: &str, source: &str, limits: &Limits) -> Result<Parsed, Diagnostic> {
-    // The byte order mark is not part of the program; dropped here, so that offsets agree.
+    // The byte order mark is not part of the program; without it offsets agree with the parser's.
     let source: Arc<str> = Arc::from(source.strip_prefix('\u{feff}').unwrap_or(source));
     check_nesting(file, &source, limits)?;
     let source_map: Lrc<SourceMap> = Lrc::default();
@@ -55,7 +54,7 @@ fn syntax(file: &str) -> Syntax {
         "ts" | "mts" | "cts" | "tsx" => Syntax::Typescript(TsSyntax {
             tsx: extension == "tsx",
             decorators: true,
-            // What is an error in one of the two module kinds is left to the bundler, which knows the kind.
+            // Errors that depend on the module kind are left to the bundler, which knows the kind.
             no_early_errors: true,
             ..TsSyntax::default()
         }),

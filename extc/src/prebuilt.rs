@@ -1,4 +1,4 @@
-//! An artifact as input: what `extc build -o` wrote and somebody handed over.
+//! A prebuilt artifact as input: the output of `extc build -o`, distributed by somebody else.
 //!
 //! Nobody vouches for such a file, so it is data. Its modules are compiled here, from their sources; its bytecode is never
 //! looked at. Its maps stay, so that errors are shown where the author wrote them. What it says of itself is a claim, as a
@@ -43,9 +43,9 @@ use std::path::Path;
 
 /// Bytes of an artifact that are read: four times what one build takes in, for sources, maps and bytecode.
 pub const MOST_ARTIFACT_BYTES: u64 = 128 << 20;
-/// Bytes of what it says of itself.
+/// Most bytes of an artifact's metadata.
 const MOST_METADATA: usize = 4 << 20;
-/// Entries of one artifact.
+/// Most entries of one artifact.
 const MOST_ENTRIES: usize = 1_000;
 /// Longest name and version; npm's names have at most 214 characters.
 const LONGEST_NAME: usize = 214;
@@ -54,12 +54,12 @@ const LONGEST_FILE: usize = 1_024;
 
 const BUILD_AGAIN: &str = "build it again from its sources: extc build FOLDER -o OUT";
 
-/// Caps on files of a package that is an artifact.
+/// Returns the caps on files of a package that is an artifact.
 pub(crate) fn limits(limits: Limits) -> Limits {
     Limits { file_bytes: MOST_ARTIFACT_BYTES as usize, total_bytes: MOST_ARTIFACT_BYTES as usize, ..limits }
 }
 
-/// The name that an artifact gives itself.
+/// The identity that an artifact claims.
 #[derive(Debug)]
 pub(crate) struct Claims {
     pub(crate) name: String,
@@ -81,12 +81,12 @@ pub(crate) fn claims(file: &Path, root: &Path, access: &FileAccess) -> Result<Cl
     Ok(Claims { name: bounded(&metadata.name, LONGEST_NAME), version: bounded(&metadata.version, LONGEST_NAME) })
 }
 
-/// A claim as it can be shown.
+/// Truncates a claim to a length that can be shown.
 fn bounded(text: &str, most: usize) -> String {
     sanitise(&text.chars().take(most).collect::<String>())
 }
 
-/// Compiles a package that is an artifact, without a cache, here and now.
+/// Compiles a package that is an artifact, in this process and without a cache.
 pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOptions) -> Result<Compiled, BuildFailure> {
     let file = crate::build::name_of(&tree, &package.entries[0]);
     let bytes = tree.read(&package.entries[0])?;
@@ -134,7 +134,7 @@ fn compile_again(
     Ok(Artifact { metadata, modules })
 }
 
-/// The chunks of an artifact with so many entries, entries first; what is wrong with them otherwise.
+/// Returns the chunks of an artifact with `entries` entries, entries first.
 fn chunks(modules: Vec<Module>, entries: usize, limits: &Limits) -> Result<Vec<Module>, (Code, String)> {
     let malformed = |why: String| (Code::Artifact, why);
     if entries == 0 || entries > MOST_ENTRIES {
@@ -165,12 +165,12 @@ fn chunks(modules: Vec<Module>, entries: usize, limits: &Limits) -> Result<Vec<M
     Ok(chunks)
 }
 
-/// The specifier of an entry.
+/// Returns the specifier of an entry.
 fn entry_module(index: usize) -> String {
     format!("ext:/{index}/index.js")
 }
 
-/// Whether a specifier is `ext:/ENTRY/FILE`, as builds name chunks.
+/// Returns whether a specifier is `ext:/ENTRY/FILE`, the form in which builds name chunks.
 fn is_chunk_name(specifier: &str, entries: usize) -> bool {
     let Some((index, file)) = specifier.strip_prefix("ext:/").and_then(|rest| rest.split_once('/')) else {
         return false;

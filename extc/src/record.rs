@@ -1,4 +1,4 @@
-//! How a cache hit is found without linking: a note of all that decided what an artifact is.
+//! The dependency manifest of an artifact: everything that decided its contents, so that a cache hit is found without linking.
 //!
 //! Under the key of a request (folders, entries, settings) the cache keeps which files went in, which manifests the
 //! resolver asked for, and what else it looked at, each with what was there: a digest, nothing, a link and its target.
@@ -31,28 +31,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Most answers that are kept: ten for each file that a build may read. More are asked for by code that is written for it.
+/// Most answers that are kept: ten for each file that a build may read. Only code that is written for it causes more.
 const MOST_ANSWERS: usize = 200_000;
 
-/// What an artifact was made of, and what showed that it is that.
+/// The inputs of an artifact, with a digest or an answer for each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// What was compiled as the package: a build in another process finds it by itself.
+    /// Digest of the package's own manifest: a build in a child process finds it by itself.
     manifest: Digest,
     entries: Vec<PathBuf>,
-    /// What went in.
+    /// Compiled files.
     files: BTreeMap<PathBuf, Digest>,
-    /// Manifests that were asked for besides; `None` where there was none.
+    /// Other manifests that were read; `None` where there was none.
     manifests: BTreeMap<PathBuf, Option<Digest>>,
-    /// What lay at other paths, and at these: by folder and name, since most are names that were tried in one folder.
+    /// Answers of path probes, by folder and name, since most are names that were tried in one folder.
     looked: BTreeMap<PathBuf, BTreeMap<String, Found>>,
-    /// Files to which imports lead, and that were refused.
+    /// Files that imports resolved to, and that were refused.
     refused: BTreeSet<PathBuf>,
     /// Names in folders that were listed.
     listed: BTreeMap<PathBuf, Vec<(String, bool)>>,
 }
 
-/// In hexadecimal digits.
+/// A SHA-256 digest in hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Digest(String);
 
@@ -63,13 +63,13 @@ impl Digest {
 }
 
 impl Record {
-    /// Takes down what a build has read and looked at.
+    /// Records the reads and probes of a build.
     pub(crate) fn new(package: &Package, tree: &SourceTree) -> Self {
         let files: BTreeMap<_, _> =
             tree.inputs().into_values().map(|file| (file.path, Digest::of(file.sha256))).collect();
         let mut manifests: BTreeMap<_, _> =
             tree.manifests().into_iter().map(|(path, digest)| (path, digest.map(Digest::of))).collect();
-        // Asked for and then compiled, as most are: it is read once.
+        // A manifest that was read and then compiled, as most are, is read once.
         manifests.retain(|path, digest| digest.is_none() || files.get(path) != digest.as_ref());
         let mut looked: BTreeMap<PathBuf, BTreeMap<String, Found>> = BTreeMap::new();
         for (path, found) in tree.looked() {
@@ -87,8 +87,8 @@ impl Record {
         Self { manifest, entries, files, manifests, looked, listed, refused }
     }
 
-    /// The paths that decide what code this is: files that went in, links on the way to them, and places where an import
-    /// would have been found first, had there been something.
+    /// Returns the paths that decide what code this is: compiled files, links on the way to them, and locations where an import
+    /// would have been found first, had there been a file.
     pub(crate) fn places(&self) -> Vec<PathBuf> {
         let decides = |found: &Found| matches!(found, Found::Nothing | Found::Link(_));
         let looked = self.looked.iter().flat_map(|(folder, names)| names.iter().map(move |it| (folder, it)));
@@ -100,7 +100,7 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// Also when the package is not what was compiled any more: nothing could tell later which of the two it was.
+    /// Also fails if the package has changed since it was compiled: a later lookup could not tell the two versions apart.
     pub(crate) fn store(
         &self,
         cache: &Cache,
@@ -125,11 +125,12 @@ impl Record {
         cache.store_apart(&key, &id(&key), artifact, digest)?;
         let note = cache.store_note(&request, self)?;
         let stamps = stamps.map(|stamps| stamps.of(digest_of(&note), key.hex()));
-        // Without stamps every start reads what it was made of.
+        // Without stamps every start reads all inputs.
         stamps.map_or(Ok(()), |stamps| cache.store_stamps(&request, &stamps))
     }
 
-    /// Returns what no stamp shows to be as it was. Each file is judged anew: what may be read is not the files' to say.
+    /// Returns the inputs that no stamp shows to be unchanged. Each file is judged again, since a stamp grants no permission to
+    /// read.
     fn unsure(&self, tree: &SourceTree, check: &Check<'_>) -> Unsure {
         let manifests = self.manifests.iter().filter(|(_, digest)| digest.is_some()).map(|(path, _)| path);
         let is_unsure = |path: &&PathBuf| !(check.is_same_file(path) && tree.admits(path));
@@ -140,12 +141,12 @@ impl Record {
         Unsure { files, folders: folders.into_iter().map(Path::to_owned).collect(), opaque: BTreeSet::new() }
     }
 
-    /// Manifests that were asked for and could not be had.
+    /// Iterates manifests that the resolver probed and that were absent.
     fn absent_manifests(&self) -> impl Iterator<Item = &PathBuf> {
         self.manifests.iter().filter(|(_, digest)| digest.is_none()).map(|(path, _)| path)
     }
 
-    /// Stamps what is unsure, before it is read: what changes from now on has another stamp. `None` where nothing is stamped.
+    /// Stamps unverified inputs before they are read: a later change has another stamp. `None` where nothing is stamped.
     fn stamp_anew(
         &self,
         cache: &Cache,
@@ -154,12 +155,12 @@ impl Record {
         known: &Stamps,
         unsure: &Unsure,
     ) -> Option<Stamps> {
-        // Manifests of members say where their names lead, and are not stamped.
+        // Manifests of members decide where their names lead, and are not stamped.
         if has_members(&package.manifest) {
             return None;
         }
         let moment = cache.moment()?;
-        // One that was refused, or no file: another may lie there under the same name.
+        // The manifest was refused or is no file: another may later exist under the same name.
         let there = self.absent_manifests().filter(|path| tree.found_at(path) != Found::Nothing);
         let opaque = there.filter_map(|path| path.parent().map(Path::to_owned)).collect();
         let unsure = Unsure { opaque, files: unsure.files.clone(), folders: unsure.folders.clone() };
@@ -167,7 +168,7 @@ impl Record {
         Some(Stamps::renewed(known, &unsure, tree, (lock, is_locked), moment))
     }
 
-    /// Whether what is unsure is as it was. What is looked at costs least and comes first.
+    /// Returns whether the unverified inputs are unchanged. Path probes cost least and come first.
     fn holds(&self, package: &Package, tree: &SourceTree, unsure: &Unsure) -> bool {
         let digest = |path: &Path| tree.digest(path).map(Digest::of);
         let resolves_alike = || {
@@ -189,11 +190,11 @@ impl Record {
             && (!guard!(BuildRefusals) || self.refused.iter().all(|path| tree.is_refused(path)))
     }
 
-    /// The key of what is made of this.
+    /// Returns the key of the artifact that these inputs give.
     fn key(&self, package: &Package, tree: &SourceTree, options: &BuildOptions) -> Key {
         let mut key = Key::builder("extension inputs");
         settings(&mut key, package, tree, options);
-        // Each list says how long it is, so that nothing moves from one to the next.
+        // Each list is preceded by its length, so that no item moves from one to the next.
         let count = |key: &mut KeyBuilder, length: usize| {
             key.field(&(length as u64).to_le_bytes());
         };
@@ -229,7 +230,7 @@ impl Record {
     }
 }
 
-/// An authentic artifact of the same inputs, if the cache has one. Reads those of which no stamp shows that they are the same.
+/// Returns an authentic artifact of the same inputs, if the cache has one. Reads only inputs that no stamp shows to be unchanged.
 pub(crate) fn lookup(
     cache: &Cache,
     (package, lock): (&Package, Option<&Lock>),
@@ -273,7 +274,7 @@ pub(crate) fn lookup(
     })
 }
 
-/// The key of a request: everything that is known before a file is read.
+/// Returns the key of a request: everything that is known before a file is read.
 fn request(package: &Package, tree: &SourceTree, options: &BuildOptions) -> Key {
     let mut key = Key::builder("extension request");
     settings(&mut key, package, tree, options);
@@ -308,10 +309,10 @@ fn manifest_of(package: &Package) -> Digest {
     Digest::of(Sha256::digest(&package.manifest).into())
 }
 
-/// Whether a manifest may name packages that lie within its own.
+/// Returns whether a manifest may name packages that lie within its own.
 fn has_members(manifest: &[u8]) -> bool {
     let text = String::from_utf8_lossy(manifest);
-    // An escaped letter is none of an honest manifest.
+    // A published manifest has no escaped letters; one with an escape might hide the names.
     ["workspaces", "file:", "\\u"].iter().any(|part| text.contains(part))
 }
 
@@ -323,7 +324,7 @@ fn bytes_of(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }
 
-/// What the MAC of an artifact is bound to.
+/// Returns the id that the MAC of an artifact is bound to.
 fn id(key: &Key) -> String {
     format!("extension:{key}")
 }

@@ -1,4 +1,4 @@
-//! Resolve: from what the user names to a package folder and its extension entries.
+//! Resolve: from the user's path to a package folder and its extension entries.
 //!
 //! Which files of a folder are extensions is pi's rule, and stands in `pijs-packages`. A file is one extension by itself; its
 //! package is the folder that it lies in, whatever lies around that: see [`access`](crate::access) for where its imports lead.
@@ -15,7 +15,7 @@ use pijs_protocol::guard;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a manifest that are read.
+/// Largest manifest that is read, in bytes.
 const LONGEST_MANIFEST: u64 = 4 << 20;
 
 /// What to compile: a package folder or one extension file.
@@ -33,7 +33,7 @@ impl Input {
         &self.path
     }
 
-    /// Whether it is an artifact, or a folder of which only that is chosen.
+    /// Returns whether the input is an artifact, or a folder of which only an artifact is chosen.
     pub fn is_artifact(&self) -> bool {
         match self.entries.as_deref() {
             Some([entry]) => is_artifact_file(&self.path.join(entry)),
@@ -83,7 +83,7 @@ impl Input {
 /// A package that was found.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Package {
-    /// Canonical folder that imports may not leave.
+    /// Canonical folder; imports do not leave it.
     pub(crate) root: PathBuf,
     pub(crate) name: String,
     pub(crate) version: String,
@@ -93,21 +93,21 @@ pub(crate) struct Package {
     pub(crate) entries: Vec<PathBuf>,
     /// Folders beside the package that hold dependencies.
     pub(crate) dependencies: Vec<PathBuf>,
-    /// It is one file and no package.
+    /// Whether the package is a loose file.
     pub(crate) loose: bool,
-    /// Its entry is an artifact, which holds what is loaded.
+    /// Whether the entry is an artifact, which holds the modules.
     pub(crate) artifact: bool,
-    /// Its entry is a WebAssembly component.
+    /// Whether the entry is a WebAssembly component.
     pub(crate) component: bool,
 }
 
 impl Package {
-    /// Caps on what is read of it.
+    /// Returns the caps on the input files.
     pub(crate) fn limits(&self, limits: Limits) -> Limits {
         if self.artifact || self.component { prebuilt::limits(limits) } else { limits }
     }
 
-    /// What it is read from.
+    /// Returns the folders that the build reads from.
     pub(crate) fn folders(&self) -> Folders {
         Folders {
             package: self.root.clone(),
@@ -174,7 +174,7 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
     }
     if artifacts > 0 {
         let prebuilt::Claims { name, version } = prebuilt::claims(&entries[0], &root, access)?;
-        // What lies beside it says nothing of it.
+        // Files beside a loose file do not describe it.
         let (manifest, dependencies) = (Vec::new(), Vec::new());
         return Ok(Package {
             root,
@@ -201,8 +201,8 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
     })
 }
 
-/// The bytes of the folder's own manifest, empty if there is none. A link to what is protected is an error, and so is the link
-/// of a package out of its folder; what lies beside a loose file says nothing of it, and is passed over.
+/// Reads the folder's own manifest; empty if there is none. A link to a protected file is an error, and so is the link of a
+/// package out of its folder; the manifest beside a loose file does not describe it, and is ignored.
 fn read_manifest(root: &Path, loose: bool, access: &FileAccess) -> Result<Vec<u8>, Diagnostic> {
     let Ok(path) = root.join("package.json").canonicalize() else { return Ok(Vec::new()) };
     let refused = |why: &str| match path.starts_with(root) {
@@ -223,7 +223,7 @@ fn read_manifest(root: &Path, loose: bool, access: &FileAccess) -> Result<Vec<u8
     Ok(read_regular(&path, LONGEST_MANIFEST).unwrap_or_default())
 }
 
-/// A manifest as npm reads it: some editors put a byte order mark before it.
+/// Strips the byte order mark that some editors put before a manifest, as npm does.
 pub(crate) fn without_mark(manifest: &[u8]) -> &[u8] {
     manifest.strip_prefix(b"\xef\xbb\xbf").unwrap_or(manifest)
 }
@@ -244,12 +244,12 @@ fn contained(root: &Path, entry: PathBuf) -> Result<PathBuf, Diagnostic> {
     Ok(canonical)
 }
 
-/// Most `node_modules` folders around a package that are read. Each is looked into for each import that names a package, so
-/// many make a build slow without end; those of real projects are fewer than 10, also of a package manager that nests them.
+/// Most `node_modules` folders around a package that are read. Each import of a package probes each of them, so their number
+/// bounds the time of a build; real projects have fewer than 10, also with a package manager that nests them.
 const MOST_FOLDERS_AROUND: usize = 32;
 
-/// Every `node_modules` that Node would look into from `root`, outside of it, nearest first. A link counts if it leads to
-/// a folder of that name: any other folder holds more than dependencies.
+/// Returns every `node_modules` folder that Node would search from `root`, outside of it, nearest first. A link counts if it
+/// leads to a folder of that name: any other folder holds more than dependencies.
 pub(crate) fn folders_around(root: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for around in root.ancestors().skip(1) {
@@ -272,7 +272,7 @@ fn holds_dependencies(folder: &Path) -> bool {
     folder.canonicalize().is_ok_and(|real| real.file_name().is_some_and(|name| name == "node_modules"))
 }
 
-/// What pi would load of the folder, and why it would load nothing.
+/// Returns the entries that pi would load of the folder, or the reason why there is none.
 fn entries_of_folder(root: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
     let entries = package_entries(root, true).map_err(of_package)?;
     match entries.nothing {

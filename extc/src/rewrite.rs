@@ -1,6 +1,6 @@
-//! Rewrite: the places where a module speaks about where it lies.
+//! Rewrite: replaces the expressions in which a module refers to its own location.
 //!
-//! A bundle lies nowhere, so such expressions become a call of one global that the host provides:
+//! A bundle has no location, so such expressions become a call of one global that the host provides:
 //!
 //! ```text
 //! import.meta.url          →  __pi_module_location("src/a.ts").url
@@ -31,19 +31,19 @@ use crate::scan::Edit;
 use oxc_sourcemap::SourceMap;
 use string_wizard::{MagicString, SourceMapOptions};
 
-/// Which part of a location an expression wants.
+/// The part of a location that an expression needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Location {
     /// The location itself; a member access follows in the source.
     Object,
     Dirname,
     Filename,
-    /// What CommonJS calls `module`, in a module that is none: pi's loader gives it one all the same.
+    /// CommonJS's `module`, in a module of another kind: pi's loader provides it there as well.
     Module,
     Exports,
 }
 
-/// The expression that stands for the location of `file`, which lies at `place` if it is not inside the package.
+/// Returns the expression for the location of `file`, which lies at `place` if it is not inside the package.
 pub(crate) fn location(file: &str, place: Option<&str>, part: Location) -> String {
     let member = match part {
         Location::Object => "",
@@ -59,21 +59,21 @@ pub(crate) fn location(file: &str, place: Option<&str>, part: Location) -> Strin
     }
 }
 
-/// What stands for `import` in `import(target)` where nobody knows the target before it runs.
+/// Returns the replacement of `import` in `import(target)` where the target is unknown before run time.
 pub(crate) fn computed_import(file: &str, place: Option<&str>) -> String {
     format!("{}.import((target) => import(target))", location(file, place, Location::Object))
 }
 
-/// Stands for `import` where files of the package are known that the target may mean: [`reach`] lists them.
+/// Returns the replacement of `import` where files of the package can be the target: [`reach`] lists them.
 pub(crate) fn reaching_import(file: &str, place: Option<&str>) -> String {
     format!("{}.import((target) => import(target), {REACH})", location(file, place, Location::Object))
 }
 
-/// The function in a module that lists what its computed imports may mean.
+/// Name of the function in a module that lists the possible targets of its computed imports.
 const REACH: &str = "__pi_reach";
 
-/// The text of that function, which stands at the end of a module; specifiers are seen from there. It is hoisted, so an
-/// import that runs while the module is evaluated has it.
+/// Returns the text of that function, which is appended to a module; specifiers are relative to the module. It is hoisted, so an
+/// import that runs during evaluation can call it.
 pub(crate) fn reach(specifiers: &[String]) -> String {
     let members: Vec<String> = specifiers
         .iter()
@@ -85,7 +85,7 @@ pub(crate) fn reach(specifiers: &[String]) -> String {
     format!("\nfunction {REACH}() {{ return {{ {} }}; }}\n", members.join(", "))
 }
 
-/// Applies edits, which stand in the order of their places, and insertions; `None` where there are none.
+/// Applies edits, which are sorted by position, and insertions; `None` where there are none.
 pub(crate) fn rewrite(
     file: &str,
     source: &str,
@@ -102,7 +102,7 @@ pub(crate) fn rewrite(
         text.update(offset(edit.start), offset(edit.end), edit.text.clone())
             .expect("the scan's edits are inside the text and do not overlap");
     }
-    // What stands for replaced text waits for nothing.
+    // A replacement text contains no `await`.
     for insertion in insertions.iter().filter(|insertion| !inside(insertion.start)) {
         text.append_left(offset(insertion.start), insertion.text.clone())
             .expect("an insertion is between characters of the text");

@@ -1,4 +1,4 @@
-//! Compiling code that is not the user's own in a child process that can do nothing else.
+//! Sandboxed builds: compiles code that is not the user's own in a child process that can do nothing else.
 //!
 //! Parsers and linkers see whatever a package contains; a mistake in one of them must not reach further than the build.
 //! So [`build`](crate::build) with [`BuildOptions::sealed`](crate::BuildOptions) starts the program it runs in once more.
@@ -30,30 +30,30 @@ use std::io;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The argument that tells a program that it is to compile.
+/// The argument that starts a program as a build worker.
 const ARGUMENT: &str = "--pijs-build-worker";
-/// How often a running child is looked at.
+/// Poll interval of a running child.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Bounds of a sealed build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
-    /// Longest time on the clock.
+    /// Longest wall-clock time.
     pub deadline: Duration,
-    /// Longest time on processors, in seconds.
+    /// Longest processor time, in seconds.
     pub cpu_seconds: u64,
-    /// Address space. Stacks are reserved from it: 256 MiB for each processor.
+    /// Address space, in bytes. Stacks are reserved from it: 256 MiB for each processor.
     pub memory_bytes: u64,
 }
 
 impl Default for Seal {
-    /// A minute, two minutes of processors, 8 GiB of addresses: twenty times what the largest published extension takes.
+    /// A minute, two minutes of processor time, 8 GiB of address space: twenty times the need of the largest published extension.
     fn default() -> Self {
         Self { deadline: Duration::from_secs(60), cpu_seconds: 120, memory_bytes: 8 << 30 }
     }
 }
 
-/// What the child is told.
+/// The request to the child.
 #[derive(Serialize, Deserialize)]
 struct Request {
     package: Package,
@@ -63,7 +63,7 @@ struct Request {
     seal: (u64, u64),
 }
 
-/// The head of its answer; the artifact's bytes follow.
+/// The head of the child's answer; the artifact's bytes follow.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Built(Vec<Diagnostic>),
@@ -103,14 +103,14 @@ fn answer() -> io::Result<()> {
     done(answer, &bytes)
 }
 
-/// Every excerpt carries its whole file; a few are all that anybody reads.
+/// Limits the number of diagnostics: every excerpt carries its whole file.
 fn bounded(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     const EXCERPTS: usize = 20;
     diagnostics.iter_mut().skip(EXCERPTS).for_each(Diagnostic::forget_excerpt);
     diagnostics
 }
 
-/// Has a child compile `package` out of `tree`.
+/// Compiles `package` out of `tree` in a child process.
 pub(crate) fn compile(
     package: &Package,
     tree: SourceTree,
@@ -145,8 +145,8 @@ pub(crate) fn compile(
     }
 }
 
-/// Whether an artifact says of itself what is known of it here. Grants are bound to the inputs: whoever broke the compiler
-/// could else pass off other code as the code that was agreed to.
+/// Returns whether an artifact's metadata agree with the parent's own knowledge of the inputs. Grants are bound to the inputs: a
+/// compromised compiler could otherwise pass off other code as the code that the user agreed to.
 fn is_true(artifact: &Artifact, package: &Package, tree: &SourceTree) -> bool {
     let mut known = known(package, tree);
     if package.artifact {
@@ -158,7 +158,7 @@ fn is_true(artifact: &Artifact, package: &Package, tree: &SourceTree) -> bool {
         == (&known.name, &known.version, &known.engine, &known.entries, &known.inputs)
 }
 
-/// Starts the child, serves it, and waits within the deadline. The error says what became of it.
+/// Starts the child, serves its requests, and waits until the deadline. The error describes how the child ended.
 fn run(request: &Request, tree: &SourceTree, seal: Seal) -> Result<(Answer, Vec<u8>), String> {
     let program = std::env::current_exe().map_err(|error| format!("this program cannot be found: {error}"))?;
     let mut command = Command::new(program);
@@ -175,12 +175,12 @@ fn run(request: &Request, tree: &SourceTree, seal: Seal) -> Result<(Answer, Vec<
             send(&mut to, request, &[])?;
             serve(tree, &mut from, &mut to)
         });
-        // Without a server nobody will feed the child, and it ends by itself.
+        // Without a server the child's reads fail, and it ends by itself.
         let outcome = wait(&mut child, seal.deadline);
         let served = server.map_err(|error| format!("no thread for the build worker: {error}"))?.join();
         let answer = served.unwrap_or_else(|_| Err(io::Error::other("the server stopped")));
         match outcome? {
-            // A child that dies early does not answer; its end tells more than this error.
+            // A child that dies early does not answer; its exit status tells more than this error.
             status if status.success() => answer.map_err(|error| format!("its answer cannot be read: {error}")),
             status => Err(format!("the build worker ended: {status}")),
         }
@@ -211,7 +211,7 @@ mod walls {
     use seccompiler::{SeccompAction, SeccompFilter};
     use std::collections::BTreeMap;
 
-    /// What a compiler never does. Threads and memory it needs, so this is a list of what is refused.
+    /// System calls that the sandbox refuses. A compiler needs threads and memory, so this is a deny list.
     const REFUSED: &[i64] = &[
         libc::SYS_socket,
         libc::SYS_socketpair,
@@ -238,7 +238,7 @@ mod walls {
         libc::SYS_memfd_create,
     ];
 
-    /// Closes this process off, before it has any thread but its first.
+    /// Sandboxes this process. Call it while the process has a single thread.
     pub(super) fn close_off(memory_bytes: u64, cpu_seconds: u64) {
         let _ = set_parent_process_death_signal(Some(Signal::KILL));
         let limits = [
@@ -249,7 +249,7 @@ mod walls {
             (Resource::Fsize, 0),
         ];
         for (resource, most) in limits {
-            // Fails only when a lower hard limit is in force already, which is as good.
+            // Fails only when a lower hard limit is in force already, which satisfies the bound.
             let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
         }
         if guard!(BuildFiles) {
@@ -280,6 +280,6 @@ mod walls {
 
 #[cfg(not(target_os = "linux"))]
 mod walls {
-    /// There is only the deadline here.
+    /// This system enforces the deadline only.
     pub(super) fn close_off(_memory_bytes: u64, _cpu_seconds: u64) {}
 }

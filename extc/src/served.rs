@@ -1,4 +1,4 @@
-//! How a sealed build sees files: it asks its parent for each.
+//! File access of a sandboxed build: the child requests each file from its parent.
 //!
 //! The child opens nothing. What it asks for, the parent looks up in a [`SourceTree`] of its own, which refuses, counts
 //! and remembers as it does in any build. So the parent knows by itself of what an artifact was made, and need not take a
@@ -24,39 +24,39 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Most bytes of questions, each counted with [`COST`]: what is remembered of them takes about as much. A build whose
-/// artifact can be kept asks a third of it.
+/// Most bytes of requests, each counted with [`COST`]: remembering them takes about as much memory. A build whose artifact can be
+/// cached sends a third of it.
 const MOST_ASKED: u64 = 128 << 20;
-/// What a question takes beside its text.
+/// Memory that a request takes in addition to its text, in bytes.
 const COST: u64 = 128;
 /// Most bytes of an answer: an artifact with its sources, maps and bytecode.
 const MOST_ANSWER: u64 = 512 << 20;
-/// No system has longer paths, so there is nothing at one.
+/// No system has longer paths, so no file exists at one.
 const LONGEST_PATH: usize = 32 << 10;
 
-/// What a child says.
+/// A message of the child.
 #[derive(Serialize, Deserialize)]
 enum Said<T> {
-    /// What lies at a path?
+    /// Requests the kind of item at a path.
     Look(PathBuf),
-    /// May the file at a path be read, to which an import leads?
+    /// Requests permission to read the file that an import leads to.
     Admit(PathBuf, String),
-    /// Asks for the names in a folder of the package.
+    /// Requests the names in a folder of the package.
     List(PathBuf),
-    /// The bytes of a manifest.
+    /// Requests the bytes of a manifest.
     Manifest(PathBuf),
-    /// The bytes of a file that goes into the artifact.
+    /// Requests the bytes of a file that goes into the artifact.
     Read(PathBuf),
-    /// The end, with the artifact if there is one.
+    /// Ends the conversation, with the artifact if there is one.
     Done(T),
 }
 
-/// What it is answered.
+/// The parent's reply to a message.
 #[derive(Serialize, Deserialize)]
 enum Reply {
     Found(Found),
     Admitted,
-    /// They follow.
+    /// The bytes follow.
     Bytes,
     Nothing,
     Refused(Diagnostic),
@@ -71,7 +71,7 @@ pub(crate) fn send(out: &mut impl Write, head: &impl Serialize, bytes: &[u8]) ->
     out.flush()
 }
 
-/// Reads a message of at most `most` bytes, and says how many its head has.
+/// Reads a message of at most `most` bytes, and returns the length of its head.
 pub(crate) fn receive<T: DeserializeOwned>(input: &mut impl Read, most: u64) -> io::Result<(T, u64, Vec<u8>)> {
     let mut part = |most: u64| {
         let mut length = [0; 8];
@@ -80,7 +80,7 @@ pub(crate) fn receive<T: DeserializeOwned>(input: &mut impl Read, most: u64) -> 
         if length > most {
             return Err(io::Error::from(io::ErrorKind::FileTooLarge));
         }
-        // Memory for what comes, not for what is announced.
+        // Allocates for received bytes, not for the announced length.
         let mut bytes = Vec::new();
         input.by_ref().take(length).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == length { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
@@ -91,12 +91,12 @@ pub(crate) fn receive<T: DeserializeOwned>(input: &mut impl Read, most: u64) -> 
     Ok((serde_json::from_slice(&head)?, length, bytes))
 }
 
-/// Says the last words.
+/// Sends the final message.
 pub(crate) fn done<T: Serialize>(last: T, bytes: &[u8]) -> io::Result<()> {
     send(&mut io::stdout().lock(), &Said::Done(last), bytes)
 }
 
-/// Answers a child out of `tree` until it is done: its last words, and the bytes with them.
+/// Serves a child out of `tree` until it is done; returns its final message, and the bytes with it.
 pub(crate) fn serve<T: DeserializeOwned>(
     tree: &SourceTree,
     from: &mut impl Read,
@@ -115,7 +115,7 @@ pub(crate) fn serve<T: DeserializeOwned>(
                 Err(diagnostic) => (Reply::Refused(diagnostic), Vec::new()),
             },
             Said::List(path) => (Reply::Bytes, serde_json::to_vec(&tree.list(&path))?),
-            // Of another file it would be no input.
+            // The parent would not record another file as an input.
             Said::Manifest(path) if !path.ends_with("package.json") => (Reply::Nothing, Vec::new()),
             Said::Manifest(path) => match tree.manifest(&path) {
                 Some(bytes) => (Reply::Bytes, bytes),
@@ -130,7 +130,7 @@ pub(crate) fn serve<T: DeserializeOwned>(
     }
 }
 
-/// The parent, as the child sees it: one question at a time, whichever thread has it.
+/// The child's connection to its parent: one request at a time, from whichever thread holds the lock.
 #[derive(Debug)]
 pub(crate) struct Parent {
     turn: Mutex<()>,
@@ -138,7 +138,7 @@ pub(crate) struct Parent {
 }
 
 impl Parent {
-    /// In a process that can still open files.
+    /// Connects to the parent over the standard streams. Call it while the process can still open files.
     pub(crate) fn new() -> Self {
         Self { turn: Mutex::default(), stand_ins: StandIns::new() }
     }

@@ -1,4 +1,4 @@
-//! Stamps: what shows without reading a file that it is the one that was read before.
+//! Stamps: file metadata that shows, without a read, that a file is unchanged.
 //!
 //! A [`Record`](crate::record::Record) says what an artifact was made of. To hold it against the files each start would have to
 //! read them all, so the cache keeps beside it, under its MAC, what the system said of each file and folder when that was
@@ -26,11 +26,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-/// How much older than the moment a file has to be where its times may be coarse, or another clock's: two seconds, as FAT has it.
+/// Least age of a stamped file, in nanoseconds, where its times may be coarse, or another clock's: two seconds, FAT's resolution.
 const MARGIN: i128 = 2_000_000_000;
 const NANOSECONDS: i128 = 1_000_000_000;
 
-/// The system's account of a file or folder, links not followed.
+/// Metadata of a file or folder; links are not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     device: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Stamp {
     changed: i128,
 }
 
-/// The kind of item at a path, as far as it can be stamped.
+/// The kind of item at a path, as far as stamps distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     File,
@@ -72,13 +72,13 @@ impl Stamp {
         }
     }
 
-    /// Nothing tells one file from another there, so that all are read.
+    /// Stamps are not supported on this system, so every file is read.
     #[cfg(not(unix))]
     fn at(_: &Path) -> Option<(Kind, Self)> {
         None
     }
 
-    /// Whether a change that is still to come would show.
+    /// Returns whether a later change would show in the stamp.
     fn is_before(&self, moment: Moment) -> bool {
         let latest = self.modified.max(self.changed);
         let is_coarse = self.modified % NANOSECONDS == 0 && self.changed % NANOSECONDS == 0;
@@ -87,7 +87,7 @@ impl Stamp {
     }
 }
 
-/// The time of a file system.
+/// A time of a file system's clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     device: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Asks the file system of a folder, by a file that has no name there.
+    /// Reads the clock of the file system of a folder, with an unnamed temporary file.
     #[cfg(unix)]
     pub(crate) fn of(folder: &Path) -> Option<Self> {
         let found = tempfile::tempfile_in(folder).ok()?.metadata().ok()?;
@@ -109,11 +109,11 @@ impl Moment {
     }
 }
 
-/// Of a folder.
+/// The state of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Mark {
     Stamped(Stamp),
-    /// There is none of that name.
+    /// No folder of that name exists.
     Absent,
 }
 
@@ -130,33 +130,33 @@ impl Lock {
     }
 }
 
-/// Stamps of what a record names. The default has none: everything is read.
+/// Stamps of the inputs that a record names. The default has none: everything is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamps {
-    /// Of the bytes of the record that they belong to.
+    /// Digest of the record that the stamps belong to.
     pub(crate) record: String,
     /// The key of the artifact, so that it need not be computed.
     pub(crate) key: String,
-    /// Of the lock file, and whether it vouches for dependencies.
+    /// Stamp of the lock file, and whether it vouches for dependencies.
     lock: Option<(Stamp, bool)>,
     files: BTreeMap<PathBuf, Stamp>,
     folders: BTreeMap<PathBuf, Mark>,
 }
 
 impl Stamps {
-    /// The same, for this note and the artifact to which it leads.
+    /// Returns the stamps for this note and the artifact to which it leads.
     pub(crate) fn of(self, record: String, key: String) -> Self {
         Self { record, key, ..self }
     }
 }
 
-/// A look at the files of a record: answers whether something is as it was when it was stamped.
+/// Compares the inputs of a record with their stamps.
 pub(crate) struct Check<'a> {
     known: &'a Stamps,
     tree: &'a SourceTree,
-    /// The lock file vouches for dependencies, and is as it was.
+    /// Whether the lock file vouches for dependencies, and is unchanged.
     locked: bool,
-    /// It is not the one that is known.
+    /// Whether the lock file is not the known one.
     other_lock: bool,
     stable: RefCell<HashMap<PathBuf, bool>>,
 }
@@ -169,12 +169,12 @@ impl<'a> Check<'a> {
         Self { known, tree, locked, other_lock, stable: RefCell::default() }
     }
 
-    /// Whether the lock file may vouch for what it did not vouch for.
+    /// Returns whether the lock file may vouch for dependencies that it did not vouch for.
     pub(crate) fn has_other_lock(&self) -> bool {
         self.other_lock
     }
 
-    /// Whether the file at a path has the bytes that it had.
+    /// Returns whether the file at a path has the same bytes as when it was stamped.
     pub(crate) fn is_same_file(&self, path: &Path) -> bool {
         let Some(folder) = path.parent() else { return false };
         if !self.leads_on(folder) {
@@ -186,7 +186,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whether a folder has the names that it had, or there still is none.
+    /// Returns whether a folder has the same names as when it was stamped, or is still absent.
     pub(crate) fn has_same_names(&self, folder: &Path) -> bool {
         if let Some(known) = self.stable.borrow().get(folder) {
             return *known;
@@ -201,14 +201,15 @@ impl<'a> Check<'a> {
         is_same
     }
 
-    /// Whether the way to what lies in a folder is the one that it was. A root is opened without following links.
+    /// Returns whether the path to a folder is unchanged. A root is opened without following links.
     fn leads_on(&self, folder: &Path) -> bool {
         self.tree.is_root(folder) || self.has_same_names(folder)
     }
 }
 
 impl Stamps {
-    /// Stamps what `unsure` names and may be stamped; the rest is as in `known`. Take this before what is unsure is read.
+    /// Stamps the inputs that `unsure` names and that may be stamped; the others keep their stamp of `known`. Call this before
+    /// `unsure` is read.
     pub(crate) fn renewed(
         known: &Self,
         unsure: &Unsure,
@@ -219,7 +220,7 @@ impl Stamps {
         let mut stamps = known.clone();
         let now = lock.and_then(|lock| Some((lock, lock.stamp()?)));
         if stamps.lock.map(|(stamp, _)| stamp) != now.map(|(_, stamp)| stamp) {
-            // All that it vouched for is unsure.
+            // All dependencies that the lock file vouched for are unverified.
             let told = now.filter(|(_, stamp)| stamp.is_before(moment));
             stamps.lock = told.map(|(lock, stamp)| (stamp, is_locked(lock)));
         }
@@ -262,12 +263,12 @@ impl Stamps {
     }
 }
 
-/// The files and folders that have to be read, since no stamp shows that they are what they were.
+/// The files and folders that have to be read, since no stamp shows that they are unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct Unsure {
     pub(crate) files: BTreeSet<PathBuf>,
     pub(crate) folders: BTreeSet<PathBuf>,
-    /// Folders in which lies what is passed over, so that names alone do not tell that it is as it was.
+    /// Folders with entries that the build ignores, so that names alone do not show that they are unchanged.
     pub(crate) opaque: BTreeSet<PathBuf>,
 }
 
@@ -277,14 +278,14 @@ impl Unsure {
     }
 }
 
-/// A folder and those around it up to a root, the root as well; none where folders are not stamped: what lies around a loose
-/// file is anybody's, and changes all the time.
+/// Returns a folder and those around it up to and including a root; none where folders are not stamped: a folder around a loose
+/// file changes often, and belongs to anybody.
 fn way_to<'p>(tree: &SourceTree, folder: &'p Path) -> Vec<&'p Path> {
     let Some(root) = tree.stamped_root(folder) else { return Vec::new() };
     folder.ancestors().take_while(|at| at.starts_with(root)).collect()
 }
 
-/// Whether a path lies in the folder of a dependency of the package, which is installed as a whole.
+/// Returns whether a path lies in the folder of a dependency of the package, which is installed as a whole.
 fn is_inner(tree: &SourceTree, path: &Path) -> bool {
     path.parent().is_some_and(|folder| {
         let Some(below) = below_modules(tree, folder) else { return false };
@@ -292,12 +293,12 @@ fn is_inner(tree: &SourceTree, path: &Path) -> bool {
     })
 }
 
-/// Whether a folder is one within that of a dependency, but none of dependencies.
+/// Returns whether a folder lies within that of a dependency, and is no `node_modules`.
 fn is_inner_folder(tree: &SourceTree, folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name != "node_modules") && is_inner(tree, folder)
 }
 
-/// The path behind the last `node_modules` of the package.
+/// Returns the path after the last `node_modules` of the package.
 fn below_modules<'p>(tree: &SourceTree, folder: &'p Path) -> Option<&'p Path> {
     let inside = folder.strip_prefix(tree.package()).ok()?;
     let modules = inside.ancestors().find(|at| at.file_name().is_some_and(|name| name == "node_modules"))?;

@@ -48,7 +48,7 @@ pub(crate) fn strip_types(file: &str, source: &str, limits: &Limits) -> Result<S
     })
 }
 
-/// Sources by their name, without content: host modules are known by path.
+/// Names sources by path, without content: host modules are known by path.
 struct Plain;
 
 impl SourceMapGenConfig for Plain {

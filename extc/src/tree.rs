@@ -1,4 +1,4 @@
-//! The files a build may read: one package, and folders of dependencies beside it.
+//! The files that a build may read: one package, and folders of dependencies beside it.
 //!
 //! The only place of the compiler that opens files of a package; in a sealed build that is the parent's
 //! tree, which the child's asks ([`served`](crate::served)). Paths are compared after links are
@@ -46,7 +46,7 @@ pub(crate) struct InputFile {
     pub(crate) sha256: [u8; 32],
 }
 
-/// What a build reads from.
+/// The folders that a build reads from.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Folders {
     /// Canonical folder of the package, or of a loose file.
@@ -69,19 +69,19 @@ pub(crate) struct SourceTree {
     seen: Mutex<Seen>,
 }
 
-/// What `npm install` would have linked: see [`pijs_packages::members`].
+/// The links that `npm install` would have made: see [`pijs_packages::members`].
 #[derive(Debug, Default)]
 struct MemberLinks {
-    /// By the link's path: where it leads, seen from its folder.
+    /// Target of each link, by the link's path and relative to its folder.
     links: BTreeMap<PathBuf, String>,
     /// The folders that the links lie in.
     folders: BTreeSet<PathBuf>,
 }
 
-/// Who opens files.
+/// The process that opens files.
 #[derive(Debug)]
 enum Files {
-    /// This process, below these handles of the roots, as far as the access goes.
+    /// This process, below these handles of the roots, as far as `FileAccess` admits.
     Here(Vec<Dir>, FileAccess),
     /// The process that started this one.
     Asked(Parent),
@@ -90,70 +90,70 @@ enum Files {
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
-    /// Its place among the roots.
+    /// Index among the roots.
     index: usize,
     area: Area,
 }
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// By name.
+    /// Inputs by name.
     files: BTreeMap<String, InputFile>,
     total_bytes: usize,
-    /// Files around which manifests were counted, up to these.
+    /// Folders whose enclosing manifests have been counted.
     counted: BTreeSet<PathBuf>,
-    /// Manifests that were asked for; `None` where there is none.
+    /// Manifests that were read; `None` where there is none.
     manifests: BTreeMap<PathBuf, Option<[u8; 32]>>,
-    /// What lies at other paths.
+    /// Probes of other paths.
     looked: BTreeMap<PathBuf, Found>,
     /// Names in folders that were listed.
     listed: BTreeMap<PathBuf, Vec<(String, bool)>>,
     /// Name and version of dependencies, by folder.
     packages: BTreeMap<PathBuf, Claims>,
-    /// Files whose reading is evidence: others' files, files that may hold secrets, files that were refused.
+    /// Files whose read is evidence: foreign files, files that may hold secrets, refused files.
     evidence: BTreeMap<PathBuf, FileEvidence>,
 }
 
-/// What was decided about a file that is not plain source of the package.
+/// The access decision on a file that is not plain source of the package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileEvidence {
-    /// It was read: not the extension's own, or it may hold secrets.
+    /// The file was read: it is not the extension's own, or it may hold secrets.
     Read {
-        /// It may hold secrets.
+        /// Whether the file may hold secrets.
         secrets: bool,
     },
-    /// It was refused.
+    /// The file was refused.
     Refused,
 }
 
-/// What a dependency's manifest says of it.
+/// The identity that a dependency's manifest claims.
 #[derive(Debug, Clone)]
 struct Claims {
     name: Option<String>,
     version: String,
 }
 
-/// Names of a folder that are listed: a folder of more is none of plug-ins.
+/// Most names of a listed folder: a folder of plug-ins has fewer.
 const LONGEST_LIST: usize = 500;
-/// Longest version that goes into names; more is no version. Every file of the dependency bears it.
+/// Longest version in names; a longer one is treated as none. Every file name of the dependency contains it.
 const LONGEST_VERSION: usize = 64;
 
-/// Where a path lies.
+/// The name of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Located {
-    /// `src/a.ts`, or `dep:NAME@VERSION/PATH`; of this file alone.
+    /// `src/a.ts`, or `dep:NAME@VERSION/PATH`; unique to this file.
     pub(crate) name: String,
-    /// Not the author's own file.
+    /// Whether the file belongs to a dependency.
     pub(crate) dependency: bool,
 }
 
 impl SourceTree {
-    /// Opens folders, and reads of them what `access` admits.
+    /// Opens folders; later reads of them are limited to what `access` admits.
     pub(crate) fn open(folders: Folders, access: &FileAccess, limits: Limits) -> io::Result<Self> {
         let mut dependencies = Vec::with_capacity(folders.dependencies.len());
         for path in &folders.dependencies {
             match path.canonicalize() {
-                // Who chose it saw where it led then.
+                // The caller chose this link when it led to another folder.
                 Ok(real) if real.file_name() != path.file_name() && guard!(BuildRootHandles) => {
                     return Err(io::Error::other(format!("{} leads to another folder now", path.display())));
                 }
@@ -164,7 +164,7 @@ impl SourceTree {
         }
         let tree = Self::new(Folders { dependencies, ..folders }, limits, Files::Here(Vec::new(), access.clone()));
         let open = |path: &Path| match guard!(BuildRootHandles) {
-            // What is decided about a path holds for what lies below the handle: no part of it is a link by now.
+            // No part of the path is a link at this point, so a decision about a path holds for the file below the handle.
             true => opened::folder_without_links(path),
             false => Dir::open_ambient_dir(path, ambient_authority()),
         };
@@ -172,7 +172,8 @@ impl SourceTree {
         Ok(Self { files: Files::Here(handles, access.clone()), ..tree })
     }
 
-    /// The same in a process that may open nothing. `folders` are those of the parent's tree.
+    /// Makes a tree that requests every file from `parent`, for a process that may open nothing. `folders` are those of the
+    /// parent's tree.
     pub(crate) fn asking(parent: Parent, folders: Folders, limits: Limits) -> Self {
         Self::new(folders, limits, Files::Asked(parent))
     }
@@ -194,7 +195,7 @@ impl SourceTree {
         }
     }
 
-    /// What it reads from, for a tree in another process.
+    /// Returns the folders, for a tree in another process.
     pub(crate) fn folders(&self) -> Folders {
         let dependencies = self.roots.iter().filter(|root| root.area == Area::Dependencies);
         Folders {
@@ -204,7 +205,7 @@ impl SourceTree {
         }
     }
 
-    /// Whom it asks.
+    /// Returns the parent that serves this tree.
     pub(crate) fn parent(&self) -> Option<&Parent> {
         match &self.files {
             Files::Here(..) => None,
@@ -220,24 +221,24 @@ impl SourceTree {
         &self.limits
     }
 
-    /// The folders that may be read, canonical: the package's, those of dependencies, and of a loose file all others.
+    /// Iterates the readable folders, canonical: the package's, those of dependencies, and for a loose file all others.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|root| root.path.as_path())
     }
 
-    /// Whether a path is that of a folder that may be read with all that lies in it.
+    /// Returns whether a path is a folder that may be read with its contents.
     pub(crate) fn is_root(&self, path: &Path) -> bool {
         self.roots.iter().any(|root| root.area != Area::Elsewhere && root.path == path)
     }
 
-    /// The root of a path below which folders are the package's or those of dependencies, and nobody else's.
+    /// Returns the root of a path below which all folders belong to the package or to dependencies.
     pub(crate) fn stamped_root(&self, path: &Path) -> Option<&Path> {
         let (root, _) = self.root_of(path)?;
         let is_own = root.area == Area::Dependencies || root.area == Area::Package && self.loose.is_none();
         is_own.then_some(&root.path)
     }
 
-    /// Decides about reading a file, and reads nothing. That it may be read is evidence where a read is.
+    /// Decides about reading a file without reading it. An admission is evidence where a read is.
     pub(crate) fn admits(&self, path: &Path) -> bool {
         let (Some((root, _)), Files::Here(_, access)) = (self.root_of(path), &self.files) else { return false };
         match self.judge(access, root, path, false) {
@@ -255,7 +256,7 @@ impl SourceTree {
         }
     }
 
-    /// The name of a path whose links are resolved; `None` if it lies outside.
+    /// Returns the name of a path whose links are resolved; `None` if it lies outside.
     pub(crate) fn locate(&self, path: &Path) -> Option<Located> {
         let (root, relative) = self.root_of(path)?;
         let is_installed = || relative.components().any(|part| part.as_os_str() == "node_modules");
@@ -274,8 +275,8 @@ impl SourceTree {
         })
     }
 
-    /// Where a file lies, seen from the package, if its name does not say so: of a dependency beside the package
-    /// `../NAME/lib/index.js`. That is told apart from its name, which is the same wherever it was installed.
+    /// Returns the path of a file relative to the package, if its name does not contain it: of a dependency beside the package
+    /// `../NAME/lib/index.js`. It is separate from the name, which is the same wherever the dependency is installed.
     pub(crate) fn place(&self, path: &Path) -> Option<String> {
         let (root, relative) = self.root_of(path)?;
         match root.area {
@@ -299,9 +300,8 @@ impl SourceTree {
         self.roots.iter().find_map(|root| Some((root, path.strip_prefix(&root.path).ok()?)))
     }
 
-    /// `dep:NAME@VERSION/PATH`, where NAME is the folder that the dependency lies in: what its manifest calls itself is
-    /// its author's to choose, and another's name with another's version would make two files one. Where that is not
-    /// enough to tell it from others, `dep:` and its place.
+    /// Returns `dep:NAME@VERSION/PATH`, where NAME is the folder of the dependency: its manifest could claim another's name and
+    /// version, which would make two files one. Where that is ambiguous, `dep:` and the relative path.
     fn dependency_name(&self, root: &Root, relative: &Path) -> String {
         let plain = || {
             let (folder, inside) = dependency_folder(relative)?;
@@ -318,7 +318,7 @@ impl SourceTree {
         })
     }
 
-    /// Folders of dependencies that are nearer to the package than `root`.
+    /// Iterates folders of dependencies that are nearer to the package than `root`.
     fn nearer<'a>(&'a self, root: &'a Root) -> impl Iterator<Item = &'a Root> {
         let dependencies = self.roots.iter().filter(|other| other.area == Area::Dependencies);
         dependencies.take_while(move |other| other.path != root.path)
@@ -345,13 +345,13 @@ impl SourceTree {
         claims
     }
 
-    /// What lies at a path, also outside. It is remembered, and the same all through a build.
+    /// Probes a path, also an outside one. The answer is remembered, and does not change during a build.
     pub(crate) fn look(&self, path: &Path) -> Found {
-        // A root is canonical, so it and whatever it lies in are folders and no links.
+        // A root is canonical, so it and its ancestors are folders and no links.
         if self.roots().any(|root| root.starts_with(path)) {
             return Found::Folder;
         }
-        // What imports name is text, and so is every path that comes of it.
+        // Specifiers are text, and so is every path that comes from one.
         if path.to_str().is_none() {
             return Found::Other;
         }
@@ -363,7 +363,7 @@ impl SourceTree {
         found
     }
 
-    /// What lies at a path now, or would if the package's members were linked. It is not remembered.
+    /// Probes a path, uncached, as if the package's members were linked.
     pub(crate) fn found_at(&self, path: &Path) -> Found {
         let found = Found::at(path);
         if found != Found::Nothing {
@@ -377,13 +377,13 @@ impl SourceTree {
         }
     }
 
-    /// The members' links, for a path that may lead through one.
+    /// Returns the members' links, for a path that may lead through one.
     fn member_links(&self, path: &Path) -> Option<&MemberLinks> {
         let is_below = path.starts_with(self.package().join("node_modules"));
         is_below.then(|| self.member_links.get_or_init(|| self.find_members()))
     }
 
-    /// Where a path leads that goes through the link of a member, unless something else lies there.
+    /// Resolves a path that goes through the link of a member, unless another item lies there.
     fn behind_member_link(&self, path: &Path) -> Option<PathBuf> {
         let links = &self.member_links(path)?.links;
         let (link, target) = path.ancestors().skip(1).find_map(|folder| links.get_key_value(folder))?;
@@ -392,7 +392,7 @@ impl SourceTree {
         (Found::at(link) == Found::Nothing).then(|| self.package().join(folder).join(rest))
     }
 
-    /// The members of a package. What of their manifests decides is remembered with the links that were looked at.
+    /// Finds the members of a package. The parts of their manifests that matter are remembered with the probed links.
     fn find_members(&self) -> MemberLinks {
         let mut found = MemberLinks::default();
         let root = &self.roots[0];
@@ -411,13 +411,13 @@ impl SourceTree {
         found
     }
 
-    /// Whether a folder is the one around a loose file: what lies in it may be anybody's.
+    /// Returns whether a folder encloses a loose file: its contents may belong to anybody.
     pub(crate) fn is_around_loose(&self, folder: &Path) -> bool {
         self.loose.is_some() && folder == self.package()
     }
 
-    /// Names in a folder of the package, sorted, and whether each is a folder; links and hidden names are left out. It is
-    /// remembered. Nothing for a folder that is none, is too large, or lies outside.
+    /// Lists a folder of the package: names, sorted, and whether each is a folder; links and hidden names are left out. The
+    /// answer is remembered. Empty for a path that is no folder, is too large, or lies outside.
     pub(crate) fn list(&self, folder: &Path) -> Vec<(String, bool)> {
         let is_package = self.root_of(folder).is_some_and(|(root, _)| root.area == Area::Package);
         if !is_package {
@@ -431,7 +431,7 @@ impl SourceTree {
         listed
     }
 
-    /// The same as it is now.
+    /// Lists a folder, uncached.
     pub(crate) fn listed_now(&self, folder: &Path) -> Vec<(String, bool)> {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(LONGEST_LIST + 1);
         let named = entries.filter_map(|entry| {
@@ -444,12 +444,12 @@ impl SourceTree {
         if listed.len() > LONGEST_LIST { Vec::new() } else { listed }
     }
 
-    /// Folders whose names were asked for.
+    /// Returns the folders that were listed.
     pub(crate) fn lists(&self) -> BTreeMap<PathBuf, Vec<(String, bool)>> {
         self.seen().listed.clone()
     }
 
-    /// Decides about the file that `specifier` leads to, before anything is read.
+    /// Decides about the file that `specifier` leads to, before a read.
     pub(crate) fn admit(&self, path: &Path, specifier: &str) -> Result<(), Diagnostic> {
         let Some((root, _)) = self.root_of(path) else { return Ok(()) };
         match &self.files {
@@ -461,7 +461,7 @@ impl SourceTree {
         }
     }
 
-    /// Whether an import of a file is refused. If so, that is evidence.
+    /// Returns whether an import of a file is refused. A refusal is evidence.
     pub(crate) fn is_refused(&self, path: &Path) -> bool {
         self.admit(path, "").is_err()
     }
@@ -470,8 +470,8 @@ impl SourceTree {
         access.judge(&BuildRead { path, area: root.area, root: &root.path, loose: self.loose.as_deref(), imported })
     }
 
-    /// The diagnostic of a file that may not be read, under the name that the package has for it: the artifact is the same
-    /// wherever the package lies. The refusal is evidence.
+    /// Returns the diagnostic of a refused file, under the package's name for it: the artifact is the same wherever the package
+    /// lies. The refusal is evidence.
     fn refused(&self, path: &Path, name: &str, refusal: Refusal) -> Diagnostic {
         self.seen().evidence.insert(path.to_owned(), FileEvidence::Refused);
         let allow = format!("run pi in a folder that holds both, or pass --allow 'read:{}'", path.display());
@@ -492,7 +492,7 @@ impl SourceTree {
         Diagnostic::new(Code::Escape, format!("`{name}` {why}")).help(help)
     }
 
-    /// The bytes of a manifest; `None` if there is none, or none inside. That it was asked for is remembered.
+    /// Reads a manifest; `None` if there is none, or none inside. The read is remembered.
     pub(crate) fn manifest(&self, path: &Path) -> Option<Vec<u8>> {
         let (root, relative) = self.root_of(path)?;
         let bytes = match self.parent() {
@@ -504,7 +504,7 @@ impl SourceTree {
     }
 
     fn remember_manifest(&self, path: &Path, digest: Option<[u8; 32]>) {
-        // Read twice and not the same: nothing that lies there later is what was compiled.
+        // Two reads differ: no later content of the file is the compiled one.
         self.seen()
             .manifests
             .entry(path.to_owned())
@@ -516,7 +516,7 @@ impl SourceTree {
             .or_insert(digest);
     }
 
-    /// The digest of a file as it is now; `None` if it cannot be read.
+    /// Returns the digest of a file, uncached; `None` if it cannot be read.
     pub(crate) fn digest(&self, path: &Path) -> Option<[u8; 32]> {
         let (root, relative) = self.root_of(path)?;
         self.read_bounded(root, relative, path).ok().map(|bytes| Sha256::digest(bytes).into())
@@ -559,7 +559,7 @@ impl SourceTree {
                 self.limits.total_bytes >> 20,
                 self.limits.files
             );
-            // Said once, not of each file that is too many.
+            // Reported once, not for each file above the cap.
             return Err(Diagnostic::new(Code::Limit, message)
                 .help("of a library, import the part that is needed; load data with `fs.readFileSync`"));
         }
@@ -610,7 +610,7 @@ impl SourceTree {
         };
         let (mut admission, mut real) = (judge(root, path)?, path.to_owned());
         let file = match opened::without_links(&handles[root.index], relative) {
-            // Decided again under the name that the file really has. A link that is put there from now on is not followed.
+            // Decides again under the file's actual name. A link that is created from now on is not followed.
             Err(error) if opened::is_link(&error) => {
                 real = path.canonicalize()?;
                 let (root, relative) = self.root_of(&real).ok_or(io::ErrorKind::NotFound)?;
@@ -632,7 +632,7 @@ impl SourceTree {
         Ok(bytes)
     }
 
-    /// Tells that the package's own manifest was read, by whoever found the package by it.
+    /// Records the bytes of the package's own manifest, by which the caller found the package.
     pub(crate) fn expect_manifest(&self, bytes: &[u8]) {
         if !bytes.is_empty() {
             let path = self.package().join("package.json");
@@ -640,14 +640,14 @@ impl SourceTree {
         }
     }
 
-    /// Everything that decided what the artifact is, by name: `sha256:HEX` of the files that were compiled, and of the
-    /// manifests that were asked for, which say what their imports mean.
+    /// Returns the digest `sha256:HEX` of everything that decided the artifact, by name: compiled files, and the manifests that
+    /// their imports were resolved with.
     ///
     /// Grants are bound to it. A manifest counts with all its bytes: which members decide is the resolver's business and
     /// grows with it, the order of conditions under `exports` is one of them, and the manifest of a package that is
     /// installed changes only when something else is installed. There the grants are carried over by what it asks for.
     pub(crate) fn sources(&self) -> BTreeMap<String, String> {
-        // A name is made of what another manifest says, which counts then as well: also where it is asked for only here.
+        // A name derives from another manifest, which counts as well, even if it is only read here.
         self.manifests().keys().for_each(|path| drop(self.locate(path)));
         let manifests = if guard!(BuildManifests) { self.manifests() } else { BTreeMap::new() };
         let manifests = manifests.into_iter().filter_map(|(path, digest)| Some((self.locate(&path)?.name, digest?)));
@@ -656,29 +656,29 @@ impl SourceTree {
         for (name, digest) in manifests {
             let known = sources.entry(name).or_insert(digest);
             if *known != digest {
-                // It changed between, and no file has this digest.
+                // The file changed in between, and no file has this digest.
                 *known = [0; 32];
             }
         }
         sources.into_iter().map(|(name, digest)| (name, format!("sha256:{}", hex::encode(digest)))).collect()
     }
 
-    /// Everything that was read, by name.
+    /// Returns everything that was read, by name.
     pub(crate) fn inputs(&self) -> BTreeMap<String, InputFile> {
         self.seen().files.clone()
     }
 
-    /// Every manifest that was asked for, with its digest if it was there.
+    /// Returns every manifest that was probed, with its digest if it exists.
     pub(crate) fn manifests(&self) -> BTreeMap<PathBuf, Option<[u8; 32]>> {
         self.seen().manifests.clone()
     }
 
-    /// What was decided about files that are not plain source of the package.
+    /// Returns the access decisions on files that are not plain source of the package.
     pub(crate) fn evidence(&self) -> BTreeMap<PathBuf, FileEvidence> {
         self.seen().evidence.clone()
     }
 
-    /// Everything that was looked at.
+    /// Returns all probed paths.
     pub(crate) fn looked(&self) -> BTreeMap<PathBuf, Found> {
         self.seen().looked.clone()
     }
@@ -689,7 +689,7 @@ impl SourceTree {
     }
 }
 
-/// Why a file was not read.
+/// The reason why a file was not read.
 #[derive(Debug)]
 enum ReadFailure {
     Refused(PathBuf, Refusal),
@@ -702,13 +702,13 @@ impl<E: Into<io::Error>> From<E> for ReadFailure {
     }
 }
 
-/// Whether a file of the package would have the name of one that is not its own.
+/// Returns whether a name of a package's file collides with the form of foreign names.
 fn is_taken(name: &str) -> bool {
     name.starts_with("dep:") && guard!(BuildDependencyNames)
 }
 
-/// The folder of a dependency, `NAME` or `@SCOPE/NAME`, and what of the path lies in it. `None` for a file that lies in
-/// none, for the hidden folders that package managers keep, and for names that would be read as another name and version.
+/// Splits a path into the folder of a dependency, `NAME` or `@SCOPE/NAME`, and the rest. `None` for a file outside of one, for
+/// the hidden folders of package managers, and for names that would read as another name and version.
 fn dependency_folder(relative: &Path) -> Option<(&Path, &Path)> {
     let mut parts = relative.components().map(|part| part.as_os_str().to_str());
     let first = parts.next()??;
@@ -724,7 +724,7 @@ fn dependency_folder(relative: &Path) -> Option<(&Path, &Path)> {
     (plain && !inside.as_os_str().is_empty()).then_some((folder, inside))
 }
 
-/// With `/` between the parts, on every system.
+/// Joins the parts with `/`, on every system.
 fn portable(path: &Path) -> String {
     let parts: Vec<_> = path.components().map(|part| part.as_os_str().to_string_lossy()).collect();
     parts.join("/")

@@ -1,6 +1,6 @@
-//! The same input gives the same bytes, and the cache never loads what this installation did not make of it.
+//! The same input gives the same bytes, and the cache never loads an artifact that another installation made.
 //!
-//! Each test builds a package of files below into a folder of its own. What a test rebuilds, it also runs.
+//! Each test builds a package of files below into a folder of its own, and also runs each rebuilt artifact.
 
 #[path = "support/files.rs"]
 mod files;
@@ -176,7 +176,7 @@ fn sources_are_read_when_they_are_asked_for_and_changed_ones_are_refused_and_mad
         assert_eq!(text(&lab.build()), text(&good));
         assert!(fs::read(&path).unwrap() == whole, "they were not made anew");
     }
-    // Those of another artifact are authentic, and not of this one.
+    // The files of another artifact are authentic, and not of this one.
     lab.write("later.ts", "export const name: string = 'other';\n");
     lab.build();
     let other = lab.cached("texts").into_iter().find(|file| *file != path).unwrap();
@@ -222,7 +222,7 @@ fn another_engine_build_is_rebuilt_even_when_this_installation_signed_it() {
         assert!(!rebuilt.cached, "signed for {engine}");
         assert!(rebuilt.encoded().unwrap() == good.encoded().unwrap());
     }
-    // The forgery is right in everything but the engine: with that it is taken.
+    // The forgery is right except for the engine: with the right engine it is taken.
     fs::write(&path, good.encoded().unwrap()).unwrap();
     fs::write(path.with_extension("mac"), sign(&good.encoded().unwrap(), &good.metadata().engine)).unwrap();
     assert!(lab.build().cached);
@@ -275,13 +275,13 @@ fn whatever_an_import_means_by_now_is_what_is_built() {
     assert!(!changed.cached);
     assert_runs(changed, &lab.package(), &["b 1 High 2 old one fresh changed undefined", "a 1"]);
 
-    // Its files are the same; which of them is meant is not.
+    // The files are unchanged; the manifest selects another one.
     lab.write("node_modules/old/package.json", r#"{ "name": "old", "version": "1.0.0", "main": "two.js" }"#);
     let moved = lab.build();
     assert!(!moved.cached, "the manifest of a dependency was not looked at");
     assert_runs(moved, &lab.package(), &["b 1 High 2 old two fresh changed undefined", "a 1"]);
 
-    // Found before `later.ts` from now on.
+    // From now on it takes precedence over `later.ts`.
     lab.write("later.js", "export const name = 'beside';\n");
     assert_runs(lab.build(), &lab.package(), &["b 1 High 2 old two fresh beside undefined", "a 1"]);
 
@@ -307,7 +307,7 @@ fn settings_and_chosen_entries_have_artifacts_of_their_own() {
     assert!(!turned.cached);
     assert_runs(turned, &lab.package(), &[PRINTS[1], PRINTS[0]]);
     assert!(chosen(&["a.ts", "b.ts"]).cached && lab.build().cached);
-    // As the manifest has it: the same request.
+    // The manifest's own order gives the same request.
     assert!(chosen(&["b.ts", "a.ts"]).cached);
 }
 
@@ -320,7 +320,7 @@ fn until_times_tell(lab: &Lab) {
     while time(&tempfile::tempfile_in(lab.folder.path()).unwrap().metadata().unwrap()) <= begin {}
 }
 
-/// Builds once with times that tell, so that everything is stamped.
+/// Builds once with distinct times, so that everything is stamped.
 #[cfg(unix)]
 fn stamped() -> Lab {
     let lab = Lab::new();
@@ -370,7 +370,7 @@ fn a_touched_file_is_read_once() {
 #[cfg(unix)]
 fn a_file_that_changed_a_moment_ago_is_read_again() {
     let lab = stamped();
-    // The times of what is written from now on are those of the moment at which it is stamped, or later.
+    // Files written from now on have the time of the stamping, or a later one.
     let file = lab.package().join("later.ts");
     let text = fs::read(&file).unwrap();
     let ahead = std::time::SystemTime::now() + std::time::Duration::from_secs(1_000);
@@ -417,7 +417,7 @@ fn a_file_of_the_cache_that_is_swapped_after_its_check_is_not_loaded() {
     let lab = stamped();
     let code = lab.the_cached("artifact");
     let checked = lab.build();
-    // The file that was read has other bytes now.
+    // The bytes of a file that was read have changed.
     let bytes = fs::read(&code).unwrap();
     let changed: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
     fs::write(&code, &changed).unwrap();
@@ -459,7 +459,7 @@ fn stamps_of_others_are_not_believed() {
         assert!(built.cached && built.read > 0, "byte {at} was changed and taken");
         assert_eq!(lab.build().read, 0, "the stamps were not made anew");
     }
-    // Those of a time at which the file was another one.
+    // Restores the times of the earlier content.
     lab.write("later.ts", "export const name: string = 'LATER';\n");
     until_times_tell(&lab);
     lab.build();
@@ -494,23 +494,23 @@ fn a_lock_file_vouches_for_dependencies_until_it_changes() {
     };
     build("npm:sample");
     assert_eq!(build("npm:sample").read, 0);
-    // A change that no install made: the artifact of what was installed stays.
+    // A change that no install made: the artifact of the installed version stays.
     lab.write("node_modules/old/one.js", "module.exports = () => 'old 111';\n");
     let trusted = build("npm:sample");
     assert_eq!((trusted.cached, trusted.read), (true, 0));
     assert_runs(trusted, &lab.package(), &PRINTS);
-    // Own files are looked at all the same.
+    // Own files are checked nevertheless.
     lab.write("later.ts", "export const name: string = 'LATER';\n");
     assert_runs(build("npm:sample"), &lab.package(), &["b 1 High 2 old 111 fresh LATER undefined", "a 1"]);
     until_times_tell(&lab);
     build("npm:sample");
-    // Another lock file: everything is read.
+    // With another lock file everything is read.
     lab.write("node_modules/old/one.js", "module.exports = () => 'old 222';\n");
     lock(&lab, "2");
     let changed = build("npm:sample");
     assert!(!changed.cached);
     assert_runs(changed, &lab.package(), &["b 1 High 2 old 222 fresh LATER undefined", "a 1"]);
-    // A dependency that another installer replaces, as a whole.
+    // Another installer replaces a dependency as a whole.
     until_times_tell(&lab);
     build("npm:sample");
     let folder = lab.package().join("node_modules/old");

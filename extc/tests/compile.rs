@@ -1,4 +1,4 @@
-//! Runs `fixtures/compile/AREA/CASE`: each is an extension, a `case.toml` and what the compiler makes of it.
+//! Runs `fixtures/compile/AREA/CASE`: each is an extension, a `case.toml` and the compiler's expected output.
 //!
 //! `case.toml` says what is compiled and what must come out of running it; `expected.snap` beside it holds everything
 //! that the compiler says: verdict, diagnostics with places, capabilities, host imports, modules, inputs. A failed
@@ -41,7 +41,7 @@ use tempfile::TempDir;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    /// For readers.
+    /// A sentence for readers of the fixture.
     #[serde(rename = "why")]
     _why: String,
     input: Option<PathBuf>,
@@ -91,7 +91,7 @@ struct Generated {
 fn main() {
     pijs_extc::worker::enter();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/compile");
-    // The gate compares real places.
+    // The gate compares canonical paths.
     let fixtures = fixtures.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", fixtures.display()));
     let mut trials = Vec::new();
     for area in folders(&fixtures) {
@@ -149,7 +149,7 @@ fn check(folder: &Path) -> Result<(), Failed> {
     }
 }
 
-/// A build that sees no file but through its parent sees the same ones.
+/// A build that reads files through its parent gives the same output.
 fn sealed_is_the_same(input: &Input, here: &Result<BuildOutput, BuildFailure>) -> Result<(), Failed> {
     let sealed = build(input, &BuildOptions { sealed: Some(Seal::default()), ..BuildOptions::default() });
     match (here, sealed) {
@@ -195,7 +195,7 @@ fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Where the first place of `text` in the bundles comes from.
+/// Returns the source position of the first occurrence of `text` in the bundles.
 fn original(artifact: &Artifact, text: &str) -> Result<String, Failed> {
     let maps = SourceMaps::new(artifact);
     for module in &artifact.modules {
@@ -212,7 +212,7 @@ fn original(artifact: &Artifact, text: &str) -> Result<String, Failed> {
     Err(format!("no module contains `{text}`").into())
 }
 
-/// Everything a build says, for reading.
+/// Formats everything that a build reports.
 fn described(built: &BuildOutput) -> String {
     let metadata = built.metadata();
     let mut out = String::new();

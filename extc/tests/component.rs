@@ -1,4 +1,4 @@
-//! WebAssembly components as input: what they ask for, and what is refused.
+//! WebAssembly components as input: the capabilities they request, and refused components.
 //!
 //! The components are core modules in text, to which their world is added here as a compiler does it.
 
@@ -26,7 +26,7 @@ impl Folder {
     }
 }
 
-/// Code and message of the one diagnostic.
+/// Returns code and message of the one diagnostic.
 #[track_caller]
 fn refused(name: &str, bytes: &[u8]) -> String {
     let folder = Folder::with(name, bytes);

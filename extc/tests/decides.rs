@@ -1,4 +1,4 @@
-//! Whatever decides what an import means decides whether an artifact of the cache is taken.
+//! Everything that decides what an import means decides whether a cached artifact is taken.
 //!
 //! Each case writes a world, builds the package in it twice, changes one thing that is no file of the artifact, and
 //! builds again. What comes then has to be what a build without a cache gives.
@@ -73,7 +73,7 @@ impl World {
     }
 }
 
-/// What is there, what changes, and what is printed before and after.
+/// Checks the output of a world before and after a change.
 #[track_caller]
 fn decides(files: Files, before: &str, change: Files, after: &str) {
     let world = World::new(files);
@@ -91,7 +91,7 @@ fn decides(files: Files, before: &str, change: Files, after: &str) {
 
 const MANIFEST: (&str, &str) = ("mid/package/package.json", r#"{ "name": "it", "version": "1.0.0" }"#);
 
-/// Two dependencies, of which one gives itself the name and version of the other.
+/// Two dependencies, of which one claims the name and version of the other.
 const CLAIMED: Files = &[
     MANIFEST,
     (
@@ -121,7 +121,7 @@ fn a_change_of_either_of_two_files_of_one_claimed_name_is_noticed() {
 
 #[test]
 fn what_was_made_of_one_package_is_not_taken_for_another() {
-    // Alike in all that manifests claim, and in the file that is read last under a claimed name.
+    // Equal in everything that manifests claim, and in the file that is read last under a claimed name.
     let world = World::new(CLAIMED);
     let granted = world.build();
     let twin = TempDir::new_in(world.folder.path()).expect("a folder");
@@ -161,7 +161,7 @@ fn a_folder_of_the_package_that_is_called_like_a_dependency_is_none() {
 
 #[test]
 fn copies_of_one_version_in_two_folders_are_two() {
-    // The nearer one is what the package imports, the farther one what a dependency in that folder does.
+    // The package imports the nearer one; a dependency in that folder imports the farther one.
     const FILES: Files = &[
         MANIFEST,
         (
@@ -262,7 +262,7 @@ fn a_link_that_leads_elsewhere_is_noticed() {
         ("mid/package/link", "->store/one"),
     ];
     decides(FILES, "one", &[("mid/package/link", "->store/two")], "two");
-    // The same of a dependency, whose folder nobody listed.
+    // A dependency whose folder was not listed.
     const BESIDE: Files = &[
         MANIFEST,
         ("mid/package/index.ts", "import a from 'dep';\nconsole.log(a);\nexport default () => {};\n"),
@@ -304,7 +304,7 @@ fn limits_are_part_of_what_is_asked_for() {
 #[test]
 fn names_that_are_no_text_are_refused_and_end_nothing() {
     let name = |byte: u8| PathBuf::from(std::ffi::OsStr::from_bytes(&[byte, b'.', b't', b's']));
-    // As an entry.
+    // The file is an entry.
     let world = World::new(&[MANIFEST, ("mid/package/extensions/plain.ts", "export default () => {};\n")]);
     for byte in [0xff, 0xfe] {
         let path = world.root().join("extensions").join(name(byte));
@@ -332,7 +332,7 @@ fn a_note_says_nothing_that_its_artifact_was_not_made_of() {
         .collect();
     let [note] = notes.as_slice() else { panic!("{notes:?}") };
     let whole: serde_json::Value = serde_json::from_slice(&fs::read(note).expect("a note")).expect("JSON");
-    // Each list without one of its members: what is left out would not be asked for again.
+    // Drops one member of each list: a lookup would not check it again.
     for list in ["files", "manifests", "looked"] {
         let mut shorter = whole.clone();
         let members = shorter[list].as_object_mut().expect("a list");
@@ -344,7 +344,7 @@ fn a_note_says_nothing_that_its_artifact_was_not_made_of() {
     }
 }
 
-/// Grants are bound to the inputs: where the manifests are exchanged that lead to the same files, others do not hold.
+/// Grants are bound to the inputs: they do not hold after an exchange of manifests that lead to the same files.
 #[test]
 fn a_manifest_that_says_what_an_import_means_is_an_input() {
     let world = World::new(&[
@@ -358,7 +358,7 @@ fn a_manifest_that_says_what_an_import_means_is_an_input() {
         ),
         ("mid/package/a.ts", "export default 'a';\n"),
         ("mid/package/b.ts", "export default 'b';\n"),
-        // Nothing that is compiled lies in it.
+        // None of its files is compiled.
         ("mid/node_modules/moved/package.json", r#"{ "name": "moved", "version": "1.0.0", "main": "../other/c.js" }"#),
         ("mid/node_modules/other/package.json", r#"{ "name": "other", "version": "1.0.0", "type": "module" }"#),
         ("mid/node_modules/other/c.js", "export default 'c';\n"),

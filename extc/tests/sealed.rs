@@ -1,4 +1,4 @@
-//! Builds in a sealed child: the same bytes, nothing within reach, and a death is one failed build.
+//! Builds in a sandboxed child: the same bytes, nothing within reach, and a death is one failed build.
 //!
 //! `harness = false`, since the child is this program once more.
 
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Trial::test("a_build_that_takes_too_long_is_stopped", || too_long().map_err(Failed::from)),
         Trial::test("a_killed_build_fails_and_the_next_one_succeeds", || killed().map_err(Failed::from)),
     ];
-    // One at a time: what kills a build kills any child of this process.
+    // Runs one test at a time: the killing test kills any child of this process.
     let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -41,7 +41,7 @@ fn same_bytes() -> Result<(), String> {
         if here.encoded().unwrap() != there.encoded().unwrap() || here.diagnostics != there.diagnostics {
             return Err(format!("{package}: a sealed build gives something else"));
         }
-        // The folder that was built, as input.
+        // The built folder as input.
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         std::fs::write(folder.path().join("extension.artifact"), here.encoded().unwrap())
             .map_err(|error| error.to_string())?;
@@ -66,7 +66,7 @@ fn component() -> Result<(), String> {
     if encoded(&here) == encoded(&there) { Ok(()) } else { Err("a sealed build gives something else".to_owned()) }
 }
 
-/// The bundler wants to know of a file whether it is a module and whether it does anything, which its manifest says.
+/// The bundler needs the module kind and the side effects of a file, which its manifest declares.
 fn manifests() -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let write = |name: &str, text: &str| {
@@ -102,7 +102,7 @@ fn manifests() -> Result<(), String> {
     }
 }
 
-/// A loose file in a home: what it imports of the project is compiled, and what is protected is refused.
+/// A loose file in a home: its imports in the project are compiled, and protected files are refused.
 fn access() -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let home = folder.path().canonicalize().map_err(|error| error.to_string())?;
@@ -176,7 +176,7 @@ fn killed() -> Result<(), String> {
     let input = Input::at(fixtures().join("pi-ttsr"));
     let whole = build(&input, &sealed()).map_err(|error| error.to_string())?.encoded().unwrap();
     for round in 0..rounds {
-        // Spread over the time that a build takes, without a clock deciding what is right: any outcome is one of two.
+        // Spreads the kills over the duration of a build; both outcomes are valid, so no clock decides the test.
         let pause = Duration::from_millis((round as u64 * 37) % 400);
         let worker = std::thread::spawn({
             let input = input.clone();

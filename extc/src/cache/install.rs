@@ -1,5 +1,5 @@
-//! The installation's key and the folders around the cache: the only place that reads the
-//! environment, makes secrets and sets permissions.
+//! The installation's key and the folders around the cache: the only module that reads the environment, makes secrets and sets
+//! permissions.
 
 use pijs_artifact::InstallKey;
 use pijs_durable::Disk;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Name of the key file in the base directory.
 const KEY_FILE: &str = "install.key";
 
-/// Where the cache may be, best first: `$XDG_CACHE_HOME/pijs`, else `~/.cache/pijs`; then a folder of pi's own, for
-/// when somebody else can write to the first.
+/// Returns the candidate cache folders, best first: `$XDG_CACHE_HOME/pijs`, else `~/.cache/pijs`; then a folder of pi's own, for
+/// when another user can write to the first.
 pub(super) fn user_bases() -> Vec<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = absolute("HOME");
@@ -19,7 +19,7 @@ pub(super) fn user_bases() -> Vec<PathBuf> {
     first.map(|cache| cache.join("pijs")).into_iter().chain(agent.map(|agent| agent.join("pijs/cache"))).collect()
 }
 
-/// The key of this installation; the first caller makes it, and of two at once one wins for both.
+/// Reads the key of this installation, or creates it. If two callers create it concurrently, both get the key of one of them.
 pub(super) fn read_or_create_key(disk: &Disk, base: &Path) -> io::Result<InstallKey> {
     disk.private_dir(base)?;
     let path = base.join(KEY_FILE);

@@ -6,8 +6,8 @@
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// Raised when the same input would give another output: a change of a pass, of the linker's
-/// options, of the meaning of metadata.
+/// The revision of the compiler. Raise it when the same input gives another output: a change of a pass, of the linker's options,
+/// of the meaning of metadata.
 const COMPILER_REVISION: u32 = 10;
 
 /// Names one compilation.
@@ -15,7 +15,7 @@ const COMPILER_REVISION: u32 = 10;
 pub(crate) struct Key([u8; 32]);
 
 impl Key {
-    /// Starts a key for a purpose; purposes never share keys.
+    /// Starts a key for a purpose; keys of different purposes never collide.
     pub(crate) fn builder(purpose: &str) -> KeyBuilder {
         let mut builder = KeyBuilder { hasher: Sha256::new() };
         builder.field(purpose.as_bytes());
@@ -25,19 +25,19 @@ impl Key {
         builder
     }
 
-    /// The digest.
+    /// Returns the digest.
     pub(crate) fn bytes(&self) -> [u8; 32] {
         self.0
     }
 
-    /// Reads what [`Key::hex`] wrote.
+    /// Parses the output of [`Key::hex`].
     pub(crate) fn from_hex(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
         hex::decode_to_slice(text, &mut bytes).ok()?;
         Some(Self(bytes))
     }
 
-    /// Lower-case hexadecimal digits, for file names.
+    /// Returns lower-case hexadecimal digits, for file names.
     pub(crate) fn hex(&self) -> String {
         hex::encode(self.0)
     }
@@ -49,7 +49,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Takes fields in order.
+/// Hashes fields in order.
 pub(crate) struct KeyBuilder {
     hasher: Sha256,
 }

@@ -1,9 +1,8 @@
 //! The artifact cache: compiled once, loaded in a few milliseconds.
 //!
-//! A directory of files named by [`Key`]. An artifact lies beside a MAC under this installation's
-//! key, and only an artifact whose MAC matches for this engine build and this use is ever loaded:
-//! whatever else lies there is rebuilt from source. Files appear by rename, so that a reader sees a
-//! whole file or none, and two builds at once end with one of two equal files.
+//! A directory of files named by [`Key`]. An artifact lies beside a MAC under this installation's key, and only an artifact whose
+//! MAC matches for this engine build and this use is ever loaded: any other file is rebuilt from source. Files appear by rename,
+//! so that a reader sees a whole file or none, and two concurrent builds end with one of two equal files.
 //!
 //! ```text
 //! KEY.artifact   bytecode and metadata, all that a start reads    KEY.mac     its MAC, the digest of the whole artifact
@@ -11,7 +10,7 @@
 //! KEY.stamps     stamps for the note, behind their MAC            KEY.data    what a program made
 //! ```
 //!
-//! A cache is a convenience. Whatever fails in it costs time, never the build.
+//! The cache is best effort: a failure in it costs time, and never fails the build.
 
 mod install;
 mod key;
@@ -25,22 +24,22 @@ use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Largest file that is read back: four times what one build takes in.
+/// Largest cached file that is read: four times the input limit of a build.
 const MAX_FILE_BYTES: u64 = 128 << 20;
 
 const MAC_LENGTH: usize = 32;
 
-/// Returns what the MAC of bytecode is bound to, beside the artifact that it is a part of.
+/// Returns the id that the MAC of bytecode is bound to, together with the artifact that the bytecode is a part of.
 fn code_id(id: &str, digest: &str) -> String {
     format!("{id} of {digest}")
 }
 
-/// Returns what the MAC of sources and maps is bound to.
+/// Returns the id that the MAC of sources and maps is bound to.
 fn texts_id(id: &str) -> String {
     format!("texts of {id}")
 }
 
-/// Returns what the MAC of stamps is bound to.
+/// Returns the id that the MAC of stamps is bound to.
 fn stamps_id(key: &Key) -> String {
     format!("stamps:{key}")
 }
@@ -64,19 +63,19 @@ pub struct Cache {
 #[derive(Debug)]
 pub(crate) struct Hit {
     pub(crate) artifact: Verified,
-    /// Of the whole artifact as it is encoded, as `sha256:HEX`.
+    /// Digest of the whole encoded artifact, as `sha256:HEX`.
     pub(crate) digest: String,
 }
 
 impl Cache {
-    /// Uses a directory, which is created on the first write, under a key that the caller keeps.
+    /// Opens a cache in a directory, which is created on the first write, under a key that the caller keeps.
     pub fn open(dir: impl Into<PathBuf>, key: InstallKey) -> Self {
         Self { dir: dir.into(), key, disk: Disk::system(), notice: None }
     }
 
-    /// The cache of the user who runs this process: `$XDG_CACHE_HOME/pijs/artifacts`, else
-    /// `~/.cache/pijs/artifacts`, with the key in the directory above, made on first use. When that place is open to
-    /// others or not this user's, a folder below pi's own serves, and [`Cache::notice`] says so.
+    /// Opens the cache of the user who runs this process: `$XDG_CACHE_HOME/pijs/artifacts`, else `~/.cache/pijs/artifacts`, with
+    /// the key in the directory above, made on first use. If another user owns or can write to that directory, a folder below
+    /// pi's own is used, and [`Cache::notice`] says so.
     ///
     /// # Errors
     ///
@@ -85,7 +84,8 @@ impl Cache {
         Self::at_first(Self::user_folders(), &Disk::system())
     }
 
-    /// The folders that [`Cache::user`] may use, best first, each with the key in it: for whoever keeps others out of them.
+    /// Returns the folders that [`Cache::user`] may use, best first, each with the key in it: for callers that deny access to
+    /// them.
     pub fn user_folders() -> Vec<PathBuf> {
         install::user_bases()
     }
@@ -107,33 +107,33 @@ impl Cache {
         }))
     }
 
-    /// Writes through another disk.
+    /// Replaces the disk that the cache writes through.
     #[must_use]
     pub fn on(mut self, disk: Disk) -> Self {
         self.disk = disk;
         self
     }
 
-    /// What the user should know about where the cache is.
+    /// Returns a notice for the user about the location of the cache.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
     }
 
-    /// Where the files are.
+    /// Returns the directory of the cache.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// An artifact that this installation stored under `key` for `id`, or nothing.
+    /// Loads an artifact that this installation stored under `key` for `id`.
     ///
-    /// Damage, another engine build and a foreign MAC are all nothing: the caller compiles again.
+    /// Returns `None` for a damaged file, another engine build or a foreign MAC: the caller compiles again.
     pub(crate) fn load(&self, key: &Key, id: &str) -> Option<Verified> {
         let bytes = self.read(&self.file(key, "artifact"))?;
         let mac = Mac::from_bytes(&self.read(&self.file(key, "mac"))?)?;
         self.check(key, bytes, &mac, id)
     }
 
-    /// Bytecode stays in `bytes`, which are a private copy: what was checked is what is loaded.
+    /// Checks the MAC. Bytecode stays in `bytes`, a private copy, so that the checked bytes are the loaded ones.
     fn check(&self, key: &Key, bytes: Vec<u8>, mac: &Mac, id: &str) -> Option<Verified> {
         match Verified::check_shared(&bytes.into(), mac, &self.key, &pijs_engine::engine_build(), id) {
             Ok(artifact) => Some(artifact),
@@ -144,21 +144,21 @@ impl Cache {
         }
     }
 
-    /// Stores an encoded artifact with its MAC. The MAC goes last: until then there is no hit.
+    /// Stores an encoded artifact with its MAC. The MAC is written last: until then there is no hit.
     pub(crate) fn store(&self, key: &Key, id: &str, bytes: &[u8]) -> io::Result<()> {
         let mac = sign(&self.key, bytes, &pijs_engine::engine_build(), id);
         self.write(&self.file(key, "artifact"), bytes)?;
         self.write(&self.file(key, "mac"), mac.as_bytes())
     }
 
-    /// An artifact that [`Cache::store_apart`] stored. Its sources and maps are read when somebody asks for one.
+    /// Loads an artifact that [`Cache::store_apart`] stored. Its sources and maps are read on first use.
     pub(crate) fn load_apart(&self, key: &Key, id: &str) -> Option<Hit> {
         let bytes = self.read(&self.file(key, "artifact"))?;
         let beside = self.read(&self.file(key, "mac"))?;
         let (mac, digest) = beside.split_at_checked(MAC_LENGTH)?;
         let digest = std::str::from_utf8(digest).ok()?.to_owned();
         let artifact = self.check(key, bytes, &Mac::from_bytes(mac)?, &code_id(id, &digest))?;
-        // Without them errors could not be shown where the author wrote them.
+        // Without sources and maps, errors could not be shown at the author's lines.
         if !self.disk.exists(&self.file(key, "texts")).ok()? {
             return None;
         }
@@ -166,7 +166,8 @@ impl Cache {
         Some(Hit { artifact: artifact.with_texts(move || cache.load_texts(&key, &id)), digest })
     }
 
-    /// Stores an artifact: what runs in one file, what is for people in another. The MAC goes last: until then there is no hit.
+    /// Stores an artifact: bytecode in one file, sources and maps in another. The MAC is written last: until then there is no
+    /// hit.
     pub(crate) fn store_apart(&self, key: &Key, id: &str, artifact: &Artifact, digest: &str) -> io::Result<()> {
         let engine = pijs_engine::engine_build();
         let texts = encode(&artifact.clone().into_texts());
@@ -192,8 +193,8 @@ impl Cache {
         texts
     }
 
-    /// Data that this installation stored under `key` for `id`, or nothing. It goes where only this program's own
-    /// words may go, so it is held to its MAC as an artifact is.
+    /// Loads data that this installation stored under `key` for `id`. Only this program's own text may be used there, so the data
+    /// is checked against its MAC as an artifact is.
     pub(crate) fn load_data(&self, key: &Key, id: &str) -> Option<Vec<u8>> {
         let bytes = self.read(&self.file(key, "data"))?;
         let mac = Mac::from_bytes(&self.read(&self.file(key, "mac"))?)?;
@@ -207,7 +208,7 @@ impl Cache {
         self.write(&self.file(key, "mac"), mac.as_bytes())
     }
 
-    /// A note kept beside artifacts. Nothing authenticates it, so it may only say where to look.
+    /// Reads an unauthenticated note kept beside artifacts. It is only a hint at where to look.
     pub(crate) fn load_note(&self, key: &Key) -> Option<Vec<u8>> {
         self.read(&self.file(key, "json"))
     }
@@ -219,7 +220,7 @@ impl Cache {
         Ok(bytes)
     }
 
-    /// Stamps that this installation stored for a note, held to the MAC that stands before them.
+    /// Loads the stamps that this installation stored for a note, after a check of the MAC in front of them.
     pub(crate) fn load_stamps(&self, key: &Key) -> Option<Stamps> {
         let bytes = self.read(&self.file(key, "stamps"))?;
         let (mac, bytes) = bytes.split_at_checked(MAC_LENGTH)?;
@@ -234,7 +235,7 @@ impl Cache {
         self.write(&self.file(key, "stamps"), &[mac.as_bytes().as_slice(), &bytes].concat())
     }
 
-    /// The time by the clock of the cache's file system.
+    /// Returns the current time by the clock of the cache's file system.
     pub(crate) fn moment(&self) -> Option<Moment> {
         self.disk.private_dir(&self.dir).ok()?;
         Moment::of(&self.dir)
@@ -244,14 +245,14 @@ impl Cache {
         self.dir.join(format!("{}.{extension}", key.hex()))
     }
 
-    /// A file of bounded size, read into memory once; what is checked is what is used.
+    /// Reads a file of bounded size into memory once, so that the checked bytes are the ones in use.
     fn read(&self, path: &Path) -> Option<Vec<u8>> {
         self.disk.read(path, MAX_FILE_BYTES).ok()?
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.disk.private_dir(&self.dir)?;
-        // What a killed build left has the name of a source that may never be seen again.
+        // Temporary files of a killed build are named after a source that may never be built again.
         let _ = self.disk.sweep_owned(&self.dir);
         self.disk.replace(path, bytes, Replace::DERIVED)
     }

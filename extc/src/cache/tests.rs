@@ -1,4 +1,4 @@
-//! Every fault at every operation of storing an artifact, and folders that are not to be believed.
+//! Injects every fault at every operation of storing an artifact, and tests cache folders that other users control.
 
 use super::*;
 use pijs_artifact::Module;
@@ -40,7 +40,7 @@ impl Work for Store {
 
     fn check(&mut self, acknowledged: bool, case: &Case) {
         let cache = self.cache(&Disk::system());
-        // An artifact that has its name is whole.
+        // A file under the artifact's final name is complete.
         if let Ok(bytes) = fs::read(cache.file(&Self::key(), "artifact")) {
             assert_eq!(bytes, encode(&self.artifact.clone().into_code()), "{}", case.name);
         }

@@ -1,6 +1,6 @@
-// A CommonJS module that is run when it is first required, in the place of the bundler's own. That one keeps what a module had
-// exported when it threw, and gives it to whoever requires it next. Under Node such a module is not kept: it is run again, so that a
-// dependency that is not installed is missing every time.
+// Replaces the bundler's own wrapper of a CommonJS module, which runs on the first `require`. The bundler's wrapper keeps the
+// partial exports of a module that threw, and returns them to the next `require`. Node does not cache such a module and runs it
+// again, so that a dependency that is not installed is missing every time.
 export var __commonJSMin = (run, module) => () => {
   if (!module) {
     module = { exports: {} };

@@ -28,7 +28,7 @@ use rolldown_error::{BuildDiagnostic, DiagnosticOptions, EventKind};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// Where rolldown believes it writes; only source maps show it, and they are made relative again.
+/// Rolldown's output folder. Only source maps show it, and they are made relative again.
 const OUT_DIR: &str = "dist";
 
 /// Settings of one run.
@@ -54,12 +54,12 @@ pub(crate) struct Inputs {
     pub(crate) side_effects: SideEffects,
 }
 
-/// What becomes of a module from which nothing is used.
+/// The treatment of a module from which nothing is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SideEffects {
-    /// It is evaluated, unless its package says that this does nothing.
+    /// The module is evaluated, unless its package declares that this has no effect.
     Kept,
-    /// It is left out.
+    /// The module is left out.
     Dropped,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Chunk {
     /// `index.js` for the entry, other names for shared and dynamically imported parts.
     pub(crate) file: String,
     pub(crate) code: String,
-    /// Sources are names inside the package.
+    /// Source map; sources are names inside the package.
     pub(crate) map: Option<String>,
 }
 
@@ -167,7 +167,7 @@ fn settings(package: &Path, entry: &Path, options: LinkOptions, shim: bool) -> B
         input: Some(vec![item("index", entry)]),
         cwd: Some(package.to_owned()),
         dir: Some(OUT_DIR.to_owned()),
-        // Keeps `require` apart from `import`.
+        // Distinguishes `require` from `import`.
         platform: Some(Platform::Node),
         format: Some(OutputFormat::Esm),
         entry_filenames: Some("[name].js".to_owned().into()),
@@ -177,15 +177,15 @@ fn settings(package: &Path, entry: &Path, options: LinkOptions, shim: bool) -> B
         sourcemap_exclude_sources: Some(true),
         minify: Some(RawMinifyOptions::Bool(options.minify)),
         comments: Some(CommentsOptions { legal: false, annotation: false, jsdoc: false }),
-        // A package's tsconfig says how its author checks it, and may point anywhere.
+        // A package's tsconfig configures its author's checks, and may point anywhere.
         tsconfig: Some(TsConfig::Auto(false)),
         transform: Some(BundlerTransformOptions {
-            // pi's loader compiles decorators the legacy way; the engine has none.
+            // pi's loader compiles decorators the legacy way; the engine does not support decorators.
             decorator: Some(DecoratorOptions { legacy: Some(true), ..Default::default() }),
             ..Default::default()
         }),
         experimental: Some(ExperimentalOptions {
-            // Region comments would carry paths.
+            // Region comments would contain paths.
             attach_debug_info: Some(AttachDebugInfo::None),
             ..Default::default()
         }),
@@ -198,7 +198,7 @@ fn item(name: &str, path: &Path) -> InputItem {
     InputItem { name: Some(name.to_owned()), import }
 }
 
-/// Source names inside the package in place of paths, so that the map is the same everywhere.
+/// Replaces paths by names inside the package, so that the map is the same on every machine.
 fn portable_map(modules: &Modules, mut map: SourceMap<'static>) -> String {
     let out = modules.tree().package().join(OUT_DIR);
     let sources: Vec<String> = map
@@ -212,7 +212,7 @@ fn portable_map(modules: &Modules, mut map: SourceMap<'static>) -> String {
     map.to_json_string()
 }
 
-/// Takes `.` and `..` off by name: the path was made by joining, nothing in it is a link.
+/// Removes `.` and `..` lexically: the path was made by joining, and no part of it is a link.
 fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -227,7 +227,7 @@ fn normal(path: &Path) -> PathBuf {
     out
 }
 
-/// The name that a module was to export, which only the message tells.
+/// Returns the missing export's name, which only the message contains.
 fn missing_name(error: &BuildDiagnostic) -> String {
     error.to_string().split('"').nth(1).unwrap_or_default().to_owned()
 }
@@ -248,7 +248,7 @@ fn missing_export(modules: &Modules, error: &BuildDiagnostic) -> Diagnostic {
 }
 
 fn link_error(modules: &Modules, error: &BuildDiagnostic) -> Diagnostic {
-    // Without it, files are shown from wherever this process happens to run.
+    // The working directory of this process must not show in the paths of messages.
     let options = DiagnosticOptions { cwd: modules.tree().package().to_owned() };
     let shown = error.to_diagnostic_with(&options);
     let code = if matches!(error.kind(), EventKind::ParseError) { Code::Syntax } else { Code::Link };
@@ -257,7 +257,7 @@ fn link_error(modules: &Modules, error: &BuildDiagnostic) -> Diagnostic {
     let path = normal(&modules.tree().package().join(&file));
     let name = modules.tree().locate(&path).map_or(file, |located| located.name);
     let position = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-    // An edit of the same line moves the column, never the line.
+    // An edit of a line moves its columns and never its line number.
     let placed = modules
         .with_scan(&name, |scan| diagnostic.clone().at_line(&name, &scan.source, position(line), position(column + 1)));
     placed.unwrap_or_else(|| diagnostic.in_file(&name))

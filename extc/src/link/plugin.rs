@@ -1,5 +1,4 @@
-//! The hooks that rolldown calls: where an import leads, what a file holds, how it is rewritten.
-//!
+//! The hooks that rolldown calls: resolve an import, load a file, rewrite it.
 //! Hooks never fail a build by themselves. They note a diagnostic and answer with a module that
 //! throws, so that one run finds everything; the linker looks at the notes when it is done.
 
@@ -34,25 +33,25 @@ pub(crate) struct Modules {
     tree: Arc<SourceTree>,
     resolver: Resolver,
     host: HostInterface,
-    /// Host modules in place of files, by path, and of imports, as they are written: everywhere, or in the file
-    /// whose path stands before it.
+    /// Host modules by the path of the file that each replaces, and by the import that it replaces as written: everywhere, or in
+    /// the file whose path precedes the import.
     replaced: BTreeMap<String, String>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// By name, which no two files share.
+    /// Scans by name; no two files share one.
     scanned: BTreeMap<String, Scanned>,
-    /// In the order they were found; sorted before anyone sees them.
+    /// Diagnostics in the order of discovery; sorted before they are returned.
     diagnostics: Vec<Diagnostic>,
-    /// Modules that are not there, by the module whose static import asks for them.
+    /// Missing modules, by the module whose static import names them.
     absent: Vec<(String, Diagnostic)>,
-    /// Static imports of files, all by name: evaluating the key evaluates the values first.
+    /// Static imports of files, by name: evaluating the key evaluates the values first.
     evaluates: BTreeMap<String, BTreeSet<String>>,
-    /// What a realm evaluates when it loads the package.
+    /// The modules that a realm evaluates when it loads the package.
     entries: BTreeSet<String>,
-    /// Paths of modules that only a computed import may mean: what is wrong with one fails only those who ask for it.
+    /// Paths of modules that only a computed import can reach: an error in one fails only its importer.
     reached: BTreeSet<String>,
     /// `node:async_hooks` is imported.
     needs_contexts: bool,
@@ -79,7 +78,7 @@ struct Scanned {
     rewritten: Option<(String, SourceMap<'static>)>,
 }
 
-/// Imports of it make every module say where it goes on after it waited.
+/// Packages that import it are linked with a marker at every `await`, which restores the context.
 const CONTEXTS: &str = "node:async_hooks";
 
 impl Modules {
@@ -88,7 +87,7 @@ impl Modules {
         Self { resolver: Resolver::new(&tree), tree, host, replaced: BTreeMap::new(), state: Mutex::default() }
     }
 
-    /// Puts host modules in the place of files and imports.
+    /// Replaces files and imports by host modules.
     pub(crate) fn replacing(self, replaced: BTreeMap<String, String>) -> Self {
         Self { replaced, ..self }
     }
@@ -101,9 +100,9 @@ impl Modules {
         &self.host
     }
 
-    /// What the hooks noted, without repetition, in the order of files and lines.
+    /// Returns the diagnostics of the hooks, without repetition, in the order of files and lines.
     ///
-    /// A static import of what is not there throws when its module is evaluated: at load, if an entry leads there.
+    /// A static import of a missing module throws when its importer is evaluated: at load, if an entry reaches it.
     pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
         let state = self.state();
         let mut found = state.diagnostics.clone();
@@ -120,25 +119,25 @@ impl Modules {
         self.state().diagnostics.push(diagnostic);
     }
 
-    /// The scan of every module that was read, by name.
+    /// Calls `see` with the scan of every module that was read, by name.
     pub(crate) fn for_each_scan(&self, mut see: impl FnMut(&str, &ModuleScan)) {
         for (name, scanned) in &self.state().scanned {
             see(name, &scanned.scan);
         }
     }
 
-    /// The scan of one module.
+    /// Calls `see` with the scan of one module.
     pub(crate) fn with_scan<T>(&self, name: &str, see: impl FnOnce(&ModuleScan) -> T) -> Option<T> {
         self.state().scanned.get(name).map(|scanned| see(&scanned.scan))
     }
 
-    /// Says which file a realm evaluates first.
+    /// Records the file that a realm evaluates first.
     pub(crate) fn enter(&self, entry: &Path) {
         let name = crate::build::name_of(&self.tree, entry);
         self.state().entries.insert(name);
     }
 
-    /// Notes that evaluating the importer evaluates another file first.
+    /// Records that evaluating the importer evaluates another file first.
     fn evaluates(&self, args: &HookResolveIdArgs<'_>, file: &str) {
         if args.kind == ImportKind::Import
             && let Some(importer) = args.importer
@@ -150,11 +149,11 @@ impl Modules {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked left whole entries behind: each insert is one step.
+        // A thread that panicked left whole entries: each insert is one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the modules have to be read anew, because one imports `node:async_hooks`. They are forgotten if so.
+    /// Returns whether the modules have to be read again, because one imports `node:async_hooks`. If so, drops their scans.
     pub(crate) fn starts_over_for_contexts(&self) -> bool {
         let mut state = self.state();
         let starts_over = state.needs_contexts && !state.has_contexts;
@@ -183,7 +182,7 @@ impl Modules {
         }
     }
 
-    /// Points a diagnostic at the import of `specifier` in `importer`.
+    /// Attaches the position of the import of `specifier` in `importer` to a diagnostic.
     fn place(&self, diagnostic: Diagnostic, importer: Option<&str>, specifier: &str) -> Diagnostic {
         let Some(located) = importer.and_then(|importer| self.tree.locate(Path::new(importer))) else {
             return diagnostic;
@@ -195,7 +194,7 @@ impl Modules {
         placed.flatten().unwrap_or_else(|| diagnostic.in_file(&located.name))
     }
 
-    /// Notes what is wrong with an import. Only a static one ends the build: others may never run.
+    /// Records an error of an import. Only a static import ends the build: others may never run.
     fn refuse(&self, args: &HookResolveIdArgs<'_>, diagnostic: Diagnostic, code: &'static str) -> HookResolveIdOutput {
         let message = diagnostic.message().to_owned();
         let is_reached = || args.importer.is_some_and(|importer| self.state().reached.contains(importer));
@@ -205,7 +204,7 @@ impl Modules {
         missing(code, message)
     }
 
-    /// A file that is not there, and that the importer may do without.
+    /// Resolves a missing file that the importer guards against.
     fn resolve_tried(&self, args: &HookResolveIdArgs<'_>) -> HookResolveIdOutput {
         let diagnostic = Diagnostic::new(Code::Unresolved, format!("there is no `{}`", args.specifier))
             .help("what asks for it gets MODULE_NOT_FOUND when it runs, as under Node");
@@ -251,12 +250,12 @@ impl Modules {
         external(&specifier)
     }
 
-    /// The host module in the place of a file or an import, if there is one.
+    /// Returns the host module that replaces a file or an import, if any.
     fn replacement(&self, met: &str) -> Option<HookResolveIdOutput> {
         self.replaced.get(met).map(|specifier| external(specifier))
     }
 
-    /// The same for an import of one file only.
+    /// Returns the host module that replaces an import in one file only.
     fn replacement_in(&self, args: &HookResolveIdArgs<'_>) -> Option<HookResolveIdOutput> {
         if self.replaced.is_empty() {
             return None;
@@ -264,7 +263,7 @@ impl Modules {
         self.replacement(&format!("{} {}", args.importer?, args.specifier))
     }
 
-    /// A package or host path that is not there: its evaluation throws, as under Node.
+    /// Resolves a package or host path that does not exist: its evaluation throws, as under Node.
     fn resolve_missing(&self, args: &HookResolveIdArgs<'_>, why: &str) -> HookResolveIdOutput {
         let message = format!("`{}` is not installed: {why}", args.specifier);
         let diagnostic = Diagnostic::new(Code::Unresolved, message)
@@ -273,7 +272,7 @@ impl Modules {
         missing("MODULE_NOT_FOUND", format!("Cannot find module '{}'", args.specifier))
     }
 
-    /// What is refused by its spelling alone.
+    /// Refuses specifiers by their spelling alone.
     fn refuse_by_name(&self, args: &HookResolveIdArgs<'_>) -> Option<HookResolveIdOutput> {
         if !guard!(BuildSchemes) {
             return None;
@@ -301,7 +300,7 @@ impl Modules {
         Some(self.refuse(args, diagnostic, "ERR_ACCESS_DENIED"))
     }
 
-    /// Accepts a file that the resolver found, if it is the package's.
+    /// Accepts a file that the resolver found, if the file belongs to the package.
     fn accept(&self, args: &HookResolveIdArgs<'_>, path: &str) -> Option<HookResolveIdOutput> {
         if is_virtual(path) {
             return None;
@@ -326,7 +325,7 @@ impl Modules {
         }
     }
 
-    /// Reads a file; source is scanned on the way.
+    /// Reads a file, and scans it if it is source.
     fn load_file(&self, path: &str, located: &Located) -> Result<(String, ModuleType), Diagnostic> {
         // The resolver refuses imports of other files; an entry may be any.
         let kind =
@@ -341,7 +340,7 @@ impl Modules {
             .map_err(|_| Diagnostic::new(Code::Read, "not UTF-8 text").in_file(&located.name))?;
         if matches!(kind, ModuleType::Json) {
             crate::limits::check_nesting(&located.name, &Arc::from(text.as_str()), self.tree.limits())?;
-            // The bundler's own message has no place in it.
+            // The bundler's own message does not name the position.
             if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&text) {
                 return Err(Diagnostic::of_json(Code::Syntax, &located.name, &text, &error));
             }
@@ -367,7 +366,7 @@ impl Modules {
 }
 
 impl Modules {
-    /// Takes the files that computed imports of a module may mean along, so that they are there when it runs.
+    /// Links the files that computed imports of a module can reach, so that they exist at run time.
     fn reach_templates(&self, path: &Path, name: &str, place: Option<&str>, scan: &mut ModuleScan) {
         let Some(folder) = path.parent() else { return };
         let mut reached: BTreeSet<String> = BTreeSet::new();
@@ -391,7 +390,7 @@ impl Modules {
         self.state().reached.extend(files.filter_map(|file| file.to_str().map(str::to_owned)));
     }
 
-    /// Specifiers of modules that a computed target may mean, seen from the folder of the module that imports.
+    /// Returns the specifiers that a computed target can take, relative to the importer's folder.
     fn files_like(&self, folder: &Path, template: &Template) -> Vec<String> {
         let (within, stem) = template.start.rsplit_once('/').expect("it is relative");
         let Some(place) = beside(folder, within) else { return Vec::new() };
@@ -414,7 +413,7 @@ impl Modules {
                 };
                 let files = listed.iter().filter(|(name, is_folder)| !is_folder && begins(name) && is_meant(name));
                 let mut found: Vec<String> = files.map(|(name, _)| format!("{within}/{name}")).collect();
-                // A folder may be meant as a module.
+                // A folder may stand for its index module.
                 let folders = listed.iter().filter(|(name, is_folder)| *is_folder && begins(name));
                 for (name, _) in folders.filter(|_| template.end.is_empty()) {
                     let inside = beside(folder, &format!("{within}/{name}"));
@@ -427,7 +426,7 @@ impl Modules {
         }
     }
 
-    /// Whether a specifier names another module that can be compiled: what is broken fails only those who ask for it.
+    /// Returns whether a specifier names another module that compiles: a broken one fails only its importers.
     fn is_module_beside(&self, importer: &Path, folder: &Path, specifier: &str) -> bool {
         let Some(file) = beside(folder, specifier).filter(|file| file != importer) else { return false };
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -447,10 +446,10 @@ impl Modules {
     }
 }
 
-/// Files that the computed imports of one module take along.
+/// Most files that the computed imports of one module can add.
 const MOST_REACHED: usize = 200;
 
-/// The path that a relative specifier names, without looking.
+/// Returns the path that a relative specifier names, without access to the file system.
 fn beside(folder: &Path, specifier: &str) -> Option<PathBuf> {
     let mut path = folder.to_owned();
     for part in specifier.split('/') {
@@ -465,7 +464,7 @@ fn beside(folder: &Path, specifier: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// By suffix; `None` for files that are not modules.
+/// Returns the module type of a file suffix; `None` for files that are not modules.
 fn module_type(extension: Option<&str>) -> Option<ModuleType> {
     Some(match extension {
         Some("ts" | "mts" | "cts") => ModuleType::Ts,
@@ -477,13 +476,13 @@ fn module_type(extension: Option<&str>) -> Option<ModuleType> {
     })
 }
 
-/// A module of the host.
+/// Resolves to a module of the host.
 fn external(specifier: &str) -> HookResolveIdOutput {
     HookResolveIdOutput {
         id: specifier.into(),
         external: Some(ResolvedExternal::Bool(true)),
         normalize_external_id: Some(false),
-        // Without this every bundle would keep an import that nobody uses.
+        // Without this flag every bundle would keep imports that nothing uses.
         side_effects: Some(HookSideEffects::False),
         package_json_path: None,
     }
@@ -501,7 +500,7 @@ fn virtual_module(module: &Virtual) -> HookResolveIdOutput {
 #[derive(Debug)]
 pub(super) struct LinkPlugin {
     pub(super) modules: Arc<Modules>,
-    /// Dropped: what is not there does not throw either, unless something of it is used.
+    /// With [`SideEffects::Dropped`] a missing module does not throw either, unless something of it is used.
     pub(super) side_effects: SideEffects,
 }
 
@@ -534,7 +533,7 @@ impl Plugin for LinkPlugin {
                 let settled = settled.or_else(|| self.modules.accept(args, found.id.as_str()));
                 Ok(Some(settled.unwrap_or(found)))
             }
-            // Other than a static import it may be tried only, as packages do with addons of other systems.
+            // Unlike a static import it may be guarded, as packages do with addons of other systems.
             Err(_) if args.specifier.starts_with('.') && self.modules.is_tried_by_dependency(args) => {
                 Ok(Some(self.modules.resolve_tried(args)))
             }
@@ -569,7 +568,7 @@ impl Plugin for LinkPlugin {
 
     async fn transform(&self, _: SharedTransformPluginContext, args: &HookTransformArgs<'_>) -> HookTransformReturn {
         if args.id == RUNTIME_MODULE_KEY {
-            // `require` of a computed name starts at the package, not at a chunk that lies nowhere.
+            // `require` of a computed name resolves from the package, since a chunk has no location.
             let code = args.code.replace("import.meta.url", &format!("{}.url", location("", None, Location::Object)));
             let code = forgets_what_throws(&code);
             return Ok(Some(HookTransformOutput { code: Some(code), ..Default::default() }));
@@ -587,7 +586,7 @@ impl Plugin for LinkPlugin {
     }
 }
 
-/// See the file that takes the place.
+/// Replaces the bundler's CommonJS wrapper by `common_js.js`, which drops modules that throw.
 fn forgets_what_throws(runtime: &str) -> String {
     const FORGOTTEN: &str = include_str!("common_js.js");
     let (before, rest) = runtime.split_once("export var __commonJSMin = ").expect("the runtime of the pinned bundler");
@@ -596,7 +595,7 @@ fn forgets_what_throws(runtime: &str) -> String {
 }
 
 impl LinkPlugin {
-    /// Whether a made-up module is evaluated although nothing of it is used: it throws.
+    /// Returns whether a synthetic module is evaluated although nothing of it is used, because it throws.
     fn keeps(&self, id: &str) -> bool {
         id.contains(":missing:") && self.side_effects == SideEffects::Kept
     }

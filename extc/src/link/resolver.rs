@@ -1,7 +1,7 @@
-//! Where an import leads: Node's algorithm, with TypeScript's suffixes as pi's loader tries them.
+//! Resolves imports with Node's algorithm, and tries TypeScript's suffixes as pi's loader does.
 //!
-//! The bundler would resolve by itself, and nobody would know what it looked at. So imports are resolved here, through
-//! [`Sight`], and the bundler is told the outcome: the file, and the manifest that says what kind of file it is.
+//! The bundler's own resolver would not report its file accesses. So imports are resolved here, through [`Sight`], and the
+//! bundler receives the result: the file, and the manifest that determines the file's module kind.
 
 use crate::looked::Sight;
 use crate::tree::SourceTree;
@@ -10,7 +10,7 @@ use rolldown_common::ImportKind;
 use rolldown_plugin::HookResolveIdOutput;
 use std::sync::Arc;
 
-/// The resolver of one build. What it found out about a path it does not ask again.
+/// The resolver of one build. It caches each lookup.
 #[derive(Debug)]
 pub(super) struct Resolver {
     import: ResolverGeneric<Sight>,
@@ -25,7 +25,7 @@ impl Resolver {
         Self { import, require, tree: Arc::clone(tree) }
     }
 
-    /// The file that an import means.
+    /// Resolves an import to a file.
     pub(super) fn resolve(
         &self,
         importer: Option<&str>,
@@ -33,7 +33,7 @@ impl Resolver {
         kind: ImportKind,
     ) -> Result<HookResolveIdOutput, ResolveError> {
         let resolver = if kind == ImportKind::Require { &self.require } else { &self.import };
-        // What no file imports starts at the package.
+        // A file without an importer is resolved from the package.
         let found = match importer {
             Some(importer) => resolver.resolve_file(self.tree.package().join(importer), specifier)?,
             None => resolver.resolve(self.tree.package(), specifier)?,
@@ -42,7 +42,7 @@ impl Resolver {
         Ok(HookResolveIdOutput { package_json_path, ..HookResolveIdOutput::from_id(id(&found)) })
     }
 
-    /// Where the bundler is to read what kind of file it is.
+    /// Returns the manifest from which the bundler reads a file's module kind.
     fn manifest(&self, found: &Resolution) -> Option<String> {
         let manifest = found.package_json()?;
         let stand_in = self.tree.parent().and_then(|parent| parent.stand_ins.of(manifest, found.path()));
@@ -55,7 +55,7 @@ fn id(found: &Resolution) -> String {
     found.full_path().into_os_string().into_string().expect("what is seen has names in text")
 }
 
-/// `condition`: `import` or `require`.
+/// Returns the options for `condition`: `import` or `require`.
 fn options(condition: &str) -> ResolveOptions {
     let list = |items: &[&str]| items.iter().map(|&item| item.to_owned()).collect::<Vec<_>>();
     ResolveOptions {
@@ -70,10 +70,10 @@ fn options(condition: &str) -> ResolveOptions {
         ],
         builtin_modules: true,
         module_type: true,
-        // Those two default to what the environment says.
+        // Both options default to values of the environment.
         node_path: false,
         yarn_pnp: false,
-        // A package's tsconfig says how its author checks it, and may point anywhere.
+        // A package's tsconfig configures its author's checks, and may point anywhere.
         tsconfig: None,
         ..Default::default()
     }

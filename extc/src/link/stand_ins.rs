@@ -1,22 +1,22 @@
-//! Manifests for the bundler, in a process that can open none.
+//! Manifests for the bundler, in a process that cannot open files.
 //!
-//! The bundler is told where the manifest of a module lies, and reads it by itself. It wants two things of it: whether
-//! `.js` means a module, and whether evaluating this one does anything. So there is one file for each pair of answers, in
-//! memory, made before the process is closed off.
+//! The bundler receives the path of a module's manifest and reads it by itself. It needs two values of it: whether `.js` means an
+//! ES module, and whether evaluating the module has side effects. So there is one in-memory file for each pair of values, made
+//! before the sandbox is closed.
 
 use rolldown_common::PackageJson;
 use std::path::Path;
 
-/// What [`PackageJson::type`] can be, and what may be known of side effects.
+/// Values of [`PackageJson::type`], with each known value of the side effects.
 const TYPES: [Option<&str>; 3] = [None, Some("commonjs"), Some("module")];
 const EFFECTS: [Option<bool>; 3] = [None, Some(false), Some(true)];
 
-/// A file for each pair of answers; none where the system has no files in memory.
+/// A file for each pair of values; empty where the system has no in-memory files.
 #[derive(Debug)]
 pub(crate) struct StandIns(Vec<files::File>);
 
 impl StandIns {
-    /// Makes them.
+    /// Makes the files.
     pub(crate) fn new() -> Self {
         let pairs = TYPES.iter().flat_map(|kind| EFFECTS.iter().map(move |effects| (kind, effects)));
         let text = |(kind, effects): (&Option<&str>, &Option<bool>)| {
@@ -28,7 +28,7 @@ impl StandIns {
         Self(pairs.map_while(|pair| files::of(&text(pair))).collect())
     }
 
-    /// The path of one that says the same of `module` as its manifest does.
+    /// Returns the path of the manifest that has the values of `module`'s own manifest.
     pub(crate) fn of(&self, manifest: &oxc_resolver::PackageJson, module: &Path) -> Option<String> {
         let manifest = PackageJson::from_oxc_pkg_json(manifest);
         let inside = module.strip_prefix(manifest.realpath().parent()?).ok()?;

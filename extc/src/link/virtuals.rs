@@ -1,4 +1,4 @@
-//! Modules that exist only for the bundler: host modules behind `require`, and modules that are not there.
+//! Synthetic modules of the bundler: host modules behind `require`, and missing modules.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,13 @@ const PREFIX: &str = "\0pijs:";
 /// The bundler names the chunk of a dynamic import after the last part of its id.
 const CHUNK_NAME: &str = "/missing";
 
-/// A module made up by the linker.
+/// A module that the linker synthesizes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Virtual {
-    /// What `require` of a host module returns. `default`: Node's builtins have one, packages do not.
+    /// The value that `require` of a host module returns. `default`: Node's builtins have one, packages do not.
     Required { specifier: String, builtin: bool },
-    /// Throws when it is evaluated: a static import fails at load, a guarded `require` or `import()`
-    /// fails where it stands, as under Node.
+    /// Throws when it is evaluated: a static import fails at load, a guarded `require` or `import()` fails where it is executed,
+    /// as under Node.
     Missing { code: &'static str, message: String },
 }
 
@@ -26,7 +26,7 @@ impl Virtual {
         }
     }
 
-    /// Reads an id back into the source of its module.
+    /// Returns the source of the synthetic module with this id.
     pub(super) fn source(id: &str) -> Option<String> {
         let (kind, rest) = id.strip_prefix(PREFIX)?.split_once(':')?;
         Some(match kind {
@@ -52,7 +52,7 @@ impl Virtual {
     }
 }
 
-/// Whether an id is the linker's own, or the bundler's.
+/// Returns whether an id is the linker's own, or the bundler's.
 pub(super) fn is_virtual(id: &str) -> bool {
     id.starts_with('\0')
 }

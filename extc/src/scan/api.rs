@@ -1,4 +1,4 @@
-//! Uses of pi's API that can be wrong in a way that the source shows: members, events, tools, the default export.
+//! Checks uses of pi's API that the source shows to be wrong: members, events, tools, the default export.
 //!
 //! Only what is pi's API for certain counts: a parameter of type `ExtensionAPI`, imported from pi's package; the parameter of
 //! the function that an entry exports; names, patterns and fields of classes that stand for one of them; and parameters of the package's
@@ -42,28 +42,28 @@ pub(crate) struct ApiUses {
     pub(crate) default: Option<WrongDefault>,
 }
 
-/// One use, with its place.
+/// One use, with its position.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiUse {
     pub(crate) what: Used,
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// It is pi's API if the module is an entry, whose function pi calls.
+    /// The object is pi's API only if the module is an entry, whose function pi calls.
     pub(crate) only_in_entry: bool,
-    /// Failure is expected: it stands in a `try`, or the object is cast to another type.
+    /// A failure is handled: the use is inside a `try`, or casts the object to another type.
     pub(crate) is_tried: bool,
-    /// It runs whenever the module's factory does.
+    /// The factory runs it unconditionally.
     pub(crate) is_straight: bool,
 }
 
-/// What is used.
+/// The kind of a use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Used {
     /// A call of a member.
     Call(GivenObject, String),
-    /// An event that is listened to.
+    /// A subscription to an event.
     Event(String),
-    /// `parameters` of a tool that are no object, in words.
+    /// `parameters` of a tool that are no object, described.
     Parameters(&'static str),
     /// The name of a tool.
     ToolName(String),
@@ -71,18 +71,18 @@ pub(crate) enum Used {
     NoHandler(&'static str),
 }
 
-/// A call of a function that is imported, with what it is given.
+/// A call of an imported function that receives objects of pi's.
 #[derive(Debug, Clone)]
 pub(crate) struct Pass {
-    /// The module, as it is imported.
+    /// The specifier of the import.
     pub(crate) specifier: String,
-    /// The export of it that is called.
+    /// The called export.
     pub(crate) name: String,
     /// The objects of pi's among the arguments.
     pub(crate) arguments: Vec<Option<GivenObject>>,
-    /// They are such objects if the module is an entry.
+    /// The arguments are objects of pi's only if the module is an entry.
     pub(crate) only_in_entry: bool,
-    /// It runs whenever the module's factory does.
+    /// The factory runs it unconditionally.
     pub(crate) is_straight: bool,
 }
 
@@ -93,21 +93,21 @@ pub(crate) struct Assumptions {
     pub(crate) is_entry: bool,
     /// Objects that parameters of its exports are always given, by export and position.
     pub(crate) given: BTreeMap<(String, usize), GivenObject>,
-    /// Exports that are called whenever the factory of an entry is.
+    /// Exports that are called unconditionally in the factory of an entry.
     pub(crate) straight: BTreeSet<String>,
 }
 
 /// A default export that is no function.
 #[derive(Debug, Clone)]
 pub(crate) struct WrongDefault {
-    /// What there is in its place; nothing if there is none.
+    /// The kind of the exported value; `None` without a default export.
     pub(crate) what: Option<&'static str>,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-/// Finds the uses in a module whose scopes are resolved. Without `assumptions` the module is taken for an entry, and what holds only
-/// of one says so.
+/// Finds the uses in a module whose scopes are resolved. Without `assumptions` the module is treated as an entry, and uses that
+/// are wrong only in an entry are marked.
 pub(super) fn api_uses(parsed: &Parsed, bindings: &Bindings, assumptions: Option<&Assumptions>) -> ApiUses {
     let names = Names::of(&parsed.program);
     let exported = Exported::of(parsed, &names, bindings);

@@ -1,4 +1,4 @@
-//! Where an async function goes on after it waited, for packages that use `node:async_hooks`.
+//! Marks the points where an async function resumes, for packages that use `node:async_hooks`.
 //!
 //! The engine has no hook there, so the code itself tells `pi:web/contexts` which context it runs in. Nothing waits
 //! longer by it: not one more promise job is made.
@@ -24,7 +24,7 @@ use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// The insertions for one module, outer ones first where several begin at one place.
+/// Returns the insertions for one module, outer ones first where several begin at one position.
 pub(super) fn awaits(parsed: &Parsed) -> Vec<Edit> {
     let mut walker = Walker { parsed, function: Function::default(), found: Vec::new() };
     match &parsed.program {
@@ -33,13 +33,13 @@ pub(super) fn awaits(parsed: &Parsed) -> Vec<Edit> {
             walker.function = Function { is_async: true, start, ..Function::default() };
             module.visit_with(&mut walker);
         }
-        // CommonJS: nothing waits at the top.
+        // A CommonJS module has no top-level `await`.
         Program::Script(script) => script.visit_with(&mut walker),
     }
     let top = std::mem::take(&mut walker.function);
     walker.finish(top);
     let mut found = walker.found;
-    // At one place: what closes, the narrower first, then what opens, the wider first.
+    // At one position: closing insertions, the narrower first, then opening ones, the wider first.
     found.sort_by_key(|insertion| {
         let width = if insertion.opens { usize::MAX - insertion.width } else { insertion.width };
         (insertion.at, insertion.opens, width)
@@ -58,7 +58,7 @@ fn is_directive_statement(statement: &Stmt) -> bool {
 struct Insertion {
     at: usize,
     opens: bool,
-    /// Of what it belongs to: wider is further outside.
+    /// Width of the enclosed span: a wider one is further outside.
     width: usize,
     text: String,
 }
@@ -67,10 +67,10 @@ struct Insertion {
 #[derive(Default)]
 struct Function {
     is_async: bool,
-    /// The first statement that is no directive.
+    /// Start of the first statement that is no directive.
     start: Option<Span>,
     awaits: Vec<Span>,
-    /// Blocks that are entered after a failure or at a round of a loop.
+    /// Blocks that run after a failure or at an iteration of a loop.
     entered: Vec<Span>,
     loops: Vec<Span>,
 }
@@ -97,7 +97,7 @@ impl Walker<'_> {
         self.found.push(Insertion { at, opens, width, text: text.into() });
     }
 
-    /// `outside`: around something of the same width.
+    /// Encloses a span; `outside`: around another insertion of the same width.
     fn around(&mut self, span: Span, outside: bool, before: &str, after: &str) {
         let (start, end) = self.parsed.range(span);
         let width = 2 * (end - start) + usize::from(outside);
@@ -127,7 +127,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A statement list: what follows a `for await` goes on after a wait, too.
+    /// Visits a statement list: the statements after a `for await` resume as well.
     fn list<'a>(&mut self, statements: impl Iterator<Item = &'a Stmt>) {
         if !self.function.is_async {
             return;
@@ -147,7 +147,7 @@ impl Walker<'_> {
 
 impl Visit for Walker<'_> {
     fn visit_function(&mut self, function: &swc_core::ecma::ast::Function) {
-        // Defaults and decorators are evaluated elsewhere, and cannot wait.
+        // Defaults and decorators are evaluated outside of the body, and cannot await.
         let body = function.body.as_ref().map(|body| body.stmts.as_slice());
         self.within(function.is_async, body, |walker| function.visit_children_with(walker));
     }
@@ -226,7 +226,8 @@ mod tests {
     use crate::parse::parse;
     use crate::rewrite::rewrite;
 
-    /// As the documentation writes it: `R(` for resume with the kept context, `N(` with that of now, `E;` for enter.
+    /// Rewrites in the documentation's shorthand: `R(` for resume with the kept context, `N(` with the current one, `E;` for
+    /// enter.
     fn rewritten(source: &str) -> String {
         let parsed = parse("a.ts", source, &Limits::default()).unwrap();
         let awaits = awaits(&parsed);

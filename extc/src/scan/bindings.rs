@@ -1,4 +1,4 @@
-//! Which local names stand for what of a host module.
+//! Local names that stand for a host module or one of its exports.
 //!
 //! Follows `import`, `require`, `await import` and destructuring of those; not assignments, not
 //! parameters. Constants that hold a string literal are followed too, for hosts and programs.
@@ -10,7 +10,7 @@ use swc_core::ecma::ast::{
     ModuleExportName, ObjectPatProp, Pat, PropName, VarDeclKind, VarDeclarator,
 };
 
-/// What a name stands for.
+/// The value that a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Binding {
     /// All of a module: a namespace or default import, or the result of `require`.
@@ -19,14 +19,14 @@ pub(super) enum Binding {
     Member(String, String),
 }
 
-/// Text that is known in full, or only where it starts.
+/// A string of which all or only the beginning is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) start: String,
     pub(super) whole: bool,
 }
 
-/// Names of one module; keyed by name and scope, looked up only, never iterated.
+/// Names of one module; keyed by name and scope, only queried, never iterated.
 #[derive(Debug)]
 pub(super) struct Bindings {
     modules: HashMap<Id, Binding>,
@@ -39,7 +39,7 @@ impl Bindings {
         Self { modules: HashMap::new(), texts: HashMap::new(), unresolved }
     }
 
-    /// Whether a name is a global: declared nowhere in the file.
+    /// Returns whether a name is a global: declared nowhere in the file.
     pub(super) fn is_global(&self, ident: &Ident) -> bool {
         ident.ctxt.outer() == self.unresolved
     }
@@ -106,7 +106,7 @@ impl Bindings {
         }
     }
 
-    /// What an expression stands for, if it is a host module or a member of one.
+    /// Returns the host module, or the member of one, that an expression stands for.
     pub(super) fn resolve(&self, expr: &Expr) -> Option<Binding> {
         match expr {
             Expr::Ident(ident) => self.modules.get(&ident.to_id()).cloned(),
@@ -134,7 +134,7 @@ impl Bindings {
         }
     }
 
-    /// The literal of `require("x")` or `import("x")`.
+    /// Returns the literal of `require("x")` or `import("x")`.
     pub(super) fn required(&self, call: &CallExpr) -> Option<String> {
         let literal = match &call.args.first()?.expr.as_ref() {
             Expr::Lit(Lit::Str(literal)) => text_of(literal),
@@ -151,7 +151,7 @@ impl Bindings {
         }
     }
 
-    /// Text that an expression is known to be, or to start with.
+    /// Returns the string, or the beginning of the string, that an expression evaluates to.
     pub(super) fn text(&self, expr: &Expr) -> Option<Text> {
         match expr {
             Expr::Lit(Lit::Str(literal)) => Some(Text { start: text_of(literal), whole: true }),
@@ -204,7 +204,7 @@ pub(super) fn property_name(name: &PropName) -> Option<String> {
     }
 }
 
-/// `x` of `a.x` and of `a["x"]`.
+/// Returns `x` of `a.x` and of `a["x"]`.
 pub(super) fn member_name(property: &MemberProp) -> Option<String> {
     match property {
         MemberProp::Ident(ident) => Some(ident.sym.to_string()),

@@ -1,4 +1,4 @@
-//! What a call of a host function means: file, program, server.
+//! Capabilities that a call of a host function needs: file, program, server.
 
 use super::bindings::{Bindings, Text, text_of};
 use super::uses::Uses;
@@ -6,7 +6,7 @@ use super::walk::plain;
 use std::collections::BTreeSet;
 use swc_core::ecma::ast::{Expr, ExprOrSpread, KeyValueProp, Lit, MemberProp, ObjectLit, Prop, PropName, PropOrSpread};
 
-/// Notes the use of `name` of host module `module` (without `node:`), called with `first` and `arguments` or only mentioned.
+/// Records the use of `name` of host module `module` (without `node:`), called with `first` and `arguments` or only mentioned.
 pub(super) fn see_host_function(
     uses: &mut Uses,
     module: &str,
@@ -32,10 +32,10 @@ pub(super) fn see_host_function(
     }
 }
 
-/// Places of packages that npm installs for all users. Code that asks npm for the place reads there.
+/// Locations of packages that npm installs for all users. Code that asks npm for the location reads there.
 const GLOBAL_MODULES: [&str; 2] = ["/usr/lib/node_modules", "/usr/local/lib/node_modules"];
 
-/// `execSync("npm root -g")`, `spawnSync("npm", ["root", "-g"])`
+/// Returns whether the call is `execSync("npm root -g")` or `spawnSync("npm", ["root", "-g"])`.
 fn asks_for_global_modules(runner: &str, first: &Text, arguments: &[ExprOrSpread]) -> bool {
     let words = first.start.split_whitespace();
     let line: Vec<String> = match arguments.get(1).map(|list| plain(&list.expr)) {
@@ -58,7 +58,7 @@ fn see_file(uses: &mut Uses, name: &str, first: Option<Text>) {
     match name.strip_suffix("Sync").unwrap_or(name) {
         "writeFile" | "appendFile" | "mkdir" | "mkdtemp" | "rm" | "rmdir" | "unlink" | "rename" | "copyFile" | "cp"
         | "link" | "symlink" | "truncate" | "chmod" | "chown" | "utimes" | "createWriteStream" => uses.write.see(path),
-        // Which of the two depends on flags that are rarely literal.
+        // The flags decide between read and write, and are rarely literal.
         "open" => {
             uses.read.see(path.clone());
             uses.write.see(path);
@@ -69,8 +69,8 @@ fn see_file(uses: &mut Uses, name: &str, first: Option<Text>) {
     }
 }
 
-/// The program that a runner starts. `exec` takes a line for a shell: its first word is the program
-/// only where nothing else in the line could start another.
+/// Returns the program that a runner starts. `exec` takes a shell line: its first word is the program only where nothing else in
+/// the line could start another.
 fn program(runner: &str, first: Option<Text>) -> Option<String> {
     let text = first.filter(|text| text.whole)?.start;
     if matches!(runner, "exec" | "execSync") {
@@ -80,12 +80,12 @@ fn program(runner: &str, first: Option<Text>) -> Option<String> {
     Some(text)
 }
 
-/// Any variable, as a grant names it.
+/// The scope of a grant for any variable.
 const ANY_VARIABLE: &str = "*=*";
 
-/// The variables that a runner's options give a program, as a grant names them: `NODE_ENV=*`.
+/// Returns the variables that a runner's options pass to a program, in the form of a grant: `NODE_ENV=*`.
 fn variables(runner: &str, arguments: &[ExprOrSpread]) -> Vec<String> {
-    // A name in the second place of `spawn` is a list of arguments.
+    // The second argument of `spawn` may be a list of arguments.
     let at = if matches!(runner, "exec" | "execSync") { 1 } else { 2 };
     let mut found = BTreeSet::new();
     for (place, argument) in arguments.iter().enumerate().skip(1) {
@@ -103,7 +103,7 @@ fn variables(runner: &str, arguments: &[ExprOrSpread]) -> Vec<String> {
 fn add_variables(options: &ObjectLit, found: &mut BTreeSet<String>) {
     for option in &options.props {
         let is_known = match option {
-            // Options of somewhere else, which may have an environment.
+            // A spread object may contain an environment.
             PropOrSpread::Spread(_) => false,
             PropOrSpread::Prop(option) => match &**option {
                 Prop::Shorthand(name) => name.sym != *"env",
@@ -120,7 +120,7 @@ fn add_variables(options: &ObjectLit, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Adds one variable; false when its name is not known.
+/// Adds one variable; returns false if its name is unknown.
 fn add_variable(variable: &PropOrSpread, found: &mut BTreeSet<String>) -> bool {
     let name = match variable {
         PropOrSpread::Spread(spread) => return is_process_env(plain(&spread.expr)),
@@ -148,21 +148,21 @@ fn is_key(key: &PropName, name: &str) -> bool {
     }
 }
 
-/// Whether it is `process.env`, whose variables are the host's own.
+/// Returns whether the expression is `process.env`, whose variables are the host's own.
 fn is_process_env(expr: &Expr) -> bool {
     let Expr::Member(member) = expr else { return false };
     let is_env = matches!(&member.prop, MemberProp::Ident(name) if name.sym == *"env");
     is_env && matches!(plain(&member.obj), Expr::Ident(name) if name.sym == *"process")
 }
 
-/// The host of a URL that is known at least past its host, with the port where it is written.
+/// Returns the host of a URL that is known at least past its host, with the port if present.
 pub(super) fn host(text: &Text) -> Option<String> {
     let (scheme, rest) = text.start.split_once("://")?;
     if !["http", "https", "ws", "wss"].contains(&scheme.to_ascii_lowercase().as_str()) {
         return None;
     }
     let end = rest.find(['/', '?', '#']);
-    // Without an end the rest of the text could still belong to the host.
+    // Without a delimiter the unknown rest may still belong to the host.
     let authority = match end {
         Some(end) => &rest[..end],
         None if text.whole => rest,
@@ -172,10 +172,10 @@ pub(super) fn host(text: &Text) -> Option<String> {
     (!authority.is_empty() && authority.chars().all(plain)).then(|| authority.to_ascii_lowercase())
 }
 
-/// What packages call to have the global object, wherever they run: `Function("return this")`. It needs no compiler.
+/// Replacement of `Function("return this")`, by which packages get the global object in any environment. It needs no compiler.
 pub(super) const GLOBAL_OBJECT: &str = "(() => globalThis)";
 
-/// Whether these are the arguments for that.
+/// Returns whether the arguments are those of `Function("return this")`.
 pub(super) fn is_global_object(arguments: &[ExprOrSpread]) -> bool {
     match arguments {
         [ExprOrSpread { spread: None, expr }] => match &**expr {
@@ -186,7 +186,7 @@ pub(super) fn is_global_object(arguments: &[ExprOrSpread]) -> bool {
     }
 }
 
-/// What stands for `Function("return this")`, and for `(0, eval)("this")`.
+/// Returns the replacement of `Function("return this")`, and of `(0, eval)("this")`.
 pub(super) fn global_object(callee: &Expr, arguments: &[ExprOrSpread], bindings: &Bindings) -> Option<&'static str> {
     let is_global =
         |expr: &Expr, name: &str| matches!(expr, Expr::Ident(ident) if ident.sym == *name && bindings.is_global(ident));

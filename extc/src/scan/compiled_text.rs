@@ -1,4 +1,4 @@
-//! Places where a module compiles text while it runs: `Function` and its siblings, and `eval`.
+//! Finds calls that compile text at run time: `Function` and its siblings, and `eval`.
 //!
 //! ```text
 //! new Function("it", text)            needs `eval`
@@ -24,9 +24,9 @@ use swc_core::ecma::visit::{Visit, VisitWith};
 /// The findings about the compiled text of a package.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CompiledText {
-    /// It compiles text that is put together at run time.
+    /// Whether the module compiles text that it assembles at run time.
     is_computed: bool,
-    /// The same, through another name of `Function`, as libraries do that probe first.
+    /// Whether it does so through another name of `Function`, as libraries do that probe first.
     is_by_other_name: bool,
     is_probed: bool,
 }
@@ -38,22 +38,22 @@ impl CompiledText {
         self.is_probed |= other.is_probed;
     }
 
-    /// Whether the capability is asked for.
+    /// Returns whether the capability is requested.
     pub(crate) fn needs_grant(self) -> bool {
         self.is_computed || (self.is_by_other_name && !self.is_probed)
     }
 }
 
-/// A place that is remarked on.
+/// A call that gets a remark.
 pub(super) struct Place {
-    /// `new Function`, `Function` or `eval`.
+    /// The compiler: `new Function`, `Function` or `eval`.
     pub(super) what: &'static str,
     pub(super) span: Span,
-    /// A direct `eval`, whose text may mean names around it.
+    /// Whether it is a direct `eval`, whose text may refer to local names.
     pub(super) is_direct: bool,
 }
 
-/// Returns what a module does, and where.
+/// Finds the calls of a module.
 pub(super) fn compiled_text(parsed: &Parsed, bindings: &Bindings) -> (CompiledText, Vec<Place>) {
     let mut names = Names { bindings, functions: HashSet::new(), evals: HashSet::new() };
     if !["Function", "eval", "constructor"].iter().any(|word| parsed.source.contains(word)) {
@@ -65,7 +65,7 @@ pub(super) fn compiled_text(parsed: &Parsed, bindings: &Bindings) -> (CompiledTe
     (finder.found, finder.places)
 }
 
-/// Names that hold `Function`, one of its siblings, or `eval`. The sets are looked up, never iterated.
+/// Names that hold `Function`, one of its siblings, or `eval`. The sets are only queried, never iterated.
 struct Names<'a> {
     bindings: &'a Bindings,
     functions: HashSet<Id>,
@@ -83,7 +83,7 @@ enum Compiler {
 
 impl Names<'_> {
     fn given(&mut self, name: &Ident, value: &Expr) {
-        // Of a global object by any name.
+        // A member of a global object, whatever its name.
         let is_member =
             matches!(plain(value), Expr::Member(member) if member_name(&member.prop).as_deref() == Some("Function"));
         match self.callee(value) {
@@ -165,7 +165,7 @@ struct Finder<'a> {
     names: Names<'a>,
     found: CompiledText,
     places: Vec<Place>,
-    /// Inside of a `try` whose `catch` ends the matter.
+    /// Whether the node is inside of a `try` whose `catch` does not throw.
     is_caught: bool,
 }
 
@@ -183,7 +183,7 @@ impl Finder<'_> {
     fn note(&mut self, callee: Compiler, what: &'static str, arguments: &[ExprOrSpread], span: Span) {
         let is_function = what != "eval";
         if is_function && is_global_object(arguments) {
-            // The compiler replaces it.
+            // The compiler replaces this call.
             return;
         }
         let is_literal = arguments.iter().all(|argument| argument.spread.is_none() && is_constant(&argument.expr));
@@ -210,7 +210,7 @@ impl Visit for Finder<'_> {
     fn visit_call_expr(&mut self, call: &CallExpr) {
         if let Callee::Expr(callee) = &call.callee {
             match plain(callee) {
-                // Its arguments come as a list.
+                // The arguments are a list.
                 Expr::Member(member)
                     if matches!(member_name(&member.prop).as_deref(), Some("apply" | "call" | "bind"))
                         && matches!(self.names.callee(&member.obj), Some(Compiler::Function)) =>
@@ -234,7 +234,7 @@ impl Visit for Finder<'_> {
     }
 }
 
-/// Whether a `catch` may throw on.
+/// Returns whether a `catch` block may throw.
 fn throws(block: &BlockStmt) -> bool {
     struct Throws(bool);
     impl Visit for Throws {
@@ -249,7 +249,7 @@ fn throws(block: &BlockStmt) -> bool {
     found.0
 }
 
-/// `"this"` and nothing else, as in `(0, eval)("this")`, which the compiler replaces.
+/// Returns whether the arguments are `"this"` and nothing else, as in `(0, eval)("this")`, which the compiler replaces.
 fn is_this(arguments: &[ExprOrSpread]) -> bool {
     matches!(arguments, [only] if matches!(&*only.expr, Expr::Lit(Lit::Str(text)) if text_of(text) == "this"))
 }
@@ -263,7 +263,7 @@ fn is_constant(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a literal text computes nothing, as in the engine.
+/// Returns whether a literal text computes nothing, as the engine decides it.
 fn is_probe(arguments: &[ExprOrSpread]) -> bool {
     let text = match arguments {
         [] => String::new(),
@@ -278,7 +278,7 @@ fn is_probe(arguments: &[ExprOrSpread]) -> bool {
     matches!(value, "" | "true" | "false" | "null" | "this") || value.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Ajv's own call, by its parameters: it compiles wherever it stands, and throws what it caught.
+/// Recognises Ajv's own call by its parameters: it compiles in any place, and rethrows.
 fn is_of_ajv(arguments: &[ExprOrSpread]) -> bool {
     let name = |argument: &ExprOrSpread| match plain(&argument.expr) {
         Expr::Tpl(template) => match template.exprs.as_slice() {

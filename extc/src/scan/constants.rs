@@ -1,4 +1,4 @@
-//! Assignments to constants, which fail when they run and not before.
+//! Rewrites assignments to constants, which fail when they run and not before.
 //!
 //! A bundler refuses such a module. Under pi's loader it works for as long as nobody comes by the place, so the place
 //! alone is changed, into one that throws what the language throws:
@@ -19,7 +19,7 @@ use std::collections::HashSet;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// What becomes of the names that stand where a constant is assigned to.
+/// Returns the edits of names that are assigned to and declared `const`.
 pub(super) fn assigned(parsed: &Parsed) -> Vec<Edit> {
     let mut constants = Constants::default();
     parsed.program.visit_with(&mut constants);
@@ -31,7 +31,7 @@ pub(super) fn assigned(parsed: &Parsed) -> Vec<Edit> {
     finder.edits
 }
 
-/// The names that `const` declares; looked up only.
+/// The names that `const` declares; only queried.
 #[derive(Default)]
 struct Constants(HashSet<Id>);
 
@@ -76,7 +76,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// `key`: where the name is a member's name as well, as in `{ limit }`.
+    /// Rewrites a name. `key`: the name is a member's name as well, as in `{ limit }`.
     fn written(&mut self, name: &Ident, key: bool) {
         if !self.constants.contains(&name.to_id()) {
             return;
@@ -87,7 +87,7 @@ impl Finder<'_> {
         self.edits.push(Edit { start, end, text: format!("{key}__pi_constant({name}).held") });
     }
 
-    /// A target that is an expression: a name, in parentheses or with a type.
+    /// Rewrites a target that is an expression: a name, in parentheses or with a type.
     fn expression(&mut self, target: &Expr) {
         if let Expr::Ident(name) = super::walk::plain(target) {
             self.written(name, false);

@@ -1,4 +1,4 @@
-//! Messages of the scan, one constructor each: what was found, and what to do instead.
+//! Messages of the scan, with one constructor each: the finding, and how to fix it.
 
 use super::compiled_text::Place;
 use crate::diagnostics::{Code, Diagnostic, is_hidden};
@@ -23,7 +23,7 @@ pub(super) struct Findings<'a> {
 impl Findings<'_> {
     fn push(&mut self, diagnostic: Diagnostic, (start, end): (usize, usize)) {
         let diagnostic = diagnostic.at(self.file, self.source, start, end);
-        // Libraries probe for these and go on without them.
+        // Libraries probe for these and continue without them.
         self.found.push(if self.dependency { diagnostic.soften() } else { diagnostic });
     }
 
@@ -50,7 +50,7 @@ impl Findings<'_> {
         );
     }
 
-    /// `import()` or `require()` of something that is no literal.
+    /// Reports an `import()` or `require()` of a computed specifier.
     pub(super) fn computed(&mut self, what: &str, at: (usize, usize)) {
         self.push(
             Diagnostic::new(Code::DynamicImport, format!("the target of this `{what}` is computed")).help(NAME_IT),
@@ -58,13 +58,13 @@ impl Findings<'_> {
         );
     }
 
-    /// An `import()` whose target is computed.
+    /// Reports an `import()` whose target is computed.
     pub(super) fn computed_import(&mut self, at: (usize, usize)) {
         let message = "the target of this `import()` is computed";
         self.push(Diagnostic::new(Code::DynamicImport, message).help(NAME_IMPORT), at);
     }
 
-    /// A prototype of one of pi's classes that is changed.
+    /// Reports a change of the prototype of one of pi's classes.
     pub(super) fn patch(&mut self, class: &str, at: (usize, usize)) {
         let message = format!(
             "what is changed of `{class}.prototype` counts for objects that this package makes; the host's own are not made of it"
@@ -77,12 +77,12 @@ impl Findings<'_> {
         );
     }
 
-    /// One finding per file that lists what is hidden in it.
+    /// Reports hidden characters, one finding per file.
     pub(super) fn hidden_text(&mut self) {
         let mut points = BTreeSet::new();
         let mut first = None;
         for (at, character) in self.source.char_indices().filter(|(_, character)| is_hidden(*character)) {
-            // A zero-width joiner between emoji is text, not a trick.
+            // A zero-width joiner between emoji is legitimate text.
             if character == '\u{200d}' && between_non_ascii(self.source, at, character) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Questions about text that grows, which `pi:web/growing` answers without reading all of it again.
+//! Rewrites matching of accumulated text, so that `pi:web/growing` answers without reading the whole text again.
 //!
 //! ```text
 //! const lines = text.split("\n");             const lines = __pi_growing.split(text, "\n");
@@ -38,13 +38,13 @@ use swc_core::ecma::visit::{Visit, VisitWith};
 
 /// The member of a `stream_text` event that grows.
 const ACCUMULATED: &str = "accumulated";
-/// What looks at lines, and what it answers where there is none.
+/// Methods that test lines, with their result when no line matches.
 const METHODS: &[(&str, &str)] = &[("some", "false"), ("find", "void 0"), ("filter", "[]")];
-/// Questions that an expression is asked about a text, and that a text is asked about an expression.
+/// Methods that match a text: of expressions, and of strings.
 const OF_EXPRESSION: &[&str] = &["test", "exec"];
 const OF_TEXT: &[&str] = &["match", "matchAll", "search"];
 
-/// What comes of one module.
+/// The edits of one module.
 #[derive(Debug, Default)]
 pub(super) struct Growing {
     pub(super) edits: Vec<Edit>,
@@ -73,35 +73,35 @@ struct Split {
     separator: Span,
 }
 
-/// What looks at lines.
+/// A test of lines.
 struct Question {
     lines: Span,
     form: Form,
-    /// As arguments.
+    /// The expression, written as arguments.
     expression: String,
 }
 
 enum Form {
-    /// A call of `some`, `find` or `filter`, and what it answers when there are no lines.
+    /// A call of `some`, `find` or `filter`, and its result when there are no lines.
     Call { call: Span, method: String, otherwise: &'static str },
-    /// A loop over them, narrowed by this function.
+    /// A loop over the lines, narrowed by this function.
     Loop(&'static str),
 }
 
-/// Sets and maps are looked up; what is returned is in the order of the source.
+/// Finds the places to rewrite. Sets and maps are only queried; results are in source order.
 struct Finder<'a> {
     parsed: &'a Parsed,
     bindings: &'a Bindings,
-    /// How often a name stands anywhere, its declaration included.
+    /// Occurrences of a name, its declaration included.
     seen: HashMap<Id, usize>,
     /// Constants that hold lines.
     constants: Vec<(Id, Split)>,
     asked: Vec<(Id, Question)>,
-    /// Names taken from an event.
+    /// Names destructured from an event.
     accumulated: HashSet<Id>,
-    /// Where a statement begins with its expression. A parenthesis there may belong to the line before.
+    /// Positions where a statement begins with its expression. A parenthesis there may continue the line before.
     statements: HashSet<BytePos>,
-    /// Calls of which only the items are used, in a loop or a list.
+    /// Calls whose result is only iterated, in a loop or a list.
     iterated: HashSet<Span>,
     found: Growing,
 }
@@ -154,7 +154,7 @@ impl Finder<'_> {
         }
     }
 
-    /// What a path of names begins with, and the names.
+    /// Splits a path of names into its base expression and the names.
     fn path<'e>(&self, expr: &'e Expr) -> Option<(&'e Expr, Vec<String>)> {
         let mut path = Vec::new();
         let mut holder = plain(expr);
@@ -166,7 +166,7 @@ impl Finder<'_> {
         Some((holder, path))
     }
 
-    /// An expression that is the same however often it is evaluated, as arguments: `rule, "re"`.
+    /// Returns an expression whose evaluation has no effects, as arguments: `rule, "re"`.
     fn expression(&self, expr: &Expr, parameter: Option<&Id>) -> Option<String> {
         let (holder, path) = self.path(expr)?;
         let holder = match holder {
@@ -183,7 +183,7 @@ impl Finder<'_> {
         Some(format!("{holder}, \"{}\"", path.join(".")))
     }
 
-    /// The expression of `(line) => expression.test(line)`, as arguments.
+    /// Returns the expression of `(line) => expression.test(line)`, as arguments.
     fn asked_of_each(&self, callback: &Expr) -> Option<String> {
         let Expr::Arrow(arrow) = plain(callback) else { return None };
         let [Pat::Ident(parameter)] = arrow.params.as_slice() else { return None };
@@ -227,7 +227,7 @@ impl Finder<'_> {
         }
     }
 
-    /// A loop over lines that asks one expression, or each of a list, and ends with the first line that matches.
+    /// Rewrites a loop over lines that tests one expression, or each of a list, and ends with the first line that matches.
     fn see_loop(&mut self, outer: &ForOfStmt) {
         let Some(line) = variable(outer) else { return };
         let Some(only) = only(&outer.body) else { return };
@@ -259,7 +259,7 @@ impl Finder<'_> {
         }
     }
 
-    /// A question about the accumulated text.
+    /// Rewrites a match of the accumulated text.
     fn see_accumulated(&mut self, call: Span, Method { receiver, name, argument }: &Method<'_>) {
         let (start, end) = self.parsed.range(call);
         if OF_EXPRESSION.contains(&name.as_str()) && self.is_accumulated(argument) {
@@ -269,7 +269,7 @@ impl Finder<'_> {
             }
         } else if OF_TEXT.contains(&name.as_str()) && self.is_accumulated(receiver) {
             if let Some(expression) = self.expression(argument, None) {
-                // A loop does not see what it goes over.
+                // A loop does not expose the object that it iterates.
                 let name = if self.iterated.contains(&call) { "eachMatch" } else { name };
                 let (_, text) = self.parsed.range(receiver.span());
                 self.found.insertions.push(Edit { start, end: start, text: format!("__pi_growing.{name}(") });
@@ -283,7 +283,7 @@ impl Finder<'_> {
     }
 }
 
-/// The constant that a loop over the items of something has for each.
+/// Returns the constant that a loop declares for each item.
 fn variable(each: &ForOfStmt) -> Option<Id> {
     let ForHead::VarDecl(variables) = &each.left else { return None };
     match variables.decls.as_slice() {
@@ -294,7 +294,7 @@ fn variable(each: &ForOfStmt) -> Option<Id> {
     }
 }
 
-/// The only statement of a body.
+/// Returns the only statement of a body.
 fn only(body: &Stmt) -> Option<&Stmt> {
     match body {
         Stmt::Block(block) => match block.stmts.as_slice() {
@@ -305,7 +305,7 @@ fn only(body: &Stmt) -> Option<&Stmt> {
     }
 }
 
-/// The expression of `if (expression.test(line)) { .. return }`. A `break` leaves one loop.
+/// Returns the expression of `if (expression.test(line)) { .. return }`. A `break` leaves one loop only.
 fn ending_question<'a>(statement: &'a Stmt, line: &Id, may_break: bool) -> Option<&'a Expr> {
     let Stmt::If(IfStmt { test, cons, alt: None, .. }) = statement else { return None };
     let Method { receiver, name, argument } = Method::of_expression(test)?;
@@ -361,7 +361,7 @@ impl Visit for Finder<'_> {
     }
 
     fn visit_export_decl(&mut self, export: &ExportDecl) {
-        // Seen from elsewhere, too.
+        // An exported name is visible to other modules.
         if let Decl::Var(variables) = &export.decl {
             for declarator in &variables.decls {
                 declarator.name.visit_with(self);
@@ -436,7 +436,7 @@ mod tests {
     use crate::rewrite::rewrite;
     use crate::scan::{ScanOptions, scan};
 
-    /// As the documentation writes it, without `__pi_growing.`.
+    /// Rewrites in the documentation's shorthand, without `__pi_growing.`.
     fn rewritten(source: &str) -> String {
         let parsed = parse("a.ts", source, &Limits::default()).unwrap();
         let scan = scan(parsed, ScanOptions { file: "a.ts", place: None, dependency: false });
@@ -464,7 +464,7 @@ mod tests {
                 "(t, a, b) => { const l = (t as string).split('\\n'); return l.some((x) => a.test(x)) || l.some((x) => b.test(x)); }",
                 "(t, a, b) => { const l = split((t as string), '\\n'); return (none(l, \"some\", a, \"\") ? false : rest().some((x) => a.test(x))) || (none(l, \"some\", b, \"\") ? false : rest().some((x) => b.test(x))); }",
             ),
-            // A parenthesis would be the arguments of the line before.
+            // A parenthesis would become the arguments of the line before.
             (
                 "(t, r, f) => { const l = t.split('\\n')\nf\nl.some((x) => r.test(x)) && f()\nreturn !l.some((x) => r.test(x)) }",
                 "(t, r, f) => { const l = split(t, '\\n')\nf\nnarrow(l, \"some\", r, \"\").some((x) => r.test(x)) && f()\nreturn !(none(l, \"some\", r, \"\") ? false : rest().some((x) => r.test(x))) }",
@@ -553,12 +553,12 @@ mod tests {
     #[test]
     fn what_could_be_seen_stays() {
         for source in [
-            // The array is used elsewhere.
+            // The array has another use.
             "(t, r) => { const a = t.split('\\n'); a.pop(); return a.some((l) => r.test(l)); }",
             "(t, r) => { let a = t.split('\\n'); return a.some((l) => r.test(l)); }",
             "export const a = t.split('\\n'); const r = /a/; a.some((l) => r.test(l));",
             "const r = /a/; const a = t.split('\\n'); a.some((l) => r.test(l)); export { a };",
-            // The callback sees more than the line.
+            // The callback takes more than the line.
             "(t, r) => t.split('\\n').some((l, i) => r.test(l))",
             "(t, r) => t.split('\\n').some((l) => r.test(l), r)",
             "(t, r) => t.split('\\n').some((l) => r.test(l) && l.length)",
@@ -566,7 +566,7 @@ mod tests {
             "(t) => t.split('\\n').some((l) => l.re.test(l))",
             "(t, r) => t.split('\\n').some((l) => r[0].test(l))",
             "(t, r) => t.split('\\n').some((l) => r().test(l))",
-            // Other separators, limits, and names of nobody.
+            // Other separators, limits, and unrelated names.
             "(t, r) => t.split('').some((l) => r.test(l))",
             "(t, r) => t.split('\\n', 2).some((l) => r.test(l))",
             "(t, r) => t.split(/\\n/).some((l) => r.test(l))",

@@ -1,4 +1,4 @@
-//! Names that the bundler needs for itself inside a CommonJS module.
+//! Renames names that collide with the bundler's helpers inside a CommonJS module.
 //!
 //! Where such a module requires another, the bundler writes a call of a helper of its own, or of the other module. Packages that
 //! were bundled before bring helpers of the same names, and inside the module those would be called instead:
@@ -25,11 +25,11 @@ use swc_core::common::Mark;
 use swc_core::ecma::ast::{AssignPatProp, Ident, ModuleItem, Program, Prop};
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// What rolldown calls in the middle of a module.
+/// Rolldown's helpers that it calls inside a module.
 const HELPERS: &[&str] =
     &["__exportAll", "__reExport", "__require", "__toBinary", "__toCommonJS", "__toDynamicImportESM", "__toESM"];
 
-/// Renames what a CommonJS module itself calls by such a name.
+/// Renames a CommonJS module's own names that collide with a helper.
 pub(super) fn own_names(parsed: &Parsed, unresolved: Mark) -> Vec<Edit> {
     let is_commonjs = match &parsed.program {
         Program::Script(_) => true,
@@ -43,7 +43,7 @@ pub(super) fn own_names(parsed: &Parsed, unresolved: Mark) -> Vec<Edit> {
     renamer.edits
 }
 
-/// Whether the bundler could come by this name when it changes another.
+/// Returns whether the bundler could generate this name when it renames another.
 fn is_numbered(name: &str) -> bool {
     let number = name.rsplit_once('$').map(|(before, number)| !before.is_empty() && number.parse::<u32>().is_ok());
     number.unwrap_or(false)
@@ -56,7 +56,7 @@ struct Renamer<'a> {
 }
 
 impl Renamer<'_> {
-    /// `key`: where the name is a member's name as well, as in `{ __toESM }`.
+    /// Renames an identifier. `key`: the name is a member's name as well, as in `{ __toESM }`.
     fn rename(&mut self, ident: &Ident, key: bool) {
         let name = ident.sym.as_str();
         if ident.ctxt.outer() == self.unresolved || !(HELPERS.contains(&name) || is_numbered(name)) {

@@ -1,4 +1,4 @@
-//! Scan: what one module imports, what it may do to the world, what will not work.
+//! Scan: the imports of one module, the capabilities it can use, and findings.
 //!
 //! One walk over the syntax tree after scopes are resolved, so that a local variable named `fetch`
 //! is not taken for the global. It sees literals and nothing behind them: what it finds is a proposal
@@ -41,33 +41,33 @@ use crate::diagnostics::{Code, Diagnostic};
 use crate::parse::Parsed;
 use std::sync::Arc;
 
-/// What the scan of one module returns.
+/// The result of scanning one module.
 #[derive(Debug, Clone)]
 pub(crate) struct ModuleScan {
-    /// The text that offsets count in.
+    /// The text; offsets count in its bytes.
     pub(crate) source: Arc<str>,
     /// Imports, requires and dynamic imports with a literal, in source order.
     pub(crate) imports: Vec<ImportSite>,
     pub(crate) uses: Uses,
     pub(crate) findings: Vec<Diagnostic>,
-    /// What it does with pi's API, which [`contract`](crate::contract) judges.
+    /// Uses of pi's API, which [`contract`](crate::contract) checks.
     pub(crate) api: ApiUses,
     pub(crate) edits: Vec<Edit>,
-    /// Targets of `import()` of which only the beginning is known, in source order; none of dependencies.
+    /// Targets of `import()` with a known beginning, in source order; none of dependencies.
     pub(crate) templates: Vec<Template>,
-    /// Where text is inserted; several at one place come in this order.
+    /// Insertions; several at one position apply in this order.
     pub(crate) insertions: Vec<Edit>,
-    /// More of them, which only packages need that use `node:async_hooks`.
+    /// Insertions that only packages with `node:async_hooks` need.
     pub(crate) awaits: Vec<Edit>,
 }
 
-/// One place that names another module.
+/// One occurrence of an import specifier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImportSite {
     pub(crate) specifier: String,
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Names taken from it, with their places.
+    /// Imported names, with their positions.
     pub(crate) names: Vec<ImportedName>,
 }
 
@@ -79,12 +79,12 @@ pub(crate) struct ImportedName {
     pub(crate) end: usize,
 }
 
-/// The target of an `import()` that is put together at run time, and begins with a relative path.
+/// The target of an `import()` that is concatenated at run time, and begins with a relative path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
-    /// `./providers/` of `./providers/${name}.ts`.
+    /// The beginning: `./providers/` of `./providers/${name}.ts`.
     pub(crate) start: String,
-    /// `.ts` of it; empty where the end is not known either.
+    /// The end: `.ts`; empty where it is unknown.
     pub(crate) end: String,
     pub(crate) at: (usize, usize),
 }
@@ -97,14 +97,14 @@ pub(crate) struct Edit {
     pub(crate) text: String,
 }
 
-/// What the scan needs to know about a module beside its tree.
+/// Properties of a module that its tree does not contain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ScanOptions<'a> {
     /// Name inside the package.
     pub(crate) file: &'a str,
-    /// Where it lies, seen from the package's folder; only for what is not inside it.
+    /// Path relative to the package's folder; only of a file outside of it.
     pub(crate) place: Option<&'a str>,
-    /// Third-party code: run-time code generation there is usually guarded, so it is a warning.
+    /// Whether the module is third-party code: run-time code generation there is usually guarded, so it is a warning.
     pub(crate) dependency: bool,
 }
 
@@ -113,15 +113,14 @@ pub(crate) fn scan(parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
     walk::walk(parsed, options)
 }
 
-/// The remark about a computed target of which no file is known.
+/// Reports a computed target that no file of the package matches.
 pub(crate) fn computed(template: &Template, file: &str, source: &Arc<str>) -> Diagnostic {
     let message = "the target of this `import()` is computed, and no file of the package begins like it";
     let (start, end) = template.at;
     Diagnostic::new(Code::DynamicImport, message).help(findings::NAME_IMPORT).at(file, source, start, end)
 }
 
-/// All edits in their order. A name is changed everywhere or nowhere: where something else is changed at one of its places,
-/// nowhere.
+/// Joins all edits in source order. A rename that overlaps another edit at one occurrence is dropped at all occurrences.
 fn joined(edits: Vec<Edit>, names: Vec<Edit>) -> Vec<Edit> {
     let in_order = |mut edits: Vec<Edit>| {
         edits.sort_by_key(|edit| (edit.start, edit.end));

@@ -1,4 +1,4 @@
-//! Tools and commands that the code names in literals: what a person is shown before agreeing to a package.
+//! Tools and commands that the code names in literals, for the consent prompt.
 
 use super::bindings::{Text, property_name};
 use pijs_protocol::artifact::Offers;
@@ -7,10 +7,10 @@ use swc_core::ecma::ast::{Expr, ExprOrSpread, ObjectLit, Prop, PropOrSpread};
 /// Longest name and description that are kept.
 const LONGEST_NAME: usize = 128;
 const LONGEST_DESCRIPTION: usize = 1000;
-/// Tools, and commands, of one package that are kept.
+/// Most tools, and most commands, that are kept of one package.
 const MOST: usize = 200;
 
-/// Notes what `pi.METHOD(args)` offers.
+/// Records the tool or command that `pi.METHOD(args)` registers.
 pub(super) fn see(offers: &mut Offers, method: &str, args: &[ExprOrSpread], text: impl Fn(&Expr) -> Option<Text>) {
     let whole = |expr: &Expr| text(expr).filter(|text| text.whole).map(|text| text.start);
     let Some(first) = args.first().filter(|first| first.spread.is_none()) else { return };
@@ -38,7 +38,7 @@ pub(super) fn see(offers: &mut Offers, method: &str, args: &[ExprOrSpread], text
     known.insert(name, description.chars().take(LONGEST_DESCRIPTION).collect());
 }
 
-/// An object, also as the argument of a function that only passes it on (`defineTool({...})`).
+/// Returns the object of an argument, also within a call that passes it on (`defineTool({...})`).
 fn object(expr: &Expr) -> Option<&ObjectLit> {
     match expr {
         Expr::Object(object) => Some(object),

@@ -1,4 +1,4 @@
-//! Prototypes of pi's classes that a module changes.
+//! Finds changes to the prototypes of pi's classes.
 //!
 //! Under pi such a change is seen everywhere, since extensions share its objects. Here the host draws what is its own, so
 //! the change reaches only the objects that this package makes.
@@ -22,17 +22,17 @@ use swc_core::ecma::visit::{Visit, VisitWith};
 /// pi's packages, under either scope.
 const PACKAGES: &[&str] = &["pi-agent-core", "pi-ai", "pi-coding-agent", "pi-tui"];
 
-/// Functions of `Object` and `Reflect` that change what they are given first.
+/// Functions of `Object` and `Reflect` that change their first argument.
 const CHANGING: &[&str] = &["assign", "defineProperties", "defineProperty", "deleteProperty", "set", "setPrototypeOf"];
 
-/// One class, and where its prototype is changed first.
+/// One class, with the position of the first change.
 #[derive(Debug)]
 pub(super) struct Patch {
     pub(super) class: String,
     pub(super) span: Span,
 }
 
-/// The classes of pi whose prototypes a module changes, each once, in the order of the source.
+/// Returns the classes of pi whose prototypes a module changes, each once, in source order.
 pub(super) fn patches(parsed: &Parsed, bindings: &Bindings) -> Vec<Patch> {
     let mut names = Prototypes { bindings, held: HashMap::new() };
     parsed.program.visit_with(&mut names);
@@ -41,14 +41,14 @@ pub(super) fn patches(parsed: &Parsed, bindings: &Bindings) -> Vec<Patch> {
     finder.found
 }
 
-/// Names that hold a prototype; looked up only.
+/// Names that hold a prototype; only queried.
 struct Prototypes<'a> {
     bindings: &'a Bindings,
     held: HashMap<Id, String>,
 }
 
 impl Prototypes<'_> {
-    /// The class of pi whose prototype an expression is.
+    /// Returns the class of pi whose prototype an expression evaluates to.
     fn class(&self, expr: &Expr) -> Option<String> {
         match plain(expr) {
             Expr::Ident(ident) => self.held.get(&ident.to_id()).cloned(),
@@ -62,7 +62,7 @@ impl Prototypes<'_> {
         }
     }
 
-    /// The class whose prototype a target of an assignment or `delete` is a member of.
+    /// Returns the class whose prototype contains the target of an assignment or a `delete`.
     fn owner(&self, expr: &Expr) -> Option<String> {
         match plain(expr) {
             Expr::Member(member) => self.class(&member.obj),
@@ -142,7 +142,7 @@ fn is_pi(module: &str) -> bool {
     matches!(scope, "@earendil-works" | "@mariozechner") && PACKAGES.contains(&name)
 }
 
-/// `keys` of `Object.keys`, for a name in `objects`.
+/// Returns `keys` of `Object.keys`, for a name in `objects`.
 fn method_of(callee: &Expr, objects: &[&str]) -> Option<String> {
     let Expr::Member(member) = plain(callee) else { return None };
     let Expr::Ident(object) = plain(&member.obj) else { return None };

@@ -1,10 +1,8 @@
-//! pi's own surface, as far as it is power over the model or the session: which capability an event,
-//! a method of `pi` or a method of `ctx` stands for.
+//! Maps pi's API to capabilities: events, methods of `pi` and methods of `ctx` that have power over the model or the session.
 
 use std::collections::BTreeSet;
 
-/// The capability behind `pi.on(event, ...)`; `None` for events that only inform and for names that are
-/// not pi's.
+/// Returns the capability that `pi.on(event, ...)` needs; `None` for events that only inform and for unknown names.
 pub(super) fn of_event(event: &str) -> Option<&'static str> {
     Some(match event {
         "stream_text" => "verdict",
@@ -18,17 +16,17 @@ pub(super) fn of_event(event: &str) -> Option<&'static str> {
     })
 }
 
-/// The capability for the system messages in an event's answer.
+/// Returns the capability that system messages in an event's result need.
 pub(super) fn of_system_messages(event: &str) -> Option<&'static str> {
     (event == "context_with_system").then_some("prompt.modify")
 }
 
-/// Events whose answers need a capability only for what some of them say; see [`of_answers`].
+/// Returns the capability of an event of which only some results need one; see [`of_answers`].
 pub(super) fn by_answer(event: &str) -> Option<&'static str> {
     ["agent_before_settle", "session_before_tree", "turn_end"].into_iter().find(|known| *known == event)
 }
 
-/// A member of an object, or the `type` of one, that gives an answer of such an event its power.
+/// Returns the capability that a member of a result, or its `type`, needs.
 pub(super) fn of_answer(word: &str) -> Option<&'static str> {
     let words = [
         "compaction",
@@ -42,7 +40,7 @@ pub(super) fn of_answer(word: &str) -> Option<&'static str> {
     words.into_iter().find(|known| *known == word)
 }
 
-/// What the answers of these events need, given the words that occur in the code.
+/// Returns the capabilities that the results of these events need, given the strings that occur in the code.
 pub(super) fn of_answers(
     events: &BTreeSet<&'static str>,
     words: &BTreeSet<&'static str>,
@@ -58,7 +56,7 @@ pub(super) fn of_answers(
     })
 }
 
-/// Whether a function of pi's makes a tool that works and is named like one of its own: `createReadTool`,
+/// Returns whether a function of pi's makes a working tool under the name of a built-in: `createReadTool`,
 /// `createBashToolDefinition`.
 pub(super) fn makes_own_tool(function: &str) -> bool {
     let name = function.strip_suffix("Definition").unwrap_or(function);
@@ -66,15 +64,15 @@ pub(super) fn makes_own_tool(function: &str) -> bool {
     name.is_some_and(|name| OWN_TOOLS.contains(&name))
 }
 
-/// Whether a tool has the name of one of pi's own.
+/// Returns whether a tool has the name of one of pi's own.
 pub(super) fn is_own_tool(name: &str) -> bool {
     OWN_TOOLS.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
-/// pi's own tools, as the functions that make them are named.
+/// pi's own tools, as their constructors name them.
 const OWN_TOOLS: [&str; 7] = ["Bash", "Edit", "Find", "Grep", "Ls", "Read", "Write"];
 
-/// The capability behind `pi.method(...)`, where the method's name alone says that it is pi's.
+/// Returns the capability that `pi.method(...)` needs, where the method's name alone shows that it is pi's.
 pub(super) fn of_method(method: &str) -> Option<&'static str> {
     Some(match method {
         "registerTool" | "unregisterTool" | "getAllTools" => "tools",
@@ -90,7 +88,7 @@ pub(super) fn of_method(method: &str) -> Option<&'static str> {
     })
 }
 
-/// The capability behind `ctx.method(...)`, where `ctx` is known to be pi's context by its name.
+/// Returns the capability that `ctx.method(...)` needs, where the name `ctx` shows that it is pi's context.
 pub(super) fn of_context_method(method: &str) -> Option<&'static str> {
     Some(match method {
         "abort" | "compact" | "fork" | "reload" | "shutdown" => "session.control",
@@ -98,7 +96,7 @@ pub(super) fn of_context_method(method: &str) -> Option<&'static str> {
     })
 }
 
-/// What `ctx.ui.method(...)` needs beside the screen: an editor of one's own says what the person says.
+/// Returns the capabilities that `ctx.ui.method(...)` needs in addition to the screen: a custom editor submits the user's input.
 pub(super) fn of_screen_method(method: &str) -> &'static [&'static str] {
     match method {
         "setEditorComponent" => &["session.control", "session.inject"],
@@ -106,7 +104,7 @@ pub(super) fn of_screen_method(method: &str) -> &'static [&'static str] {
     }
 }
 
-/// The capability behind `pi.member.method(...)` and `ctx.member.method(...)`.
+/// Returns the capability that `pi.member.method(...)` and `ctx.member.method(...)` need.
 pub(super) fn of_member(member: &str) -> Option<&'static str> {
     Some(match member {
         "ui" => "ui",

@@ -1,4 +1,4 @@
-//! Regular expressions with the flag `v`, which the engine reads too strictly.
+//! Escapes regular expressions with the flag `v` that the engine rejects.
 //!
 //! ```text
 //! /\p{L}-\d/v   →  /\p{L}\x2d\d/v
@@ -11,10 +11,10 @@
 
 use std::fmt::Write as _;
 
-/// Signs that `v` keeps for itself where two of them stand in a class.
+/// Characters that `v` reserves where two of them are adjacent in a class.
 const DOUBLED: &str = "&!#%,:;<=>@`~";
 
-/// The expression as the engine takes it; `None` if it does so already.
+/// Returns the expression in the engine's syntax; `None` if it needs no change.
 pub(super) fn readable(pattern: &str, flags: &str) -> Option<String> {
     if !flags.contains('v') {
         return None;

@@ -1,4 +1,4 @@
-//! Calls that run whenever the factory of an entry does, and so decide whether the extension is loaded.
+//! Calls that the factory of an entry runs unconditionally, and that therefore decide whether the extension is loaded.
 //!
 //! Counted are calls in the factory's own body, and in functions, constructors and methods of the module that it calls in the same
 //! way: outside of conditions, loops and inner functions, and before anything that may return or throw early.
@@ -21,7 +21,8 @@ use swc_core::common::Span;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// Finds the calls; `factory` is the parameter of the entry's function, `functions` are others that are called whenever that is.
+/// Finds the calls; `factory` is the parameter of the entry's function, `functions` are others that the factory calls
+/// unconditionally.
 pub(super) fn straight_calls(
     program: &Program,
     factory: Option<&Id>,
@@ -45,19 +46,19 @@ pub(super) fn straight_calls(
 
 struct Lines<'a> {
     factory: Option<&'a Id>,
-    /// Functions, constructors and methods that are called on the straight line.
+    /// Functions, constructors and methods that are called unconditionally.
     functions: &'a HashSet<Id>,
     names: &'a Names,
-    /// The class around.
+    /// The enclosing class.
     class: Option<Id>,
-    /// Whether what is visited runs whenever the factory does.
+    /// Whether the visited node runs unconditionally.
     is_on: bool,
     calls: HashSet<Span>,
     called: Vec<Id>,
     methods: Vec<Id>,
 }
 
-/// The name of a method of a class.
+/// Returns the name of a method of a class.
 fn method(class: &Id, name: &str) -> Id {
     (format!("{}.{name}", class.0).into(), class.1)
 }
@@ -69,7 +70,7 @@ impl Lines<'_> {
         self.is_on = before;
     }
 
-    /// Visits what runs only sometimes.
+    /// Visits a node that runs conditionally.
     fn sometimes<T: VisitWith<Self>>(&mut self, node: &T) {
         self.with(false, |lines| node.visit_with(lines));
     }
@@ -243,7 +244,7 @@ impl Visit for Lines<'_> {
     fn visit_ts_type(&mut self, _: &TsType) {}
 }
 
-/// Whether a statement may end the function that it stands in.
+/// Returns whether a statement may end its function.
 fn may_end(statement: &Stmt) -> bool {
     let mut ends = Ends(false);
     statement.visit_with(&mut ends);

@@ -1,4 +1,4 @@
-//! Calls that are made for what they throw.
+//! Keeps calls whose only purpose is to throw.
 //!
 //! The bundler drops calls of the language's own functions where nobody looks at the answer. Some of these throw, and that is
 //! what they are called for; it leaves them alone where it does not know them:
@@ -14,12 +14,12 @@ use crate::parse::Parsed;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// Functions of the language that throw at texts and numbers.
+/// Functions of the language that throw on invalid arguments.
 const GLOBALS: &[&str] = &["decodeURI", "decodeURIComponent", "encodeURI", "encodeURIComponent"];
-/// Members of `String` that do.
+/// Members of `String` that throw on invalid arguments.
 const OF_STRING: &[&str] = &["fromCodePoint"];
 
-/// What makes the bundler leave them alone: insertions.
+/// Returns insertions that make the bundler keep these calls.
 pub(super) fn throwing(parsed: &Parsed, bindings: &Bindings) -> Vec<Edit> {
     let mut finder = Finder { parsed, bindings, insertions: Vec::new() };
     parsed.program.visit_with(&mut finder);
@@ -33,7 +33,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// The global that a callee begins with, if the callee throws.
+    /// Returns the global that a callee begins with, if the callee throws.
     fn global<'e>(&self, callee: &'e Expr) -> Option<&'e Ident> {
         let (global, is_one) = match callee {
             Expr::Ident(name) => (name, GLOBALS.contains(&name.sym.as_str())),

@@ -1,4 +1,4 @@
-//! Modules that are given `require`, as a parameter of that name.
+//! Modules that receive `require` as a parameter of that name.
 //!
 //! A bundler follows the `require` of the module, not one that a function was given. In the wrapper that TypeScript and others
 //! write for every kind of loader it is the same one, so there the parameter steps aside:
@@ -22,7 +22,7 @@ use crate::parse::Parsed;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// What becomes of the parameters.
+/// Returns the edits that rename the parameters.
 pub(super) fn given(parsed: &Parsed, bindings: &Bindings) -> Vec<Edit> {
     if !parsed.source.contains("require") {
         return Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn given(parsed: &Parsed, bindings: &Bindings) -> Vec<Edit> {
     wrappers.edits
 }
 
-/// Finds functions that are called where they stand, with functions.
+/// Finds immediately called functions whose arguments are functions.
 struct Wrappers<'a> {
     parsed: &'a Parsed,
     bindings: &'a Bindings,
@@ -67,7 +67,7 @@ impl Wrappers<'_> {
     }
 }
 
-/// Finds the call of one function, and which argument is the module's `require`.
+/// Finds the call of one function, and the index of the argument that is the module's `require`.
 struct Calls<'a> {
     factory: &'a Ident,
     bindings: &'a Bindings,

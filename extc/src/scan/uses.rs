@@ -1,4 +1,4 @@
-//! What modules may do, summed up: capabilities with the literals that were seen.
+//! The capabilities that modules can use, with the literals of their scopes.
 
 use super::compiled_text::CompiledText;
 use pijs_protocol::artifact::Offers;
@@ -6,19 +6,19 @@ use pijs_protocol::hostcall::Capability;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
 use std::collections::BTreeSet;
 
-/// The scope of connections that carry more than HTTP requests. Where they lead is rarely literal.
+/// The scope of connections that carry more than HTTP requests. Their destination is rarely literal.
 const RAW_ANYWHERE: &str = "tcp://*";
 
 /// One capability whose scope is a list of strings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Scoped {
-    /// Seen with something else than a literal.
+    /// Whether some use has no literal.
     open: bool,
     literals: BTreeSet<String>,
 }
 
 impl Scoped {
-    /// Seen, with a literal where there was one.
+    /// Records a use, with its literal if there is one.
     pub(crate) fn see(&mut self, literal: Option<String>) {
         match literal {
             Some(literal) => {
@@ -37,27 +37,27 @@ impl Scoped {
         self.open || !self.literals.is_empty()
     }
 
-    /// The literals if there was nothing else, in order.
+    /// Returns the literals, in order, if every use has one.
     fn closed(&self) -> Option<Vec<String>> {
         (!self.open).then(|| self.literals.iter().cloned().collect())
     }
 }
 
-/// Everything that was seen, of one module or of many.
+/// The uses of one module or of several.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
     pub(crate) read: Scoped,
     pub(crate) write: Scoped,
     pub(crate) exec: Scoped,
     pub(crate) http: Scoped,
-    /// Whether it opens connections of `net` or `tls`, on which any bytes may go.
+    /// Whether it opens connections of `net` or `tls`, which carry any bytes.
     pub(crate) connects: bool,
-    /// Whether it names their sockets, which servers and libraries do, too.
+    /// Whether it names the classes of sockets, which servers and libraries do as well.
     pub(crate) has_sockets: bool,
     pub(crate) env: Scoped,
     /// Capabilities without a scope: `verdict`, `session.inject`, `tools`, ...
     pub(crate) plain: BTreeSet<&'static str>,
-    /// Events whose answers decide what they need, and the words of such answers; they may stand in different modules.
+    /// Events whose results decide what they need, and the strings of such results; they may be in different modules.
     pub(crate) answered: BTreeSet<&'static str>,
     pub(crate) words: BTreeSet<&'static str>,
     pub(crate) compiled_text: CompiledText,
@@ -83,12 +83,12 @@ impl Uses {
         self.has_sockets |= other.has_sockets;
     }
 
-    /// Whether a tool is registered under the name of one of pi's own, or may be.
+    /// Returns whether a tool is or may be registered under the name of one of pi's own.
     fn takes_places(&self) -> bool {
         self.offers.tools.keys().any(|name| super::pi::is_own_tool(name)) || (self.offers.more && self.makes_own_tools)
     }
 
-    /// As a request, sorted by capability.
+    /// Returns the request, sorted by capability.
     ///
     /// Programs, hosts and variables that were all literal become a scope; otherwise there is none,
     /// which a person reads as "any". Paths are computed more often than written, so files default

@@ -1,4 +1,4 @@
-//! The walk itself: first names, then uses.
+//! The walk over the syntax tree: first names, then uses.
 
 use super::bindings::{Binding, Bindings, Text, export_name, member_name, property_name, text_of};
 use super::findings::Findings;
@@ -17,7 +17,7 @@ use swc_core::ecma::ast::*;
 use swc_core::ecma::transforms::base::resolver;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// Variables that every extension may read without asking.
+/// Variables that every extension may read without a grant.
 const PLAIN_ENVIRONMENT: &[&str] = &["HOME", "PATH", "LANG", "TERM", "SHELL", "USER", "TMPDIR", "NO_COLOR", "CI"];
 
 pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
@@ -70,7 +70,7 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
     })
 }
 
-/// Finds the uses of pi's API in a module that was scanned before, now that more is known of it.
+/// Finds the uses of pi's API again in a scanned module, with `assumptions` of other modules.
 pub(crate) fn api_again(mut parsed: Parsed, assumptions: &api::Assumptions) -> api::ApiUses {
     GLOBALS.set(&Globals::new(), || {
         let (unresolved, top_level) = (Mark::new(), Mark::new());
@@ -81,12 +81,12 @@ pub(crate) fn api_again(mut parsed: Parsed, assumptions: &api::Assumptions) -> a
     })
 }
 
-/// First pass: what names stand for. Sets are looked up, never iterated.
+/// First pass: the meaning of names. Sets are only queried, never iterated.
 struct Names {
     bindings: Bindings,
     /// Names that hold `createRequire(import.meta.url)`.
     created: HashSet<Id>,
-    /// Parameters that hold pi's API, by their type or their place.
+    /// Parameters that hold pi's API, by their type or their position.
     api: HashSet<Id>,
 }
 
@@ -105,7 +105,7 @@ impl Names {
         }
     }
 
-    /// `createRequire(import.meta.url)`, or of `__filename`.
+    /// Returns whether an expression is `createRequire(import.meta.url)`, or of `__filename`.
     fn creates_require(&self, expr: &Expr) -> bool {
         let Expr::Call(call) = expr else { return false };
         let Callee::Expr(callee) = &call.callee else { return false };
@@ -185,8 +185,7 @@ impl Visit for Names {
     fn visit_ts_type(&mut self, _: &TsType) {}
 }
 
-/// Second pass: what is done with them.
-/// Whether a module is none of CommonJS whatever else it says: one that only imports may yet assign to `module.exports`.
+/// Returns whether declarations show that a module is an ES module: one that only imports may still assign to `module.exports`.
 fn exports_by_declaration(parsed: &Parsed) -> bool {
     let Program::Module(module) = &parsed.program else { return false };
     module.body.iter().any(|item| {
@@ -215,8 +214,8 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    /// The target of an `import()` that begins with a relative path. Those of dependencies are left alone: they are written
-    /// for their own package's layout, which a bundle or an install may have changed.
+    /// Returns the target of an `import()` that begins with a relative path. Targets of dependencies are left alone: they fit
+    /// their own package's layout, which a bundle or an install may have changed.
     fn template(&self, args: &[ExprOrSpread], at: (usize, usize)) -> Option<Template> {
         let start = self.text(args.first()).map(|text| text.start)?;
         let is_relative = start.starts_with("./") || start.starts_with("../");
@@ -247,7 +246,7 @@ impl Walker<'_> {
         self.imports.push(ImportSite { specifier, start, end, names });
     }
 
-    /// A target that is known, though it may be spelled as a constant: the bundler only reads literals.
+    /// Records a known target, though it may be spelled as a constant: the bundler only reads literals.
     fn import_literal(&mut self, specifier: String, argument: &Expr) {
         if !matches!(argument, Expr::Lit(_) | Expr::Tpl(_)) {
             self.edit(argument.span(), serde_json::Value::from(specifier.as_str()).to_string());
@@ -304,7 +303,7 @@ impl Walker<'_> {
         }
     }
 
-    /// `pi`, `api`, `this.pi`, or a parameter known to be it.
+    /// Returns whether an expression is `pi`, `api`, `this.pi`, or a parameter known to be the API.
     fn is_api(&self, expr: &Expr) -> bool {
         match plain(expr) {
             Expr::Ident(ident) => self.names.api.contains(&ident.to_id()) || ident.sym == *"pi" || ident.sym == *"api",
@@ -352,7 +351,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A free name that is used as a value.
+    /// Records a free name that is used as a value.
     fn see_global(&mut self, ident: &Ident) {
         if !self.names.bindings.is_global(ident) {
             return;
@@ -360,7 +359,7 @@ impl Walker<'_> {
         match &*ident.sym {
             "__dirname" => self.edit(ident.span, location(self.options.file, self.options.place, Location::Dirname)),
             "__filename" => self.edit(ident.span, location(self.options.file, self.options.place, Location::Filename)),
-            // A dependency that asks whether there is one is in no CommonJS, under Node either.
+            // A dependency that tests for these names expects no CommonJS, under Node either.
             "module" | "exports" if !self.options.dependency && exports_by_declaration(self.parsed) => {
                 let part = if ident.sym == *"module" { Location::Module } else { Location::Exports };
                 self.edit(ident.span, location(self.options.file, self.options.place, part));
@@ -373,7 +372,7 @@ impl Walker<'_> {
         self.names.created.contains(&ident.to_id())
     }
 
-    /// A created require keeps its value under another name where it hides the bundler's `require`.
+    /// Renames a created require that hides the bundler's `require`, and keeps its value.
     fn rename_created(&mut self, ident: &Ident) {
         if self.created(ident) && ident.sym == *"require" {
             self.edit(ident.span, "__pi_created_require");
@@ -480,7 +479,7 @@ impl Visit for Walker<'_> {
                     let at = self.at(call.span);
                     match self.template(&call.args, at) {
                         Some(template) => self.templates.push(template),
-                        // Most never mean a file that is written later: `eval` is asked for when one does.
+                        // Most of these never name a file that is written later; `eval` is requested when one does.
                         None => self.findings.computed_import(at),
                     }
                     self.edit(call.callee.span(), computed_import(self.options.file, self.options.place));

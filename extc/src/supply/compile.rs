@@ -28,27 +28,26 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where the written entries are, beside `node_modules`.
+/// Folder of the generated entries, beside `node_modules`.
 const ENTRIES: &str = "entries";
 
 impl Unit {
-    /// The compiled unit, if this program carries it or the cache has it: nothing has to be fetched then.
+    /// Returns the compiled unit, if this program embeds it or the cache has it: no fetch is needed then.
     pub fn ready(&self, cache: Option<&Cache>) -> Option<Arc<Verified>> {
         let key = self.key();
         carried::artifact(&key).or_else(|| Some(Arc::new(cache?.load(&key, &self.id())?)))
     }
 
-    /// Compiles the unit from a folder whose `node_modules` holds its packages. The caller has checked
-    /// each against its digest; entry files are written beside them. Sources are left out, as in
-    /// [`host_modules`](crate::host_modules).
+    /// Compiles the unit from a folder whose `node_modules` holds its packages. The caller has checked each against its digest;
+    /// entry files are written beside them. Sources are left out, as in [`host_modules`](crate::host_modules).
     ///
     /// # Errors
     ///
-    /// A package that is not there, or that does not hold what the lock file says.
+    /// Fails if a package is missing, or does not hold what the lock file lists.
     pub fn compile(&self, folder: &Path, cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
         let artifact = with_large_stack(|| self.link(folder))??.into_code();
         if let Some(cache) = cache {
-            // A unit that could not be stored is compiled again next time; nothing else follows from it.
+            // A unit that could not be stored is compiled again next time, which costs only time.
             let _ = cache.store(&self.key(), &self.id(), &encode(&artifact));
         }
         Ok(Arc::new(Verified::compiled_here(artifact)))
@@ -75,7 +74,7 @@ impl Unit {
         key.finish()
     }
 
-    /// What the MAC of the cached artifact is bound to.
+    /// Returns the id that the MAC of the cached artifact is bound to.
     fn id(&self) -> String {
         format!("pijs:supply:{}", self.name())
     }
@@ -87,7 +86,7 @@ impl Unit {
         let folder = folder.canonicalize().map_err(|error| read(folder, error))?;
         let inputs = self.write_entries(&folder).map_err(|error| read(&folder.join(ENTRIES), error))?;
         let folders = Folders { package: folder.clone(), dependencies: Vec::new(), loose: None };
-        // It holds what was fetched for the unit, and nothing of the user.
+        // The folder holds what was fetched for the unit, and nothing of the user.
         let tree = SourceTree::open(folders, &FileAccess::default(), Limits::default());
         let tree = tree.map_err(|error| read(&folder, error))?;
         let host = HostInterface::embedded();
@@ -109,7 +108,7 @@ impl Unit {
         }
         let mut imports = host_imports(&chunks, modules.tree().limits());
         for (_, specifier) in self.replaces() {
-            // Elsewhere a name that is not there is undefined; here the packages count on it.
+            // In an extension a missing name is undefined; the packages of a unit rely on the names.
             let taken = imports.get(specifier).into_iter().flatten().map(String::as_str);
             let absent: Vec<&str> =
                 taken.filter(|name| *name != "*" && !host.has_own_export(specifier, name)).collect();
@@ -140,7 +139,7 @@ impl Unit {
         }
     }
 
-    /// The linker's inputs by specifier: files that export what each module is to have.
+    /// Returns the linker's inputs by specifier: files that export the names of each module.
     fn entries(&self) -> BTreeMap<&str, Entry<'_>> {
         let mut entries: BTreeMap<&str, Entry<'_>> = BTreeMap::new();
         for (specifier, offer) in &self.modules {
@@ -157,7 +156,7 @@ impl Unit {
                 Offer::Parts { parts } => {
                     for (name, file) in parts.iter().filter(|(_, file)| self.holds(file)) {
                         let entry = entries.entry(file).or_default();
-                        // Two modules of pi may offer one name from one file.
+                        // Two modules of pi may export one name of one file.
                         if !entry.names.contains(&name.as_str()) {
                             entry.text.push_str(&format!("export {{ {name} }} from {};\n", place(file)));
                             entry.names.push(name);
@@ -169,7 +168,7 @@ impl Unit {
         entries
     }
 
-    /// What is replaced, as the linker meets it: the path of a file, or an import as it is written.
+    /// Returns the replacements in the linker's form: the path of a file, or an import as written.
     fn replaced_in(&self, folder: &Path) -> BTreeMap<String, String> {
         let met = |replaced: &str| match self.holds(replaced) {
             true => folder.join("node_modules").join(replaced).to_string_lossy().into_owned(),
@@ -192,8 +191,8 @@ impl Unit {
         Ok(Inputs {
             files,
             chunks: format!("-/{}/[name].js", self.name()),
-            // Chosen names of a large package: what they do not use is left out, whatever it does when it
-            // is evaluated. Only whole modules keep what they do by being imported.
+            // Selected names of a large package: modules that they do not use are left out, whatever their side effects. Only
+            // whole modules keep side effects.
             side_effects: if parts { SideEffects::Dropped } else { SideEffects::Kept },
         })
     }
@@ -206,7 +205,7 @@ struct Entry<'a> {
     names: Vec<&'a str>,
 }
 
-/// A file of the packages as a written entry imports it.
+/// Returns the import specifier of a package's file, as a generated entry writes it.
 fn place(file: &str) -> serde_json::Value {
     format!("../node_modules/{file}").into()
 }
@@ -242,7 +241,7 @@ mod tests {
         ("value.js", "import { Kind } from './kind.js';\nexport const check = (x) => x instanceof Kind;\n"),
     ];
 
-    /// With its sources, to see what came of them.
+    /// Compiles with sources, so that the test can inspect them.
     fn compile(names: &str) -> Result<Artifact, BuildFailure> {
         let (supply, folder) = unit(names, FILES);
         link(&supply, folder.path())
@@ -269,7 +268,7 @@ mod tests {
         assert!(compiled.metadata.host_imports.contains_key("node:path"));
     }
 
-    /// A package that takes `name` from a file in whose place a host module stands, and a word of a far one.
+    /// Returns a package that imports `name` from a file that a host module replaces, and a string from another unit.
     fn replaced(name: &str) -> Result<Artifact, BuildFailure> {
         let text = r#"{"version": 1, "units": {"typebox": {
             "packages": {"kind": {"version": "1.0.0", "integrity": "sha512-", "licence": "MIT"}},

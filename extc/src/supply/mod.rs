@@ -43,7 +43,7 @@ use std::sync::OnceLock;
 /// The committed lock file.
 const LOCK: &str = include_str!("../../../fixtures/supply/lock.json");
 
-/// What the MAC of kept data is bound to.
+/// The id that the MAC of kept data is bound to.
 const MADE: &str = "pijs:supply:made";
 
 /// The packages that this program supplies, by unit.
@@ -69,8 +69,8 @@ pub struct Unit {
     name: String,
     packages: BTreeMap<String, Pin>,
     modules: BTreeMap<String, Offer>,
-    /// Files of its packages, and imports in them, that lead to a host module or to another unit's instead; `FILE IMPORT` is
-    /// an import of one file only.
+    /// Replacements by a host module or another unit: files of the packages, and imports in them; `FILE IMPORT` is an import of
+    /// one file only.
     #[serde(default)]
     replaces: BTreeMap<String, String>,
 }
@@ -83,7 +83,7 @@ struct Pin {
     licence: String,
 }
 
-/// One package of a unit: exactly these bytes.
+/// A package of a unit, pinned by digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pinned<'a> {
     /// npm's name.
@@ -92,22 +92,22 @@ pub struct Pinned<'a> {
     pub version: &'a str,
     /// `sha512-...` of its tarball.
     pub integrity: &'a str,
-    /// What its `package.json` says.
+    /// The licence of its `package.json`.
     pub licence: &'a str,
 }
 
-/// What one module of a unit exports.
+/// The exports of one module of a unit.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum Offer {
-    /// Everything of one file, which stands for a host module.
+    /// All exports of one file, which replace a host module.
     Whole { from: String, names: BTreeSet<String> },
-    /// Chosen names, each with the file it is in, beside what the host module exports that is ours.
+    /// Selected names, each with its file, in addition to the exports of a host module of ours.
     Parts { parts: BTreeMap<String, String> },
 }
 
 impl Supply {
-    /// What the lock file of this program pins.
+    /// Returns the supply that the lock file of this program pins.
     pub fn pinned() -> &'static Supply {
         static PINNED: OnceLock<Supply> = OnceLock::new();
         PINNED.get_or_init(|| {
@@ -120,17 +120,17 @@ impl Supply {
         })
     }
 
-    /// All units, by name.
+    /// Iterates all units, by name.
     pub fn units(&self) -> impl Iterator<Item = &Unit> {
         self.units.values()
     }
 
-    /// The unit that serves a module, by the specifier in `host_imports` of an artifact.
+    /// Returns the unit that serves a module, by the specifier in `host_imports` of an artifact.
     pub fn unit_of(&self, specifier: &str) -> Option<&Unit> {
         self.units().find(|unit| unit.serves(specifier))
     }
 
-    /// The units that serve whole host modules and nothing else: typebox and pi-tui.
+    /// Iterates the units that serve whole host modules and nothing else: typebox and pi-tui.
     pub fn whole_units(&self) -> impl Iterator<Item = &Unit> {
         self.units().filter(|unit| unit.modules.values().all(|offer| matches!(offer, Offer::Whole { .. })))
     }
@@ -148,7 +148,7 @@ impl Supply {
         }
     }
 
-    /// Names beside those of a host module of ours, each with the module it comes from. Several units may have some.
+    /// Returns the names that units add to a host module of ours, each with its module. Several units may add some.
     pub(crate) fn parts<'a>(&'a self, host_module: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let offers = self.units().filter_map(move |unit| unit.modules.get(host_module));
         let parts = offers.filter_map(|offer| match offer {
@@ -163,18 +163,18 @@ impl Supply {
         self.units.get(name)
     }
 
-    /// What `program` made of the supplied packages the last time it ran, as [`keep_made`](Self::keep_made) kept it, or
-    /// as this program carries it.
+    /// Returns the data that `program` made of the supplied packages on its last run, as [`keep_made`](Self::keep_made) kept it,
+    /// or as this program embeds it.
     pub fn made(cache: Option<&Cache>, program: &str) -> Option<Cow<'static, [u8]>> {
         let key = Self::key_of(program);
         carried::data(&key).map(Cow::Borrowed).or_else(|| cache?.load_data(&key, MADE).map(Cow::Owned))
     }
 
-    /// Keeps what `program` made of the supplied packages, until the program or the lock file changes.
+    /// Keeps the data that `program` made of the supplied packages, until the program or the lock file changes.
     ///
     /// # Errors
     ///
-    /// The cache cannot be written; the program has to run again next time.
+    /// Fails if the cache cannot be written; the program has to run again next time.
     pub fn keep_made(cache: &Cache, program: &str, made: &[u8]) -> io::Result<()> {
         cache.store_data(&Self::key_of(program), MADE, made)
     }
@@ -189,7 +189,7 @@ impl Supply {
         self.units().find_map(|unit| unit.modules.get(specifier))
     }
 
-    /// Changes whenever the lock file does.
+    /// Returns a digest that changes whenever the lock file does.
     pub(crate) fn fingerprint() -> &'static [u8] {
         LOCK.as_bytes()
     }
@@ -201,7 +201,7 @@ impl Unit {
         &self.name
     }
 
-    /// What it is made of, dependencies included, by name.
+    /// Iterates its packages, dependencies included, by name.
     pub fn packages(&self) -> impl Iterator<Item = Pinned<'_>> {
         self.packages.iter().map(|(name, pin)| Pinned {
             name,
@@ -211,7 +211,7 @@ impl Unit {
         })
     }
 
-    /// Whether a module is one of its own; asked for every import of every extension.
+    /// Returns whether a module is one of its own. Called for every import of every extension.
     fn serves(&self, specifier: &str) -> bool {
         let is_part = |offer: &Offer| match offer {
             Offer::Whole { .. } => false,
@@ -222,7 +222,7 @@ impl Unit {
             || self.holds(specifier) && self.modules.values().any(is_part)
     }
 
-    /// Files and imports that lead to a host module instead, each with its specifier.
+    /// Iterates files and imports that a host module replaces, each with its specifier.
     fn replaces(&self) -> impl Iterator<Item = (&str, &str)> {
         self.replaces.iter().map(|(replaced, specifier)| (replaced.as_str(), specifier.as_str()))
     }
@@ -233,7 +233,7 @@ impl Unit {
     }
 }
 
-/// A module of a unit that lacks a name the lock file promises.
+/// Returns the failure of a module that lacks a name the lock file lists.
 fn lacks(module: &str, names: &[&str]) -> BuildFailure {
     Diagnostic::new(Code::Link, format!("`{module}` was to export {}, and does not", names.join(", ")))
         .help("the lock file and its packages disagree; this is a mistake of PiJS, please report it")

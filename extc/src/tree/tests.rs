@@ -1,4 +1,4 @@
-//! What a compiler gets that asks for paths which no import leads to.
+//! Requests of a compromised compiler for paths that no import leads to.
 
 use super::*;
 use pijs_hostcall::Places;
@@ -26,7 +26,7 @@ impl Home {
         fs::write(self.at(name), text).expect("written");
     }
 
-    /// Of the loose file in the home.
+    /// Makes the tree of the loose file in the home.
     fn tree(&self) -> SourceTree {
         let places = Places::new(self.at("project"), self.at("."), self.at(".pi/agent"), self.at("tmp"));
         let access = FileAccess::new(places).readable(|_| true);

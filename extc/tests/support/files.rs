@@ -1,4 +1,4 @@
-//! Packages that a test writes by itself.
+//! Packages that a test writes.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Runs what was compiled: the real engine, the real host modules, the real gate and files, no one
-//! to ask and nothing granted but what a test names. What an extension may see is its own package.
+//! Runs a compiled artifact: the real engine, the real host modules, the real gate and files, nobody to answer a prompt and no
+//! grants except those that a test names. The extension may read its own package.
 //!
 //! Used by `compile.rs` for each fixture that runs, and by `cache.rs` to see that what was rebuilt works.
 
@@ -15,12 +15,12 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-/// What came out of loading an artifact.
+/// The output of loading an artifact.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ran {
     /// Lines of the console.
     pub(crate) lines: Vec<String>,
-    /// `message (file:line:column)` of each entry that failed and of each error beside.
+    /// `message (file:line:column)` of each entry that failed and of each further error.
     pub(crate) failures: Vec<String>,
 }
 

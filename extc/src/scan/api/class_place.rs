@@ -1,4 +1,4 @@
-//! The class around a place in a program, and the fields of its `this`.
+//! The class around a node of the syntax tree, and the fields of its `this`.
 
 use super::super::bindings::member_name;
 use super::super::walk::plain;
@@ -9,7 +9,7 @@ use swc_core::ecma::ast::*;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ClassPlace {
     pub(super) class: Option<Span>,
-    /// The next function is a method of it.
+    /// Whether the next function is a method of the class.
     is_method: bool,
 }
 
@@ -28,7 +28,7 @@ impl ClassPlace {
         std::mem::replace(self, Self { class, is_method: false })
     }
 
-    /// Names the object that an expression is: a name, or a field of `this`.
+    /// Returns the name of the object in an expression: a variable, or a field of `this`.
     pub(super) fn name(&self, expr: &Expr) -> Option<Id> {
         match plain(expr) {
             Expr::Ident(ident) => Some(ident.to_id()),
@@ -38,7 +38,7 @@ impl ClassPlace {
     }
 }
 
-/// The name of a field in a class.
+/// Returns the name of a field in a class.
 pub(super) fn field(class: Span, name: &str) -> Option<Id> {
     Some((format!("this.{name} at {}", class.lo.0).into(), SyntaxContext::empty()))
 }

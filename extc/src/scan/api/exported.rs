@@ -1,4 +1,4 @@
-//! The exports of a module: what is called by pi, and what by other modules of the package.
+//! The exports of a module: functions that pi calls, and functions that other modules of the package call.
 
 use super::super::bindings::{Bindings, export_name, member_name};
 use super::super::walk::plain;
@@ -17,7 +17,7 @@ pub(super) struct Exported {
     /// Parameters of the function that is exported by default.
     pub(super) parameters: Vec<Option<Id>>,
     pub(super) wrong: Option<WrongDefault>,
-    /// Names of the module by those under which it exports them.
+    /// Local names by the export name.
     locals: HashMap<String, Id>,
 }
 
@@ -31,12 +31,13 @@ impl Exported {
         exported
     }
 
-    /// The name of the module that is exported under another one.
+    /// Returns the local name of an export.
     pub(super) fn local(&self, export: &str) -> Option<&Id> {
         self.locals.get(export)
     }
 
-    /// Finds the parameters that others always give an object to: the function's name, which that is, the parameter, the object.
+    /// Finds the parameters that always receive an object of pi's: the function's name, the parameter's index and name, the
+    /// object.
     pub(super) fn seeds<'a>(
         &self,
         names: &Names,
@@ -104,7 +105,7 @@ impl Exported {
                     DefaultDecl::Class(_) => {
                         (Kind::Other("a class, which cannot be called without `new`"), export.span)
                     }
-                    // A type, of which nothing is there at run time.
+                    // A type does not exist at run time.
                     DefaultDecl::TsInterfaceDecl(_) => continue,
                 },
                 ModuleDecl::TsExportAssignment(export) => (names.kind(&export.expr), export.expr.span()),
@@ -151,7 +152,7 @@ fn is_import(item: &ModuleItem) -> bool {
     item.as_module_decl().is_some_and(ModuleDecl::is_import)
 }
 
-/// The `name` of `export { name as default }`.
+/// Returns the `name` of `export { name as default }`.
 fn default_of(export: &NamedExport) -> Option<(Ident, Span)> {
     export.specifiers.iter().find_map(|specifier| match specifier {
         ExportSpecifier::Named(named) if !named.is_type_only => {
@@ -166,7 +167,7 @@ fn default_of(export: &NamedExport) -> Option<(Ident, Span)> {
     })
 }
 
-/// The value that is assigned to `module.exports` last.
+/// The last value assigned to `module.exports`.
 struct CommonJs<'a> {
     bindings: &'a Bindings,
     exported: Option<Expr>,

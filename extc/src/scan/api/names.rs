@@ -16,8 +16,8 @@ const TYPES: [(&str, GivenObject); 3] = [
     ("ExtensionCommandContext", GivenObject::Context),
 ];
 
-/// Methods of pi's API that take a function with a context: the method, its argument, the member of that argument that is
-/// the function (empty: the argument itself), and which of its parameters the context is.
+/// Methods of pi's API that take a function with a context: the method, its argument, the member of that argument that is the
+/// function (empty: the argument itself), and the index of the function's context parameter.
 const TAKES_CONTEXT: [(&str, usize, &str, usize); 4] = [
     ("on", 1, "", 1),
     ("registerCommand", 1, "handler", 1),
@@ -28,7 +28,7 @@ const TAKES_CONTEXT: [(&str, usize, &str, usize); 4] = [
 /// pi's package.
 const PI: &str = "@earendil-works/pi-coding-agent";
 
-/// The names under which the module imports types of [`TYPES`] from pi.
+/// Returns the names under which the module imports types of [`TYPES`] from pi.
 fn api_types(program: &Program) -> HashMap<String, GivenObject> {
     let Program::Module(module) = program else { return HashMap::new() };
     let imports = module.body.iter().filter_map(|item| item.as_module_decl()?.as_import());
@@ -47,7 +47,7 @@ fn api_types(program: &Program) -> HashMap<String, GivenObject> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Given {
     pub(super) object: GivenObject,
-    /// It is that object if the module is an entry.
+    /// The name holds that object only if the module is an entry.
     pub(super) only_in_entry: bool,
 }
 
@@ -75,36 +75,37 @@ impl Known {
     }
 }
 
-/// The names of a module and their meanings. Sets and maps are looked up; what is iterated is a list.
+/// The names of a module and their meanings. Sets and maps are only queried; iteration uses lists.
 #[derive(Default)]
 pub(in crate::scan) struct Names {
     types: HashMap<String, GivenObject>,
-    /// Parameters and fields of such a type.
+    /// Parameters and fields with a type of [`TYPES`].
     typed: Vec<(Id, GivenObject)>,
     /// Parameters that are contexts if the first name holds pi's API.
     contexts: Vec<(Id, Id)>,
-    /// Functions that are given to a method of the first name, with the parameter that is the context if that is pi's API.
+    /// Functions passed to a method of the first name, with the index of the context parameter if that name is pi's API.
     handlers: Vec<(Id, Id, usize)>,
     /// `const a = b`
     aliases: Vec<(Id, Id)>,
     parts: Vec<Part>,
-    /// Positions of parts of patterns, by the name that holds one.
+    /// Indexes of parts of patterns, by the name that holds one.
     taken: HashMap<Id, usize>,
-    /// Fields that `this` is given.
+    /// Fields of `this` that are assigned.
     fields: Vec<Id>,
-    /// Their values; `None` where one is no plain name.
+    /// Values of fields; `None` where a value is no plain name.
     values: HashMap<Id, Vec<Option<Id>>>,
-    /// Names that are assigned to, and so may be anything.
+    /// Names that are assigned to, whose value is therefore unknown.
     assigned: HashSet<Id>,
-    /// Parameters of functions and constructors, by the name of the function or the class; `None` where one cannot be followed.
+    /// Parameters of functions and constructors, by the name of the function or the class; `None` where a parameter cannot be
+    /// followed.
     pub(super) functions: HashMap<Id, Vec<Option<Id>>>,
-    /// Arguments of calls of a name; `None` where one is no plain name.
+    /// Arguments of calls of a name; `None` where an argument is no plain name.
     calls: Vec<(Id, Vec<Option<Id>>)>,
     /// The kinds of values that constants, functions and classes are declared as.
     declared: HashMap<Id, Kind>,
     /// Tools in constants.
     pub(super) tools: HashMap<Id, ObjectLit>,
-    /// Objects that are given more members.
+    /// Objects that receive more members after construction.
     extended: HashSet<Id>,
     /// Names of imports of files, with the module and the export.
     pub(super) imported: HashMap<Id, (String, String)>,
@@ -116,9 +117,9 @@ pub(in crate::scan) struct Names {
 /// The kind of a value, as far as the source shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// With the parameters that can be followed.
+    /// A function, with the parameters that can be followed.
     Function(Vec<Option<Id>>),
-    /// In words.
+    /// A value of another kind, described.
     Other(&'static str),
     Unknown,
 }
@@ -133,7 +134,7 @@ impl Names {
         names
     }
 
-    /// The names that hold an object of pi's: the parameter of the factory, and those that are `given` one.
+    /// Returns the names that hold an object of pi's: the parameter of the factory, and those that are `given` one.
     pub(super) fn known(&self, factory: Option<&Id>, given: Vec<(Option<Id>, usize, Id, GivenObject)>) -> Known {
         let of_factory = |id: &Id| (id.clone(), Given { object: GivenObject::Api, only_in_entry: true });
         let mut known: HashMap<Id, Given> = factory.map(of_factory).into_iter().collect();
@@ -190,7 +191,7 @@ impl Names {
         }
         for (api, handler, at) in &self.handlers {
             let parameter = self.functions.get(handler).and_then(|parameters| parameters.get(*at)?.as_ref());
-            // One that is called here, too, may be given anything.
+            // A function that is called here as well may receive any argument.
             let is_called = self.calls.iter().any(|(called, _)| called == handler);
             if let (Some(given), Some(parameter), false) =
                 (known.get(api).filter(is_api).copied(), parameter, is_called)
@@ -214,12 +215,12 @@ impl Names {
         }
     }
 
-    /// Whether a name keeps its function.
+    /// Returns whether a name is never reassigned.
     pub(in crate::scan) fn is_fixed(&self, name: &Id) -> bool {
         self.functions.contains_key(name) && !self.assigned.contains(name)
     }
 
-    /// The class of the module that a name holds an instance of.
+    /// Returns the class whose instance a name holds.
     pub(in crate::scan) fn class_of(&self, instance: &Id) -> Option<&Id> {
         self.instances.get(instance).filter(|_| !self.assigned.contains(instance))
     }
@@ -241,7 +242,7 @@ impl Names {
         self.see_type(id_of(pattern), annotation.as_deref());
     }
 
-    /// Notes what a type says of a name; whether it does.
+    /// Records the type annotation of a name; returns whether it is a type of [`TYPES`].
     fn see_type(&mut self, name: Option<Id>, annotation: Option<&TsTypeAnn>) -> bool {
         let reference = annotation.and_then(|annotation| annotation.type_ann.as_ts_type_ref());
         let ident = reference.and_then(|reference| reference.type_name.as_ident());
@@ -250,7 +251,7 @@ impl Names {
         object.is_some()
     }
 
-    /// Notes a value that a field gets.
+    /// Records a value assigned to a field.
     fn see_field(&mut self, field: Option<Id>, value: Option<Id>) {
         let Some(field) = field else { return };
         let values = self.values.entry(field.clone()).or_default();
@@ -260,7 +261,7 @@ impl Names {
         values.push(value);
     }
 
-    /// The name of an object: as the place says, or `a.ui` of a name that may be a context.
+    /// Returns the name of an object: as [`ClassPlace`] names it, or `a.ui` of a name that may be a context.
     fn object(&mut self, expr: &Expr) -> Option<Id> {
         if let Some(name) = self.place.name(expr) {
             return Some(name);
@@ -272,7 +273,7 @@ impl Names {
         self.parts.last().map(|part| part.local.clone())
     }
 
-    /// Notes the context of a function that is given to `NAME.on(...)` and its like; whether it is such a call.
+    /// Records the context of a function that is passed to `NAME.on(...)` or a similar method; returns whether the call is one.
     fn see_handler(&mut self, callee: &Expr, arguments: &[ExprOrSpread]) -> bool {
         let called = match callee {
             Expr::Member(member) => self.place.name(&member.obj).zip(member_name(&member.prop)),
@@ -315,7 +316,7 @@ impl Names {
         true
     }
 
-    /// Notes the declaration of a field.
+    /// Records the declaration of a field.
     fn see_property(&mut self, field: Option<Id>, annotation: Option<&TsTypeAnn>, value: Option<&Expr>) {
         self.see_type(field.clone(), annotation);
         if let Some(value) = value.filter(|value| !is_nothing(value)) {
@@ -335,7 +336,7 @@ impl Names {
         match plain(expr) {
             Expr::Arrow(arrow) => Kind::Function(arrow.params.iter().map(id_of).collect()),
             Expr::Fn(function) => Kind::Function(parameters(&function.function)),
-            // One that keeps the function one level down is a CommonJS module to pi's loader.
+            // pi's loader treats an object that holds the function in `default` as a CommonJS module.
             Expr::Object(object) if object.props.iter().all(|prop| is_plain_member(prop, "default")) => {
                 Kind::Other("an object")
             }
@@ -359,7 +360,7 @@ pub(super) fn parameters(function: &Function) -> Vec<Option<Id>> {
     function.params.iter().map(|parameter| id_of(&parameter.pat)).collect()
 }
 
-/// The name that stands for a parameter or a variable; a pattern of members has one of its own.
+/// Returns the name of a parameter or a variable; a destructuring pattern gets a synthetic name.
 pub(in crate::scan) fn id_of(pattern: &Pat) -> Option<Id> {
     match pattern {
         Pat::Ident(name) => Some(name.to_id()),
@@ -372,7 +373,7 @@ fn unnamed(pattern: &ObjectPat) -> Id {
     (format!("{{}} at {}", pattern.span.lo.0).into(), SyntaxContext::empty())
 }
 
-/// The parameters of a class's constructor.
+/// Returns the parameters of a class's constructor.
 fn constructor(class: &Class) -> Vec<Option<Id>> {
     let constructor = class.body.iter().find_map(ClassMember::as_constructor);
     let parameters = constructor.into_iter().flat_map(|constructor| &constructor.params);
@@ -383,7 +384,7 @@ fn constructor(class: &Class) -> Vec<Option<Id>> {
     parameters.map(name).collect()
 }
 
-/// Whether a member has a known name, and another one than `name`.
+/// Returns whether a member has a known name other than `name`.
 pub(super) fn is_plain_member(prop: &PropOrSpread, name: &str) -> bool {
     let PropOrSpread::Prop(prop) = prop else { return false };
     let key = match prop.as_ref() {
@@ -511,14 +512,14 @@ impl Visit for Names {
             AssignTarget::Simple(SimpleAssignTarget::Ident(name)) => _ = self.assigned.insert(name.to_id()),
             AssignTarget::Simple(SimpleAssignTarget::Member(member)) => {
                 if let Some(object) = self.place.name(&member.obj) {
-                    // Of a tool, `parameters` may come later; of pi, another member.
+                    // `parameters` of a tool may be assigned later; so may a member of pi.
                     self.tools.remove(&object);
                     if member_name(&member.prop).is_none() {
                         self.extended.insert(object);
                     }
                 }
                 let field = self.place.name(&Expr::Member(member.clone()));
-                // A field that is let go of is not called any more.
+                // A field that is reset is not called any more.
                 if !is_nothing(&assign.right) {
                     let value = self.object(&assign.right);
                     self.see_field(field, value);
@@ -568,7 +569,7 @@ impl Visit for Patterns {
         let of = unnamed(pattern);
         for property in &pattern.props {
             let (member, local) = match property {
-                // With a value of its own in case there is none.
+                // A part with a default value.
                 ObjectPatProp::Assign(assign) if assign.value.is_some() => continue,
                 ObjectPatProp::Assign(assign) => (Some(assign.key.sym.to_string()), Some(assign.key.to_id())),
                 ObjectPatProp::KeyValue(pair) => (property_name(&pair.key), id_of(&pair.value)),
@@ -593,7 +594,7 @@ fn is_nothing(expr: &Expr) -> bool {
     }
 }
 
-/// The object of `{...}` and of `defineTool({...})`, which returns what it is given.
+/// Returns the object of `{...}` and of `defineTool({...})`, which returns its argument.
 pub(super) fn tool_literal(expr: &Expr) -> Option<&ObjectLit> {
     match plain(expr) {
         Expr::Object(object) => Some(object),

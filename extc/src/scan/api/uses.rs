@@ -1,4 +1,4 @@
-//! Second pass: what is done with these names.
+//! Second pass: finds the uses of the names of the first pass.
 
 use super::super::bindings::{Bindings, member_name, property_name};
 use super::super::walk::plain;
@@ -12,7 +12,7 @@ use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// Finds the uses of what is known, and the calls of imported functions that are given some of it.
+/// Finds the uses of known objects, and the calls of imported functions that receive one.
 pub(super) fn uses(
     parsed: &Parsed,
     bindings: &Bindings,
@@ -36,10 +36,10 @@ struct Uses<'a> {
     bindings: &'a Bindings,
     names: &'a Names,
     known: Known,
-    /// Calls that run whenever the factory does.
+    /// Calls that the factory runs unconditionally.
     straight: HashSet<Span>,
     place: ClassPlace,
-    /// `try` blocks around.
+    /// Depth of enclosing `try` blocks.
     tries: usize,
     /// Members that are mentioned without a call.
     mentioned: BTreeSet<(GivenObject, String)>,
@@ -52,14 +52,14 @@ struct Uses<'a> {
 struct Called {
     given: Given,
     call: Span,
-    /// The name that is called.
+    /// Span of the called name.
     at: Span,
-    /// The object is cast to another type.
+    /// Whether the object is cast to another type.
     is_cast: bool,
 }
 
 impl Uses<'_> {
-    /// The object of pi's that an expression is.
+    /// Returns the object of pi's that an expression evaluates to.
     fn given(&self, object: &Expr) -> Option<Given> {
         if let Some(given) = self.place.name(object).and_then(|name| self.known.object(&name)) {
             return Some(given);
@@ -81,7 +81,7 @@ impl Uses<'_> {
         self.found.push(ApiUse { what, start, end, only_in_entry, is_tried, is_straight });
     }
 
-    /// `pi.MEMBER(arguments)`; `is_asked`: `pi.MEMBER?.(arguments)`.
+    /// Records `pi.MEMBER(arguments)`; `is_asked`: `pi.MEMBER?.(arguments)`.
     fn see_member(&mut self, call: Span, member: &MemberExpr, arguments: &[ExprOrSpread], is_asked: bool) {
         let (Some(given), Some(name)) = (self.given(&member.obj), member_name(&member.prop)) else { return };
         let is_cast = !matches!(member.obj.as_ref(), Expr::Ident(_) | Expr::Member(_));
@@ -124,7 +124,7 @@ impl Uses<'_> {
         }
     }
 
-    /// Notes a call of an imported function that is given an object of pi's.
+    /// Records a call of an imported function that receives an object of pi's.
     fn see_pass(&mut self, call: Span, callee: &Expr, arguments: &[ExprOrSpread]) {
         let given: Vec<Option<Given>> = arguments.iter().map(|argument| self.given(&argument.expr)).collect();
         let imported = match plain(callee) {
@@ -152,9 +152,9 @@ impl Uses<'_> {
         }
     }
 
-    /// The name of a tool, if the source shows it.
+    /// Returns the name of a tool, if the source shows it.
     fn name_of_tool(&self, tool: &Expr) -> Option<(String, Span)> {
-        // A spread may bring another name.
+        // A spread may override the name.
         let members = self.tool(tool)?.props.iter().rev().map_while(PropOrSpread::as_prop);
         let mut values = members.filter_map(|prop| match prop.as_ref() {
             Prop::KeyValue(pair) if property_name(&pair.key).as_deref() == Some("name") => Some((*pair.value).clone()),
@@ -166,7 +166,7 @@ impl Uses<'_> {
         Some((text.start, value.span()))
     }
 
-    /// Says in words which kind of value the `parameters` of a tool are, if the source shows that they are no object.
+    /// Describes the kind of a tool's `parameters`, if the source shows that they are no object.
     fn wrong_parameters(&self, tool: &Expr) -> Option<(&'static str, Span)> {
         let tool_object = self.tool(tool)?;
         let value = tool_object.props.iter().rev().find_map(|prop| match prop {
@@ -188,7 +188,7 @@ impl Uses<'_> {
                     Kind::Other("an object" | "a regular expression") => return None,
                     Kind::Other(what) if what.starts_with("a class") => "a class",
                     Kind::Other(what) => what,
-                    // A text that is put together.
+                    // A concatenated string.
                     Kind::Unknown => self.bindings.text(plain(&value)).map(|_| "a string")?,
                 };
                 Some((what, value.span()))
@@ -231,7 +231,7 @@ impl Visit for Uses<'_> {
         match callee {
             Some(Expr::Member(member)) if self.given(&member.obj).is_some() => {
                 self.see_member(call.span, member, &call.args, false);
-                // The member is called, not mentioned.
+                // The member is called, not only mentioned.
                 if let MemberProp::Computed(computed) = &member.prop {
                     computed.visit_with(self);
                 }
