@@ -1,5 +1,5 @@
-//! Megabytes of new text a second through the public interface: 20 and 1,000 rules, replies of 32 KB and 4 MB in deltas of eight
-//! characters. A long reply must cost what its length costs.
+//! Measures megabytes of new text per second through the public interface: 20 and 1,000 rules, replies of 32 KB and 4 MB in
+//! deltas of eight characters. The cost of a long reply must be linear in its length.
 
 use pijs_rules::{Condition, EngineOptions, MatchContext, Origin, Region, Rule, RuleEngine, RuleSettings};
 use std::hint::black_box;
@@ -35,7 +35,7 @@ fn cut(mut text: String, length: usize) -> String {
     text
 }
 
-/// A reply of paragraphs, lists and code blocks.
+/// Returns a reply of paragraphs, lists and code blocks.
 fn fenced(length: usize) -> String {
     let code = "```ts\n    const total = items.reduce((sum, item) => sum + item.price, 0);\n  // Größe wird hier berechnet.\n\
                 export function forbiddenWords(list) {\n  let first = list[0];\n  return first;\n}\n```\n\n";
@@ -49,10 +49,11 @@ fn deltas(reply: &str) -> Vec<&str> {
     ends.windows(2).map(|ends| &reply[ends[0]..ends[1]]).collect()
 }
 
-/// Deltas that are timed together: 32 KB.
+/// Deltas per time sample: 32 KB.
 const SLICE: usize = SHORT / 8;
 
-/// Times of the slices of a reply, each the best of several rounds: a machine with other work stops a long round often, a slice seldom.
+/// Times of the slices of a reply, each the best of several rounds: other load on the machine often interrupts a long round, and
+/// seldom a slice.
 struct Times {
     slices: Vec<Duration>,
     bytes: usize,

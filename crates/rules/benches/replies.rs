@@ -21,7 +21,7 @@ struct Work {
     reply: String,
     /// Characters of a delta.
     step: usize,
-    /// What breaks a rule when it follows the reply.
+    /// Text that breaks a rule when it follows the reply.
     hit: String,
 }
 
@@ -29,9 +29,9 @@ struct Work {
 struct Figures {
     /// Milliseconds for all deltas.
     ms: f64,
-    /// Milliseconds until the engine is there.
+    /// Milliseconds to build the engine.
     build_ms: f64,
-    /// How much of the reply was read.
+    /// Fraction of the reply that was read.
     share: f64,
 }
 

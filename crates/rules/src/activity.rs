@@ -1,4 +1,5 @@
-//! What becomes of each rule of a session: it reads streams, stands in the prompt, is only listed, or is inactive, and why.
+//! Decides the use of each rule of a session: it reads streams, is part of the prompt, is only listed, or is inactive, with the
+//! reason.
 //!
 //! | asked in this order | answer |
 //! |---|---|
@@ -23,17 +24,17 @@ use std::path::PathBuf;
 /// The name of the agent of a session that no other agent started.
 pub const MAIN_AGENT: &str = "main";
 
-/// Where a rule is used.
+/// The use of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bucket {
     /// It reads streams.
     Stream,
-    /// Its text stands in the system prompt.
+    /// Its text is part of the system prompt.
     Always,
     /// Its description is listed, and the model may read its text.
     Rulebook,
-    /// Nowhere.
+    /// The session does not use it.
     Inactive,
 }
 
@@ -48,7 +49,7 @@ impl fmt::Display for Bucket {
     }
 }
 
-/// Why a rule reads no stream.
+/// The reason why a rule reads no stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "reason")]
 pub enum Reason {
@@ -58,7 +59,7 @@ pub enum Reason {
     BuiltInOff,
     /// The setting `ttsr.disabledRules` names it.
     DisabledBySettings,
-    /// Another rule of the same name counts.
+    /// Another rule of the same name takes precedence.
     Shadowed {
         /// The origin of the other rule.
         by: Origin,
@@ -74,13 +75,13 @@ pub enum Reason {
     },
     /// It has no condition.
     NoCondition,
-    /// None of its conditions is a regular expression or a pattern of ast-grep.
+    /// None of its conditions is a valid regular expression or pattern of ast-grep.
     NoValidCondition,
-    /// No token of its scope can be read.
+    /// No token of its scope is valid.
     UnreachableScope,
     /// It has globs, and its scope has no tool, so that there never is a path.
     GlobsWithoutTool,
-    /// None of its globs can be read.
+    /// None of its globs is valid.
     NoValidGlob,
     /// It reads prose only, and its scope has tools only, whose arguments are code.
     ProseOfTools,
@@ -119,13 +120,13 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What becomes of a rule.
+/// The use of a rule, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Activity {
-    /// Where it is used.
+    /// The use of the rule.
     pub bucket: Bucket,
-    /// Why it reads no stream; always there unless it does.
+    /// The reason why the rule reads no stream; set unless it does.
     #[serde(flatten)]
     pub reason: Option<Reason>,
 }
@@ -136,7 +137,8 @@ impl Activity {
     }
 }
 
-/// Says what becomes of each rule, in the order of `rules`. Of two rules with one name and one origin the earlier one counts.
+/// Returns the use of each rule, in the order of `rules`. Of two rules with one name and one origin the earlier one takes
+/// precedence.
 ///
 /// `agent` is the name of the session's agent; `None` leaves the agents of rules out of account, as a list of all does.
 pub fn activities(rules: &[Rule], settings: &RuleSettings, agent: Option<&str>) -> Vec<Activity> {
@@ -156,7 +158,7 @@ pub fn activities(rules: &[Rule], settings: &RuleSettings, agent: Option<&str>) 
     rules.iter().map(activity).collect()
 }
 
-/// Says what becomes of a rule whose name no other rule has.
+/// Returns the use of a rule whose name is unique.
 pub fn activity(rule: &Rule, settings: &RuleSettings, agent: Option<&str>) -> Activity {
     if !settings.enabled {
         return Activity::inactive(Reason::RulesOff);
@@ -191,7 +193,7 @@ fn is_for(rule: &Rule, agent: &str) -> bool {
     rule.agents.is_empty() || rule.agents.iter().any(is_match)
 }
 
-/// Says why a rule cannot fire on any stream, whatever the settings are.
+/// Returns the reason why a rule cannot fire on any stream, whatever the settings are.
 pub(crate) fn not_a_stream_rule(rule: &Rule) -> Option<Reason> {
     let is_dead = || {
         let scope = CompiledScope::new(rule);

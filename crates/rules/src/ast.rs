@@ -38,16 +38,16 @@ pub use patterns::AstPatterns;
 use std::fmt;
 use std::ops::Range;
 
-/// Bytes of a text past which it is not parsed.
+/// Longest text that is parsed, in bytes.
 pub const MAX_TEXT: usize = 2 << 20;
 
-/// Bytes of a pattern past which it is refused. A pattern is a statement or two.
+/// Longest accepted pattern, in bytes. A pattern is a statement or two.
 pub const MAX_PATTERN: usize = 16 << 10;
 
-/// Levels of a pattern's tree past which it is refused, since matching recurses once a level.
+/// Most levels of a pattern's tree, since matching recurses once per level.
 pub const MAX_PATTERN_DEPTH: usize = 128;
 
-/// Levels to which two subtrees are compared that a pattern binds to one metavariable, since the comparison recurses.
+/// Most levels at which two subtrees are compared that a pattern binds to one metavariable, since the comparison recurses.
 pub const MAX_COMPARED_DEPTH: u32 = 256;
 
 /// Twice the steps that a text of [`MAX_TEXT`] bytes of ordinary code needs.
@@ -139,7 +139,7 @@ impl fmt::Display for AstLanguage {
     }
 }
 
-/// The place at which a pattern matches.
+/// The position at which a pattern matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AstHit {
     /// The pattern, by its index in the list that was compiled.
@@ -151,9 +151,9 @@ pub struct AstHit {
 /// The hits of a text, and the limit that ended the search early.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AstScan {
-    /// The first hit of each pattern that matches, in the order of the text; at one place by pattern.
+    /// The first hit of each pattern that matches, in the order of the text; at one position by pattern.
     pub hits: Vec<AstHit>,
-    /// The reason for which a pattern without a hit may match all the same.
+    /// The reason why a pattern without a hit may match nevertheless.
     pub limit: Option<AstLimit>,
 }
 
@@ -166,12 +166,12 @@ pub enum AstLimit {
     /// Parsing or matching took more steps than were given.
     #[error("the search for AST patterns took more steps than its budget")]
     OutOfBudget,
-    /// Two subtrees that had to be equal are nested too deeply to compare; the places around them were searched.
+    /// Two subtrees that had to be equal are nested too deeply to compare; the rest of the text was searched.
     #[error("code nested deeper than {MAX_COMPARED_DEPTH} levels was not compared for a repeated metavariable")]
     TooDeep,
 }
 
-/// A pattern that cannot match as it stands, or may not match what its author means.
+/// A pattern that cannot match, or that may match another text than its author means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AstPatternProblem {
     /// The pattern, by its index in the list that was compiled.
@@ -180,9 +180,9 @@ pub struct AstPatternProblem {
     pub pattern: String,
     /// The reason, and what to write instead.
     pub message: String,
-    /// Whether it can match nothing. A pattern with a syntax error still matches the same broken code, as in ast-grep.
+    /// Whether it can match nothing. A pattern with a syntax error still matches code with the same error, as in ast-grep.
     pub unusable: bool,
-    /// Whether it may well match what its author means all the same: the mistake is inside of a whole expression or statement.
+    /// Whether it may match the intended text nevertheless: the mistake is inside of a whole expression or statement.
     pub is_doubt: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong in a rule file: where, what happened, and what to type instead.
+//! Diagnostics of rule files: position, problem, and the fix.
 //!
 //! ```text
 //! error: condition 1 is no regular expression: Unterminated group
@@ -14,22 +14,22 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use unicode_width::UnicodeWidthChar;
 
-/// Columns of a line that are shown; a pattern may be as long as a page.
+/// Columns of a line that are shown; a pattern may be very long.
 const MAX_EXCERPT: usize = 100;
 /// Columns that are kept before the caret when a line is cut.
 const BEFORE_CARET: usize = 40;
 /// Characters of a file's own text in a message.
 const MAX_QUOTE: usize = 60;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// The rule, or the part that is pointed at, does not work.
+    /// The rule, or the marked part, does not work.
     Error,
-    /// It works, though hardly as intended.
+    /// It works, though probably not as intended.
     Warning,
-    /// It works as intended; there is something to know.
+    /// It works as intended; the finding informs.
     Note,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Severity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The file.
     pub path: PathBuf,
@@ -64,9 +64,9 @@ pub struct Diagnostic {
     pub caret: usize,
     /// Columns that are underlined, at least 1.
     pub width: usize,
-    /// The thing, and what is wrong with it.
+    /// The message: the thing, and the problem.
     pub message: String,
-    /// What to type instead.
+    /// The text to write instead.
     pub help: Option<String>,
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// A span of a file, resolved to what a diagnostic shows of it.
+/// A span of a file, resolved to the parts that a diagnostic shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Excerpt {
     line: usize,
@@ -146,7 +146,7 @@ impl Excerpt {
         }
     }
 
-    /// Makes a diagnostic of it.
+    /// Makes a diagnostic of the excerpt.
     pub(crate) fn report(&self, path: &Path, severity: Severity, message: String, help: Option<String>) -> Diagnostic {
         Diagnostic {
             severity,
@@ -162,7 +162,7 @@ impl Excerpt {
     }
 }
 
-/// Puts text of a file between backticks, cut and without control characters.
+/// Quotes text of a file in backticks, truncated and without control characters.
 pub(crate) fn quoted(text: &str) -> String {
     let mut shown: String = text.chars().take(MAX_QUOTE).map(visible).collect();
     if text.chars().nth(MAX_QUOTE).is_some() {
@@ -171,7 +171,7 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("`{shown}`")
 }
 
-/// Replaces the control characters of a text, which is one line then.
+/// Replaces the control characters of a text, so that it is one line.
 pub fn printable(text: &str) -> String {
     text.chars().map(visible).collect()
 }
@@ -190,7 +190,7 @@ fn columns(text: &str) -> usize {
     text.chars().map(|c| visible(c).width().unwrap_or(0)).sum()
 }
 
-/// Finds the known name that is most like `name`: up to two letters differ, one in a short name.
+/// Finds the known name that is most similar to `name`: at most two letters differ, one in a short name.
 pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // The distance is quadratic in the length, and no known name is this long.
     if name.len() > 64 {

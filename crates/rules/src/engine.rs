@@ -63,14 +63,14 @@ use streams::{CodeBlock, MessageStream};
 use trace::Trace;
 use waiting::{CallScope, PathVerdict};
 
-/// Calls whose arguments stream at the same time.
+/// Most calls whose arguments stream concurrently.
 const MAX_CALLS: usize = 64;
-/// Calls whose memory is kept for later ones.
+/// Most calls whose buffers are kept for later ones.
 const MAX_SPARE: usize = 2;
-/// Reports of a session.
+/// Most reports of a session.
 const MAX_REPORTS: usize = 256;
 
-/// What a session tells its engine. The default is the agent `main` in the directory `/`, without a trace.
+/// Options of a session's engine. The default is the agent `main` in the directory `/`, without a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineOptions {
     /// The name of the agent, for rules with `agents`.
@@ -87,7 +87,7 @@ impl Default for EngineOptions {
     }
 }
 
-/// Says what a delta is part of.
+/// The position of a delta in the reply.
 #[derive(Debug, Clone, Copy)]
 pub struct MatchContext<'a> {
     /// The stream.
@@ -96,9 +96,9 @@ pub struct MatchContext<'a> {
     pub tool_name: Option<&'a str>,
     /// The id of the tool call, on [`StreamKind::Tool`].
     pub call_id: Option<&'a str>,
-    /// Paths that the caller knows the call to be about. Those among the arguments need not be told.
+    /// Paths that the caller knows the call to be about. Paths in the arguments need not be listed.
     pub paths: &'a [&'a str],
-    /// The time, in milliseconds of a clock that goes on over the end of the process.
+    /// The time, in milliseconds of a clock that continues across processes.
     pub now_ms: u64,
 }
 
@@ -119,7 +119,7 @@ impl<'a> MatchContext<'a> {
     }
 }
 
-/// Counts of the engine itself.
+/// Counters of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EngineStats {
     /// Rules that run.
@@ -132,7 +132,7 @@ pub struct EngineStats {
     pub searched_bytes: u64,
     /// Tests of such patterns.
     pub searches: u64,
-    /// Matches in tool arguments that were visited, and paths that were tested for them.
+    /// Matches in tool arguments that were visited, and paths that were tested against them.
     pub judgements: u64,
 }
 
@@ -156,9 +156,9 @@ pub struct RuleEngine {
     settings: RuleSettings,
     options: EngineOptions,
     rules: Arc<CompiledRules>,
-    /// Rules that the next message begins with.
+    /// Rules that apply from the next message on.
     next: Option<Arc<CompiledRules>>,
-    /// The entry of each rule in the gate.
+    /// The index of each rule in the gate.
     slots: Vec<usize>,
     gate: Gate,
     text: MessageStream,
@@ -173,19 +173,19 @@ pub struct RuleEngine {
     is_exhausted: bool,
     session: RetryLedger,
     turn: RetryLedger,
-    /// Rules of the last interrupt, to which its tokens count.
+    /// Rules of the last interrupt, to which its tokens are counted.
     interrupted: Vec<RuleName>,
-    /// All reports, and how many of them were taken.
+    /// All reports, and the number of reports already taken.
     reports: Vec<RuleReport>,
     taken: usize,
     trace: Trace,
     bytes: u64,
-    /// Bytes that automata read which are gone.
+    /// Bytes that discarded automata read.
     scanned: u64,
     judgements: u64,
 }
 
-/// Where a match is.
+/// The position of a match.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
     position: history::Position,
@@ -252,8 +252,8 @@ impl RuleEngine {
         engine
     }
 
-    /// Replaces the rules, of which files have changed. Records and counts stay, by the names of the rules. A message that is being
-    /// read goes on with the rules before.
+    /// Replaces the rules after a change of their files. Records and counts are kept, by the names of the rules. A message that
+    /// is being read keeps the previous rules.
     pub fn replace_rules(&mut self, rules: Vec<Rule>) {
         let activities = activities(&rules, &self.settings, Some(&self.options.agent));
         let active = rules.into_iter().zip(activities).filter(|(_, activity)| activity.bucket == Bucket::Stream);
@@ -382,18 +382,18 @@ impl RuleEngine {
         firings
     }
 
-    /// Returns what is to be remembered of the session's rules, by name.
+    /// Returns the records to persist for the session's rules, by name.
     pub fn injected_records(&self) -> Vec<InjectedRecord> {
         self.gate.records()
     }
 
-    /// Takes over what was remembered, after compaction or in a new process. The current turn becomes that of the latest record,
-    /// unless it is later.
+    /// Restores records, after compaction or in a new process. The current turn becomes that of the latest record, unless it is
+    /// later.
     pub fn restore(&mut self, records: impl IntoIterator<Item = InjectedRecord>) {
         self.gate.restore(records);
     }
 
-    /// Takes over the ledger of the session before it was resumed.
+    /// Restores the ledger of the session after a resume.
     pub fn restore_ledger(&mut self, ledger: RetryLedger) {
         self.session = ledger;
     }
@@ -408,17 +408,17 @@ impl RuleEngine {
         self.gate.set_turn(turn);
     }
 
-    /// Notes that a rule was injected in a turn by other means than a firing.
+    /// Records that a rule was injected in a turn by other means than a firing.
     pub fn mark_injected(&mut self, name: &RuleName, turn: u64) {
         self.gate.mark(name, turn);
     }
 
-    /// Takes back that a rule fired: its reminder was not delivered, since the message failed or the user ended it.
+    /// Undoes the firing of a rule: its reminder was not delivered, since the message failed or the user ended it.
     pub fn retract(&mut self, name: &RuleName) {
         self.gate.retract(name);
     }
 
-    /// Says whether the session may discard no more replies, for reasons that the engine does not count. Rules only remind then.
+    /// Sets whether the session may discard no more replies, for reasons that the engine does not count. Rules only remind then.
     pub fn set_exhausted(&mut self, is_exhausted: bool) {
         self.is_exhausted = is_exhausted;
     }
@@ -443,12 +443,12 @@ impl RuleEngine {
         &self.turn
     }
 
-    /// Returns what became of the latest matches, the oldest first; nothing when the options ask for no trace.
+    /// Returns the outcomes of the latest matches, the oldest first; nothing when the options ask for no trace.
     pub fn trace(&self) -> impl Iterator<Item = &TraceEntry> {
         self.trace.entries()
     }
 
-    /// Takes what is to be said about conditions that do not run as they should. Each is said once.
+    /// Takes the reports on conditions that do not run as they should. Each is reported once.
     pub fn take_reports(&mut self) -> Vec<RuleReport> {
         let new = self.reports[self.taken..].to_vec();
         self.taken = self.reports.len();
@@ -483,7 +483,7 @@ impl RuleEngine {
         self.rules = rules;
     }
 
-    /// Returns the place of a call, which begins if it is new.
+    /// Returns the index of a call; a new call begins.
     fn call(&mut self, context: &MatchContext<'_>) -> usize {
         self.is_reading = true;
         let id = context.call_id.unwrap_or_default();
@@ -504,7 +504,7 @@ impl RuleEngine {
         at
     }
 
-    /// Keeps the memory of a call for a later one.
+    /// Keeps the buffers of a call for a later one.
     fn keep(&mut self, call: CallStream) {
         if self.spare.len() < MAX_SPARE {
             self.spare.push(call);
@@ -518,7 +518,7 @@ impl RuleEngine {
         self.judge_call(at, true, now_ms)
     }
 
-    /// Judges what was found in text or thinking.
+    /// Judges matches in text or thinking.
     #[cold]
     fn judge_message(&mut self, stream: StreamKind, now_ms: u64) -> Option<Firing> {
         let rules = Arc::clone(&self.rules);
@@ -604,7 +604,7 @@ impl RuleEngine {
         }));
     }
 
-    /// Searches the AST conditions that are wanted in a text: of each hit the rule, the condition and the place.
+    /// Searches a text for the wanted AST conditions: of each hit the rule, the condition and the position.
     fn search_ast(&mut self, language: AstLanguage, text: &str, wanted: Vec<bool>) -> Vec<(usize, usize, Site)> {
         let rules = Arc::clone(&self.rules);
         if !wanted.contains(&true) {
@@ -627,7 +627,7 @@ impl RuleEngine {
         found.collect()
     }
 
-    /// Judges what was found in the arguments of a call.
+    /// Judges matches in the arguments of a call.
     #[cold]
     fn judge_call(&mut self, at: usize, is_end: bool, now_ms: u64) -> Option<Firing> {
         let rules = Arc::clone(&self.rules);
@@ -711,7 +711,7 @@ impl RuleEngine {
             let degraded = if asks { self.gate.degraded(slot, caps, self.session.interrupts) } else { None };
             let interrupts = asks && degraded.is_none();
             if interrupts {
-                // One rule that discards the partial reply is enough: it must not be seen again.
+                // One rule that discards the partial reply suffices: its text must not be seen again.
                 let mode = compiled.context_mode;
                 context_mode = context_mode.filter(|&other| other == ContextMode::Discard).or(Some(mode));
             }

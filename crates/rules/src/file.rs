@@ -1,4 +1,4 @@
-//! Rule files: markdown with front matter, as pi-ttsr, oh-my-pi, Cursor and we ourselves write it.
+//! Rule files: markdown with front matter, in the formats of pi, pi-ttsr, oh-my-pi and Cursor.
 //!
 //! ```text
 //! ---                              │ key            │ of         │ value
@@ -28,21 +28,21 @@ use text::Mapped;
 
 pub use decode::KEYS;
 
-/// Bytes of a rule file. A rule is a page of text, which goes into a model's context; anything near this is some other file.
+/// Largest rule file, in bytes. A rule is a page of text, which goes into a model's context.
 pub const MAX_FILE: usize = 1024 * 1024;
-/// Bytes that are shown of a file beyond [`MAX_FILE`].
+/// Bytes that are shown of a file larger than [`MAX_FILE`].
 const MAX_FIRST_LINE: usize = 400;
-/// Conditions of a rule, of each kind. All of a session's go into one automaton.
+/// Most conditions of a rule, of each kind. All of a session's go into one automaton.
 pub const MAX_CONDITIONS: usize = 200;
 
-/// Whose format a file has. It decides what a comma in `globs` is, and names the provider of the rule.
+/// The format of a file. It decides the meaning of a comma in `globs`, and names the provider of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Ours; a file with a `trigger` is one of pi-ttsr.
+    /// Our own; a file with a `trigger` is one of pi-ttsr.
     Pi,
-    /// oh-my-pi's.
+    /// The format of oh-my-pi.
     Omp,
-    /// Cursor's: commas separate globs.
+    /// The format of Cursor: commas separate globs.
     Cursor,
     /// A rule of our own, compiled into the program.
     BuiltIn,
@@ -67,7 +67,7 @@ impl Format {
     }
 }
 
-/// What a file has.
+/// The contents of a file.
 #[derive(Debug, Clone)]
 pub struct ParsedFile {
     /// Its path.
@@ -97,7 +97,7 @@ pub(crate) enum Part {
     Where,
 }
 
-/// Where the parts of a rule are written.
+/// The positions of a rule's parts in its file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Places(BTreeMap<(Part, usize), Excerpt>);
 
@@ -111,7 +111,7 @@ impl Places {
         self.0.contains_key(&part)
     }
 
-    /// Reports on a part; on the file's first line when it is written nowhere.
+    /// Reports on a part; on the file's first line when the part is absent from the file.
     pub(crate) fn report(
         &self,
         path: &Path,
@@ -125,11 +125,11 @@ impl Places {
     }
 }
 
-/// Takes the bytes of a file as text.
+/// Decodes the bytes of a file as text.
 ///
 /// # Errors
 ///
-/// A file that is longer than [`MAX_FILE`] or is not UTF-8.
+/// Fails for a file that is longer than [`MAX_FILE`] or is not UTF-8.
 pub fn decode<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnostic>> {
     let report = |excerpt: Excerpt, message: String, help: &str| {
         Box::new(excerpt.report(path, Severity::Error, message, Some(help.to_owned())))
@@ -146,7 +146,7 @@ pub fn decode<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnosti
     })
 }
 
-/// Parses the bytes of a rule file, as [`parse`] does; bytes that are no rule file have one finding.
+/// Parses the bytes of a rule file, as [`parse`] does; invalid bytes have one finding.
 pub fn parse_bytes(path: &Path, bytes: &[u8], format: Format, origin: Origin) -> ParsedFile {
     match decode(path, bytes) {
         Ok(text) => parse(path, text, format, origin),

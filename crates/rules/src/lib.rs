@@ -1,4 +1,4 @@
-//! Streamed rules: reads a model's reply while it streams and says at which delta a rule is broken.
+//! Streamed rules: reads a model's reply while it streams and returns the delta at which a rule is broken.
 //!
 //! ```text
 //! rule files ──file──▶ Rule ──engine──▶ RuleEngine::check_delta(delta) ──▶ Firing { rule, action, excerpt }

@@ -56,7 +56,7 @@ impl Linter<'_> {
             false => (Severity::Error, "the rule is never used"),
         };
         let (part, help) = match reason {
-            // Parsing said why there is none.
+            // Parsing reported the reason.
             Reason::NoValidCondition => return,
             Reason::NoCondition if !self.file.has_front_matter => return,
             Reason::NoCondition if self.has_empty_condition() => return,
@@ -104,7 +104,7 @@ impl Linter<'_> {
         }
     }
 
-    /// Reports where AST conditions never match, since the paths are of no language that they know.
+    /// Reports AST conditions that never match, since no path in scope is of a language that they support.
     fn languages(&mut self) {
         if self.rule.ast_conditions.is_empty() || activity::not_a_stream_rule(self.rule).is_some() {
             return;
@@ -128,7 +128,7 @@ impl Linter<'_> {
         };
         let has_others = !self.rule.conditions.is_empty();
         if has_others && !is_dead {
-            // These may be for the other tools.
+            // The globs may be for the other tools.
             return;
         }
         let is_error = is_dead && !has_others;
@@ -175,7 +175,7 @@ impl Linter<'_> {
     fn patterns(&mut self) {
         for (at, condition) in self.rule.conditions.iter().enumerate() {
             let part = (Part::Condition, at);
-            // The condition that stands for globs is written nowhere.
+            // The condition derived from globs is absent from the file.
             let (Ok(report), true) = (condition.check(), self.file.places.has(part)) else { continue };
             if report.matches_empty {
                 let message = "this condition matches the empty text, so the rule fires at once".to_owned();
@@ -224,7 +224,7 @@ fn duplicates(files: &[ParsedFile]) -> Vec<Diagnostic> {
         if std::ptr::eq(*winner, rule) || rule.origin == Origin::BuiltIn {
             return None;
         }
-        // A project that replaces a rule of the user does what it should.
+        // A project replaces a rule of the user on purpose.
         let severity = if winner.origin == rule.origin { Severity::Warning } else { Severity::Note };
         let other = printable(&winning.path.display().to_string());
         let message = format!("a rule of the same name counts instead: {other}");

@@ -1,4 +1,4 @@
-//! Regular expressions of rules: flags, syntax, and how they will run.
+//! Regular expressions of rules: flags, syntax, and the way they run.
 
 use crate::diagnostic::quoted;
 use crate::rule::Condition;
@@ -7,9 +7,9 @@ use oxc_regular_expression::ast::{Alternative, BoundaryAssertionKind, Disjunctio
 use oxc_regular_expression::{LiteralParser, Options};
 use pijs_matcher::{Pattern, PatternErrorKind, Precision};
 
-/// Bytes of an expression. Longer ones are refused: the automaton takes time and memory by the length.
+/// Longest expression, in bytes: the automaton's time and memory grow with it.
 pub const MAX_PATTERN: usize = 8 * 1024;
-/// Groups and classes inside of one another. Parsers of expressions call themselves, and the stack is finite.
+/// Deepest nesting of groups and classes. Parsers of expressions recurse, and the stack is finite.
 pub const MAX_NESTING: usize = 64;
 
 /// A mistake in an expression.
@@ -18,7 +18,7 @@ pub const MAX_NESTING: usize = 64;
 pub struct PatternError {
     /// The byte of [`Condition::source`] at which it was noticed.
     pub offset: usize,
-    /// Says what is wrong, as in `Unterminated group`.
+    /// The problem, as in `Unterminated group`.
     pub message: String,
     /// What to type instead, when that is known.
     pub help: Option<String>,
@@ -33,15 +33,15 @@ pub struct PatternDoubt {
     pub offset: usize,
     /// Its bytes.
     pub length: usize,
-    /// Says what the expression does, as the end of a sentence about it.
+    /// The behaviour of the expression, as the end of a sentence about it.
     pub message: String,
     /// What to type instead.
     pub help: String,
-    /// Whether hardly anybody means it as it stands.
+    /// Whether almost nobody means the expression literally.
     pub is_sure: bool,
 }
 
-/// How an expression will run.
+/// The way an expression runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PatternReport {
     /// Whether it matches the empty text, so that a rule fires at the first delta.
@@ -62,7 +62,7 @@ impl Condition {
         Self { source: source.to_owned(), flags: unique }
     }
 
-    /// Returns the mistakes that an expression may have and yet be one: it matches another text than it seems to.
+    /// Returns doubts about a valid expression: it matches another text than it seems to.
     pub fn doubts(&self) -> Vec<PatternDoubt> {
         let literal = self.javascript_literal().into_iter();
         literal.chain(self.unicode_escape()).chain(self.letter_escapes()).chain(self.posix_classes()).collect()
@@ -81,7 +81,7 @@ impl Condition {
             let has_digits = |count| rest.len() >= count && rest[..count].iter().all(u8::is_ascii_hexdigit);
             let is_known = match letter {
                 b'x' => has_digits(2),
-                // Of `\u{...}` another doubt says more.
+                // Another doubt covers `\u{...}`.
                 b'u' => has_digits(4) || rest.starts_with(b"{"),
                 _ => !letter.is_ascii_alphabetic() || b"bBcdDfknpPrsStvwW".contains(&letter),
             };
@@ -166,7 +166,7 @@ impl Condition {
         None
     }
 
-    /// Checks the syntax, and says how the expression will run.
+    /// Checks the syntax, and reports how the expression will run.
     ///
     /// # Errors
     ///
@@ -185,10 +185,10 @@ impl Condition {
         }
         let precision = match Pattern::parse(&self.source, &self.flags) {
             Ok(pattern) => Some(pattern.precision()),
-            // The engine of JavaScript takes it.
+            // The backtracking engine supports it.
             Err(error) if error.kind() == PatternErrorKind::TooLarge => None,
             Err(error) => {
-                // An error in the flags has an offset in these.
+                // An error in the flags has an offset in the flags.
                 let offset = if error.kind() == PatternErrorKind::Flags { 0 } else { error.offset() };
                 let (offset, message) = (offset.min(self.source.len()), error.message().to_owned());
                 let help = help(&self.source, offset, &message);
@@ -207,7 +207,7 @@ impl Condition {
     }
 }
 
-/// Says what JavaScript has instead of an escape of another dialect.
+/// Returns JavaScript's equivalent of an escape of another dialect.
 fn instead_of_escape(letter: u8) -> String {
     let help = match letter {
         b'A' | b'G' => "write `^` for the beginning of the text",
@@ -301,7 +301,7 @@ fn too_deep(source: &str) -> Option<usize> {
     None
 }
 
-/// Says what to type instead of a part of an expression that the parser refuses with `message`.
+/// Returns a hint for a part of an expression that the parser refuses with `message`.
 fn help(source: &str, offset: usize, message: &str) -> Option<String> {
     let message = message.to_lowercase();
     let rest = source.get(offset.min(source.len())..).unwrap_or_default();
@@ -329,7 +329,7 @@ fn help(source: &str, offset: usize, message: &str) -> Option<String> {
     known.or_else(by_character).map(str::to_owned)
 }
 
-/// Says what to type instead of a group of another dialect. `group` is what follows its `(?`.
+/// Returns a hint for a group of another dialect. `group` is the text after its `(?`.
 fn instead_of_group(source: &str, group: &str) -> String {
     let inner = group.split(')').next().unwrap_or_default();
     let is_flags = !inner.is_empty() && inner.chars().all(|flag| "imsuv".contains(flag));
@@ -352,7 +352,7 @@ fn instead_of_group(source: &str, group: &str) -> String {
 const CLOSE_GROUP: &str = "close the group with `)`, or write `\\(` and `\\)` for the characters themselves";
 const ESCAPE_QUANTIFIER: &str = "write a backslash before `*`, `+`, `?` or `{` for the character itself";
 
-/// What to type instead, by a part of the parser's message. The first that is in it counts.
+/// Hints by a part of the parser's message. The first match applies.
 const HELP: &[(&str, &str)] = &[
     ("braced quantifier out of order", "write the smaller number first, as in `{1,3}`"),
     ("numbers out of order", "write the smaller number first, as in `{1,3}`"),

@@ -30,7 +30,7 @@ impl fmt::Display for RuleName {
     }
 }
 
-/// Where a rule was read from. Of two rules with one name, the later variant wins.
+/// The origin of a rule. Of two rules with one name, the later variant wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
@@ -93,7 +93,7 @@ impl fmt::Display for ScopeToken {
     }
 }
 
-/// On which streams a rule that fires interrupts the reply; on the others it leaves a reminder.
+/// The streams on which a firing rule interrupts the reply; on the others it leaves a reminder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InterruptMode {
@@ -120,7 +120,7 @@ impl InterruptMode {
     }
 }
 
-/// What becomes of the partial reply that a rule interrupted.
+/// The treatment of a partial reply that a rule interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ContextMode {
@@ -131,7 +131,7 @@ pub enum ContextMode {
     Keep,
 }
 
-/// When a rule that fired may fire again.
+/// The condition under which a rule that fired may fire again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "mode")]
 pub enum Repeat {
@@ -150,7 +150,7 @@ pub enum Repeat {
     },
 }
 
-/// Which part of prose a rule reads.
+/// The part of prose that a rule reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Region {
@@ -176,7 +176,7 @@ pub enum Window {
     Chunk,
 }
 
-/// How complete the text has to be before a match counts.
+/// The completeness of the text that a match requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Settle {
@@ -204,7 +204,7 @@ pub struct Condition {
 pub struct Rule {
     /// Its name.
     pub name: RuleName,
-    /// Where it was read from.
+    /// The origin of the rule.
     pub origin: Origin,
     /// The provider of its format, for `list`: `pi`, `pi-ttsr`, `omp`, `cursor`, `built-in`.
     pub provider: String,
@@ -230,11 +230,11 @@ pub struct Rule {
     pub always_apply: bool,
     /// Whether it interrupts; `None` takes the setting.
     pub interrupt_mode: Option<InterruptMode>,
-    /// What becomes of an interrupted reply; `None` takes the setting.
+    /// The treatment of an interrupted reply; `None` takes the setting.
     pub context_mode: Option<ContextMode>,
     /// When it may fire again; `None` takes the setting.
     pub repeat: Option<Repeat>,
-    /// How often it may fire in a session; `None` is no limit of its own.
+    /// Most firings in a session; `None` is no limit of its own.
     pub max_firings: Option<u32>,
     /// Interrupts in one turn past which it only reminds; `None` takes the setting.
     pub max_retries_per_turn: Option<u32>,

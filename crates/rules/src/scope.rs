@@ -1,4 +1,4 @@
-//! Which streams, tools and paths a rule reads.
+//! Scopes: the streams, tools and paths that a rule reads.
 //!
 //! ```text
 //! scope: text, thinking, tool, tool:edit(*.ts), tool(**/tests/**), bash
@@ -17,9 +17,9 @@ use globset::GlobBuilder;
 use regex::Regex;
 use std::collections::BTreeSet;
 
-/// Longer globs are refused; each becomes an automaton.
+/// Longest glob; each becomes an automaton.
 pub const MAX_GLOB: usize = 1_000;
-/// Scope tokens of one rule, and globs of one rule.
+/// Most scope tokens of one rule, and most globs.
 pub const MAX_TOKENS: usize = 200;
 
 /// A glob over paths, with the semantics of `Bun.Glob`: braces, classes, `**` for folders, a leading `!` negates.
@@ -34,7 +34,7 @@ impl PathGlob {
     ///
     /// # Errors
     ///
-    /// A sentence on a glob that cannot be read, or that is longer than [`MAX_GLOB`].
+    /// Fails with a sentence on a glob that is invalid, or longer than [`MAX_GLOB`].
     pub fn new(glob: &str) -> Result<Self, String> {
         if glob.len() > MAX_GLOB {
             return Err(format!("it has {} bytes; at most {MAX_GLOB} are taken", glob.len()));
@@ -44,7 +44,7 @@ impl PathGlob {
         let mut builder = GlobBuilder::new(positive);
         builder.literal_separator(true).backslash_escape(true).empty_alternates(true);
         let glob = builder.build().map_err(|error| error.kind().to_string())?;
-        // The text of the error is the whole expression.
+        // The error's text contains the whole expression.
         let too_large = |_| "it is too large or nested too deep".to_owned();
         let matcher = Regex::new(&over_characters(glob.regex())).map_err(too_large)?;
         Ok(Self { matcher, is_negated })
@@ -104,7 +104,7 @@ pub enum Match {
     Yes,
     /// It is not, whatever paths become known.
     No,
-    /// It is when the call turns out to have a path that matches.
+    /// It is if the call has a path that matches.
     NeedsPath,
 }
 
@@ -114,7 +114,7 @@ pub struct CompiledScope {
     text: bool,
     thinking: bool,
     tools: Vec<ToolScope>,
-    /// `None` when the rule has no globs. A glob that cannot be read is left out: it matches nothing.
+    /// Compiled globs; `None` when the rule has no globs. An invalid glob is left out: it matches nothing.
     globs: Option<Vec<PathGlob>>,
 }
 
@@ -125,7 +125,7 @@ struct ToolScope {
 }
 
 impl CompiledScope {
-    /// Compiles the scope of a rule. Tokens and globs that cannot be read reach nothing.
+    /// Compiles the scope of a rule. Invalid tokens and globs reach nothing.
     pub fn new(rule: &Rule) -> Self {
         let (mut text, mut thinking, mut tools) = (false, false, Vec::new());
         for token in &rule.scope {
@@ -172,7 +172,7 @@ impl CompiledScope {
     /// Returns the streams on which the rule can fire.
     pub fn streams(&self) -> impl Iterator<Item = StreamKind> + '_ {
         let by_scope = [(self.text, StreamKind::Text), (self.thinking, StreamKind::Thinking)];
-        // Globs ask for a path.
+        // Globs require a path.
         let prose = by_scope.into_iter().filter(|(has, _)| *has && self.globs.is_none());
         prose.chain([(!self.tools.is_empty(), StreamKind::Tool)]).filter(|(has, _)| *has).map(|(_, stream)| stream)
     }
@@ -317,7 +317,7 @@ fn unclosed(glob: &str) -> Option<(char, char)> {
 ///
 /// # Errors
 ///
-/// A sentence on a token that is none, and what to type instead.
+/// Fails with a sentence on an invalid token, and a hint.
 pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
     match token.to_ascii_lowercase().as_str() {
         "text" => return Ok(ScopeToken::Text),
@@ -376,7 +376,7 @@ pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
 
 /// Tools that come with pi.
 const TOOLS: [&str; 7] = ["bash", "edit", "find", "grep", "ls", "read", "write"];
-/// Those among them whose calls name no path.
+/// Tools among them whose calls name no path.
 const TOOLS_WITHOUT_PATH: [&str; 1] = ["bash"];
 
 /// Reports whether a text is a token of a stream or of a tool of pi.
@@ -387,14 +387,14 @@ fn is_known(token: &str) -> bool {
     }
 }
 
-/// Finds the tool of pi that a name was probably meant to be.
+/// Finds the tool of pi that a name is probably a misspelling of.
 pub(crate) fn misspelt_tool(name: &str) -> Option<&'static str> {
     // `lsp` is a tool of other programs.
     let long = TOOLS.into_iter().filter(|known| known.len() > 2);
     if TOOLS.contains(&name) { None } else { crate::diagnostic::similar(name, long) }
 }
 
-/// Returns why a token of a scope can never match beside globs, if so. A rule needs a path for each of both.
+/// Returns the reason why a token of a scope can never match together with globs, if any. A rule needs a path for each of both.
 pub(crate) fn never_matches(token: &ScopeToken, globs: &[String]) -> Option<String> {
     let ScopeToken::Tool { name, glob } = token else { return None };
     let name = name.as_deref().unwrap_or_default();
@@ -406,7 +406,7 @@ pub(crate) fn never_matches(token: &ScopeToken, globs: &[String]) -> Option<Stri
     (!globs.is_empty() && globs.iter().all(is_apart)).then(|| "no path matches both its glob and `globs`".to_owned())
 }
 
-/// Returns why AST conditions never match under a token of a scope, if so: the path of a call tells the language.
+/// Returns the reason why AST conditions never match under a token of a scope, if any: the path of a call decides the language.
 pub(crate) fn has_no_language(token: &ScopeToken) -> Option<String> {
     let ScopeToken::Tool { name, glob } = token else { return None };
     match name {
@@ -420,7 +420,7 @@ pub(crate) fn has_no_language(token: &ScopeToken) -> Option<String> {
     }
 }
 
-/// Reports whether a glob names extensions, none of which is that of a language of AST conditions.
+/// Returns whether a glob names extensions, none of which is that of a language of AST conditions.
 pub(crate) fn is_of_no_language(glob: &str) -> bool {
     let has_language = |extension: &&str| AstLanguage::from_path(&format!("x.{extension}")).is_some();
     extensions(glob).is_some_and(|all| !all.iter().any(has_language))
@@ -438,7 +438,7 @@ fn extensions(glob: &str) -> Option<BTreeSet<&str>> {
     all.iter().all(|extension| is_plain(extension)).then_some(all)
 }
 
-/// Says which stream a bare word was probably meant to be, instead of the name of a tool.
+/// Returns the stream that a bare word probably means, instead of the name of a tool.
 pub(crate) fn probably_meant(name: &str) -> Option<&'static str> {
     match name {
         "prose" | "message" | "reply" | "output" | "assistant" | "texts" => Some("text"),
@@ -566,7 +566,7 @@ mod tests {
 
     #[test]
     fn globs_are_about_characters() {
-        // Of Bun 1.4.5.
+        // Expected values of Bun 1.4.5.
         for (glob, path, expected) in [
             ("?.ts", "é.ts", true),
             ("?", "日", true),

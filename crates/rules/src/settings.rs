@@ -3,8 +3,8 @@
 use crate::rule::{ContextMode, InterruptMode, Repeat};
 use serde::{Deserialize, Serialize};
 
-/// Settings of a session's rules. The names, and the defaults of the first four, are those of the requirement (document
-/// 001); the others are oh-my-pi's.
+/// Settings of a session's rules. The names and the defaults of the first four are fixed by PiJS's requirements; the others are
+/// oh-my-pi's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuleSettings {
@@ -18,13 +18,13 @@ pub struct RuleSettings {
     pub max_retries_per_turn: u32,
     /// Interrupts of one session, over all rules, past which rules only remind.
     pub max_retries_per_session: u32,
-    /// What becomes of an interrupted reply, for rules that do not say.
+    /// The treatment of an interrupted reply, for rules without one.
     pub context_mode: ContextMode,
-    /// When a rule may fire again, for rules that do not say.
+    /// When a rule may fire again, for rules without a repetition.
     pub repeat_mode: RepeatMode,
     /// Turns between two firings under [`RepeatMode::AfterGap`].
     pub repeat_gap: u64,
-    /// Names of rules that are off.
+    /// Names of disabled rules.
     pub disabled_rules: Vec<String>,
 }
 

@@ -18,7 +18,7 @@ fn engine_of(patterns: &[&str], regions: &[Region]) -> RuleEngine {
     RuleEngine::new(rules.collect(), settings, EngineOptions::default())
 }
 
-/// Reads so many bytes of text, in deltas of eight.
+/// Reads `bytes` bytes of text, in deltas of eight.
 fn read(engine: &mut RuleEngine, bytes: usize) {
     let text = "let answer = compute(input); // ok\n     ";
     for at in (0..bytes).step_by(8) {

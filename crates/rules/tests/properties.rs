@@ -1,4 +1,4 @@
-//! Every way to cut a reply into deltas gives the same firings, and none gives them later.
+//! The firings do not depend on how a reply is cut into deltas, and no cut delays one.
 
 use pijs_rules::{
     Condition, EngineOptions, InterruptMode, MatchContext, Origin, Region, Rule, RuleEngine, RuleSettings, Settle,
@@ -98,7 +98,7 @@ fn fired(settle: Settle, stream: StreamKind, deltas: &[&str]) -> BTreeMap<String
     fired
 }
 
-/// Cuts a text behind these characters.
+/// Cuts a text after these characters.
 fn cut<'a>(text: &'a str, cuts: &[prop::sample::Index]) -> Vec<&'a str> {
     let boundaries: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
     if boundaries.is_empty() {

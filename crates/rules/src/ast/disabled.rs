@@ -9,7 +9,7 @@ const DISABLED: &str =
 /// Patterns of ast-grep, none of which can match in this build.
 #[derive(Debug, Default)]
 pub struct AstPatterns {
-    /// Their number.
+    /// Number of patterns.
     count: usize,
 }
 
@@ -36,7 +36,7 @@ impl AstPatterns {
         self.count == 0
     }
 
-    /// Returns the reason for which a pattern does not match in this build.
+    /// Returns the reason why a pattern does not match in this build.
     pub fn problem(&self, index: usize, _language: AstLanguage) -> Option<&str> {
         (index < self.count).then_some(DISABLED)
     }

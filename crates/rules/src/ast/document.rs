@@ -1,7 +1,7 @@
-//! A parsed text whose nodes count the work that is done on them.
+//! A parsed text whose nodes count the steps of matching.
 //!
-//! ast-grep matches any document that implements its traits. This one charges each child that is visited and each node that
-//! is copied to [`Work`]; when the budget is spent, nodes have no more children, so that matching ends by itself.
+//! ast-grep matches any document that implements its traits. This one charges each visited child and each copied node to
+//! [`Work`]; when the budget is spent, nodes have no more children, so that matching ends by itself.
 
 use super::{AstLanguage, AstLimit, MAX_COMPARED_DEPTH, MAX_PATTERN_DEPTH};
 use ast_grep_core::source::{Edit, SgNode};
@@ -20,10 +20,10 @@ const CLOSERS: [&str; 7] = [")", "]", "}", ">", "\"", "'", "`"];
 /// Steps for parsing a pattern, of which the text is short.
 const PATTERN_BUDGET: u64 = 2_000_000;
 
-/// The steps that are left, and the limit that was met.
+/// The remaining steps, and the limit that was reached.
 #[derive(Debug, Clone)]
 pub(super) struct Work {
-    /// Steps.
+    /// Remaining steps.
     left: Cell<u64>,
     /// The first limit since [`Work::take_limit`].
     limit: Cell<Option<AstLimit>>,
@@ -55,7 +55,7 @@ impl Work {
         self.left.get()
     }
 
-    /// Returns the limit that was met since the last call. A match during which one was met is not to be trusted.
+    /// Returns the limit that was reached since the last call. The result of a match during which one was reached is unreliable.
     pub(super) fn take_limit(&self) -> Option<AstLimit> {
         self.limit.take()
     }

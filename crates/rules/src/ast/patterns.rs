@@ -6,7 +6,7 @@ use ast_grep_core::matcher::{MatcherExt, PatternNode};
 use ast_grep_core::{AstGrep, Matcher, Pattern, PatternError};
 use std::fmt;
 
-/// The function in which a statement of Go is parsed. Its body stands on lines of its own.
+/// The function in which a statement of Go is parsed. Its body is on lines of its own.
 const GO_FUNCTION: (&str, &str) = ("func _() {\n", "\n}\n");
 
 /// Patterns of ast-grep, compiled for each language.
@@ -28,9 +28,9 @@ const GO_FUNCTION: (&str, &str) = ("func _() {\n", "\n}\n");
 /// ```
 #[derive(Debug, Default)]
 pub struct AstPatterns {
-    /// Their number.
+    /// Number of patterns.
     count: usize,
-    /// In the order of [`AstLanguage::ALL`].
+    /// Compiled patterns, in the order of [`AstLanguage::ALL`].
     languages: Vec<LanguagePatterns>,
 }
 
@@ -43,7 +43,7 @@ struct LanguagePatterns {
     by_kind: Vec<Vec<usize>>,
     /// The readings that match a node of any kind.
     of_any_kind: Vec<usize>,
-    /// By pattern: the reason for which it cannot match or may not match what its author means.
+    /// By pattern: the reason why it cannot match, or may match another text than its author means.
     problems: Vec<Option<Problem>>,
 }
 
@@ -57,7 +57,7 @@ struct Reading {
     required: String,
 }
 
-/// The reason for which a pattern does not fit a language.
+/// The reason why a pattern does not fit a language.
 #[derive(Debug, Clone)]
 struct Problem {
     /// The message.
@@ -78,7 +78,7 @@ impl AstPatterns {
             AstLanguage::ALL.iter().map(|language| LanguagePatterns::compile(*language, patterns)).collect();
         let problems = patterns.iter().enumerate().filter_map(|(index, pattern)| {
             let problems: Option<Vec<_>> = languages.iter().map(|of| of.problems[index].clone()).collect();
-            // A pattern that has a reading in some language is usable; its problem is told for the first such.
+            // A pattern that has a reading in some language is usable; its problem is reported for the first such language.
             let problem = problems?.into_iter().min_by_key(|problem| (problem.unusable, !problem.is_doubt))?;
             Some(AstPatternProblem {
                 index,
@@ -157,11 +157,11 @@ impl AstPatterns {
     }
 }
 
-/// The search in one text.
+/// The search of one text.
 struct Search<'a> {
     /// The patterns.
     patterns: &'a LanguagePatterns,
-    /// By reading: whether it is still looked for.
+    /// By reading: whether the search still looks for it.
     open: Vec<bool>,
     /// Whether the first hit ends the search.
     first_only: bool,
@@ -175,7 +175,7 @@ impl Search<'_> {
         self.first_only && !self.scan.hits.is_empty() || !self.open.contains(&true)
     }
 
-    /// Searches a text, and the text again as statements of a function where that may be meant.
+    /// Searches a text, and the text again as statements of a function where it may be one.
     fn run(&mut self, language: AstLanguage, text: &str, budget: u64) {
         let left = self.run_document(language, text, ("", ""), budget);
         let may_go_on = !self.is_over() && self.scan.limit != Some(AstLimit::OutOfBudget);
@@ -213,7 +213,7 @@ impl Search<'_> {
                 let Reading { index, pattern, .. } = &patterns.readings[reading];
                 let matches = pattern.match_node(node.clone()).is_some();
                 if let Some(limit) = document.work().take_limit() {
-                    // Nodes lost their children during the match, so that its result means nothing.
+                    // Nodes lost their children during the match, so that its result is invalid.
                     self.scan.limit = Some(limit);
                     if limit == AstLimit::OutOfBudget {
                         return None;
@@ -233,7 +233,7 @@ impl Search<'_> {
         Some(document.work().left())
     }
 
-    /// Adds the hit of a pattern, which is then not looked for any more.
+    /// Adds the hit of a pattern, and ends the search for it.
     fn add(&mut self, index: usize, range: std::ops::Range<usize>) {
         self.scan.hits.push(AstHit { pattern: index, range });
         for (reading, open) in self.patterns.readings.iter().zip(&mut self.open) {
@@ -242,7 +242,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns whether a text of Go begins as a file does, after comments.
+/// Returns whether a text of Go begins like a file, after comments.
 fn is_go_file(text: &str) -> bool {
     let mut rest = text.trim_start_matches('\u{feff}').trim_start();
     loop {
@@ -310,7 +310,7 @@ impl fmt::Debug for LanguagePatterns {
     }
 }
 
-/// Returns the longest name or literal of a pattern. Strictness `smart` compares these letter by letter, and skips none.
+/// Returns the longest name or literal of a pattern. Strictness `smart` compares these verbatim, and skips none.
 fn required_text(node: &PatternNode) -> &str {
     match node {
         PatternNode::Terminal { text, is_named: true, .. } => text,

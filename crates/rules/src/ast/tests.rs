@@ -1,4 +1,4 @@
-//! Cases of `fixtures/rules/ast.json`, and what bounds the search.
+//! Runs the cases of `fixtures/rules/ast.json`, and tests the limits of the search.
 
 use super::*;
 use serde::Deserialize;
@@ -161,7 +161,7 @@ fn a_large_text_is_not_parsed() {
     assert_eq!(patterns.find(AstLanguage::Go, &text, DEFAULT_BUDGET), Err(AstLimit::TextTooLarge));
 }
 
-/// Deep texts are within a stack of the size that a thread has by default, and within the budget or out of it.
+/// Deep texts fit in a thread's default stack; matching them may exhaust the budget.
 #[test]
 fn deeply_nested_text_overflows_no_stack() {
     let (patterns, _) = AstPatterns::compile(&strings(&["missing($A)", "$X == $X", "(($A))", "f($$$A, $B)", "$A"]));
@@ -181,7 +181,7 @@ fn deeply_nested_text_overflows_no_stack() {
     for language in AstLanguage::ALL {
         for (depth, open, inner, close) in shapes {
             let text = [&open.repeat(depth), inner, &close.repeat(depth)].concat();
-            // The result is of no interest, only that there is one.
+            // Only termination matters here.
             patterns.find_each(language, &text, DEFAULT_BUDGET, |_| true);
         }
     }

@@ -3,27 +3,27 @@
 //! The decoder hands on the characters of each string value as they arrive, with escapes resolved. It takes what models send:
 //! a text that is cut off anywhere, raw newlines in strings, unknown escapes, text behind the end. It reads each byte once.
 
-/// Objects and lists inside each other, past which keys count as values.
+/// Deepest nesting of objects and lists; below it keys count as values.
 const MAX_DEPTH: usize = 64;
-/// The number of the first object of a JSON text in a string. Arguments have fewer of their own.
+/// The number of the first object in a JSON text inside a string. Arguments have fewer objects of their own.
 const INNER_OBJECTS: u32 = 1 << 31;
-/// Bytes of a key that are kept.
+/// Longest kept part of a key, in bytes.
 const MAX_KEY: usize = 256;
 
 /// Receives the string values.
 pub(crate) trait ArgumentSink {
     /// A string value begins.
     fn open(&mut self, key: &KeyPath<'_>);
-    /// The next characters of it.
+    /// Receives the next characters of it.
     fn piece(&mut self, text: &str);
     /// The string value ends.
     fn close(&mut self);
 }
 
-/// Where a string value stands.
+/// The position of a string value.
 #[derive(Debug)]
 pub(crate) struct KeyPath<'a> {
-    /// The innermost key around it; empty when there is none.
+    /// The innermost enclosing key; empty when there is none.
     pub(crate) key: &'a str,
     /// Whether it is a member of a list.
     pub(crate) in_list: bool,
@@ -31,7 +31,7 @@ pub(crate) struct KeyPath<'a> {
 }
 
 impl KeyPath<'_> {
-    /// Returns how many objects and lists are around the value.
+    /// Returns the number of objects and lists around the value.
     pub(crate) fn depth(&self) -> usize {
         self.frames.len()
     }
@@ -47,12 +47,12 @@ impl KeyPath<'_> {
     }
 }
 
-/// An object or list that has begun.
+/// An open object or list.
 #[derive(Debug, Default)]
 struct Frame {
     /// The number of the object; `None` for a list.
     object: Option<u32>,
-    /// The object's key that is being read, or the key under which the list stands.
+    /// The object's current key, or the key of the list.
     key: String,
 }
 
@@ -67,7 +67,7 @@ enum State {
     Text,
     /// A number or a word.
     Literal,
-    /// Behind a value.
+    /// After a value.
     Behind,
     /// The arguments have ended.
     Done,
@@ -91,22 +91,22 @@ pub(crate) struct Decoder {
     escape: Escape,
     /// The first half of a surrogate pair.
     half: Option<u16>,
-    /// The frames; those behind `depth` are kept for their memory.
+    /// The frames; those above `depth` are kept for their buffers.
     frames: Vec<Frame>,
     depth: usize,
     objects: u32,
-    /// Objects and lists that have begun past [`MAX_DEPTH`].
+    /// Open objects and lists deeper than [`MAX_DEPTH`].
     beyond: usize,
 }
 
 impl Decoder {
-    /// Begins other arguments.
+    /// Restarts with other arguments.
     pub(crate) fn restart(&mut self) {
         let frames = std::mem::take(&mut self.frames);
         *self = Self { frames, ..Self::default() };
     }
 
-    /// Begins a JSON text that is the value of a string: what it holds stands where the string does.
+    /// Restarts with a JSON text that is the value of a string: its values get the position of the string.
     pub(crate) fn restart_inside(&mut self, around: &KeyPath<'_>) {
         self.restart();
         self.depth = around.frames.len();
@@ -115,7 +115,7 @@ impl Decoder {
             frame.object = outer.object;
             frame.key.clone_from(&outer.key);
         }
-        // Its objects are none of those around it.
+        // Its objects are distinct from those around it.
         self.objects = INNER_OBJECTS;
     }
 
@@ -159,7 +159,7 @@ impl Decoder {
                 (_, b'}' | b']') => self.end(),
                 (_, b',') => self.next(),
                 (State::Value | State::Literal, _) => self.state = State::Literal,
-                // Anything else is not JSON, and is passed over.
+                // Skips bytes that are no JSON.
                 _ => {}
             }
         }
@@ -174,7 +174,7 @@ impl Decoder {
         self.state = State::Done;
     }
 
-    /// Returns where the value that begins stands.
+    /// Returns the position of the value that begins.
     fn key_path(&self) -> KeyPath<'_> {
         let frames = &self.frames[..self.depth];
         let innermost = frames.last();
@@ -220,7 +220,7 @@ impl Decoder {
         };
     }
 
-    /// Reads on a key or a value from this byte of the piece, and returns the byte behind what was read.
+    /// Continues a key or a value at this byte of the piece, and returns the byte after the part that was read.
     fn string(&mut self, piece: &str, at: usize, sink: &mut impl ArgumentSink) -> usize {
         let bytes = piece.as_bytes();
         match self.escape {
@@ -266,7 +266,7 @@ impl Decoder {
                     b'\\' => "\\",
                     b'/' => "/",
                     _ => {
-                        // No escape of JSON: the backslash stands for itself.
+                        // The escape is invalid in JSON: the backslash is literal.
                         self.lone_half(sink);
                         self.text("\\", sink);
                         return at;
@@ -294,7 +294,7 @@ impl Decoder {
         }
     }
 
-    /// Takes a UTF-16 unit that was escaped.
+    /// Handles an escaped UTF-16 unit.
     fn unit(&mut self, unit: u16, sink: &mut impl ArgumentSink) {
         if let Some(half) = self.half
             && (0xdc00..0xe000).contains(&unit)
@@ -314,7 +314,7 @@ impl Decoder {
         }
     }
 
-    /// Stands a replacement character for the first half of a pair whose second half did not come.
+    /// Writes a replacement character for the first half of a pair without its second half.
     fn lone_half(&mut self, sink: &mut impl ArgumentSink) {
         if self.half.take().is_some() {
             self.text("\u{fffd}", sink);

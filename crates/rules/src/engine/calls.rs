@@ -6,7 +6,7 @@
 //! | `edit`, `multi_edit`, `apply_patch` | the new text: of replacements the replacement, of patches the lines with `+`, file by file |
 //! | any other | each string value, as a text of its own |
 //!
-//! The text is decoded. What a call removes is no text of its rules, nor are keys and the punctuation of JSON.
+//! The text is decoded. Rules see neither the text that a call removes, nor keys and the punctuation of JSON.
 
 use super::arguments::{ArgumentSink, Decoder, KeyPath};
 use super::compiled::StreamRules;
@@ -18,15 +18,15 @@ use super::waiting::{CallScope, PathVerdict, Paths, Waiting};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Paths of a call that are kept.
+/// Most paths of a call.
 const MAX_PATHS: usize = 256;
-/// Bytes of a path.
+/// Longest path, in bytes.
 const MAX_PATH: usize = 4096;
-/// Matches of a call that wait for a path.
+/// Most matches of a call that wait for a path.
 const MAX_FOUND: usize = 4096;
-/// Bytes of memory for the text of a delta that are kept for the next one.
+/// Largest kept buffer for the text of a delta, in bytes.
 const MAX_PENDING: usize = 64 * 1024;
-/// Bytes of a call's texts that are kept for AST conditions.
+/// Most bytes of a call's texts that are kept for AST conditions.
 const MAX_KEPT: usize = 2 * crate::ast::MAX_TEXT;
 
 /// A match of a call, and the paths that it may be judged by.
@@ -38,7 +38,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Returns by what a later match is a repetition of this one.
+    /// Returns the key under which later matches count as repetitions of this one.
     pub(crate) fn key(&self) -> (usize, MatchKind, Owner) {
         (self.found.rule, self.found.kind, self.owner.clone())
     }
@@ -47,9 +47,9 @@ impl Found {
 /// The paths that belong to a text of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
-    /// Those of the objects around it.
+    /// The paths of the enclosing objects.
     Objects(Vec<u32>),
-    /// The one that a patch names.
+    /// The file that a patch names.
     File(String),
 }
 
@@ -68,13 +68,13 @@ pub(crate) struct CallPath {
     pub(crate) is_complete: bool,
 }
 
-/// A tool call that streams.
+/// A streaming tool call.
 #[derive(Debug)]
 pub(crate) struct CallStream {
     pub(crate) id: String,
     pub(crate) tool: String,
     decoder: Decoder,
-    /// Reads a list of edits that is given as the text of its JSON.
+    /// Reads a list of edits that is encoded as a JSON string.
     inner: Decoder,
     values: Values,
 }
@@ -83,13 +83,13 @@ pub(crate) struct CallStream {
 struct Values {
     shape: Shape,
     target: Target,
-    /// Whether the value that is read is a path as well.
+    /// Whether the current value is a path as well.
     reads_path: bool,
-    /// Whether the value that is read is JSON of its own.
+    /// Whether the current value is itself JSON.
     reads_json: bool,
-    /// The objects around the value that is read.
+    /// The objects around the current value.
     objects: Vec<u32>,
-    /// The file that the patch is at.
+    /// The current file of the patch.
     file: Option<String>,
     patch: NewLines,
     /// The value of the last `op`, and its object: a patch that creates a file may have no signs.
@@ -104,11 +104,11 @@ struct Values {
     is_unjudged: bool,
     paths: Vec<CallPath>,
     has_new_paths: bool,
-    /// Paths that the caller knows, and how often they have changed.
+    /// Paths that the caller knows, and a count of their changes.
     given: Vec<String>,
     given_version: u64,
     keeps_texts: bool,
-    /// Text of this delta that was not handed to the lanes yet: escapes cut it into pieces of a few characters.
+    /// Text of this delta that was not passed to the lanes yet: escapes cut it into pieces of a few characters.
     pending: String,
     /// The text, for AST conditions.
     text: String,
@@ -123,14 +123,14 @@ enum Shape {
     Other,
 }
 
-/// What becomes of the value that is read.
+/// The treatment of the current value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Target {
     #[default]
     Nothing,
     Operation,
     Text,
-    /// New text if the patch creates a file and has no sign at its beginning.
+    /// New text if the patch creates a file and does not begin with a sign.
     CreatingPatch,
     Patch,
 }
@@ -203,12 +203,12 @@ impl CallStream {
         values.lanes.iter_mut().for_each(Lane::restart);
     }
 
-    /// Returns the bytes that automata read, of all calls that this was.
+    /// Returns the number of bytes that automata read, over all calls that used these buffers.
     pub(crate) fn scanned(&self) -> u64 {
         self.values.lanes.iter().map(Lane::scanned).sum()
     }
 
-    /// Takes over the paths that the caller knows.
+    /// Takes the paths that the caller knows.
     pub(crate) fn give_paths(&mut self, paths: &[&str]) {
         if self.values.given != paths {
             self.values.given = paths.iter().map(|&path| path.to_owned()).collect();
@@ -224,7 +224,7 @@ impl CallStream {
         self.values.end_delta(search);
     }
 
-    /// Takes a text that was decoded already, as the only value of the call.
+    /// Takes a decoded text as the only value of the call.
     pub(crate) fn set(&mut self, text: &str, search: &mut dyn Search) {
         self.values.target = Target::Text;
         self.values.objects = vec![0];
@@ -238,7 +238,7 @@ impl CallStream {
         let mut sink = Sink { values: &mut self.values, inner: Some(&mut self.inner), search };
         self.decoder.finish(&mut sink);
         self.values.close(search);
-        // A path that was cut off is as long as it will be.
+        // A truncated path stays as it is.
         self.values.paths.iter_mut().for_each(|path| path.is_complete = true);
         self.values.note_new_paths();
     }
@@ -265,7 +265,7 @@ impl CallStream {
         judged
     }
 
-    /// Takes the matches that have waited for a path in vain.
+    /// Takes the matches for which no path arrived.
     pub(crate) fn take_waiting(&mut self) -> Vec<Found> {
         self.values.waiting.take_all()
     }
@@ -284,7 +284,7 @@ impl CallStream {
 
 struct Sink<'a> {
     values: &'a mut Values,
-    /// The decoder of JSON in a string; such JSON has none in strings of its own.
+    /// The decoder of JSON in a string; such JSON is not decoded in strings of its own.
     inner: Option<&'a mut Decoder>,
     search: &'a mut dyn Search,
 }
@@ -292,7 +292,7 @@ struct Sink<'a> {
 impl ArgumentSink for Sink<'_> {
     fn open(&mut self, key: &KeyPath<'_>) {
         let values = &mut *self.values;
-        // The tool takes its edits as a text as well.
+        // The tool accepts its edits as a string as well.
         if values.shape == Shape::Edit
             && key.key == "edits"
             && let Some(inner) = &mut self.inner
@@ -378,13 +378,13 @@ impl ArgumentSink for Sink<'_> {
 }
 
 impl Values {
-    /// Lets the matches that wait be judged again.
+    /// Judges the waiting matches again.
     fn note_new_paths(&mut self) {
         self.has_new_paths = true;
         self.is_unjudged |= self.waiting.len() > 0;
     }
 
-    /// Forgets the text before.
+    /// Discards the text before.
     fn begin_text(&mut self) {
         self.history.restart();
         self.matches.clear();
@@ -407,7 +407,7 @@ impl Values {
         self.pending.push_str(text);
     }
 
-    /// Hands the text of this delta to the lanes.
+    /// Passes the text of this delta to the lanes.
     fn flush(&mut self, search: &mut dyn Search) {
         if self.pending.is_empty() {
             return;
@@ -425,7 +425,7 @@ impl Values {
         self.pending.shrink_to(MAX_PENDING);
     }
 
-    /// Reads on a patch, or ends it.
+    /// Continues a patch, or ends it.
     fn push_patch(&mut self, piece: Option<&str>, search: &mut dyn Search) {
         let mut patch = std::mem::take(&mut self.patch);
         let mut take = |part: PatchPart<'_>| match part {
@@ -444,7 +444,7 @@ impl Values {
         self.patch = patch;
     }
 
-    /// Ends the value that is read.
+    /// Ends the current value.
     fn close(&mut self, search: &mut dyn Search) {
         let target = std::mem::take(&mut self.target);
         if !matches!(target, Target::Nothing | Target::Operation) {
@@ -480,7 +480,7 @@ impl Values {
         self.history.trim();
     }
 
-    /// Says of each match where it is, while the text around it is known.
+    /// Resolves the position of each match, while the text around it is known.
     fn collect(&mut self) {
         for found in std::mem::take(&mut self.matches) {
             let key = (found.rule, found.kind, self.owner());
@@ -510,7 +510,7 @@ fn is_path(key: &KeyPath<'_>) -> bool {
     from.and_then(|from| key.key.get(from..)).is_some_and(|end| end.eq_ignore_ascii_case(ending))
 }
 
-/// Returns what an argument of an edit is, by its key.
+/// Returns the treatment of an argument of an edit, by its key.
 fn edit_target(key: &str) -> Target {
     match key {
         "new_string" | "newString" | "newText" | "new_text" | "new_str" | "newStr" | "replacement" | "content"

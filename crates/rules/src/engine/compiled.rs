@@ -1,4 +1,4 @@
-//! Compiles the rules of a session: one automaton for all that read the same parts of a stream.
+//! Compiles the rules of a session: one automaton for all rules that read the same parts of a stream.
 
 use super::fallback::GiveUp;
 use super::lane::{LaneRules, Owner};
@@ -33,7 +33,7 @@ pub(crate) struct CompiledRule {
     pub(crate) max_retries_per_turn: u32,
 }
 
-/// What is read of a stream.
+/// The rules that read a stream.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRules {
     pub(crate) lanes: Vec<Arc<LaneRules>>,
@@ -49,7 +49,7 @@ impl StreamRules {
 }
 
 impl CompiledRules {
-    /// Compiles rules. When `is_traced`, each stream is read for all of them, so that it can be told what a match out of scope was.
+    /// Compiles rules. When `is_traced`, each stream is read for all of them, so that a match out of scope is reported as one.
     pub(crate) fn new(
         rules: Vec<Rule>,
         settings: &RuleSettings,
@@ -91,7 +91,7 @@ impl CompiledRules {
 struct ParsedCondition {
     rule: usize,
     condition: usize,
-    /// `None` when the automaton cannot take it at all.
+    /// The parsed expression; `None` when the automaton does not support it.
     pattern: Option<Pattern>,
 }
 
@@ -120,7 +120,7 @@ fn stream_rules(
     built: &mut Vec<Arc<LaneRules>>,
     reports: &mut Vec<RuleReport>,
 ) -> StreamRules {
-    // Arguments of tools are code.
+    // Tool arguments are code.
     let region_of = |rule: &Rule| if stream == StreamKind::Tool { Region::Any } else { rule.region };
     let reads = |rule: &CompiledRule| {
         let is_in_scope = is_traced || reads_stream(&rule.rule.scope, stream);
@@ -143,7 +143,7 @@ fn stream_rules(
     StreamRules { lanes, ast: ast.map(|(number, _)| number).collect() }
 }
 
-/// Builds a lane, or takes one that stands: streams that are read for the same rules share an automaton.
+/// Builds a lane, or reuses one: streams that are read for the same rules share an automaton.
 fn lane(
     region: Region,
     window: Window,
@@ -157,7 +157,7 @@ fn lane(
         condition: parsed.condition,
         settle: rules[parsed.rule].rule.settle,
     };
-    // Those that the automaton cannot take come last, so that the numbers of the others are those of the set.
+    // Unsupported patterns come last, so that the numbers of the others are those of the set.
     let (taken, others): (Vec<&ParsedCondition>, Vec<&ParsedCondition>) =
         patterns.iter().partition(|parsed| parsed.pattern.is_some());
     let owners: Vec<Owner> = taken.iter().chain(&others).map(owner).collect();

@@ -1,4 +1,4 @@
-//! Runs the patterns that the automaton cannot take on a backtracking engine, within a budget.
+//! Runs the patterns that the automaton does not support on a backtracking engine, within a budget.
 //!
 //! A test reads the text from its beginning. So tests are limited by a budget that grows with the text; past it a test takes place
 //! only when the text has grown by a quarter, which costs as much as reading it five times. A test that runs out of steps ends the
@@ -19,16 +19,17 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that the tests of all patterns of a text may read, however short it is, and of one of them: 2.8 KB in pieces of 8 bytes.
+/// Bytes that the tests of all patterns of a text may read, however short it is, and those of one pattern: 2.8 KB in pieces of 8
+/// bytes.
 const FREE: u64 = 4 << 20;
 const FREE_OF_PATTERN: u64 = 512 << 10;
-/// Bytes that they may read beyond, for each byte of the text, and of one of them.
+/// Additional bytes that they may read for each byte of the text, and those of one pattern.
 const PER_BYTE: u64 = 128;
 const PER_BYTE_OF_PATTERN: u64 = 16;
-/// Bytes of a text past which a pattern is given up.
+/// Longest text on which a pattern is tested, in bytes.
 pub(crate) const MAX_TEXT: usize = 8 << 20;
 
-/// Why a pattern was not tested any more, or later than the text came.
+/// The reason why a pattern is not tested any more, or only later than the text arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GiveUp {
@@ -36,11 +37,11 @@ pub enum GiveUp {
     Steps,
     /// The text is too long for it.
     Length,
-    /// It is tested in growing distances: on a text of this length it costs too much for each piece.
+    /// It is tested at growing distances: on a text of this length a test of each piece costs too much.
     Slow,
     /// The engine refused it.
     Unsupported,
-    /// The automaton cannot take it, so that each piece of a text may be a match.
+    /// The automaton does not support it, so that each piece of a text may be a match.
     NoAutomaton,
     /// It needs too many states of the automaton on this text.
     States,
@@ -67,15 +68,15 @@ pub(crate) trait Search {
     ///
     /// # Errors
     ///
-    /// The reason for which it cannot be tested on this text.
+    /// Fails with the reason why it cannot be tested on this text.
     fn search(&mut self, rule: usize, condition: usize, text: &str) -> Result<Option<Range<usize>>, GiveUp>;
 }
 
-/// Expressions that a thread's runtime keeps; with one more it begins anew.
+/// Most expressions in a thread's runtime; one more restarts the runtime.
 const MAX_EXPRESSIONS: usize = 512;
 /// Polls of a test, each of 10,000 steps, which take a tenth of a millisecond.
 const MIN_POLLS: u64 = 20;
-/// Bytes of a text that allow one more: some forty steps for each byte. A pattern that needs more reads its text again and again.
+/// Text bytes per additional poll: about forty steps for each byte. A pattern that needs more rereads its text.
 const BYTES_PER_POLL: u64 = 256;
 
 /// The engine's own `RegExp`, with the expressions that were compiled.
@@ -99,7 +100,7 @@ pub(crate) struct Backtracking {
 }
 
 impl Backtracking {
-    /// Takes other rules.
+    /// Switches to other rules.
     pub(crate) fn restart(&mut self, rules: &Arc<CompiledRules>) {
         self.rules = Arc::clone(rules);
     }
@@ -158,7 +159,7 @@ fn accepted(condition: &Condition) -> Cow<'_, str> {
     Cow::Owned(written)
 }
 
-/// Characters outside of classes that QuickJS may refuse, with where they stand, in order.
+/// Characters outside of classes that QuickJS may refuse, with their positions, in order.
 #[derive(Default)]
 struct Punctuation(Vec<(usize, u32)>);
 
@@ -173,10 +174,10 @@ impl Visit<'_> for Punctuation {
     fn visit_character_class(&mut self, _: &CharacterClass<'_>) {}
 }
 
-/// What is known of one pattern in one text.
+/// The state of one pattern in one text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Budget {
-    /// Whether the text has something new for the pattern.
+    /// Whether the text has new content for the pattern.
     pub(crate) is_asked: bool,
     /// Whether it matched this text.
     pub(crate) has_matched: bool,
@@ -184,18 +185,18 @@ pub(crate) struct Budget {
     is_given_up: bool,
     is_slow: bool,
     spent: u64,
-    /// Bytes of the text at which a test is due that the budget does not allow.
+    /// Byte of the text at which a test is due that the budget does not allow.
     due: usize,
 }
 
 impl Budget {
-    /// Begins a new text of a stream. The tests of the texts before stand against the length of the stream.
+    /// Begins a new text of a stream. The tests of the texts before count against the length of the stream.
     pub(crate) fn restart_text(&mut self) {
         (self.is_asked, self.has_matched, self.due) = (false, false, 0);
     }
 
-    /// Reports whether a test may take place now, and what is to be said about it. `text` counts the bytes that are searched,
-    /// `read` those of the stream, and `patterns` those that share the budget.
+    /// Returns whether a test may take place now, and the report on it. `text` counts the bytes that are searched, `read` those
+    /// of the stream, and `patterns` those that share the budget.
     pub(crate) fn allows(&mut self, text: usize, read: usize, patterns: usize, is_end: bool) -> (bool, Option<GiveUp>) {
         if self.has_matched || self.is_given_up {
             self.is_asked = false;
@@ -232,7 +233,7 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// Returns the bytes that the tests of a text read which comes in pieces of 8 bytes, for one of so many patterns.
+    /// Returns the bytes that the tests of a text read that arrives in pieces of 8 bytes, for one of `patterns` patterns.
     fn cost(length: usize, patterns: usize) -> usize {
         let mut budget = Budget::default();
         let mut cost = 0;

@@ -8,13 +8,13 @@
 //!
 //! Blocks of HTML and definitions of links are read as paragraphs, so a fence counts in them.
 
-/// Longest line that is held back to see whether it is a fence.
+/// Longest line that is buffered to see whether it is a fence.
 const MAX_HELD: usize = 1024;
 /// Columns that a fence or the marker of a container may be indented; more make it text.
 const MAX_INDENT: usize = 3;
 /// Columns of white space behind the marker of a list item that belong to it.
 const MAX_PADDING: usize = 4;
-/// Block quotes and list items inside each other; a blank line is compared with each of them.
+/// Deepest nesting of block quotes and list items; a blank line is compared with each of them.
 const MAX_DEPTH: usize = 32;
 /// Digits of a list item's number.
 const MAX_DIGITS: usize = 9;
@@ -24,7 +24,7 @@ const MAX_DIGITS: usize = 9;
 pub(crate) enum Segment<'a> {
     /// Text outside of code blocks, which begins at this byte of the stream.
     Prose(usize, &'a str),
-    /// A code block begins; its info string.
+    /// A code block begins, with this info string.
     Open(&'a str),
     /// Text of the code block, which begins at this byte of the stream.
     Code(usize, &'a str),
@@ -40,13 +40,13 @@ pub(crate) struct Fences {
     line: Line,
     start: LineStart,
     leaf: Leaf,
-    /// The block quotes and list items that are open, the outermost first.
+    /// The open block quotes and list items, the outermost first.
     containers: Vec<Container>,
     /// Whether a paragraph is open in the innermost of them.
     has_paragraph: bool,
-    /// The code block that is open, in the innermost of them.
+    /// The open code block, in the innermost of them.
     block: Option<Block>,
-    /// The beginning of a line that may be a fence, and the byte of the stream where it begins.
+    /// The beginning of a line that may be a fence, and its offset in the stream.
     held: String,
     held_at: usize,
 }
@@ -69,7 +69,7 @@ enum Container {
     },
 }
 
-/// How far a line has been read.
+/// The progress within a line.
 #[derive(Debug, Clone, Copy, Default)]
 enum Line {
     /// The markers of containers, and white space.
@@ -91,7 +91,7 @@ struct LineStart {
     base: usize,
     /// Containers of the lines before that this line continues, and those that it begins.
     matched: usize,
-    /// Bytes up to the last `>`, and the column behind it.
+    /// Bytes up to the last `>`, and the column after it.
     quoted: (usize, usize),
     /// Whether one column of white space still belongs to a `>`.
     is_behind_quote: bool,
@@ -110,11 +110,11 @@ enum Marker {
         count: usize,
         value: usize,
     },
-    /// The bullet, or the point behind the digits; whether the item may interrupt a paragraph.
+    /// The bullet, or the point after the digits; whether the item may interrupt a paragraph.
     Sign {
         may_interrupt: bool,
     },
-    /// White space behind the sign, which ends at this column.
+    /// White space after the sign, which ends at this column.
     Behind {
         end: usize,
         may_interrupt: bool,
@@ -126,17 +126,17 @@ enum Marker {
 struct Ruler {
     sign: u8,
     count: usize,
-    /// Containers around it.
+    /// Number of enclosing containers.
     depth: usize,
-    /// Whether there is white space in it, and whether the character came again behind it.
+    /// Whether there is white space in it, and whether the character occurred again after it.
     has_gap: bool,
     is_broken: bool,
 }
 
-/// What the rest of a line is.
+/// The kind of the rest of a line.
 #[derive(Debug, Clone, Copy, Default)]
 enum Leaf {
-    /// It is known, or nobody asks.
+    /// It is known, or irrelevant.
     #[default]
     Known,
     /// A heading, after so many `#`.
@@ -170,9 +170,9 @@ impl Fences {
         let bytes = piece.as_bytes();
         let base = self.offset;
         let mut at = 0;
-        // First byte of the piece that was neither passed on nor held back from an earlier line.
+        // First byte of the piece that was neither passed on nor buffered from an earlier line.
         let mut from = 0;
-        // The byte at which the line began that is held back; of the piece, or before it.
+        // The byte at which the buffered line began; of the piece, or before it.
         let mut line_at = None;
         while at < bytes.len() {
             let byte = bytes[at];
@@ -264,7 +264,7 @@ impl Fences {
         }
     }
 
-    /// Gives back a line that is no fence, of which the piece has been read up to `at`. Returns the first byte of the piece that is
+    /// Releases a line that is no fence, of which the piece has been read up to `at`. Returns the first byte of the piece that is
     /// still to be passed on.
     fn release(
         &mut self,
@@ -281,7 +281,7 @@ impl Fences {
                 self.pass_lines(piece, from, Some(line_at), segment);
                 line_at + skipped
             }
-            // It began in an earlier piece.
+            // The line began in an earlier piece.
             None => {
                 self.pass_held(skipped, segment);
                 at
@@ -292,7 +292,7 @@ impl Fences {
         from
     }
 
-    /// Ends the text: what was held back is decided, an open block is closed.
+    /// Ends the text: decides the buffered line, and closes an open block.
     pub(crate) fn finish(&mut self, segment: &mut impl FnMut(Segment<'_>)) {
         match (self.line, self.block) {
             (Line::Run { length, .. }, Some(block)) if length >= block.length => self.close(segment),
@@ -330,12 +330,12 @@ impl Fences {
         self.start = LineStart::default();
     }
 
-    /// Passes on what was held back, but for the bytes that do not belong to the code.
+    /// Passes on the buffered line, except for the bytes that do not belong to the code.
     fn pass_held(&self, skipped: usize, segment: &mut impl FnMut(Segment<'_>)) {
         self.pass(self.held_at + skipped, &self.held[skipped..], segment);
     }
 
-    /// Passes on text of the region in which the tracker is.
+    /// Passes on text of the current region.
     fn pass(&self, at: usize, text: &str, segment: &mut impl FnMut(Segment<'_>)) {
         match self.block {
             _ if text.is_empty() => {}
@@ -436,7 +436,7 @@ impl Fences {
         true
     }
 
-    /// Takes a `>`.
+    /// Consumes a `>`.
     fn quote(&mut self) {
         let column = self.start.column + 1;
         self.start.quoted = (self.held.len() + 1, column);
@@ -454,7 +454,7 @@ impl Fences {
         self.has_paragraph = false;
     }
 
-    /// Reads the first byte of a line behind white space and the markers of containers.
+    /// Reads the first byte of a line after white space and the markers of containers.
     fn content(&mut self, byte: u8, segment: &mut impl FnMut(Segment<'_>)) -> Step {
         self.start.is_behind_quote = false;
         let continues = self.continues(byte);
@@ -563,7 +563,7 @@ impl Fences {
         Step::Release
     }
 
-    /// Reads on in the rest of a line, to know whether a paragraph is open behind it.
+    /// Reads the rest of a line, to know whether a paragraph is open after it.
     fn read_leaf(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             match &mut self.leaf {
@@ -605,7 +605,7 @@ impl Fences {
     }
 }
 
-/// Returns the column behind a byte of white space; a tab ends at a multiple of four.
+/// Returns the column after a byte of white space; a tab ends at a multiple of four.
 fn after(byte: u8, column: usize) -> usize {
     if byte == b'\t' { (column / 4 + 1) * 4 } else { column + 1 }
 }
@@ -706,7 +706,7 @@ mod tests {
         assert_eq!(blocks("> ```\n> a\nb\n"), [block("", "a\n")]);
         assert_eq!(blocks("> ```\n> a\n```\nb\n"), [block("", "a\n"), block("", "b\n")]);
         assert_eq!(both("> ```\n> a\n\nb").0, "\nb");
-        // A sign of the code is none of the quote.
+        // The sign belongs to the code, and is no block quote.
         assert_eq!(blocks("```\n> a\n> ```\n```\n"), [block("", "> a\n> ```\n")]);
         assert_eq!(blocks("> ```\n> > a\n> ```\n"), [block("", "> a\n")]);
         assert_eq!(both("> a\n>> `b`\n>").0, "> a\n>> `b`\n>");
@@ -723,7 +723,7 @@ mod tests {
         // A line that is not indented ends the item, and the block with it.
         assert_eq!(both("- a\n  ```\n  x\nprose"), ("- a\nprose".to_owned(), vec![block("", "x\n")]));
         assert_eq!(both("1. ```\n   x\nprose").0, "prose");
-        // Neither a rule across the page nor a number within a paragraph begins an item.
+        // Neither a thematic break nor a number within a paragraph begins an item.
         assert_eq!(blocks("- - -\n      ```\n"), []);
         assert_eq!(blocks("a\n2. ```\nb"), []);
     }

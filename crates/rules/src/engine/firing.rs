@@ -1,4 +1,4 @@
-//! What the engine answers when rules fire.
+//! The engine's result when rules fire.
 
 use crate::rule::{ContextMode, RuleName, StreamKind};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Firing {
-    /// What the caller is to do.
+    /// The action for the caller.
     pub action: Action,
     /// The stream on which they fired.
     pub stream: StreamKind,
@@ -28,13 +28,13 @@ impl Firing {
     }
 }
 
-/// What the caller does about a firing.
+/// The caller's reaction to a firing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", rename_all_fields = "camelCase")]
 pub enum Action {
     /// Stops the reply, puts the rules into the conversation and asks again.
     Interrupt {
-        /// What becomes of the partial reply.
+        /// The treatment of the partial reply.
         context_mode: ContextMode,
     },
     /// Lets the reply end, and puts the rules into the conversation then.
@@ -54,7 +54,7 @@ pub struct FiredRule {
     pub description: Option<String>,
     /// Whether this rule asks for an interrupt.
     pub interrupts: bool,
-    /// Why it only reminds although its mode interrupts on this stream.
+    /// The reason why it only reminds although its mode interrupts on this stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<Degraded>,
     /// The match.
@@ -65,13 +65,13 @@ pub struct FiredRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "cap", content = "limit")]
 pub enum Degraded {
-    /// The rule interrupted this turn so often already.
+    /// The rule has reached its limit of interrupts in this turn.
     RulePerTurn(u32),
-    /// Rules interrupted this turn so often already.
+    /// Rules have reached the limit of interrupts of this turn.
     PerTurn(u32),
-    /// Rules interrupted this session so often already.
+    /// Rules have reached the limit of interrupts of this session.
     PerSession(u32),
-    /// The session has discarded as many replies, or tokens, as it may, whether rules or extensions asked for it.
+    /// The session has discarded as many replies, or tokens, as it may, whether rules or extensions requested it.
     SessionNet,
 }
 
@@ -88,7 +88,7 @@ impl std::fmt::Display for Degraded {
     }
 }
 
-/// Where a condition matched.
+/// The position at which a condition matched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MatchSite {

@@ -5,7 +5,7 @@ use crate::rule::{Repeat, RuleName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is to be remembered of a rule that fired, over compaction and over the end of the process.
+/// The record of a rule that fired, kept over compaction and over the end of the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InjectedRecord {
@@ -16,7 +16,7 @@ pub struct InjectedRecord {
     /// The time at which it last fired, in milliseconds of the caller's clock.
     #[serde(default)]
     pub at_ms: u64,
-    /// How often it fired in the session.
+    /// Number of firings in the session.
     #[serde(default = "once")]
     pub count: u32,
 }
@@ -25,7 +25,7 @@ fn once() -> u32 {
     1
 }
 
-/// Why a rule that matched did not fire.
+/// The reason why a rule that matched did not fire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "gate", rename_all_fields = "camelCase")]
 pub enum Blocked {
@@ -44,14 +44,15 @@ pub enum Blocked {
         /// Milliseconds that have to pass.
         ms_left: u64,
     },
-    /// It fired as often as it may in a session.
+    /// It has reached its limit of firings in a session.
     MaxFirings {
-        /// How often that is.
+        /// The limit.
         limit: u32,
     },
 }
 
-/// What a session remembers of its rules. Entries stay when a rule file vanishes: one that is saved in two steps is gone for a moment.
+/// The firing records of a session. Entries stay when a rule file vanishes: a file that is saved in two steps is absent for a
+/// moment.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     slots: BTreeMap<RuleName, usize>,
@@ -64,7 +65,7 @@ pub(crate) struct Gate {
 struct RuleState {
     name: RuleName,
     record: Option<InjectedRecord>,
-    /// The record before the last firing, to take that back.
+    /// The record before the last firing, to undo it.
     before: Option<InjectedRecord>,
     interrupts_of_turn: u32,
 }
@@ -80,7 +81,7 @@ pub(crate) struct Caps {
 }
 
 impl Gate {
-    /// Returns the number of a rule's entry, which stays the same for the session.
+    /// Returns the index of a rule's entry, which stays the same for the session.
     pub(crate) fn slot(&mut self, name: &RuleName) -> usize {
         if let Some(&slot) = self.slots.get(name) {
             return slot;
@@ -110,7 +111,7 @@ impl Gate {
         self.turn += 1;
     }
 
-    /// Returns why a rule may not fire now, if so.
+    /// Returns the reason why a rule may not fire now, if any.
     pub(crate) fn blocked(
         &self,
         slot: usize,
@@ -153,7 +154,7 @@ impl Gate {
         }
     }
 
-    /// Notes that a rule fired now.
+    /// Records that a rule fired now.
     pub(crate) fn fire(&mut self, slot: usize, interrupts: bool, now_ms: u64) {
         let turn = self.turn;
         let state = &mut self.states[slot];
@@ -163,12 +164,12 @@ impl Gate {
         state.record = Some(InjectedRecord { name: state.name.clone(), turn, at_ms: now_ms, count });
     }
 
-    /// Notes that the reply was interrupted.
+    /// Records that the reply was interrupted.
     pub(crate) fn interrupt(&mut self) {
         self.interrupts_of_turn += 1;
     }
 
-    /// Forgets the last firing of a rule.
+    /// Undoes the last firing of a rule.
     pub(crate) fn retract(&mut self, name: &RuleName) {
         if let Some(&slot) = self.slots.get(name) {
             let state = &mut self.states[slot];
@@ -176,7 +177,7 @@ impl Gate {
         }
     }
 
-    /// Notes that a rule was injected in a turn, at a time that is not known.
+    /// Records that a rule was injected in a turn, at an unknown time.
     pub(crate) fn mark(&mut self, name: &RuleName, turn: u64) {
         let slot = self.slot(name);
         let state = &mut self.states[slot];
@@ -186,11 +187,11 @@ impl Gate {
     }
 
     pub(crate) fn records(&self) -> Vec<InjectedRecord> {
-        // By name, so that the order is that of no run.
+        // Ordered by name, so that the order does not depend on the run.
         self.slots.values().filter_map(|&slot| self.states[slot].record.clone()).collect()
     }
 
-    /// Takes records over. The turn is at least that of the latest one, so that a gap is not shortened.
+    /// Restores records. The turn is at least that of the latest one, so that a gap is not shortened.
     pub(crate) fn restore(&mut self, records: impl IntoIterator<Item = InjectedRecord>) {
         for record in records {
             self.turn = self.turn.max(record.turn);

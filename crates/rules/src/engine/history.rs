@@ -1,13 +1,13 @@
-//! Keeps the end of a text, to say where in it a match is.
+//! Keeps the end of a text, to resolve the positions of matches.
 
 use super::firing::MAX_EXCERPT;
 
-/// Bytes of a text that are kept at least, when it is not kept whole.
+/// Fewest bytes of a text that are kept, when it is not kept whole.
 const KEPT: usize = 4 * 1024;
 /// Bytes at which a text is cut to [`KEPT`].
 const MAX_TEXT: usize = 16 * 1024;
 
-/// The end of a text that grows.
+/// The end of a growing text.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     text: String,
@@ -17,7 +17,7 @@ pub(crate) struct History {
     line_start: usize,
 }
 
-/// A byte of a text.
+/// The position of a byte in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) offset: usize,
@@ -42,7 +42,7 @@ impl History {
         self.text.push_str(piece);
     }
 
-    /// Forgets text that is old, unless it is to be kept whole.
+    /// Discards old text, unless it is to be kept whole.
     #[inline]
     pub(crate) fn trim(&mut self) {
         if self.text.len() > MAX_TEXT {
@@ -66,13 +66,13 @@ impl History {
         self.start += cut;
     }
 
-    /// Returns where a byte is. A byte that was forgotten counts as the first one that is kept.
+    /// Resolves a byte to a position. A discarded byte counts as the first one that is kept.
     pub(crate) fn position(&self, offset: usize) -> Position {
         let before = &self.text[..self.kept(offset)];
         let line = self.line + before.bytes().filter(|&byte| byte == b'\n').count();
         let column = match before.rfind('\n') {
             Some(last) => before[last + 1..].chars().count(),
-            // Of the part of the line that was forgotten only the bytes are known.
+            // Only the length in bytes is known of the discarded part of the line.
             None => before.chars().count() + self.start - self.line_start,
         };
         Position { offset, line: line + 1, column: column + 1 }
@@ -82,7 +82,7 @@ impl History {
     pub(crate) fn excerpt(&self, offset: usize) -> String {
         let at = self.kept(offset);
         let (before, after) = self.text.split_at(at);
-        // A match that takes the line break along ends behind it.
+        // A match that includes the line break ends after it.
         let before = before.strip_suffix('\n').unwrap_or(before);
         let after = if before.len() < at { "" } else { after };
         let begin = before.rfind('\n').map_or(0, |last| last + 1);

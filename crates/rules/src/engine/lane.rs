@@ -13,11 +13,11 @@ pub(crate) struct LaneRules {
     pub(crate) window: Window,
     pub(crate) owners: Vec<Owner>,
     pub(crate) set: PatternSet,
-    /// Patterns, by their numbers in `owners`, of which the automaton says only where they may match. Sorted.
+    /// Patterns, by their numbers in `owners`, of which the automaton finds only possible matches. Sorted.
     pub(crate) coarse: Vec<usize>,
-    /// Of each coarse pattern, whether text that follows a hit may make it a match.
+    /// For each coarse pattern, whether text after a hit may turn it into a match.
     pub(crate) looks_past_end: Vec<bool>,
-    /// Patterns that the automaton does not read for. Each piece of a text may be a match.
+    /// Patterns that the automaton does not support. Each piece of a text may be a match.
     pub(crate) unfiltered: Vec<usize>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Owner {
     pub(crate) settle: Settle,
 }
 
-/// A match, or what has to be said instead of one.
+/// A match, or a report in place of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Match {
     pub(crate) rule: usize,
@@ -45,7 +45,7 @@ pub(crate) struct Match {
 pub(crate) enum MatchKind {
     /// It counts.
     Sure,
-    /// It does not, since what follows may undo it. Only told for the trace.
+    /// It does not count, since later text may undo it. Reported only for the trace.
     Unsettled,
     /// The pattern is not tested, or less often.
     GaveUp(GiveUp),
@@ -66,10 +66,10 @@ pub(crate) struct Lane {
     hits: Vec<Hit>,
     /// Hits that hold if the text ends here.
     unsettled: Vec<Hit>,
-    /// Patterns that match before a CR which may be the line's last character.
+    /// Patterns that match before a CR that may be the line's last character.
     before_return: Vec<usize>,
     waits: Vec<Wait>,
-    /// Bytes of the text, and the byte of the stream at which it ends.
+    /// Length of the text in bytes, and the offset in the stream at which it ends.
     length: usize,
     end: usize,
     last: Option<char>,
@@ -77,17 +77,17 @@ pub(crate) struct Lane {
     read: usize,
     /// The text, when a pattern needs it.
     text: String,
-    /// Of the coarse patterns, then of the unfiltered ones.
+    /// Budgets of the coarse patterns, then of the unfiltered ones.
     budgets: Vec<Budget>,
-    /// Budgets of patterns that the text has something new for.
+    /// Indexes of budgets whose patterns have new text.
     asked: Vec<usize>,
-    /// Patterns that the automaton gave up in this text and that were told.
+    /// Number of patterns that the automaton gave up in this text and that were reported.
     exhausted: usize,
-    /// Of each pattern, whether it was told that it matched, and that a match does not count yet.
+    /// For each pattern, whether a match was reported, and whether an unsettled match was.
     told: Vec<Told>,
     /// Bytes that the automaton read.
     scanned: u64,
-    /// Whether matches that do not count yet are told.
+    /// Whether unsettled matches are reported.
     is_traced: bool,
 }
 
@@ -133,18 +133,18 @@ impl Lane {
         }
     }
 
-    /// Begins a value of the stream, which is judged by its own. It is a text even while it is empty.
+    /// Begins a value of the stream, which is judged separately. It is a text even while it is empty.
     pub(crate) fn begin_value(&mut self, matches: &mut Vec<Match>) {
         self.forget();
         self.read(0, "", matches);
     }
 
-    /// Forgets which matches were told.
+    /// Resets which matches were reported.
     pub(crate) fn forget(&mut self) {
         self.told.fill(Told::default());
     }
 
-    /// Tells a match, unless the stream has one of the pattern already.
+    /// Reports a match, unless the stream has one of the pattern already.
     fn tell(&mut self, pattern: usize, offset: usize, kind: MatchKind, matches: &mut Vec<Match>) {
         let told = &mut self.told[pattern];
         let told = if kind == MatchKind::Unsettled { &mut told.unsettled } else { &mut told.sure };
@@ -154,7 +154,7 @@ impl Lane {
         }
     }
 
-    /// Asks for a test of a pattern that the automaton cannot take.
+    /// Schedules a test of a pattern that the automaton does not support.
     fn ask(&mut self, budget: usize) {
         if !std::mem::replace(&mut self.budgets[budget].is_asked, true) {
             self.asked.push(budget);
@@ -199,7 +199,7 @@ impl Lane {
             let before = line.strip_suffix('\r').unwrap_or(line);
             self.read(at, before, matches);
             if before.len() < line.len() {
-                // `$` holds before the CR too.
+                // `$` matches before the CR, too.
                 self.read_end(false, matches);
                 let patterns = self.unsettled.iter().map(|hit| hit.pattern.index());
                 self.before_return.extend(patterns);
@@ -212,7 +212,7 @@ impl Lane {
         }
     }
 
-    /// Answers what holds if the text ended here. Called behind each delta.
+    /// Reports the matches that hold if the text ended here. Called after each delta.
     #[inline]
     pub(crate) fn end_delta(&mut self, search: &mut dyn Search, matches: &mut Vec<Match>) {
         if self.rules.window == Window::Chunk {
@@ -226,7 +226,7 @@ impl Lane {
         }
     }
 
-    /// Ends the text: all of it is known.
+    /// Ends the text, which is complete.
     pub(crate) fn close(&mut self, search: &mut dyn Search, matches: &mut Vec<Match>) {
         self.read_end(true, matches);
         for pattern in std::mem::take(&mut self.before_return) {
@@ -330,7 +330,7 @@ impl Lane {
         self.unsettled = unsettled;
     }
 
-    /// Tests the patterns that the automaton cannot take.
+    /// Tests the patterns that the automaton does not support.
     #[cold]
     fn search(&mut self, search: &mut dyn Search, is_end: bool, matches: &mut Vec<Match>) {
         let rules = Arc::clone(&self.rules);
@@ -358,7 +358,7 @@ impl Lane {
                         self.tell(pattern, offset, MatchKind::Sure, matches);
                     }
                 }
-                // The automaton asks again when the text may match, but for what follows a hit.
+                // The automaton reports the next possible match, except where text after a hit matters.
                 Ok(None) => budget.is_asked = rules.looks_past_end.get(number).copied().unwrap_or(false),
                 Err(why) => {
                     budget.give_up();

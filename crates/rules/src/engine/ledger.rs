@@ -1,4 +1,4 @@
-//! The retry ledger: counts what rules did, and what it cost.
+//! The retry ledger: counts firings of rules, and their cost.
 
 use super::firing::{Degraded, FiredRule, Firing};
 use crate::rule::RuleName;
@@ -23,15 +23,15 @@ pub struct RetryLedger {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuleCounts {
-    /// How often it fired.
+    /// Number of firings.
     pub firings: u32,
-    /// How often it interrupted.
+    /// Number of interrupts.
     pub interrupts: u32,
-    /// How often it only reminded.
+    /// Number of reminders.
     pub reminders: u32,
     /// Tokens of the replies that it interrupted. A reply that several rules interrupted together counts for each.
     pub tokens_burned: u64,
-    /// The caps that turned an interrupt into a reminder, and how often each did.
+    /// The caps that turned an interrupt into a reminder, with the number of times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<(Degraded, u32)>,
 }
@@ -59,7 +59,7 @@ impl RetryLedger {
         }
     }
 
-    /// Counts one firing of rules, of which a session file has the record. `tokens_burned` are those of the reply that it interrupted.
+    /// Counts one firing of rules that a session file records. `tokens_burned` are those of the interrupted reply.
     pub fn of_firing(rules: &[FiredRule], interrupts: bool, tokens_burned: u64) -> Self {
         let counts = |fired: &FiredRule| {
             let interrupts = interrupts && fired.interrupts;

@@ -6,7 +6,7 @@
 /// Bytes of a line that names a file which are kept.
 const MAX_HEADER: usize = 4096;
 
-/// What a patch says, in order.
+/// A part of a patch, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PatchPart<'a> {
     /// The lines that follow belong to this file.

@@ -1,4 +1,4 @@
-//! Says what of a rule does not run, or not as it should.
+//! Reports conditions that do not run, or not as they should.
 
 use super::fallback::GiveUp;
 use super::firing::PatternIndex;
@@ -16,7 +16,7 @@ pub struct RuleReport {
     pub pattern: PatternIndex,
     /// Its source.
     pub source: String,
-    /// What is wrong with it, as the end of a sentence about it.
+    /// The problem, as the end of a sentence about the condition.
     pub reason: String,
     /// Whether the condition itself is a mistake, which [`parse`](crate::file::parse) reports with its line and column.
     #[serde(default)]
@@ -30,7 +30,7 @@ impl RuleReport {
         Self { rule: rule.name.clone(), pattern, source, reason, is_mistake: false }
     }
 
-    /// Says that the condition itself is a mistake.
+    /// Marks the condition itself as a mistake.
     pub(crate) fn mistake(self) -> Self {
         Self { is_mistake: true, ..self }
     }

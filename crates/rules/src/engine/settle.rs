@@ -1,4 +1,4 @@
-//! Waits until the text behind a match is known as far as a rule asks for.
+//! Waits until the text after a match is known as far as a rule requires.
 
 use crate::rule::Settle;
 
@@ -23,7 +23,7 @@ enum Until {
 }
 
 impl Wait {
-    /// Begins to wait behind a match. `last` is its last character, or the one before it when it is empty.
+    /// Begins to wait after a match. `last` is its last character, or the one before it when it is empty.
     pub(crate) fn new(settle: Settle, pattern: usize, offset: usize, last: Option<char>) -> Self {
         let until = match settle {
             Settle::Now => Until::Now,
@@ -35,7 +35,7 @@ impl Wait {
         Self { pattern, offset, until }
     }
 
-    /// Reports whether the text that follows, or follows what was seen before, is enough.
+    /// Returns whether the text that follows, or follows the text seen before, is enough.
     pub(crate) fn is_over(&self, rest: &str) -> bool {
         match self.until {
             Until::Now => true,

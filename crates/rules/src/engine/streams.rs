@@ -8,16 +8,16 @@ use super::lane::{Lane, Match};
 use crate::rule::Region;
 use std::sync::Arc;
 
-/// Bytes of a code block that are kept for AST conditions.
+/// Most bytes of a code block that are kept for AST conditions.
 const MAX_BLOCK: usize = crate::ast::MAX_TEXT;
 
 /// A text that grows until the message ends. All blocks of the message count as one text.
 #[derive(Debug, Default)]
 pub(crate) struct MessageStream {
     lanes: Vec<Lane>,
-    /// Tracks the regions; `None` when no rule asks for them.
+    /// Tracks the regions; `None` when no rule needs them.
     fences: Option<Fences>,
-    /// The code block that is open, when a rule has AST conditions.
+    /// The open code block, when a rule has AST conditions.
     block: Option<CodeBlock>,
     pub(crate) history: History,
     pub(crate) matches: Vec<Match>,
@@ -80,7 +80,7 @@ impl MessageStream {
         self.matches.is_empty() && self.blocks.is_empty()
     }
 
-    /// Reads a delta; what was found is in `matches` and `blocks`.
+    /// Reads a delta; its matches are in `matches` and `blocks`.
     #[inline]
     pub(crate) fn push(&mut self, delta: &str, search: &mut dyn Search) {
         let at = self.history.len();
@@ -130,7 +130,7 @@ impl MessageStream {
     }
 }
 
-/// Hands the parts of a text to the lanes of their region.
+/// Passes the parts of a text to the lanes of their region.
 struct Regions<'a> {
     lanes: &'a mut Vec<Lane>,
     block: &'a mut Option<CodeBlock>,

@@ -215,7 +215,7 @@ fn rules_are_replaced_between_messages_and_records_stay() {
     assert_eq!(text(&mut engine, &["TODO"]), at(0, "a!"));
     engine.check_delta("FIX", &MatchContext::text(0));
     engine.replace_rules(vec![rule("c", "NEW")]);
-    // The message goes on with the rules that it began with.
+    // The message keeps the rules that it began with.
     assert!(engine.check_delta("ME NEW", &MatchContext::text(0)).is_some_and(|firing| names(&firing) == "b!"));
     engine.end_of_message(0);
     assert_eq!(text(&mut engine, &["TODO FIXME NEW"]), at(0, "c!"));
@@ -264,7 +264,7 @@ fn a_rule_may_read_code_or_prose_alone() {
     assert_eq!(region(Region::Any, r"eval\(", &reply), Some(0));
     assert_eq!(region(Region::Code, r"eval\(", &reply), Some(2));
     assert_eq!(region(Region::Prose, r"eval\(\d", &reply), Some(4));
-    // Each block is a text of its own; prose goes on behind it.
+    // Each block is a text of its own; prose continues after it.
     let reply = ["one\n```\na\n```\n", "```\nb\n", "```\ntwo"];
     assert_eq!(region(Region::Code, r"a\s+b", &reply), None);
     assert_eq!(region(Region::Code, r"(?<![^])b", &reply), Some(1));
@@ -341,7 +341,7 @@ fn edits_that_are_the_text_of_their_json_are_read_as_edits() {
     let text = serde_json::Value::from(edits).to_string();
     let path_last = format!(r#"{{"edits": {text}, "path": "a.ts"}}"#);
     assert_eq!(call(&mut engine, "edit", &path_last), after(&path_last[..path_last.len() - 1], "a!"));
-    // What follows is read as before.
+    // The rest is read as before.
     let flat = r#"{"edits": "[]", "path": "a.ts", "newText": "NEW"}"#;
     assert_eq!(call(&mut engine, "edit", flat), after(&flat[..flat.len() - 2], "a!"));
     let old = r#"{"path": "a.ts", "edits": "[{\"oldText\": \"NEW\", \"newText\": \"\"}]"}"#;
@@ -379,7 +379,7 @@ fn a_match_waits_for_its_path() {
     assert_eq!(fires(&format!("{text}(1)\"}}")), after(text, "a!"));
     assert_eq!(fires(r#"{"content":"eval(1)","path":"src/a.rs"}"#), []);
     assert_eq!(fires(r#"{"content":"eval(1)"}"#), []);
-    // A path that is cut off is as long as it will be.
+    // A truncated path stays as it is.
     assert_eq!(fires(r#"{"content":"eval(1)","path":"src/a.ts"#), after("end", "a!"));
 }
 
@@ -423,7 +423,7 @@ fn a_match_waits_without_cost() {
         assert!(engine.end_of_call(&context).is_none());
         (before, engine.stats().judgements - before)
     };
-    // One for each match, two for each path: it was there before, or came later.
+    // One judgement for each match, two for each path: it was known before, or came later.
     assert_eq!(judgements(100, 10).0, 120);
     assert_eq!(judgements(4_000, 100).0, 4_200);
     // Each match is visited once for each object around it.

@@ -1,4 +1,4 @@
-//! Records what became of matches, for `pi rules explain`.
+//! Records the outcomes of matches, for `pi rules explain`.
 
 use super::firing::{Degraded, MatchSite};
 use super::gate::Blocked;
@@ -6,7 +6,7 @@ use crate::rule::{RuleName, StreamKind};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// What became of one match of a rule.
+/// The outcome of one match of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceEntry {
@@ -21,11 +21,11 @@ pub struct TraceEntry {
     pub tool: Option<String>,
     /// The match.
     pub site: MatchSite,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What becomes of a match.
+/// The outcome of a match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome", rename_all_fields = "camelCase")]
 pub enum Outcome {
@@ -38,7 +38,7 @@ pub enum Outcome {
     },
     /// The stream or the tool is not in the rule's scope.
     OutOfScope,
-    /// The rule asks for a path, and the call had none by its end.
+    /// The rule requires a path, and the call had none by its end.
     PathUnknown,
     /// The call's paths match none of the rule's globs.
     PathMismatch {
@@ -49,7 +49,7 @@ pub enum Outcome {
     Repeat(Blocked),
     /// The rule fired in this message already.
     AlreadyFired,
-    /// The text was not complete enough; what followed decides.
+    /// The text was not complete enough; later text decides.
     Unsettled,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct CallScope<'a> {
     pub(crate) rules: &'a CompiledRules,
     pub(crate) tool: &'a str,
     pub(crate) cwd: &'a str,
-    /// Rules whose matches are of no interest any more.
+    /// Returns whether matches of a rule are irrelevant by now.
     pub(crate) is_over: &'a dyn Fn(usize) -> bool,
     /// Matches that were visited, and paths that were tested.
     pub(crate) judgements: u64,
@@ -33,29 +33,29 @@ impl CallScope<'_> {
     }
 }
 
-/// What the paths say of a match.
+/// The verdict of a call's paths on a match.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PathVerdict {
     /// It is in scope, by this path if there is one.
     InScope(Option<String>),
     /// It is not, whatever paths come.
     OutOfScope,
-    /// It says why its pattern is given up, and needs no path.
+    /// It reports that its pattern is given up, and needs no path.
     NoMatch,
 }
 
-/// The paths of a call that are known.
+/// The known paths of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct Paths<'a> {
-    /// Those among the arguments. All but the last are complete.
+    /// Paths among the arguments. All but the last are complete.
     pub(crate) known: &'a [CallPath],
-    /// Those that the caller knows, and how often they have changed.
+    /// Paths that the caller knows, and a count of their changes.
     pub(crate) given: &'a [String],
     pub(crate) given_version: u64,
 }
 
 impl<'a> Paths<'a> {
-    /// Returns those that belong to a text and are complete.
+    /// Returns the complete paths that belong to a text.
     pub(crate) fn of(self, owner: &'a Owner) -> impl Iterator<Item = &'a str> {
         let (file, objects) = match owner {
             Owner::File(file) => (Some(file.as_str()), None),
@@ -80,12 +80,12 @@ pub(crate) struct Waiting {
     keys: HashSet<(usize, MatchKind, Owner)>,
 }
 
-/// What one rule knows of the paths, and its matches that wait.
+/// The tested paths of one rule, and its waiting matches.
 #[derive(Debug, Default)]
 struct WaitingRule {
     /// Numbers of the matches by each object around them.
     by_object: BTreeMap<u32, Vec<usize>>,
-    /// Paths, from the first, that were tested; and the first that matches of each object.
+    /// Number of tested paths, from the first; and the first that matches of each object.
     tested: usize,
     matching: BTreeMap<u32, usize>,
     /// The version of the given paths, and the first that matches.
@@ -93,7 +93,7 @@ struct WaitingRule {
 }
 
 impl Waiting {
-    /// Forgets all matches, and what rules know of the paths.
+    /// Discards all matches, and the tested paths of all rules.
     pub(crate) fn restart(&mut self) {
         self.matches.clear();
         self.left = 0;
@@ -101,7 +101,7 @@ impl Waiting {
         self.keys.clear();
     }
 
-    /// Returns how many matches wait.
+    /// Returns the number of waiting matches.
     pub(crate) fn len(&self) -> usize {
         self.left
     }
@@ -111,7 +111,7 @@ impl Waiting {
         self.keys.contains(key)
     }
 
-    /// Judges the matches that wait by paths that are new.
+    /// Judges the waiting matches by new paths.
     pub(crate) fn judge(
         &mut self,
         paths: Paths<'_>,
@@ -134,7 +134,7 @@ impl Waiting {
         }
         scope.judgements += (ready.len() + over.len()) as u64;
         over.into_iter().for_each(|number| drop(self.take(number)));
-        // A match stands in the list of each object around it.
+        // A match is in the list of each enclosing object.
         ready.sort_unstable();
         ready.dedup();
         for number in ready {

@@ -1,4 +1,4 @@
-//! From keys and values to a [`Rule`].
+//! Decodes keys and values to a [`Rule`].
 
 use super::front::{self, Entry, Finding};
 use super::text::Mapped;
@@ -39,10 +39,10 @@ pub const KEYS: &[&str] = &[
 /// Keys of older files.
 const LEGACY_KEYS: &[&str] = &["ttsr_trigger", "ttsrTrigger", "repeatMode"];
 
-/// Longest cooldown, in seconds: ten years. Beyond this a number is a mistake.
+/// Longest cooldown, in seconds: ten years. A larger number is a mistake.
 const MAX_SECONDS: f64 = 315_360_000.0;
 
-/// Text of a value: trimmed, with the bytes that were cut before it.
+/// Text of a value: trimmed, with the number of bytes cut before it.
 struct Item<'a> {
     text: &'a str,
     skipped: usize,
@@ -58,7 +58,7 @@ pub(super) struct Decoder<'a> {
     front: Mapped,
     entries: Vec<Entry>,
     is_ttsr: bool,
-    /// Whether nothing of the file can be a rule.
+    /// Whether the file cannot give a rule.
     is_broken: bool,
     /// Whether the file turns its rule off.
     is_off: bool,
@@ -127,7 +127,7 @@ impl<'a> Decoder<'a> {
             *at += line.len();
             Some((*at - line.len(), line.trim_start_matches('\u{FEFF}')))
         });
-        // Between paragraphs it is a line across the page.
+        // Between paragraphs it is a thematic break.
         let has_key = |at: usize| self.file[at..].lines().nth(1).is_some_and(front::begins_with_key);
         let late = found.take(20).find(|&(at, line)| line.trim() == "---" && has_key(at));
         let (at, message, help) = match late {
@@ -194,7 +194,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn fill(&mut self, rule: &mut Rule, entries: &[Entry]) {
-        // A value of null is as good as none.
+        // A null value counts as absent.
         let find = |key: &str| {
             let found = entries.iter().rfind(|entry| entry.key == key);
             found.filter(|entry| !matches!(entry.value.node, Node::Scalar { kind: Kind::Null, .. }))
@@ -318,7 +318,7 @@ impl<'a> Decoder<'a> {
             let what = format!("a whole number, {least} or more");
             let number =
                 decoder.number(find(key)?, &what, |n| n.fract() == 0.0 && n >= least && n <= f64::from(u32::MAX))?;
-            // The range was checked.
+            // The range check above makes this lossless.
             Some(number as u32)
         };
         rule.max_firings = whole(self, "maxFirings", 1.0);
@@ -328,7 +328,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn repeat<'e>(&mut self, rule: &mut Rule, find: &impl Fn(&str) -> Option<&'e Entry>, gap: Option<u32>) {
-        // For pi-ttsr 0 is none.
+        // pi-ttsr treats 0 as none.
         let is_ttsr = self.is_ttsr;
         let what = format!(
             "a number of seconds, {} and at most {MAX_SECONDS}",
@@ -360,7 +360,7 @@ impl<'a> Decoder<'a> {
         rule.repeat = if is_once {
             Some(Repeat::Once)
         } else if let Some(seconds) = cooled.filter(|_| !self.is_ttsr || is_many) {
-            // The range was checked.
+            // The range check above makes this lossless.
             Some(Repeat::Cooldown { seconds: seconds.ceil() as u64 })
         } else if let Some(turns) = gap {
             Some(Repeat::AfterGap { turns: turns.into() })
@@ -467,7 +467,7 @@ impl<'a> Decoder<'a> {
         self.report_key(entry, Severity::Error, message, &help);
     }
 
-    /// Says what to type when the value of a key is a comment or a tag of YAML.
+    /// Returns a hint when the value of a key is a comment or a tag of YAML.
     fn commented_out(&self, entry: &Entry) -> Option<String> {
         let line = self.front.text.get(entry.at..)?.lines().next()?;
         let value = line.split_once(':')?.1.trim();
@@ -487,7 +487,7 @@ impl<'a> Decoder<'a> {
         let (_, problems) = AstPatterns::compile(&rule.ast_conditions);
         for problem in problems {
             let message = format!("astCondition {} {}", problem.index + 1, problem.message);
-            // The other end of a sentence is what to write.
+            // The part after the semicolon is the help.
             let (message, help) = match message.rsplit_once("; ") {
                 Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
                 None => (message, None),
@@ -595,7 +595,7 @@ impl<'a> Decoder<'a> {
                         add_flag(&mut flags, flag);
                         continue;
                     }
-                    // It only reports where groups matched.
+                    // The flag only reports the positions of groups.
                     'd' => continue,
                     'g' | 'y' => "makes an expression remember where it stopped",
                     _ => "is none of JavaScript's",
@@ -629,7 +629,7 @@ impl<'a> Decoder<'a> {
         for value in values {
             match &value.node {
                 Node::Scalar { text, kind: Kind::Text, .. } => {
-                    // pi-ttsr takes what stands in the quotes.
+                    // pi-ttsr keeps the white space inside quotes.
                     let trimmed = if self.is_ttsr { text } else { text.trim() };
                     if !trimmed.is_empty() {
                         let skipped = if self.is_ttsr { 0 } else { text.len() - text.trim_start().len() };
@@ -639,7 +639,7 @@ impl<'a> Decoder<'a> {
                 Node::Scalar { text, kind: Kind::Null, .. } if text.is_empty() => {
                     let message = format!("{}: an item is empty, and is left out", entry.key);
                     let help = "write it in single quotes ('...'); `#` begins a comment";
-                    // The position of an empty item is that of what follows.
+                    // The position of an empty item is that of the next one.
                     self.report_key(entry, Severity::Warning, message, help);
                 }
                 Node::Scalar { text, kind, .. } => {
@@ -726,7 +726,7 @@ impl<'a> Decoder<'a> {
         self.choice_or(entry, values, &format!("write one of {}", names.join(", ")))
     }
 
-    /// Returns the value of a name. `help` says what to type instead of a name that is like none of them.
+    /// Returns the value of a name. `help` says what to type when no name is similar.
     fn choice_or<T: Copy>(&mut self, entry: &Entry, values: &[(&str, T)], help: &str) -> Option<T> {
         let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
         let text = match &entry.value.node {

@@ -9,7 +9,7 @@ use super::yaml::{self, Kind, Node, Style, Value, YamlError};
 use crate::diagnostic::{Severity, quoted};
 use std::collections::BTreeSet;
 
-/// Bytes of front matter. A rule has a few hundred; the scanner of YAML is not linear in hostile text.
+/// Largest front matter, in bytes. A rule has a few hundred; the YAML scanner is not linear on hostile text.
 pub(super) const MAX_FRONT_MATTER: usize = 64 * 1024;
 
 /// A key with its value.
@@ -41,7 +41,7 @@ pub(super) enum Split {
     Parts { front: Mapped, body: String },
     /// No front matter: all is body.
     Body(String),
-    /// Begins with `---` and has no second one.
+    /// Begins with `---`, which is not closed.
     Unclosed(String),
     /// Front matter beyond [`MAX_FRONT_MATTER`].
     TooLong,
@@ -57,7 +57,7 @@ pub(super) fn split(lines: &Mapped) -> Split {
     if end > MAX_FRONT_MATTER {
         return Split::TooLong;
     }
-    // A line of more dashes opens and closes as well. oh-my-pi takes the others for text.
+    // A line of more dashes opens and closes as well. oh-my-pi treats the others as text.
     let opening = text.text.len() - text.text.trim_start_matches('-').len();
     let start = text.text.ceil_char_boundary(opening + 1).min(end);
     let front = text.rewritten(start, end, |c| (c == '\t').then_some("  "));
@@ -86,7 +86,7 @@ pub(super) fn split_ttsr(lines: &Mapped) -> Option<(Mapped, String)> {
     Some((lines.rewritten(start, end, |_| None), body))
 }
 
-/// Reads front matter. A finding says that the YAML could not be parsed and what became of it.
+/// Reads front matter. A finding says that the YAML could not be parsed, and how it was read instead.
 pub(super) fn entries(front: &mut Mapped, is_lenient: bool) -> (Vec<Entry>, Vec<Finding>) {
     let error = match yaml::parse(&front.text, 0) {
         Ok(value) => return of_value(value),
@@ -180,7 +180,7 @@ fn ambiguous(front: &str) -> Vec<(usize, usize)> {
     ranges
 }
 
-/// Reads each line on its own, as oh-my-pi does. Says as well whether each line was a `key: value` or has a finding.
+/// Reads each line on its own, as oh-my-pi does. Also returns whether each line was a `key: value` or has a finding.
 fn line_by_line(front: &str) -> (Vec<Entry>, Vec<Finding>, bool) {
     let (mut entries, mut findings, mut is_complete) = (Vec::new(), Vec::new(), true);
     let mut start = 0;
@@ -209,7 +209,7 @@ fn line_by_line(front: &str) -> (Vec<Entry>, Vec<Finding>, bool) {
     (entries, findings, is_complete)
 }
 
-/// Reports a key that is lost because it does not begin its line.
+/// Reports a key that is ignored because it does not begin its line.
 fn indented_key(line: &str, start: usize) -> Option<Finding> {
     let indent = line.len() - line.trim_start().len();
     let (key, rest) = line.trim_start().split_once(':')?;
@@ -232,13 +232,13 @@ fn kept_quotes(key: &str, raw: &str, error: &YamlError) -> Finding {
     } else {
         "close the quote, or put the whole value in single quotes ('...')"
     };
-    // A pattern matches its quotes then.
+    // The quotes are part of the pattern then.
     let is_pattern = key.to_lowercase().ends_with("condition") || key.ends_with("trigger");
     let severity = if is_pattern { Severity::Error } else { Severity::Warning };
     Finding { severity, at: error.at, length: 1, message, help: Some(help.to_owned()) }
 }
 
-/// Reads the front matter of a file of pi-ttsr. The error makes the file no rule.
+/// Reads the front matter of a file of pi-ttsr. An error means that the file is no rule.
 pub(super) fn ttsr_entries(front: &str, known: impl Fn(&str) -> bool) -> Result<Vec<Entry>, Finding> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut start = 0;

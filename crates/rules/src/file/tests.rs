@@ -71,7 +71,7 @@ fn rules_have_the_members_that_oh_my_pi_gives_them() {
         };
         assert_eq!(bucket, expected["bucket"], "{name}");
     }
-    // Of the files that oh-my-pi leaves out, one has no text and one is switched off.
+    // Of the files that oh-my-pi ignores, one has no text and one is disabled.
     let without = |file: &&ParsedFile| file.rules.is_empty();
     let left_out: Vec<(String, usize)> = parsed
         .iter()
@@ -145,7 +145,7 @@ fn limits_hold_whatever_is_in_a_file() {
     let file = front(&format!("condition:{many}"));
     assert_eq!(file.rules[0].conditions.len(), MAX_CONDITIONS);
     says(&file, "more than 200 items");
-    // Each line stands for ten times the line before it.
+    // Each line expands to ten times the line before it.
     let mut bomb = "a0: &a0 [x, x]\n".to_owned();
     for n in 1..12 {
         bomb += &format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 10].join(", "));
@@ -209,13 +209,13 @@ fn rule_files(page: &str) -> Vec<String> {
     let fences = page.split("```").skip(1).step_by(2);
     let file = |fence: &str| {
         let begin = fence.find("\n---\n")? + 1;
-        // A shell's document ends with its word.
+        // A here-document ends with its delimiter.
         Some(fence[begin..].split("\nRULE\n").next().unwrap_or_default().to_owned())
     };
     fences.filter_map(file).collect()
 }
 
-/// Returns what lint says of a rule file.
+/// Returns the findings of lint on a rule file.
 fn linted(text: &str) -> String {
     let file = parse(Path::new("page.md"), text, Format::Pi, Origin::Project);
     assert_eq!(file.rules.len(), 1, "{text}");
@@ -239,7 +239,7 @@ fn the_table_of_keys_has_every_key_and_no_other() {
     let rows = page.lines().skip_while(|line| !line.starts_with("| key | value |")).skip(2);
     let cells = rows.take_while(|line| line.starts_with('|')).filter_map(|row| row.split('|').nth(1));
     let mut named: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
-    // Those of other programs are named below the table.
+    // Keys of other programs are named below the table.
     named.extend(["question", "trigger"]);
     let mut keys = KEYS.to_vec();
     named.sort_unstable();

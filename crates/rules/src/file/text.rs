@@ -1,12 +1,12 @@
-//! Text that was rewritten before it is parsed, with the way back to the file.
+//! Text that was rewritten before it is parsed, with a mapping back to the file.
 
 use std::borrow::Cow;
 
-/// Text made of pieces of a file; knows for each byte from which byte of the file it comes.
+/// Text made of pieces of a file; maps each byte to its byte in the file.
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
     pub(super) text: String,
-    /// Where a piece begins, here and in the file. Within a piece both advance together.
+    /// Offset of each piece, here and in the file. Within a piece both advance together.
     pieces: Vec<(usize, usize)>,
 }
 
@@ -25,7 +25,7 @@ impl Mapped {
         at.checked_sub(1).map_or(0, |at| self.pieces[at].1 + offset - self.pieces[at].0)
     }
 
-    /// Takes a file with LF at the end of each line, and without a byte order mark.
+    /// Normalises a file: LF at the end of each line, and no byte order mark.
     pub(super) fn lines(file: &str) -> Self {
         let start = file.len() - file.trim_start_matches('\u{FEFF}').len();
         let mut lines = Self::default();
@@ -41,7 +41,7 @@ impl Mapped {
         lines
     }
 
-    /// Takes it without HTML comments.
+    /// Removes HTML comments.
     pub(super) fn without_comments(&self) -> Self {
         let lines = self;
         let mut out = Self::default();
@@ -66,7 +66,7 @@ impl Mapped {
         }
     }
 
-    /// Takes a range of it, with each character replaced.
+    /// Copies a range, with each character replaced.
     pub(super) fn rewritten<'a>(&self, start: usize, end: usize, replace: impl Fn(char) -> Option<&'a str>) -> Self {
         let mut out = Self::default();
         let mut at = start;
@@ -81,7 +81,7 @@ impl Mapped {
         out
     }
 
-    /// Puts the ranges in double quotes, with escapes where YAML needs them.
+    /// Quotes the ranges with double quotes, with escapes where YAML needs them.
     pub(super) fn with_quotes(&self, ranges: &[(usize, usize)]) -> Self {
         let mut out = Self::default();
         let mut at = 0;
@@ -122,7 +122,7 @@ mod tests {
         let quoted = spaces.with_quotes(&[(2, 7)]);
         assert_eq!(quoted.text, "b\n\"cd  e\"");
         assert_eq!(quoted.origin(7), file.find('e').expect("e"));
-        // A comment that is not closed stays, however often it is opened.
+        // An unclosed comment stays; parsing it takes linear time.
         assert_eq!(Mapped::lines(&"<!--".repeat(100_000)).without_comments().text.len(), 400_000);
     }
 }

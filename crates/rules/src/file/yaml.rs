@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::scanner::TScalarStyle;
 
-/// Lists and maps inside of one another, where a rule has a list in a map. The tree is built and dropped by recursion.
+/// Deepest nesting of lists and maps, where a rule has a list in a map. The tree is built and dropped by recursion.
 pub(super) const MAX_DEPTH: usize = 32;
-/// Values, with what aliases stand for counted each time, and a long text as several: a few lines of aliases can stand for
+/// Most values, where each alias counts its whole target, and a long text counts as several: a few lines of aliases can expand to
 /// gigabytes.
 pub(super) const MAX_NODES: usize = 10_000;
 /// Bytes of a text that count as one more value.
@@ -51,7 +51,7 @@ pub(super) struct YamlError {
 }
 
 impl Value {
-    /// Returns the byte of the YAML at which a byte of a scalar's text is written; its beginning when that cannot be told.
+    /// Returns the byte of the YAML at which a byte of a scalar's text is written; the scalar's beginning when that is unknown.
     pub(super) fn offset_of(&self, yaml: &str, byte: usize) -> usize {
         let Node::Scalar { text, style, .. } = &self.node else { return self.at };
         let mut at = match style {
@@ -69,7 +69,7 @@ impl Value {
                 (Style::Double, [b'\\', b'\n', ..]) => return self.at,
                 (Style::Double, [b'\\', ..]) => 2,
                 _ if rest.starts_with(c) => c.len_utf8(),
-                // Folded lines.
+                // A folded line has no single position.
                 _ => return self.at,
             };
         }
@@ -152,7 +152,7 @@ pub(super) fn parse(yaml: &str, base: usize) -> Result<Option<Value>, YamlError>
     }
 }
 
-/// Reads on to the end of the document: a mistake after the value makes all of it none.
+/// Reads to the end of the document: a mistake after the value invalidates all of it.
 fn finished<T: Iterator<Item = char>>(
     parser: &mut Parser<T>,
     byte: impl Fn(usize) -> usize,
