@@ -7,7 +7,7 @@
 import { lists } from "./lists.js";
 import { modules } from "./modules.js";
 
-/** Marks a function that only says that it is not offered. */
+/** Marks a function whose only behaviour is an error that it is not supported. */
 const REFUSED = Symbol.for("pijs.refused");
 
 function look(list, owner) {

@@ -1,4 +1,4 @@
-//! What is known to differ from the real pi, each case with its reason.
+//! The known differences from the real pi, each case with its reason.
 //!
 //! A run fails on a surprise in either direction: a case that differs and is not listed, and a listed one that does
 //! not differ any more. `fixtures/conformance/baseline.json` is committed.
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The committed list.
+/// The committed baseline.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
-    /// Cases that are as in the real pi, by kind.
+    /// Number of cases that match the real pi, by kind.
     pub same: Counts,
     /// Known mismatches by case key, with the reason.
     pub known: BTreeMap<String, String>,
@@ -30,7 +30,7 @@ pub struct Counts {
     pub traces: usize,
 }
 
-/// Something that the baseline does not say.
+/// A deviation from the baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Surprise {
     /// A case that differs and is not listed.
@@ -64,13 +64,13 @@ impl Baseline {
     ///
     /// # Errors
     ///
-    /// A file that is missing or malformed.
+    /// Fails if the file is missing or malformed.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
         serde_json::from_str(&text).with_context(|| path.display().to_string())
     }
 
-    /// What a run says that this does not. A run over a part of the cases (`is_whole` false) is judged by that part.
+    /// Returns the deviations of a run. A run over a part of the cases (`is_whole` false) is compared for these cases only.
     pub fn surprises(&self, outcomes: &[Outcome], is_whole: bool) -> Vec<Surprise> {
         let mut surprises = Vec::new();
         for outcome in outcomes {
@@ -88,7 +88,7 @@ impl Baseline {
         surprises
     }
 
-    /// What a whole run says: known reasons are kept, new ones are asked for.
+    /// Returns the baseline of a whole run: known reasons are kept, new ones are left to fill in.
     #[must_use]
     pub fn updated(&self, outcomes: &[Outcome]) -> Self {
         let known = outcomes.iter().filter(|outcome| !outcome.passes()).map(|outcome| {

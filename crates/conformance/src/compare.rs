@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What is compared more loosely than the expected document says.
+/// Relaxations of the comparison, beyond those of the expected document.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Order counts within each type of item only.
@@ -27,11 +27,11 @@ pub struct Options {
 /// One difference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// Where: `trace[3]`, `final.files`, `extensions[0].tools`.
+    /// The position: `trace[3]`, `final.files`, `extensions[0].tools`.
     pub place: String,
-    /// What the real pi has there.
+    /// The real pi's value.
     pub expected: Option<Value>,
-    /// What is there.
+    /// PiJS's value.
     pub actual: Option<Value>,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// All differences, in the order of the document. Of a list that is compared in order, the first one.
+/// Returns all differences, in document order. Of a list that is compared in order, the first one.
 pub fn compare(expected: &Value, actual: &Value, options: &Options) -> Vec<Difference> {
     let (expected, actual) = (canonical(expected), canonical(actual));
     let mut out = Found::default();
@@ -74,7 +74,7 @@ impl Found {
         }
     }
 
-    /// Two lists item by item; the first that differs is enough.
+    /// Compares two lists item by item, up to the first difference.
     fn ordered(&mut self, place: &str, expected: &[&Value], actual: &[&Value]) {
         for index in 0..expected.len().max(actual.len()) {
             let (one, other) = (expected.get(index).copied(), actual.get(index).copied());
@@ -86,7 +86,7 @@ impl Found {
     }
 }
 
-/// Keys sorted, and numbers as JavaScript writes them: `1.0` is `1`.
+/// Returns the canonical form: keys sorted, and numbers as JavaScript writes them: `1.0` is `1`.
 fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -108,7 +108,7 @@ fn snapshots(expected: &Value, actual: &Value, out: &mut Found) {
         let mut members = document.as_object().cloned().unwrap_or_default();
         members.retain(|key, _| key != "pi" && key != "timing");
         if let Some(Value::Array(errors)) = members.get_mut("errors") {
-            // The wording is free; where and how many is not.
+            // Messages of errors may differ; their paths and their number may not.
             errors.iter_mut().for_each(|error| *error = error.get("path").cloned().unwrap_or_default());
         }
         members
@@ -133,7 +133,7 @@ fn snapshots(expected: &Value, actual: &Value, out: &mut Found) {
     }
 }
 
-/// What the expected document and the options leave out or compare without order.
+/// Members that are ignored or compared without order, from the expected document and the options.
 struct Rules {
     skip: BTreeSet<String>,
     sets: BTreeSet<String>,
@@ -231,7 +231,7 @@ fn traces(expected: &Value, actual: &Value, options: &Options, out: &mut Found) 
     }
 }
 
-/// Tool calls that stand beside others in one message of the model: they run side by side.
+/// Returns the tool calls that share one message of the model: they run concurrently.
 fn together(items: &[Value]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for item in items.iter().filter(|item| kind(item) == "entry") {
@@ -252,7 +252,7 @@ fn together(items: &[Value]) -> Vec<String> {
     found
 }
 
-/// System messages are left out of the tree; their children hang on their parent.
+/// Removes system messages from the tree; their children become children of their parent.
 fn without_system(last: &Value) -> Map<String, Value> {
     let mut last = last.as_object().cloned().unwrap_or_default();
     let entries = last.get("entries").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -260,7 +260,7 @@ fn without_system(last: &Value) -> Map<String, Value> {
     let kept: Vec<usize> = (0..entries.len()).filter(|index| !is_system(*index)).collect();
     let place = |parent: Option<&Value>| -> Option<Value> {
         let mut parent = parent?.clone();
-        // Bounded: a parent comes before its child, and a file in which it does not is no tree.
+        // Bounds the loop: a parent comes before its child; a file that breaks this is no tree.
         for _ in 0..=entries.len() {
             let Some(index) = parent.as_u64().and_then(|index| usize::try_from(index).ok()) else { break };
             if !is_system(index) {

@@ -1,4 +1,5 @@
-//! `docs/compatibility.md`: what is as in pi, what is not, and why; from the committed lists and a look at a realm.
+//! Generates `docs/compatibility.md` from the committed lists and a probe of a realm: supported behaviour, differences, and
+//! reasons.
 
 use crate::baseline::Baseline;
 use crate::corpus::{Corpus, Kind};
@@ -6,7 +7,7 @@ use crate::coverage::{Counted, Coverage};
 use crate::features::Fixture;
 use std::fmt::Write;
 
-/// The page. That the corpus is as the baseline says is what a run over it checks.
+/// Returns the page. A run over the corpus checks that the corpus matches the baseline.
 pub fn page(corpus: &Corpus, baseline: &Baseline, coverage: &Coverage, features: &[Fixture]) -> String {
     let all = |kind| corpus.cases.iter().filter(|case| case.kind == kind).count();
     let mut text = format!(
@@ -48,7 +49,7 @@ pub fn page(corpus: &Corpus, baseline: &Baseline, coverage: &Coverage, features:
     text
 }
 
-/// The main feature of each package.
+/// Writes the main feature of each package.
 fn used(text: &mut String, features: &[Fixture]) {
     text.push_str(
         "\n## Main feature of each package\n\n`pi install npm:NAME@VERSION`, then a session in its sealed worker that uses what the \
@@ -84,7 +85,7 @@ fn first_line(text: &str) -> &str {
 const HOW_TO_READ: &str = "A refused name is there and says when it is\n\
     used what to do instead; its `Symbol.for(\"pijs.refused\")` member is true. A missing one is `undefined`, and `extc check` warns of it.\n";
 
-/// Where PiJS differs from pi on purpose.
+/// Deliberate differences from pi.
 const DEVIATIONS: &str = "\n## On purpose\n\n\
     | pi | here |\n|---|---|\n\
     | a name conflict ends the program | it is reported and the session lives |\n\
@@ -136,7 +137,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | what `auth.json` has for a provider goes to whatever extension registers its name with `oauth` | to the one through which it was stored (`/login`); names of pi's own providers are nobody's |\n\
     | `/llama`, a command of pi's own for a local server of models | not here; `--base-url` reaches such a server |\n";
 
-/// What an extension meets under `--profile 0.73`.
+/// Behaviour under `--profile 0.73`.
 const PROFILE: &str = "\n## The profile of pi 0.73.1\n\n\
     Extensions that were written for pi 0.73.1 can be given what differs there: `pi --profile 0.73`, or `extensionProfile` in\n\
     `settings.json` of the user, for all extensions of a session; `pi ext drive` and `pi ext snapshot` take the option, too. What\n\

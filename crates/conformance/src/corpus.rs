@@ -11,10 +11,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The variable that leaves out the cases of npm packages, and nothing else does.
+/// The environment variable that skips the cases of npm packages. Nothing else skips them.
 pub const OFFLINE: &str = "PIJS_CONFORMANCE_OFFLINE";
 
-/// What is compared.
+/// The kind of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Registrations.
@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it is written in the baseline.
+    /// Returns the name in the baseline.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Snapshot => "snapshot",
@@ -36,20 +36,20 @@ impl Kind {
 /// One case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// What is compared.
+    /// The kind of comparison.
     pub kind: Kind,
     /// `example:todo`, `npm:pi-mermaid@0.3.0`, or the scenario's name.
     pub name: String,
-    /// What is handed to `pi ext snapshot` or `pi ext drive`.
+    /// The argument of `pi ext snapshot` or `pi ext drive`.
     pub argument: String,
-    /// What the real pi printed.
+    /// The document that the real pi printed.
     pub expected: PathBuf,
-    /// Packages that have to be there.
+    /// Packages that the case needs.
     pub packages: Vec<String>,
 }
 
 impl Case {
-    /// Names the case in the baseline: `trace session-name`.
+    /// Returns the name of the case in the baseline: `trace session-name`.
     pub fn key(&self) -> String {
         format!("{} {}", self.kind.as_str(), self.name)
     }
@@ -85,7 +85,7 @@ pub struct Corpus {
 struct Lock {
     version: u32,
     examples: Pin,
-    /// What examples depend on, by the example.
+    /// Dependencies of examples, by the example.
     example_dependencies: BTreeMap<String, Vec<Pin>>,
     packages: BTreeMap<String, Vec<Placed>>,
 }
@@ -97,7 +97,7 @@ struct Pin {
     integrity: String,
 }
 
-/// A package at its place in `node_modules`.
+/// A package at its path in `node_modules`.
 #[derive(Debug, Deserialize)]
 struct Placed {
     at: String,
@@ -111,21 +111,21 @@ impl From<&Pin> for PinnedPackage {
     }
 }
 
-/// Where examples and packages lie.
+/// The folders of examples and packages.
 #[derive(Debug, Clone)]
 pub struct Laid {
-    /// For `--examples`.
+    /// The argument of `--examples`.
     pub examples: PathBuf,
-    /// For `--packages`.
+    /// The argument of `--packages`.
     pub packages: PathBuf,
 }
 
 impl Laid {
-    /// Where an entry lies that is named as in a case: `example:todo`, `npm:pi-mermaid@0.3.0`.
+    /// Returns the path of an entry that is named as in a case: `example:todo`, `npm:pi-mermaid@0.3.0`.
     ///
     /// # Errors
     ///
-    /// A name of another form.
+    /// Fails for a name of another form.
     pub fn path_of(&self, entry: &str) -> Result<PathBuf> {
         if let Some(name) = entry.strip_prefix("example:") {
             let file = self.examples.join(format!("{name}.ts"));
@@ -142,7 +142,7 @@ impl Corpus {
     ///
     /// # Errors
     ///
-    /// Files that are missing or are not what they should be.
+    /// Fails if files are missing or malformed.
     pub fn read(folder: &Path) -> Result<Self> {
         let lock: Lock = read(&folder.join("lock.json"))?;
         if lock.version != 1 {
@@ -186,13 +186,13 @@ impl Corpus {
         Ok(Self { cases, lock })
     }
 
-    /// A package and its dependencies: each with its place below the folder it is laid out in.
+    /// Returns a package and its dependencies, each with its path below the folder of the layout.
     pub(crate) fn placed(&self, package: &str) -> Result<Vec<(&str, PinnedPackage)>> {
         let placed = self.lock.packages.get(package).with_context(|| format!("lock.json does not know {package}"))?;
         Ok(placed.iter().map(|placed| (placed.at.as_str(), (&placed.pin).into())).collect())
     }
 
-    /// The tarballs that [`Corpus::lay_out`] keeps below `target`.
+    /// Returns the tarballs that [`Corpus::lay_out`] keeps below `target`.
     ///
     /// # Errors
     ///
@@ -201,11 +201,11 @@ impl Corpus {
         Ok(Depot::open(target.join("tarballs"), npm)?)
     }
 
-    /// Fetches the examples and some packages and lays them out below `target`. What is there already stays.
+    /// Fetches the examples and some packages and lays them out below `target`. Existing ones stay.
     ///
     /// # Errors
     ///
-    /// A registry that cannot be reached, or that sends other bytes than the lock says.
+    /// Fails if a registry cannot be reached, or sends other bytes than the lock lists.
     pub async fn lay_out<'a>(
         &self,
         names: impl IntoIterator<Item = &'a String>,
@@ -249,7 +249,7 @@ async fn once(folder: &Path, fill: impl AsyncFnOnce(&Path) -> Result<()>) -> Res
     if marker.exists() {
         return Ok(());
     }
-    // What an earlier run did not finish is begun anew.
+    // An incomplete folder of an earlier run is filled anew.
     if folder.exists() {
         std::fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
@@ -258,7 +258,7 @@ async fn once(folder: &Path, fill: impl AsyncFnOnce(&Path) -> Result<()>) -> Res
     std::fs::write(&marker, "").with_context(|| marker.display().to_string())
 }
 
-/// The npm packages that entries name.
+/// Returns the npm packages that entries name.
 fn needed<'a>(entries: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let specs = entries.into_iter().filter_map(|entry| entry.strip_prefix("npm:"));
     specs

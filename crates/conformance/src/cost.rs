@@ -1,8 +1,8 @@
-//! What each extension of the corpus costs: from the start of the process to a session that answers, and memory.
+//! Measures the cost of each extension of the corpus: time from the start of the process to a session that answers, and memory.
 //!
-//! `pi --mode rpc -e ENTRY` is started and asked for its state, which it answers when all extensions are loaded. First with
-//! an empty cache (everything is compiled, the host modules too), then again with what that left. Memory is what the
-//! program and its workers use of the machine then (`Pss`: shared pages are counted in parts).
+//! Starts `pi --mode rpc -e ENTRY` and requests its state, which it answers when all extensions are loaded. First with an empty
+//! cache (everything is compiled, the host modules too), then again with the filled one. Memory is the use of the program and its
+//! workers at that time (`Pss`: shared pages are counted in parts).
 
 use crate::corpus::{Case, Kind, Laid};
 use anyhow::{Context, Result, bail};
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// Starts with a full cache; the middle one counts.
+/// Starts with a full cache; the median counts.
 const CACHED: usize = 5;
 
-/// The real pi 0.73.1 on Node 20, 72 example extensions, one process each, on a machine like the one of
+/// Figures of the real pi 0.73.1 on Node 20, 72 example extensions, one process each, on a machine like the one of
 /// `docs/benchmarks.md`: medians.
 const PI: &str = "the real pi on Node: 893 ms for the whole process, of which 89 ms load the extension; 136 MiB";
 
-/// The choice of pi's questions that needs no second one.
+/// The answer to pi's prompts that needs no second one.
 const GRANT: &str = "Allow all of it for the session";
 
 /// One row of the table.
@@ -30,15 +30,15 @@ const GRANT: &str = "Allow all of it for the session";
 pub struct Cost {
     /// `example:todo`, `npm:pi-mermaid@0.3.0`.
     pub entry: String,
-    /// With an empty cache.
+    /// Time with an empty cache.
     pub cold: Duration,
-    /// With a full one, the median.
+    /// Time with a full cache, the median.
     pub cached: Duration,
-    /// Bytes, of the program and its workers; `None` where the system does not tell.
+    /// Memory of the program and its workers, in bytes; `None` where the system does not report it.
     pub memory: Option<u64>,
 }
 
-/// Measures every entry that is registered in the corpus, one after the other. `failed` hears of those that do not start.
+/// Measures every entry that is registered in the corpus, one after the other. Calls `failed` for each that does not start.
 pub async fn measure(
     pi: &Path,
     laid: &Laid,
@@ -53,7 +53,7 @@ pub async fn measure(
                 done(&cost);
                 costs.push(cost);
             }
-            // An example whose dependencies are not there fails to load, as in pi.
+            // An example without its dependencies fails to load, as in pi.
             Err(error) => failed(&case.name, &error),
         }
     }
@@ -86,7 +86,7 @@ async fn start(pi: &Path, world: &Path, extension: &Path) -> Result<(Duration, O
         .env_clear()
         .env("HOME", world)
         .env("XDG_CACHE_HOME", world.join("cache"))
-        // What an extension costs is measured, not the first look at pi's prompt.
+        // Without this the first start would also fetch pi's prompt texts.
         .env("PIJS_WORDS", "own")
         .envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "NPM_CONFIG_USERCONFIG"))
         .stdin(Stdio::piped())
@@ -111,7 +111,7 @@ async fn answer(child: &mut Child) -> Result<()> {
         let line: Value = serde_json::from_str(&line)?;
         if line["type"] == "extension_ui_request" {
             let mut response = json!({ "type": "extension_ui_response", "id": line["id"] });
-            // What pi asks about an extension is granted, as by the person who installed it; its own dialogs are cancelled.
+            // Grants the prompts of pi about an extension; cancels the extension's own dialogs.
             if line["options"].as_array().is_some_and(|options| options.iter().any(|option| option == GRANT)) {
                 response["value"] = GRANT.into();
             } else {
@@ -129,12 +129,12 @@ async fn answer(child: &mut Child) -> Result<()> {
     bail!("it ended before it answered")
 }
 
-/// What a process and those below it use of the machine's memory.
+/// Returns the memory of a process and its descendants, in bytes.
 fn memory_of(process: u32) -> Option<u64> {
     let mut parents: BTreeMap<u32, u32> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").ok()?.flatten() {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // A process may end between the two.
+        // A process may end between the two reads.
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
         let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
         parents.extend(parent.map(|parent| (id, parent)));
@@ -157,7 +157,7 @@ fn proportional(process: u32) -> Option<u64> {
     Some(kilobytes.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// A table in Markdown, with the real pi's figures above it.
+/// Returns a table in Markdown, with the real pi's figures above it.
 pub fn table(costs: &[Cost]) -> String {
     let mut text = format!("{PI}\n\n| entry | empty cache | cached | memory |\n|---|---:|---:|---:|\n");
     let milliseconds = |duration: Duration| format!("{:.0} ms", duration.as_secs_f64() * 1e3);

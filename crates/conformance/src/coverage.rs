@@ -1,8 +1,7 @@
-//! Which names of pi's API, of the modules that pi supplies and of Node a realm has.
+//! Measures which names of pi's API, of the modules that pi supplies and of Node exist in a realm.
 //!
-//! The names were captured from the real ones (`fixtures/api`). An extension, `probe/`, looks at them in a realm, so
-//! that what is counted is what an extension meets: a member that is there, one that says when it is called that it is
-//! not offered, or none.
+//! The names were captured from the real ones (`fixtures/api`). An extension, `probe/`, looks them up in a realm, so that the
+//! count is what an extension sees: a member that exists, one whose call throws that it is not supported, or none.
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -24,29 +23,29 @@ const OBJECTS: &[(&str, &str)] = &[
     ("modelRegistry", "`ctx.modelRegistry` (`ModelRegistry`)"),
 ];
 
-/// What was looked for and found.
+/// The result of the probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
     /// Members of what pi hands to extensions, then the modules of pi and of the packages it supplies.
     pub api: Vec<Counted>,
-    /// The version those names are of: `pi 0.87.1`.
+    /// The version of the API whose names are listed: `pi 0.87.1`.
     pub api_of: String,
     /// Globals, then Node's modules.
     pub node: Vec<Counted>,
-    /// The version those names are of: `Node 22.23.3`.
+    /// The version of Node whose names are listed: `Node 22.23.3`.
     pub node_of: String,
 }
 
 /// One list of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// In Markdown.
+    /// Title, in Markdown.
     pub title: String,
-    /// How many names were looked for.
+    /// Number of names.
     pub names: usize,
-    /// Those that are not there.
+    /// Names that do not exist.
     pub missing: Vec<String>,
-    /// Functions and classes that are there and only say what to do instead.
+    /// Functions and classes that exist and only throw a hint.
     pub refused: Vec<String>,
 }
 
@@ -66,11 +65,11 @@ struct Seen {
 }
 
 impl Coverage {
-    /// Looks with a `pi`; `lists` is `fixtures/api`.
+    /// Probes a `pi`; `lists` is `fixtures/api`.
     ///
     /// # Errors
     ///
-    /// Lists that cannot be read, a `pi` that does not start, or a list that the probe did not come to.
+    /// Fails if lists cannot be read, a `pi` does not start, or the probe does not reach a list.
     pub fn measure(pi: &Path, lists: &Path) -> Result<Self> {
         let members: BTreeMap<String, BTreeMap<String, Value>> = read(&lists.join("members-0.87.1.json"))?;
         let supplied: Exports = read(&lists.join("exports-0.87.1.json"))?;
@@ -110,10 +109,10 @@ impl Coverage {
     }
 }
 
-/// Plays the probe; what it saw, by list.
+/// Runs the probe; returns its observations, by list.
 fn look(pi: &Path, lists: &Value, modules: &[&str]) -> Result<BTreeMap<String, Seen>> {
     let folder = tempfile::tempdir()?;
-    // Of a module that is not there, no name is.
+    // A missing module has none of the names.
     let mut imports = "export const modules = {};\n".to_owned();
     for module in modules.iter().filter(|module| **module != "globalThis") {
         writeln!(imports, "modules[\"{module}\"] = await import(\"{module}\").catch(() => ({{}}));")?;
@@ -144,7 +143,7 @@ fn look(pi: &Path, lists: &Value, modules: &[&str]) -> Result<BTreeMap<String, S
     }
     let mut seen = BTreeMap::new();
     for text in items.iter().filter(|item| item["t"] == "output").filter_map(|item| item["text"].as_str()) {
-        // A trace keeps what was written as JSON escapes.
+        // A trace keeps output as JSON escapes.
         let text: String = serde_json::from_str(&format!("\"{text}\""))?;
         for line in text.lines().filter_map(|line| line.strip_prefix("coverage ")) {
             let one: Seen = serde_json::from_str(line)?;

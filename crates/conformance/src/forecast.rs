@@ -1,7 +1,7 @@
-//! What `extc` says of each extension before it runs, against what happened in the real pi.
+//! Compares the verdict of `extc` on each extension with its behaviour in the real pi.
 //!
-//! An extension that does not load must be *blocked*. One that is blocked and loads has a part that is refused when it
-//! is used; those are listed in `fixtures/conformance/verdicts.json`, each with the part.
+//! An extension that does not load must be *blocked*. One that is blocked and loads has a part that is refused when it is used;
+//! `fixtures/conformance/verdicts.json` lists these parts.
 
 use crate::corpus::{Case, Kind, Laid};
 use anyhow::{Context, Result};
@@ -14,11 +14,11 @@ use tokio::process::Command;
 /// Entries that are blocked and load, with the part that is refused.
 pub type Known = BTreeMap<String, String>;
 
-/// Asks `pi` about every entry; what does not agree, a sentence each.
+/// Runs `extc` of `pi` on every entry; returns a sentence for each contradiction.
 ///
 /// # Errors
 ///
-/// A `pi` that cannot be started or says nothing, or an expected document that cannot be read.
+/// Fails if `pi` cannot be started or prints nothing, or an expected document cannot be read.
 pub async fn surprises(pi: &Path, laid: &Laid, cases: &[Case], known: &Known) -> Result<Vec<String>> {
     let mut surprises = Vec::new();
     for case in cases.iter().filter(|case| case.kind == Kind::Snapshot) {

@@ -1,7 +1,7 @@
-//! Conformance: what PiJS does with real extensions, compared with what the real pi did.
+//! Conformance: compares the behaviour of real extensions in PiJS with that in the real pi.
 //!
-//! The real pi was asked once (`fixtures/conformance/expected`); `pi ext snapshot` and `pi ext drive` print the same
-//! documents, and [`compare`] applies the rules of `fixtures/conformance/format.md`.
+//! The real pi's documents were recorded once (`fixtures/conformance/expected`); `pi ext snapshot` and `pi ext drive` print the
+//! same documents, and [`compare`] applies the rules of `fixtures/conformance/format.md`.
 //!
 //! | module | is |
 //! |---|---|

@@ -18,43 +18,43 @@ use std::time::Duration;
 #[derive(Parser)]
 #[command(about = "Compares PiJS with the real pi over a corpus of extensions")]
 struct Cli {
-    /// The `pi` that is looked at
+    /// The `pi` to run
     #[arg(long, value_name = "FILE")]
     pi: PathBuf,
     /// Only cases whose key contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// Cases side by side
+    /// Number of concurrent cases
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Where fetched packages are kept
+    /// Folder of fetched packages
     #[arg(long, value_name = "DIR", default_value = "target/conformance")]
     target: PathBuf,
-    /// Compare nothing, and say so, when the registry cannot be reached
+    /// Compare nothing, with a message, if the registry cannot be reached
     #[arg(long)]
     skip_unreachable: bool,
-    /// Write the baseline as this run has it
+    /// Write the baseline of this run
     #[arg(long)]
     update: bool,
-    /// Only write docs/compatibility.md, from the baseline and a look at a realm
+    /// Only write docs/compatibility.md, from the baseline and a probe of a realm
     #[arg(long)]
     docs: bool,
-    /// Write a page
+    /// Write the run as a page
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Measure what each extension costs instead of comparing, and print a table
+    /// Measure the cost of each extension instead of comparing, and print a table
     #[arg(long)]
     costs: bool,
-    /// Only use the main feature of each package, and compare nothing else
+    /// Only run the main feature of each package
     #[arg(long)]
     features: bool,
-    /// Write what the real pi does with each package into fixtures/features: its Node and its script
+    /// Record the real pi's results for each package in fixtures/features, with this Node and script
     #[arg(long, num_args = 2, value_names = ["NODE", "SCRIPT"])]
     capture: Option<Vec<PathBuf>>,
     /// Show every difference
     #[arg(long)]
     verbose: bool,
-    /// Where the extensions run: process or thread
+    /// Run extensions in a process or a thread
     #[arg(long)]
     isolation: Option<String>,
 }
@@ -141,7 +141,7 @@ async fn main() -> Result<()> {
     let outcomes = runner.run(&cases, told).await?;
     let same = Counts::passing(&outcomes);
     println!("as in pi: {} snapshots, {} traces, of {} cases", same.snapshots, same.traces, outcomes.len());
-    // The packages are compiled by now.
+    // The packages are compiled at this point.
     let used = use_features.await?;
     if cli.update {
         if !is_whole {
@@ -166,7 +166,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Whether the network is at fault, and not what came over it.
+/// Returns whether the error is the network's, and not one of the received data.
 fn is_unreachable(error: &anyhow::Error) -> bool {
     let code = error.downcast_ref::<PackageError>().map(|error| error.code);
     matches!(code, Some(InstallCode::Io | InstallCode::Timeout | InstallCode::Source))
@@ -186,13 +186,13 @@ fn line(key: &str, verdict: &Verdict, is_verbose: bool) -> String {
     }
 }
 
-/// The user's registry.
+/// Returns the user's registry.
 fn npm_config() -> Result<NpmConfig> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let file = variable("NPM_CONFIG_USERCONFIG")
         .or_else(|| variable("HOME").map(|home| format!("{home}/.npmrc")))
         .unwrap_or_default();
-    // No file is the usual case.
+    // The file is optional.
     let text = std::fs::read_to_string(file).unwrap_or_default();
     Ok(NpmConfig::parse(&text, &|name| variable(name))?)
 }

@@ -31,7 +31,7 @@ static UUID: LazyLock<Regex> = LazyLock::new(|| {
 });
 static NODE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\(node:\d+\)").expect("a constant pattern"));
 
-/// A text without terminal escape sequences.
+/// Returns a text without terminal escape sequences.
 pub(crate) fn without_escapes(text: &str) -> String {
     ESCAPES.replace_all(text, "").into_owned()
 }
@@ -39,12 +39,12 @@ pub(crate) fn without_escapes(text: &str) -> String {
 /// Rewrites the texts of one document.
 #[derive(Debug, Default)]
 pub(crate) struct Normaliser {
-    /// Longest first.
+    /// Paths and their names, longest first.
     places: Vec<(String, String)>,
-    /// Before all places.
+    /// A folder that is replaced before all paths.
     folder: Option<(String, String)>,
     uuids: BTreeMap<String, usize>,
-    /// Ids that are numbered wherever they stand, in the order they were made.
+    /// Ids that are numbered in every position, in the order of creation.
     entries: Vec<String>,
     entry_numbers: BTreeMap<String, usize>,
     rules: Vec<Replacement>,
@@ -80,7 +80,7 @@ impl Replacement {
         out
     }
 
-    /// `$$`, `$&`, `$1` to `$99` and `$<name>`, as `String.prototype.replace` reads them.
+    /// Expands `$$`, `$&`, `$1` to `$99` and `$<name>`, as `String.prototype.replace` does.
     fn expand(&self, text: &str, found: &regress::Match, out: &mut String) {
         let groups = found.captures.len();
         let group = |number: usize| found.group(number).map_or("", |range| &text[range]);
@@ -113,21 +113,21 @@ impl Replacement {
 }
 
 impl Normaliser {
-    /// Writes `name` for a path, and for what lies below it; of two that fit the longer path counts.
+    /// Writes `name` for a path and its descendants; of two matches the longer path wins.
     #[must_use]
     pub(crate) fn place(mut self, path: &Path, name: &str) -> Self {
         self.text_for(&path.display().to_string(), name);
         self
     }
 
-    /// The same for a folder whose name others may begin with.
+    /// Writes `name` for a folder whose name may be the prefix of others.
     #[must_use]
     pub(crate) fn folder(mut self, path: &Path, name: &str) -> Self {
         self.folder = Some((path.display().to_string(), name.to_owned()));
         self
     }
 
-    /// Takes `root/` off, so that paths below it are relative.
+    /// Removes `root/`, so that paths below it are relative.
     #[must_use]
     pub(crate) fn relative_to(mut self, root: &Path) -> Self {
         self.text_for(&format!("{}/", root.display()), "");
@@ -141,7 +141,7 @@ impl Normaliser {
         self
     }
 
-    /// Numbers these ids wherever they stand, by first appearance.
+    /// Numbers these ids in every position, by first appearance.
     #[must_use]
     pub(crate) fn numbering(mut self, ids: Vec<String>) -> Self {
         self.entries = ids;
@@ -157,11 +157,11 @@ impl Normaliser {
 
     fn text_for(&mut self, from: &str, to: &str) {
         self.places.push((from.to_owned(), to.to_owned()));
-        // A stable sort: of two names for one path the first stays first.
+        // The sort is stable: of two names for one path the first stays first.
         self.places.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
     }
 
-    /// The document with every string and key rewritten.
+    /// Returns the document with every string and key rewritten.
     pub(crate) fn document(&mut self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(&text)),
@@ -180,7 +180,7 @@ impl Normaliser {
         }
     }
 
-    /// One text rewritten.
+    /// Returns one text rewritten.
     pub(crate) fn text(&mut self, text: &str) -> String {
         let mut text = without_escapes(text);
         if let Some((from, to)) = &self.folder {
@@ -214,7 +214,7 @@ impl Normaliser {
     }
 }
 
-/// Replaces `from` where no longer name goes on with it.
+/// Replaces `from` unless it is the prefix of a longer name.
 fn replace_whole(text: &str, from: &str, to: &str) -> String {
     let mut pieces = text.split(from);
     let mut out = pieces.next().unwrap_or_default().to_owned();

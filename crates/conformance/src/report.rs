@@ -1,4 +1,4 @@
-//! A run as a page for people.
+//! Renders a run as a page.
 
 use crate::baseline::{Baseline, Counts};
 use crate::corpus::Kind;
@@ -6,7 +6,7 @@ use crate::features;
 use crate::run::{Outcome, Verdict};
 use std::fmt::Write;
 
-/// One self-contained page: counts, the main feature of each package, then every case with its differences.
+/// Returns one self-contained page: counts, the main feature of each package, then every case with its differences.
 pub fn html(outcomes: &[Outcome], baseline: &Baseline, features: &[features::Outcome]) -> String {
     let mut rows = String::new();
     for outcome in outcomes {
@@ -61,7 +61,7 @@ fn differences(verdict: &Verdict) -> String {
     }
 }
 
-/// A name with what unfolds below it.
+/// Returns a name with collapsible details.
 fn folded(name: &str, detail: &str) -> String {
     match detail.is_empty() {
         true => escape(name),

@@ -1,4 +1,4 @@
-//! Runs `pi` over cases and says how each came out.
+//! Runs `pi` over cases and compares the results.
 
 use crate::compare::{Difference, Options, compare};
 use crate::corpus::{Case, Kind, Laid};
@@ -11,56 +11,56 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
-/// How a case came out.
+/// The result of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// As in the real pi.
+    /// Equal to the real pi's.
     Same,
-    /// Not as in the real pi.
+    /// Different from the real pi's.
     Differs(Vec<Difference>),
-    /// There is no document: what `pi` said.
+    /// `pi` printed no document; its error.
     Broken(String),
 }
 
-/// A case and how it came out.
+/// A case and its result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The case.
     pub case: Case,
-    /// How it came out.
+    /// The result.
     pub verdict: Verdict,
 }
 
 impl Outcome {
-    /// Whether the document is the real pi's.
+    /// Returns whether the document is the real pi's.
     pub fn passes(&self) -> bool {
         self.verdict == Verdict::Same
     }
 }
 
-/// How cases are run.
+/// Settings for running cases.
 #[derive(Debug, Clone)]
 pub struct Runner {
-    /// The `pi` that is looked at.
+    /// The `pi` to run.
     pub pi: PathBuf,
-    /// Where examples and packages lie.
+    /// The folders of examples and packages.
     pub laid: Laid,
-    /// Cases side by side.
+    /// Number of concurrent cases.
     pub jobs: usize,
-    /// A case that takes longer is broken.
+    /// Time limit of a case.
     pub limit: Duration,
     /// Arguments added to `pi ext snapshot` and `pi ext drive`.
     pub args: Vec<String>,
-    /// What is compared more loosely.
+    /// Relaxations of the comparison.
     pub options: Options,
 }
 
 impl Runner {
-    /// Runs all cases; the outcomes are in the order of the cases. `done` hears of each when it is through.
+    /// Runs all cases; the outcomes are in the order of the cases. Calls `done` after each.
     ///
     /// # Errors
     ///
-    /// A `pi` that cannot be started, or an expected document that cannot be read.
+    /// Fails if `pi` cannot be started, or an expected document cannot be read.
     pub async fn run(&self, cases: &[Case], done: impl Fn(&Outcome)) -> Result<Vec<Outcome>> {
         let slots = Arc::new(Semaphore::new(self.jobs.max(1)));
         let running: Vec<_> = cases

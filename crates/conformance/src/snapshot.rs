@@ -35,7 +35,7 @@ pub struct SnapshotArgs {
     /// Paths below it are printed relative to it
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
-    /// What it is compared with.
+    /// Options that `pi ext drive` shares.
     #[command(flatten)]
     pub compared: ComparedArgs,
 }
@@ -44,7 +44,7 @@ pub struct SnapshotArgs {
 ///
 /// # Errors
 ///
-/// An entry names nothing that is there. What fails to load is part of the document.
+/// Fails if an entry does not exist. Load errors are part of the document.
 pub async fn take(environment: &Environment, args: &SnapshotArgs) -> Result<String> {
     let (examples, packages) = (args.compared.examples.as_ref(), args.compared.packages.as_ref());
     let places = Roots::new(&environment.dirs.cwd, examples, packages, args.root.as_ref());
@@ -60,7 +60,7 @@ pub async fn take(environment: &Environment, args: &SnapshotArgs) -> Result<Stri
     Ok(serde_json::to_string_pretty(&normaliser.document(document)).expect("JSON values print"))
 }
 
-/// Loads the entries and writes down what they registered.
+/// Loads the entries and records their registrations.
 async fn load(
     environment: &Environment,
     surroundings: &Environment,
@@ -122,7 +122,8 @@ async fn load(
     Ok(document(host, &failed, errors))
 }
 
-/// All that a package asks for as a named file gets it, and what lies in the folders of this run.
+/// Returns all capabilities that a package requests, as for a file named on the command line, and access to the folders of this
+/// run.
 fn grants(metadata: &ArtifactMetadata) -> Vec<Grant> {
     let capabilities: Vec<_> =
         metadata.capabilities.capabilities.iter().map(|found| found.capability.clone()).collect();
@@ -188,7 +189,7 @@ fn extension(path: &str, registrations: &[Registration]) -> Value {
             Registration::MessageRenderer { custom_type, .. } => message_renderers.push(custom_type),
             Registration::EntryRenderer { custom_type, .. } => entry_renderers.push(custom_type),
             Registration::MarkdownTransformer { .. } => transforms_markdown = true,
-            // pi 0.87.1 knows no MCP servers.
+            // pi 0.87.1 does not support MCP servers.
             Registration::Provider { .. }
             | Registration::McpServer { .. }
             | Registration::McpServerRemoved { .. }
@@ -213,7 +214,7 @@ fn tool(spec: &ToolSpec) -> Value {
     }))
 }
 
-/// An object without the members that are not set.
+/// Returns an object without the members that are not set.
 fn present(mut object: Value) -> Value {
     if let Value::Object(members) = &mut object {
         members.retain(|_, value| !value.is_null());
@@ -221,7 +222,7 @@ fn present(mut object: Value) -> Value {
     object
 }
 
-/// A value as rule 1 prints it: functions, which arrive as handles, have no identity.
+/// Returns a value in the form of rule 1: functions, which arrive as handles, have no identity.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Object(members) if members.len() == 1 && members.contains_key("$handle") => "<function>".into(),

@@ -1,5 +1,4 @@
-//! What `pi ext snapshot` and `pi ext drive` share: options, and the places that ENTRYs name. `oracle/format.md` says how each
-//! looks.
+//! Options and entry paths that `pi ext snapshot` and `pi ext drive` share. `oracle/format.md` specifies the forms of ENTRY.
 
 use crate::normalise::Normaliser;
 use clap::Args;
@@ -9,7 +8,7 @@ use pijs_runtime::Isolation;
 use pijs_runtime::{Failure, Result};
 use std::path::{Path, PathBuf};
 
-/// What is compared with the real pi, and how it runs.
+/// Options of the comparison with the real pi.
 #[derive(Debug, Args)]
 pub struct ComparedArgs {
     /// Where example:NAME is
@@ -26,7 +25,7 @@ pub struct ComparedArgs {
     pub profile: PiProfile,
 }
 
-/// Where examples and packages are.
+/// The folders of examples and packages.
 pub(crate) struct Roots {
     cwd: PathBuf,
     examples: Option<PathBuf>,
@@ -45,7 +44,7 @@ impl Roots {
         Self { cwd: cwd.to_owned(), examples: examples.map(real), packages: packages.map(real), root: root.map(real) }
     }
 
-    /// The file or folder that an ENTRY names.
+    /// Returns the file or folder that an ENTRY names.
     pub(crate) fn resolve(&self, entry: &str) -> Result<PathBuf> {
         if let Some(name) = entry.strip_prefix("example:") {
             let folder = self.examples.as_ref().ok_or_else(|| needs(entry, "--examples DIR"))?;

@@ -1,6 +1,6 @@
-//! oh-my-pi's own rules load as in oh-my-pi. `fixtures/rules/lock.json` names its package by version and sha512, and
-//! `fixtures/rules/oracle/expected.json` its rules; the rules themselves are not in this repository. Where the registry cannot be
-//! reached, the test says so and checks nothing.
+//! Tests that oh-my-pi's own rules load as in oh-my-pi. `fixtures/rules/lock.json` pins its package by version and sha512, and
+//! `fixtures/rules/oracle/expected.json` lists its rules; the rules themselves are not in this repository. If the registry cannot
+//! be reached, the test prints so and checks nothing.
 
 use pijs_packages::{Depot, InstallCode, NpmConfig, PinnedPackage};
 use pijs_rules::activity::{self, MAIN_AGENT};
@@ -78,7 +78,7 @@ async fn rules_of_oh_my_pi_load_as_there() {
     assert!(findings.is_empty(), "{}", findings.join("\n\n"));
 }
 
-/// The cases of `fixtures/rules/oracle` are answered as there, those about oh-my-pi's own rules too.
+/// The cases of `fixtures/rules/oracle` give the same results as in oh-my-pi, including those about its own rules.
 #[tokio::test]
 async fn cases_of_oh_my_pi_are_answered_as_there() {
     let Some(files) = rules().await else { return };

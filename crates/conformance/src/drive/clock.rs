@@ -1,4 +1,4 @@
-//! The time of a scenario's session.
+//! The clock of a scenario's session.
 
 use super::scenario::{self, Scenario};
 use pijs_environment::{SystemTimer, Timer, Wait};
@@ -7,7 +7,7 @@ use pijs_protocol::Now;
 use pijs_runtime::{Failure, Result};
 use std::time::Duration;
 
-/// A wall clock that stands still where the scenario says so; waiting is real.
+/// A wall clock that stands still if the scenario says so; timers use real time.
 pub(super) struct StillTimer {
     system: SystemTimer,
     epoch_ms: Option<u64>,

@@ -1,5 +1,5 @@
-//! `pi.exec`: recorded in call order, answered from the script where it has an answer, and really run otherwise.
-//! What `child_process` starts runs too, and is no item of a trace.
+//! Implements `pi.exec` for a scenario: calls are recorded in call order, answered from the script where it has an answer, and
+//! really run otherwise. Programs of `child_process` run as well, and are no items of a trace.
 
 use super::scenario::ScriptedProgram;
 use super::trace::{ItemIndex, Trace, present};
@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Writes calls of `pi.exec` down: first when the extension makes one, then what came of it.
+/// Records calls of `pi.exec`: first the call of the extension, then its result.
 pub(super) struct ExecRecord {
     pub(super) scripted: Vec<ScriptedProgram>,
     pub(super) trace: Trace,
-    /// Announced calls that have not arrived, with their words.
+    /// Announced calls that have not arrived, with their command lines.
     pub(super) announced: Mutex<VecDeque<(Value, ItemIndex)>>,
 }
 
 impl ExecRecord {
-    /// The extension has made this call; the call itself comes at the end of the turn.
+    /// Records that the extension has made this call; the hostcall itself arrives at the end of the turn.
     pub(super) fn announce(&self, params: &Value) {
         let item = json!({
             "command": params["command"], "args": params["args"], "cwd": params.get("cwd"),
@@ -48,7 +48,7 @@ fn words(params: &Value) -> Value {
     json!([params["command"], params["args"], params["cwd"]])
 }
 
-/// A program that runs, until it has ended or nobody waits for it any more.
+/// A running program, until it has ended or its call is dropped.
 struct Program {
     trace: Trace,
     item: ItemIndex,
@@ -58,7 +58,7 @@ struct Program {
 impl Program {
     fn started(trace: Trace, item: ItemIndex) -> Self {
         trace.program_started();
-        // What the API tells of one that its signal ended: the call is dropped then.
+        // The API's result after the abort signal: the call is dropped then.
         Self { trace, item, result: json!({"stdout": "", "stderr": "", "code": 0, "killed": true}) }
     }
 
@@ -101,7 +101,7 @@ impl Connector for RecordedExec {
                     .into_iter()
                     .map(|member| (member.to_owned(), output.value[member].clone()))
                     .collect(),
-                // As the API tells the extension.
+                // The API's result for the extension.
                 Err(error) => json!({"stdout": "", "stderr": error.message, "code": 1, "killed": false}),
             });
             outcome

@@ -1,4 +1,4 @@
-//! Files of a scenario: what is written before it, and what has changed after it.
+//! Files of a scenario: written before it, and compared after it.
 
 use super::scenario::Fill;
 use pijs_protocol::guard;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path};
 use std::sync::LazyLock;
 
-/// What pi itself and npm keep in a home, and locks.
+/// Files that pi itself and npm keep in a home, and locks.
 static NOT_SHOWN_IN_HOME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^\.pi/agent/(auth\.json|models[^\n]*\.json|settings\.json|trust[^\n]*|sessions|bin|cache|pijs|logs)(/|$)",
@@ -23,7 +23,7 @@ static NOT_SHOWN_IN_HOME: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) fn put(base: &Path, files: &BTreeMap<String, String>, fill: &Fill, is_program: bool) -> Result<()> {
     for (name, text) in files {
         let path = base.join(name);
-        // A scenario comes from anywhere; its files stay in the folders made for it.
+        // Scenarios are untrusted input; their files stay in the folders made for them.
         let is_below =
             Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         if !is_below && guard!(DriveInside) {
@@ -41,10 +41,10 @@ pub(super) fn put(base: &Path, files: &BTreeMap<String, String>, fill: &Fill, is
     Ok(())
 }
 
-/// Files below project and home by the names they are shown with.
+/// Files below project and home by their displayed names.
 pub(super) type Listing = BTreeMap<String, Vec<u8>>;
 
-/// Lists everything that is compared.
+/// Lists every file that is compared.
 pub(super) fn list(cwd: &Path, home: &Path) -> Listing {
     let mut found = Listing::new();
     walk(cwd, "", "<cwd>", &|name| name == ".git" || name.ends_with("/.git"), &mut found);
@@ -53,7 +53,7 @@ pub(super) fn list(cwd: &Path, home: &Path) -> Listing {
 }
 
 fn walk(folder: &Path, below: &str, label: &str, is_left_out: &dyn Fn(&str) -> bool, found: &mut Listing) {
-    // What disappears while it is listed is not there.
+    // A file may disappear during the listing.
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -79,7 +79,7 @@ fn walk(folder: &Path, below: &str, label: &str, is_left_out: &dyn Fn(&str) -> b
     }
 }
 
-/// What was created, changed (its text, or its size when it is binary or long) or deleted (null).
+/// Returns the files that were created, changed (text, or size when it is binary or long) or deleted (null).
 pub(super) fn changes(before: &Listing, after: &Listing, longest: usize) -> Value {
     let mut changed = Map::new();
     for (name, content) in after.iter().filter(|(name, content)| before.get(*name) != Some(*content)) {

@@ -1,19 +1,19 @@
-//! What extensions of a scenario may do: what lies in its own folders, its servers, the environment it made, and
-//! running programs.
+//! Grants of a scenario's extensions.
 
 use pijs_hostcall::Grant;
 use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_protocol::manifest::Scope;
 use std::path::Path;
 
-/// What every extension of a scenario may do: files in the scenario's folders and its sessions, servers at this machine's loopback addresses, its
-/// environment, programs, and everything that concerns the session.
+/// Returns the grants of every extension of a scenario: files in the scenario's folders and its sessions, servers at this
+/// machine's loopback addresses, its environment, programs, and everything that concerns the session.
 pub(super) fn grants(sessions: &Path) -> Vec<Grant> {
     let sessions = format!("{}/**", sessions.display());
     let inside =
         ["<project>", "<package>", "<pi>", "<temp>", "~/**", "~/.*", "~/.*/**", &sessions].map(str::to_owned).to_vec();
     let inside = Scope { paths: Some(inside), ..Scope::default() };
-    // Its servers are all here; an extension's own listens where it likes. Who may run programs reaches them anyway.
+    // All servers of a scenario are local, and an extension's own listens on any port. An extension that may run programs reaches
+    // them anyway.
     let hosts = ["127.0.0.1:*", "[::1]:*", "localhost:*"].map(str::to_owned).to_vec();
     let hosts = Scope { hosts: Some(hosts), ..Scope::default() };
     CAPABILITIES

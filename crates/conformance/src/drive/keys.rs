@@ -1,8 +1,8 @@
-//! What the keys of a scenario come before, and after.
+//! Orders the keys of a scenario among other events.
 //!
-//! The reference presses the first key of a custom component as soon as it is drawn, some microtasks before a question
-//! that the component's making asks a model is on its way, and each further key once nothing is left that can go on at
-//! once. Here questions travel while components are drawn, and runs take turns with realms.
+//! The reference presses the first key of a custom component as soon as it is drawn, some microtasks before a model request from
+//! the component's constructor is sent, and each further key once no task can continue at once. Here requests are in flight while
+//! components are drawn, and runs alternate with realms.
 
 use super::Driver;
 use pijs_agent::AgentControl;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// First keys that were not pressed yet, and questions of extensions that have no answer yet.
+/// First keys that were not pressed yet, and model requests of extensions that have no reply yet.
 #[derive(Clone, Default)]
 pub(super) struct Keys {
     first: Pending,
@@ -22,7 +22,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// A component is about to be made for which keys are scripted.
+    /// Notes that a component with scripted keys is about to be made.
     pub(super) fn expect(&self) -> Open {
         self.first.open()
     }
@@ -31,7 +31,7 @@ impl Keys {
 #[derive(Clone, Default)]
 struct Pending(Arc<watch::Sender<usize>>);
 
-/// Something that is pending until this is dropped.
+/// A pending operation; ends when this is dropped.
 pub(super) struct Open(Pending);
 
 impl Pending {
@@ -45,7 +45,7 @@ impl Pending {
     }
 
     async fn none(&self) {
-        // The sender is this one, so it is there.
+        // `self` holds the sender, so the channel is open.
         let _ = self.0.subscribe().wait_for(|open| *open == 0).await;
     }
 }
@@ -56,11 +56,11 @@ impl Drop for Open {
     }
 }
 
-/// The session, whose models are asked after the first key.
+/// A session that sends model requests after the first key.
 pub(super) struct SessionAfterKeys {
     pub(super) session: AgentControl,
     pub(super) keys: Keys,
-    /// A component may wait for its question before it is drawn.
+    /// Longest wait for the first key, in which a component may wait for its own request before it is drawn.
     pub(super) patience: Duration,
 }
 
@@ -76,7 +76,7 @@ impl SessionPort for SessionAfterKeys {
         let (session, keys, caller, patience) =
             (self.session.clone(), self.keys.clone(), caller.clone(), self.patience);
         Box::pin(async move {
-            // Who gives the question up meanwhile drops this call.
+            // Giving up the request drops this call.
             let _question = keys.questions.open();
             let _ = tokio::time::timeout(patience, keys.first.none()).await;
             session.call_in_pieces(&caller, call, cancel, pieces).await
@@ -89,8 +89,7 @@ impl SessionPort for SessionAfterKeys {
 }
 
 impl Driver {
-    /// Waits, after a key, for what it began or let go on: until runs and questions are over, or wait for a program, or
-    /// nothing happens.
+    /// Waits, after a key, for its effects: until runs and model requests are over, or wait for a program, or nothing happens.
     pub(super) async fn after_key(&self, was_idle: bool) {
         let _ = tokio::time::timeout(self.scenario.limit(), self.host.at_rest()).await;
         let quiet = self.scenario.quiet();

@@ -1,4 +1,4 @@
-//! `pi ext drive`: plays a scenario against real extensions and prints what they did, in the form of
+//! `pi ext drive`: plays a scenario against real extensions and prints a trace of their behaviour, in the form of
 //! `oracle/format.md` (`pi-ext-trace/1`).
 //!
 //! The real pi prints the same document of the same scenario; the conformance harness compares the two.
@@ -21,7 +21,7 @@
 //! | [`files`] | what is left on disk |
 //! | [`granted`] | what extensions may do |
 //!
-//! What always holds: extensions run as in a session, behind the same gate and ledger.
+//! Invariant: extensions run as in a session, behind the same gate and ledger.
 
 mod clock;
 mod exec;
@@ -88,12 +88,12 @@ pub struct DriveArgs {
     /// Run this extension, a folder or a file, in the place of the recorded one of its name
     #[arg(long, value_name = "EXTENSION", requires = "schedule")]
     pub against: Option<PathBuf>,
-    /// What it is compared with.
+    /// Options that `pi ext snapshot` shares.
     #[command(flatten)]
     pub compared: ComparedArgs,
 }
 
-/// Everything of one run.
+/// The state of one run.
 struct Driver {
     keys: keys::Keys,
     scenario: Scenario,
@@ -114,7 +114,7 @@ struct Driver {
 ///
 /// # Errors
 ///
-/// The scenario cannot be read or set up. What its extensions do wrong is part of the trace.
+/// Fails if the scenario cannot be read or set up. Errors of its extensions are part of the trace.
 pub async fn play(environment: &Environment, args: &DriveArgs) -> Result<String> {
     let file = environment.dirs.cwd.join(&args.scenario);
     let scenario = Scenario::read(&file)?;
@@ -131,7 +131,7 @@ pub async fn play(environment: &Environment, args: &DriveArgs) -> Result<String>
     Ok(serde_json::to_string_pretty(&document).expect("JSON values print"))
 }
 
-/// The surroundings of a scenario, with everything in place.
+/// The environment of a scenario, fully set up.
 struct Stage {
     surroundings: Environment,
     base: PathBuf,
@@ -210,7 +210,7 @@ impl Stage {
         let compiler = Compiler::new(environment);
         let supplier = Supplier::new(environment, compiler.cache());
         let timer: Arc<dyn Timer> = Arc::new(StillTimer::new(&scenario)?);
-        // The session's clock is the extension's.
+        // The session uses the extensions' clock.
         let ambient = Ambient { timer, ..Ambient::system() };
         let state = ReadableState::default();
 
@@ -234,7 +234,7 @@ impl Stage {
         let mut spoken = Words::clone(&*words::of_start(environment, &compiler).await);
         spoken.pi_folder = Some(words::pi_folder(&surroundings).display().to_string());
         let seed = match scenario.random {
-            // JavaScript's `>>> 0`.
+            // Computes JavaScript's `>>> 0`.
             Some(Some(seed)) => u64::from(seed.rem_euclid(4_294_967_296.0) as u32),
             None => 1,
             Some(None) => ambient.fraction().to_bits(),
@@ -336,7 +336,7 @@ impl Stage {
         });
         driver.clone().serve(key_work, during);
         let host = driver.host.clone();
-        // What extensions write while they are loaded was there when the session began.
+        // Files that extensions write while they are loaded existed when the session began.
         let dirs = &driver.surroundings.dirs;
         let before = files::list(&dirs.cwd, &dirs.home);
         let ending = host.run(driver.agent.attend(driver.run())).await;
@@ -346,7 +346,7 @@ impl Stage {
     }
 }
 
-/// Skills and prompts of the packages count always, and everything else only with `all`.
+/// Returns the folders of resources. Skills and prompts of the packages always count, everything else only with `all`.
 fn resource_places(dirs: &Dirs, all: bool, named: &[PathBuf]) -> ResourcePlaces {
     let options = DiscoverOptions {
         dirs: dirs.clone(),
@@ -372,7 +372,7 @@ fn resource_places(dirs: &Dirs, all: bool, named: &[PathBuf]) -> ResourcePlaces 
     }
 }
 
-/// Loads the extensions with what they are granted. Returns what failed, as items of the trace.
+/// Loads the extensions with their grants. Returns failures, as items of the trace.
 async fn load(loaded: &LoadedSession, surroundings: &Environment, granted: &[Grant], named: &[PathBuf]) -> Vec<Value> {
     let failures = RefCell::new(Vec::new());
     let failed = |path: &str, message: &str| {
@@ -413,7 +413,7 @@ async fn load(loaded: &LoadedSession, surroundings: &Environment, granted: &[Gra
 }
 
 impl Driver {
-    /// Presses keys and plays the steps inside model calls, whenever they come up.
+    /// Presses keys and plays the steps inside model calls, as they become due.
     fn serve(
         self: Rc<Self>,
         mut key_work: mpsc::UnboundedReceiver<KeyWork>,
@@ -433,14 +433,14 @@ impl Driver {
                     for (index, step) in steps.iter().enumerate() {
                         driver.step(step, &format!("llm{call}.{index}"), true).await;
                     }
-                    // A call that was given up waits for nothing.
+                    // A cancelled call does not wait.
                     let _ = done.send(());
                 });
             }
         });
     }
 
-    /// Opens the session, plays the steps, closes it. Gives what `final` says of the moment before the end.
+    /// Opens the session, plays the steps, closes it. Returns the members of `final` at the moment before the end.
     async fn run(self: &Rc<Self>) -> Value {
         self.host.set_state("screen", json!({"width": self.scenario.width(), "height": 24}));
         self.host.set_state("played", true);
@@ -530,7 +530,7 @@ impl Driver {
     }
 }
 
-/// `output` items keep their escape sequences, written as JSON escapes.
+/// Formats an `output` item: escape sequences are kept, written as JSON escapes.
 fn shown_output(mut item: Value) -> Value {
     if item["t"] == "output" {
         let text = item["text"].to_string();

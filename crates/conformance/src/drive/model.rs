@@ -1,4 +1,4 @@
-//! The scripted model: replies come from the scenario, in order, whoever asks.
+//! The scripted model: replies come from the scenario, in order, for any caller.
 
 use super::scenario::{Fill, ReplyBlock, WholeReply};
 use super::trace::{ItemIndex, Trace, first_line, message, present, short_hash};
@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// Steps that happen inside a model call, and who waits for them.
+/// Steps that happen inside a model call, and a sender to the waiting call.
 pub(super) struct During {
     pub(super) call: usize,
     pub(super) steps: Vec<Map<String, Value>>,
     pub(super) done: oneshot::Sender<()>,
 }
 
-/// The script of one run, shared by every model that speaks from it.
+/// The script of one run, shared by all models.
 #[derive(Clone)]
 pub(super) struct Script(Arc<Mutex<Inner>>);
 
@@ -32,14 +32,14 @@ struct Inner {
     /// UTF-16 units per delta.
     chunk: usize,
     calls: usize,
-    /// Tool calls that were given a number.
+    /// Number of tool calls that have an id.
     numbered: usize,
     /// Hashes of the system prompts that are in the trace.
     systems: BTreeSet<String>,
     trace: Trace,
     normaliser: Normaliser,
     during: mpsc::UnboundedSender<During>,
-    /// What was put into the trace and not sent yet.
+    /// The request that was recorded and not sent yet.
     asked: Option<Asked>,
 }
 
@@ -58,7 +58,7 @@ impl Script {
         normaliser: Normaliser,
     ) -> (Self, mpsc::UnboundedReceiver<During>) {
         let (during, steps) = mpsc::unbounded_channel();
-        // The real one counts tokens of four characters.
+        // The reference's faux model counts tokens of four characters.
         let tokens = (chunk / 4.0).round().clamp(1.0, 1e6);
         let chunk = usize::try_from(tokens as u64).unwrap_or(1) * 4;
         let inner = Inner {
@@ -76,13 +76,13 @@ impl Script {
         (Self(Arc::new(Mutex::new(inner))), steps)
     }
 
-    /// Model calls so far, and replies that were not used.
+    /// Returns the number of model calls, and of unused replies.
     pub(super) fn counts(&self) -> (usize, usize) {
         let inner = self.lock();
         (inner.calls, inner.replies.len().saturating_sub(inner.calls))
     }
 
-    /// Writes a call down and gives the body that handlers may change.
+    /// Records a call and returns the body that handlers may change.
     fn ask(&self, model: &Model, request: &Request) -> Value {
         let mut inner = self.lock();
         let inner = &mut *inner;
@@ -105,11 +105,11 @@ impl Script {
         payload
     }
 
-    /// The reply to the call that was asked last, with ids for its tool calls.
+    /// Returns the reply to the call that was asked last, with ids for its tool calls.
     fn take(&self, sent: &Outgoing) -> (usize, Option<WholeReply>) {
         let mut inner = self.lock();
         let Some(asked) = inner.asked.take() else {
-            // A body is only ever sent after it was made; without one the script has nothing to say.
+            // A body is always made before it is sent; without one the script has no reply.
             return (inner.calls, None);
         };
         if asked.payload != sent.payload {
@@ -138,7 +138,7 @@ impl Script {
     }
 }
 
-/// A message as the provider is given it.
+/// Returns a message in the provider's form.
 fn told(said: &Value) -> Value {
     let Value::Object(mut members) = message(said) else { return Value::Null };
     for left_out in ["details", "terminate", "display", "customType"] {
@@ -154,7 +154,7 @@ pub(super) struct ScriptedModel {
 }
 
 impl ScriptedModel {
-    /// `faux-1` or `faux-2`.
+    /// Makes the model `faux-1` or `faux-2`.
     pub(super) fn new(id: &str, script: Script) -> Self {
         let reasoning = id == "faux-2";
         let model = Model::new("faux", id, "faux")
@@ -192,7 +192,7 @@ impl Provider for ScriptedModel {
             if !reply.during.is_empty() {
                 let (done, waits) = oneshot::channel();
                 let sender = script.lock().during.clone();
-                // A driver that is gone plays no more steps.
+                // A closed driver plays no more steps.
                 if sender.send(During { call, steps: reply.during.clone(), done }).is_ok() {
                     let _ = waits.await;
                 }
@@ -201,7 +201,7 @@ impl Provider for ScriptedModel {
             let notes = [Note::CallsStayEmpty, Note::Usage(usage(&reply.usage))].map(ProviderEvent::Note);
             let begins = notes.into_iter().chain([ProviderEvent::Begun]);
             for event in begins.chain(events(&reply, chunk)) {
-                // As between two pieces that arrive one after the other.
+                // Pieces of a stream arrive in separate tasks.
                 tokio::task::yield_now().await;
                 if cancel.is_cancelled() {
                     yield Err(ProviderError::new(ErrorKind::Cancelled, "Request was aborted"));
@@ -234,7 +234,7 @@ fn events(reply: &WholeReply, chunk: usize) -> Vec<ProviderEvent> {
     events
 }
 
-/// Cuts a text into pieces of so many UTF-16 units; a pair of surrogates stays together.
+/// Cuts a text into pieces of `units` UTF-16 units; surrogate pairs are kept together.
 fn pieces(text: &str, units: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut length = 0;

@@ -1,5 +1,4 @@
-//! What writes the trace from inside: reports of the host, session entries, events of the agent, console
-//! output and the event bus.
+//! Records the trace from inside: reports of the host, session entries, events of the agent, console output and the event bus.
 
 use super::exec::ExecRecord;
 use super::trace::{Trace, content, first_line, message, present};
@@ -15,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Errors of extensions.
+/// Records errors of extensions.
 pub(super) struct Errors {
     pub(super) trace: Trace,
     pub(super) notices: Notices,
@@ -27,31 +26,31 @@ impl Observer for Errors {
             ReportKind::Error(error) if error.phase == "unhandled_rejection" => {
                 self.trace.record("unhandled", json!({"error": first_line(&error.message)}));
             }
-            // pi looks at providers when everything is loaded, and says it with what else is wrong with the start.
+            // pi registers providers when everything is loaded, and reports the errors with those of the start.
             ReportKind::Error(error) if error.phase == "register_provider" => {
                 let message = format!("Extension \"{}\" error: {}", report.path, error.message);
                 self.trace.record("diagnostic", json!({"level": "error", "message": message}));
             }
-            // Whoever ran the command knows its name and writes the item.
+            // The step that ran the command knows its name and records the item.
             ReportKind::Error(error) if error.phase == "command" => {}
-            // pi says at the start what does not load; of a later time the person is told, who is not part of the trace.
+            // pi reports load errors at the start; later ones go to the user, which the trace does not include.
             ReportKind::Error(error) if error.phase == "load" => self.notices.show(&report.to_string()),
             ReportKind::Error(error) => {
                 let item = json!({"extension": report.path, "event": error.phase, "error": first_line(&error.message)});
                 self.trace.record("error", item);
             }
-            // What has no counterpart in pi is told to the person who runs the scenario.
+            // Reports without a counterpart in pi go to the user who runs the scenario.
             ReportKind::Ended(_) | ReportKind::Disabled { .. } => self.notices.show(&report.to_string()),
             _ => {}
         }
     }
 }
 
-/// Session entries, when they are appended; passes everything on to the readable state.
+/// Records session entries when they are appended; forwards everything to the readable state.
 pub(super) struct Entries {
     trace: Trace,
     state: Arc<dyn StateSink>,
-    /// Entries of the session that is open.
+    /// Number of known entries of the open session.
     known: AtomicUsize,
 }
 
@@ -67,7 +66,7 @@ impl StateSink for Entries {
     }
 
     fn change_entries(&self, keep: usize, append: Vec<Value>) {
-        // Another session opened: what it has already is not appended now.
+        // Entries of a session that was just opened are not new.
         let is_appended = keep == self.known.load(Ordering::Relaxed);
         self.known.store(keep + append.len(), Ordering::Relaxed);
         for entry in &append {
@@ -82,7 +81,7 @@ impl StateSink for Entries {
     }
 }
 
-/// An entry as it is compared.
+/// Returns an entry in its compared form.
 fn shown_entry(entry: &Value) -> Value {
     let Value::Object(members) = entry else { return Value::Null };
     members
@@ -99,7 +98,7 @@ fn shown_entry(entry: &Value) -> Value {
         .collect()
 }
 
-/// Members that an item has where what it tells of has them; `null` is one. Images among them are shown by their hash.
+/// Copies the members that the source has to an item, including `null`. Images are replaced by their hash.
 fn add(item: &mut Value, from: &Value, names: &[&str]) {
     for name in names {
         if let Some(value) = from.get(name) {
@@ -108,7 +107,7 @@ fn add(item: &mut Value, from: &Value, names: &[&str]) {
     }
 }
 
-/// Tool calls.
+/// Records tool calls.
 pub(super) struct Events {
     pub(super) trace: Trace,
     /// Whether partial results are recorded.
@@ -153,7 +152,7 @@ impl FrontEnd for Events {
     }
 }
 
-/// The event bus: extensions tell it before anybody hears an emission.
+/// Records the event bus: extensions report an emission before its listeners run.
 pub(super) struct Bus(pub(super) Trace);
 
 impl EventsPort for Bus {
@@ -167,7 +166,7 @@ impl EventsPort for Bus {
     }
 }
 
-/// Console output and the two streams; passes on to the log.
+/// Records console output and the two streams; forwards them to the log.
 pub(super) struct Console {
     pub(super) trace: Trace,
     pub(super) exec: Arc<ExecRecord>,
@@ -175,7 +174,7 @@ pub(super) struct Console {
 }
 
 impl Console {
-    /// Whether it is a note for the driver and nothing to log.
+    /// Handles a request that is a note for the driver; returns whether it is one.
     fn note(&self, request: &Request) -> bool {
         let text = |key: &str| request.params.get(key).and_then(Value::as_str).unwrap_or_default();
         let is_error = matches!(text("level"), "warn" | "error");
@@ -188,7 +187,7 @@ impl Console {
                 self.exec.announce(request.params.get("data").unwrap_or(&Value::Null));
                 return true;
             }
-            // `pi.log`, which the real pi has not.
+            // The real pi has no `pi.log`.
             _ => return false,
         };
         self.trace.record("output", json!({"stream": stream, "text": text}));

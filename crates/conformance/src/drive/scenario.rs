@@ -1,5 +1,4 @@
-//! A scenario file: what is there, what is answered, what happens. Fields and defaults are those of
-//! `oracle/format.md`.
+//! A scenario file: environment, scripted answers, steps. Fields and defaults are those of `oracle/format.md`.
 
 use pijs_runtime::{Failure, Result};
 use serde::Deserialize;
@@ -36,7 +35,7 @@ pub(super) struct Scenario {
     pub(super) chunk: f64,
     pub(super) start_model: Option<String>,
     pub(super) thinking: Option<String>,
-    /// Absent: the default; null: the built-in one.
+    /// Absent: the default; null: pi's built-in prompt.
     #[serde(default, deserialize_with = "given")]
     pub(super) system_prompt: Option<Option<String>>,
     #[serde(default)]
@@ -47,7 +46,7 @@ pub(super) struct Scenario {
     pub(super) settings: Map<String, Value>,
     #[serde(default)]
     pub(super) http: Vec<Server>,
-    /// Absent: the default moment; null: the real time.
+    /// Absent: the default time; null: the real time.
     #[serde(default, deserialize_with = "given")]
     pub(super) now: Option<Option<String>>,
     /// Absent: 1; null: real randomness.
@@ -76,7 +75,7 @@ pub(super) struct Scenario {
 pub(super) struct Ui {
     #[serde(default)]
     pub(super) mode: UiMode,
-    /// Members vary with the method; a `value` that is null differs from none.
+    /// Members depend on the method; null is a value of `value` as well.
     #[serde(default)]
     pub(super) answers: Vec<Map<String, Value>>,
     #[serde(default)]
@@ -176,7 +175,7 @@ impl Reply {
     }
 }
 
-/// A server on loopback that answers as the scenario says.
+/// A server on loopback with scripted responses.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Server {
     #[serde(default)]
@@ -204,10 +203,10 @@ pub(super) struct Rule {
     pub(super) with: String,
 }
 
-/// The moment at which the extension's clock stands still unless told otherwise.
+/// The default fixed time of the extension's clock.
 pub(super) const NOW: &str = "2026-01-02T03:04:05.000Z";
 
-/// The base prompt unless told otherwise.
+/// The default base prompt.
 pub(super) const SYSTEM_PROMPT: &str = "You are a test agent.";
 
 impl Scenario {
@@ -217,13 +216,13 @@ impl Scenario {
         serde_json::from_str(&text).map_err(|error| broken(&error))
     }
 
-    /// Nothing has happened for this long: settled.
+    /// Returns the time without an event after which a scenario is settled.
     pub(super) fn quiet(&self) -> Duration {
         Duration::from_secs_f64(self.quiet_ms.max(0.0) / 1000.0)
     }
 
-    /// Limits the wait for each step, to four times what pi's own driver takes: it only ends a hang, and a machine that does
-    /// other things must not reach it.
+    /// Returns the time limit of each step, four times that of pi's own driver: it only ends a hang, and a busy machine must not
+    /// reach it.
     pub(super) fn limit(&self) -> Duration {
         Duration::from_secs_f64(4.0 * self.limit_ms.max(0.0) / 1000.0)
     }
@@ -249,7 +248,7 @@ fn default_file_limit() -> usize {
     4000
 }
 
-/// Tells a member that is null from one that is absent.
+/// Distinguishes a member that is null from one that is absent.
 fn given<'de, D, T>(deserializer: D) -> std::result::Result<Option<Option<T>>, D::Error>
 where
     D: serde::Deserializer<'de>,

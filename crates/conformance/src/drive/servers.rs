@@ -1,5 +1,5 @@
-//! Stub servers on 127.0.0.1. They run on a thread of their own, so that they answer while an extension
-//! waits inside a synchronous call.
+//! Stub servers on 127.0.0.1. They run on a thread of their own, so that they respond while an extension blocks in a synchronous
+//! call.
 
 use super::scenario::{Route, Server};
 use super::trace::{Trace, present};
@@ -14,7 +14,7 @@ use std::convert::Infallible;
 use std::net::TcpListener;
 use std::sync::Arc;
 
-/// A server that listens.
+/// A listening server.
 #[derive(Debug, Clone)]
 pub(super) struct Listening {
     /// `127.0.0.1:PORT`.
@@ -46,7 +46,7 @@ fn serve(listener: TcpListener, index: usize, routes: &Arc<Vec<Route>>, trace: &
         while let Ok((stream, _)) = listener.accept().await {
             let (routes, trace) = (Arc::clone(routes), trace.clone());
             let service = service_fn(move |request| answer(request, index, Arc::clone(&routes), trace.clone()));
-            // A client that hangs up in the middle is its own affair.
+            // A client may close its connection at any time.
             tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service));
         }
     });

@@ -1,4 +1,4 @@
-//! The steps of a scenario: each is what a person, an RPC client or another program does to a session.
+//! The steps of a scenario: actions of a user, an RPC client or another program.
 
 use super::Driver;
 use super::files;
@@ -13,11 +13,11 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Why a step failed, as `step_error` shows it.
+/// The message of a failed step, as `step_error` has it.
 type StepResult = Result<(), String>;
 
 impl Driver {
-    /// Plays one step. `inside` a model call nothing is waited for that waits for the model.
+    /// Plays one step. `inside` a model call it does not wait for anything that waits for the model.
     pub(super) async fn step(self: &Rc<Self>, raw: &Map<String, Value>, label: &str, inside: bool) {
         let step = self.fill.map(raw);
         let Some((kind, value)) = step.iter().next().map(|(kind, value)| (kind.clone(), value.clone())) else { return };
@@ -32,7 +32,7 @@ impl Driver {
             }
             driver.background.set(driver.background.get() - 1);
         });
-        // A step begins at once, like a function that is called, and goes on when others have had their turn.
+        // A step begins at once, like a called function, and continues after other tasks had their turn.
         let is_over = futures_util::poll!(playing.as_mut()).is_ready();
         let running = tokio::task::spawn_local(async move {
             if !is_over {
@@ -40,10 +40,10 @@ impl Driver {
             }
         });
         if in_background || (inside && starts_a_run) {
-            // What the extension does at once comes before the next step.
+            // Synchronous effects of the extension precede the next step.
             let _ = tokio::time::timeout(self.scenario.limit(), self.host.next_turn_over()).await;
             if inside {
-                // A message is on its way no longer than its handlers take their time.
+                // A message is in flight no longer than its handlers run.
                 tokio::select! {
                     biased;
                     () = self.control.delivered() => {}
@@ -52,7 +52,7 @@ impl Driver {
             }
             return;
         }
-        // It goes on, but nobody waits for it any more.
+        // It continues in the background.
         if tokio::time::timeout(self.scenario.limit(), running).await.is_err() {
             self.trace.record("unsettled", json!({}));
             self.background.set(self.background.get().saturating_sub(1));
@@ -159,7 +159,7 @@ impl Driver {
         }
     }
 
-    /// Carries out the runs that were asked for while the agent was idle.
+    /// Performs the runs that were requested while the agent was idle.
     pub(super) async fn run_pending(&self) -> StepResult {
         if !self.control.is_idle() {
             return Ok(());
@@ -195,7 +195,7 @@ impl Driver {
         Ok(())
     }
 
-    /// An entry by its place, or by role or custom type and the place among those.
+    /// Returns an entry by its index, or by role or custom type and the index among those.
     fn nth(&self, wanted: &Value) -> String {
         let at = |index: i64, length: usize| {
             let length = i64::try_from(length).unwrap_or(0);
@@ -219,7 +219,7 @@ impl Driver {
         })
     }
 
-    /// The steps that change the session.
+    /// Performs the steps that change the session.
     async fn control_session(&self, kind: &str, value: &Value, step: &Map<String, Value>) -> StepResult {
         let result = match kind {
             "reload" => return self.agent.reload().await.map(drop).map_err(shown),
@@ -270,7 +270,7 @@ impl Driver {
     /// Waits until nothing runs and nothing has been recorded for a while.
     pub(super) async fn settle(self: &Rc<Self>) {
         let (quiet, limit) = (self.scenario.quiet(), Instant::now() + self.scenario.limit());
-        // A realm that still computes or waits for the host is given more time than one that is done.
+        // A realm that still computes or waits for the host gets more time than an idle one.
         let patience = (quiet * 10).max(Duration::from_secs(1));
         self.trace.touch();
         loop {
@@ -288,7 +288,7 @@ impl Driver {
             .await;
             let still = self.trace.quiet_for();
             if !self.is_busy() && still >= quiet && (self.host.calls_under_way() == 0 || still >= patience) {
-                // A realm whose turn has not come, on a machine that has other things to do, says more when it comes.
+                // A realm that has not been scheduled yet, on a busy machine, records more when it runs.
                 let _ = tokio::time::timeout(self.scenario.limit(), self.host.at_rest()).await;
                 if self.trace.quiet_for() >= quiet {
                     return;
@@ -305,7 +305,7 @@ impl Driver {
         self.trace.runs_programs() || !self.control.is_idle() || self.background.get() > 0
     }
 
-    /// Presses the keys that are scripted for a custom component, then closes it where that is asked for.
+    /// Presses the keys that are scripted for a custom component, then closes it if the script says so.
     pub(super) async fn press_keys(&self, work: KeyWork) {
         let KeyWork { extension, component, item, answer, close, gone, mut first_key } = work;
         let component = u32::try_from(component).unwrap_or(u32::MAX);
@@ -331,7 +331,7 @@ impl Driver {
                     self.after_key(was_idle).await;
                 }
             }
-            // It may have closed itself meanwhile.
+            // It may have closed itself.
             is_closed |= gone.is_cancelled();
             let shown = match is_closed {
                 true => "<closed>".into(),
@@ -345,14 +345,14 @@ impl Driver {
         if is_closed {
             return;
         }
-        // One that closes itself later finds nobody at the other end, which is no error.
+        // A component that closed itself has no receiver, which is no error.
         if let Some(value) = scripted("value") {
             let _ = close.send(Some(value.clone()));
         } else if let Some(wait) = scripted("wait").and_then(Value::as_f64).filter(|wait| *wait > 0.0) {
             tokio::time::sleep(Duration::from_secs_f64(wait / 1000.0)).await;
             let _ = close.send(None);
         } else if scripted("hang") == Some(&Value::Bool(true)) {
-            // Its own end answers the realm; the sender has to live as long as that may take.
+            // Its own end answers the realm; the sender has to live until then.
             tokio::time::sleep(self.scenario.limit()).await;
         } else {
             let _ = close.send(None);

@@ -1,23 +1,23 @@
-//! The trace: what happened, in order. Everybody who sees something writes it here at once.
+//! The trace: events in order. Every observer records its events here at once.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The trace of one run; clones are the same one.
+/// The trace of one run; clones share it.
 #[derive(Clone)]
 pub(super) struct Trace(Arc<Mutex<Inner>>);
 
 struct Inner {
     items: Vec<Item>,
-    /// Types that are not kept.
+    /// Item types that are not kept.
     dropped: BTreeSet<String>,
-    /// When the latest item came.
+    /// Time of the latest item.
     latest: Instant,
     /// Ids of session entries, in the order they were appended.
     entry_ids: Vec<String>,
-    /// Programs that run for `pi.exec`.
+    /// Number of running programs of `pi.exec`.
     running: usize,
     is_closed: bool,
 }
@@ -95,12 +95,12 @@ impl Trace {
         self.lock().running > 0
     }
 
-    /// Counts as something that happened, without an item.
+    /// Counts as an event, without an item.
     pub(super) fn touch(&self) {
         self.lock().latest = Instant::now();
     }
 
-    /// Time since the latest item.
+    /// Returns the time since the latest item.
     pub(super) fn quiet_for(&self) -> Duration {
         self.lock().latest.elapsed()
     }
@@ -118,7 +118,7 @@ impl Trace {
     }
 }
 
-/// An object without the members that are null.
+/// Returns an object without the members that are null.
 pub(super) fn present(mut object: Value) -> Value {
     if let Value::Object(members) = &mut object {
         members.retain(|_, value| !value.is_null());
@@ -126,13 +126,13 @@ pub(super) fn present(mut object: Value) -> Value {
     object
 }
 
-/// The first line, as errors are shown.
+/// Returns the first line, as errors are shown.
 pub(super) fn first_line(text: &str) -> &str {
     text.split('\n').next().unwrap_or_default()
 }
 
-/// Messages as they are compared: without time, usage and provider; large images by their hash, of what a system message
-/// tells the names.
+/// Returns a message in its compared form: without time, usage and provider; large images as hashes, and system messages as
+/// names.
 pub(super) fn message(message: &Value) -> Value {
     const LEFT_OUT: [&str; 11] = [
         "timestamp",
@@ -158,7 +158,7 @@ pub(super) fn message(message: &Value) -> Value {
     Value::Object(shown)
 }
 
-/// What a system message tells, by its names alone.
+/// Returns the names in a system message's value.
 fn names(told: &Value) -> Value {
     match told {
         Value::Object(sections) => sections.keys().cloned().collect(),
@@ -167,7 +167,7 @@ fn names(told: &Value) -> Value {
     }
 }
 
-/// Content blocks with large images by their hash.
+/// Returns content blocks with large images as hashes.
 pub(super) fn content(content: &Value) -> Value {
     let Value::Array(blocks) = content else { return content.clone() };
     blocks
@@ -182,7 +182,7 @@ pub(super) fn content(content: &Value) -> Value {
         .collect()
 }
 
-/// The first 16 hexadecimal digits of the SHA-256.
+/// Returns the first 16 hexadecimal digits of the SHA-256.
 pub(super) fn short_hash(text: &str) -> String {
     use sha2::{Digest, Sha256};
     let digest = Sha256::digest(text.as_bytes());

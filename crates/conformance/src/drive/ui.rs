@@ -1,5 +1,5 @@
-//! The user interface of a scenario: everything is recorded, dialogs are answered from the script, and in
-//! mode `tui` components are drawn at the given width.
+//! The user interface of a scenario: records everything, answers dialogs from the script, and in mode `tui` draws components at
+//! the given width.
 
 use super::keys::{Keys, Open};
 use super::scenario::{Ui, UiMode};
@@ -36,7 +36,7 @@ struct Inner {
     components: BTreeMap<(ExtensionId, u64), Placed>,
 }
 
-/// A dialog that waits for its signal or its timeout.
+/// An open dialog that ends by its signal or its timeout.
 struct Dialog {
     item: ItemIndex,
     timeout: Option<Duration>,
@@ -44,7 +44,7 @@ struct Dialog {
 
 struct Placed {
     item: ItemIndex,
-    /// Of `custom`: what is done with it once it is there.
+    /// For `custom`: the actions once it is drawn.
     custom: Option<Custom>,
 }
 
@@ -55,11 +55,11 @@ struct Custom {
     close: Option<oneshot::Sender<Option<Value>>>,
     /// Fires when it is closed.
     gone: DropGuard,
-    /// Where keys are scripted.
+    /// Set where keys are scripted.
     first_key: Option<Open>,
 }
 
-/// A custom component is there: keys are to be sent, then it may have to be closed.
+/// The keys for a custom component that is drawn, after which it may have to be closed.
 pub(super) struct KeyWork {
     pub(super) extension: ExtensionId,
     pub(super) component: u64,
@@ -72,7 +72,7 @@ pub(super) struct KeyWork {
 }
 
 impl RecordedUi {
-    /// With filled-in answers.
+    /// Makes the interface; placeholders in the answers are filled in.
     pub(super) fn new(
         ui: &Ui,
         answers: Vec<Map<String, Value>>,
@@ -92,7 +92,7 @@ impl RecordedUi {
         (Self { mode: ui.mode, real_timeouts: ui.real_timeouts, trace, state, keys, first_keys, inner }, work)
     }
 
-    /// Scripted answers that nobody asked for.
+    /// Returns the number of unused scripted answers.
     pub(super) fn answers_left(&self) -> usize {
         self.lock().answers.iter().filter(|answer| !truthy(answer.get("repeat"))).count()
     }
@@ -104,7 +104,7 @@ impl RecordedUi {
         self.trace.record("ui", json!({"method": method, "args": args}))
     }
 
-    /// The first unused answer that fits.
+    /// Returns the first unused answer that fits.
     fn take(&self, method: &str, args: &[Value]) -> Option<Map<String, Value>> {
         let text = without_escapes(&serde_json::to_string(args).unwrap_or_default());
         let mut inner = self.lock();
@@ -119,7 +119,7 @@ impl RecordedUi {
         Some(inner.answers.remove(at))
     }
 
-    /// Opens a dialog; most are answered at once.
+    /// Opens a dialog; the script answers most at once.
     fn dialog(&self, method: &str, args: Vec<Value>, params: &Map<String, Value>) -> Value {
         let mut shown = args.clone();
         shown.extend(params.get("settings").cloned());
@@ -140,7 +140,7 @@ impl RecordedUi {
         }
         let value = answer.as_ref().and_then(|answer| answer.get("value")).filter(|value| !value.is_null());
         let given = value.and_then(|value| read(method, value, &args));
-        // A confirmation that is cancelled is a no.
+        // A cancelled confirmation counts as no.
         let given = if method == "confirm" { Some(given.unwrap_or(false.into())) } else { given };
         let noted = match (&answer, &given) {
             (None, _) => "<none>".into(),
@@ -151,7 +151,7 @@ impl RecordedUi {
         given.map_or_else(|| json!({}), |value| json!({"value": value}))
     }
 
-    /// Something that may be drawn in a fixed place.
+    /// Records a component that may be drawn in a fixed position.
     fn place(&self, caller: &Caller, method: &str, mut args: Vec<Value>, params: &Map<String, Value>) -> Value {
         let component = params.get("component").and_then(Value::as_u64);
         let content = match component {
@@ -192,7 +192,7 @@ impl RecordedUi {
         json!({"draws": true})
     }
 
-    /// A component was made: its first picture is part of the item, and a custom one gets its keys.
+    /// Records the first drawing of a new component in its item, and sends keys to a custom one.
     fn drawn(&self, caller: &Caller, params: &Map<String, Value>) {
         let Some(component) = params.get("component").and_then(Value::as_u64) else { return };
         let mut inner = self.lock();
@@ -207,7 +207,7 @@ impl RecordedUi {
         });
         if let Some((close, answer, first_key, gone)) = taken {
             let extension = caller.extension().clone();
-            // A driver that is gone presses no more keys.
+            // A closed driver presses no more keys.
             let _ = self.keys.send(KeyWork { extension, component, item: placed.item, answer, close, gone, first_key });
         }
     }
@@ -225,7 +225,7 @@ impl RecordedUi {
     }
 }
 
-/// A dialog that nobody answers, until its time is over or the extension has given it up: then its call is dropped.
+/// A dialog without a scripted answer, until its timeout or the extension's abort: its call is dropped then.
 struct OpenDialog {
     trace: Trace,
     item: ItemIndex,
@@ -344,7 +344,8 @@ impl UiPort for RecordedUi {
     }
 }
 
-/// A cleared status is written as null; elsewhere a null at the end was never given.
+/// Returns whether a trailing null is kept: a cleared status is recorded as null; elsewhere a null at the end is an absent
+/// argument.
 fn keeps_null(method: &str, length: usize) -> bool {
     method == "setStatus" && length == 2
 }
@@ -353,7 +354,7 @@ fn truthy(value: Option<&Value>) -> bool {
     value.is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)) && value.as_f64() != Some(0.0))
 }
 
-/// What the person said, from the script's value.
+/// Returns the user's answer, from the script's value.
 fn read(method: &str, value: &Value, args: &[Value]) -> Option<Value> {
     match (method, value) {
         ("confirm", value) => Some((*value == Value::Bool(true)).into()),
@@ -372,13 +373,13 @@ fn read(method: &str, value: &Value, args: &[Value]) -> Option<Value> {
     }
 }
 
-/// Lines as they are compared: no escape sequences, nothing blank at the end.
+/// Returns lines in their compared form: no escape sequences, no blank lines at the end.
 pub(super) fn shown_lines(lines: &Value) -> Value {
     let lines = lines.as_array().into_iter().flatten();
     lines.map(|line| Value::from(without_escapes(line.as_str().unwrap_or_default()).trim_end())).collect()
 }
 
-/// The characters that a key sends, one piece per key press.
+/// Returns the characters that a key sends, one piece per key press.
 pub(super) fn key_presses(key: &str) -> Vec<String> {
     if let Some(typed) = key.strip_prefix("text:") {
         return typed.chars().map(String::from).collect();

@@ -6,28 +6,27 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// One package: what is installed, which answers are given, what is done with it, and what came of it in the real pi.
+/// A package's main feature: setup, answers, steps, and the results in the real pi.
 ///
-/// `{{cwd}}`, `{{home}}`, `{{tmp}}`, `{{owner}}` (`uid-1000`), `{{server:I}}` (its address with scheme) and `{{port:I}}`
-/// are replaced in `files`, `home`, `programs`, `env`, `servers`, `model`, `answers` and `steps`; elsewhere they stand for
-/// themselves.
+/// `{{cwd}}`, `{{home}}`, `{{tmp}}`, `{{owner}}` (`uid-1000`), `{{server:I}}` (its address with scheme) and `{{port:I}}` are
+/// replaced in `files`, `home`, `programs`, `env`, `servers`, `model`, `answers` and `steps`; elsewhere they are literal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fixture {
     /// `NAME@VERSION`, as in `lock.json`.
     pub package: String,
-    /// The main feature, as its README has it.
+    /// The main feature, from the package's README.
     pub feature: String,
-    /// Why not all of it can be had here; empty otherwise.
+    /// The reason why PiJS does not support all of it; empty otherwise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What is granted at install: all that is asked for (`--yes`). Capabilities, in the order of the question.
+    /// The capabilities granted at install (`--yes`): all requested ones, in the order of the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<String>,
     /// Whether the project is trusted before the session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trust: bool,
-    /// What pi asks the person during the session, with the answer that is given; nothing else may be asked.
+    /// The prompts of pi during the session, with the given answers; any other prompt is a failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<Consent>,
     /// Files of the project.
@@ -36,10 +35,10 @@ pub struct Fixture {
     /// Files of the home folder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub home: BTreeMap<String, String>,
-    /// Programs on the path, before all others.
+    /// Programs on the path, with precedence over all others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub programs: BTreeMap<String, String>,
-    /// Variables.
+    /// Environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// Servers on loopback.
@@ -51,40 +50,40 @@ pub struct Fixture {
     /// Answers to dialogs of the extension; one without an answer is cancelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Dialog>,
-    /// What the person says.
+    /// The user's inputs.
     pub steps: Vec<Step>,
-    /// Expressions over what was seen, for ids and times.
+    /// Expressions for ids and times in the results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub normalise: Vec<Replace>,
-    /// Kinds of which only the number and the content count, not the order: what runs side by side in pi, too.
+    /// Kinds whose items are compared without order: they are concurrent in pi, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unordered: Vec<String>,
-    /// Places of `expected` that are otherwise here, each with the reason.
+    /// Known differences from `expected`, each with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub known: BTreeMap<String, String>,
-    /// What was seen in the real pi, by kind; within a kind in order.
+    /// Results in the real pi, by kind; within a kind in order.
     #[serde(default)]
     pub expected: Map<String, Value>,
 }
 
-/// A question of pi and its answer.
+/// A prompt of pi and its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Consent {
-    /// After *asks to*.
+    /// The text after *asks to*.
     pub question: String,
     /// One of the choices.
     pub answer: String,
 }
 
-/// A server.
+/// A server on loopback.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listen {
-    /// 0: any.
+    /// The port; 0 for any.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub port: u16,
-    /// What it answers; 404 to anything else.
+    /// The routes; any other request gets 404.
     pub routes: Vec<Route>,
 }
 
@@ -92,7 +91,7 @@ fn is_zero(port: &u16) -> bool {
     *port == 0
 }
 
-/// One answer of a server.
+/// One route of a server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
@@ -133,20 +132,20 @@ pub enum Reply {
 pub struct Dialog {
     /// `select`, `confirm`, `input` or `editor`.
     pub method: String,
-    /// What has to occur in it.
+    /// A text that the dialog contains.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub with: String,
     /// A text, a boolean, or the number of an option.
     pub value: Value,
 }
 
-/// What a person does.
+/// An input of the user.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// A prompt or a command.
     pub say: String,
-    /// A text of what is seen: the step is over when it has come. Without one, when the model has nothing more to do.
+    /// A text that ends the step when it appears. Without one, the step ends when the model is idle.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub until: String,
 }
@@ -157,21 +156,21 @@ pub struct Step {
 pub struct Replace {
     /// A regular expression.
     pub pattern: String,
-    /// What it becomes.
+    /// The replacement text.
     pub with: String,
 }
 
 impl Fixture {
-    /// Names it in lists: `feature npm:pi-mermaid@0.3.0`.
+    /// Returns the name in lists: `feature npm:pi-mermaid@0.3.0`.
     pub fn key(&self) -> String {
         format!("feature npm:{}", self.package)
     }
 
-    /// All fixtures of a folder, by file name.
+    /// Returns all fixtures of a folder, by file name.
     ///
     /// # Errors
     ///
-    /// Files that are missing or malformed.
+    /// Fails if files are missing or malformed.
     pub fn all(folder: &Path) -> Result<Vec<(PathBuf, Self)>> {
         let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
             .with_context(|| folder.display().to_string())?
@@ -187,13 +186,13 @@ impl Fixture {
         files.into_iter().map(read).collect()
     }
 
-    /// With the places of a run in place of their names.
+    /// Replaces the placeholders by the values of a run.
     pub(super) fn placed(&self, places: &[(String, String)]) -> Result<Self> {
         let mut text = serde_json::to_string(&Self { expected: Map::new(), ..self.clone() })?;
         for (name, place) in places {
             text = text.replace(name, place);
         }
-        // Questions are compared by the names of places.
+        // Prompts are compared with their placeholders.
         Ok(Self { asked: self.asked.clone(), ..serde_json::from_str(&text)? })
     }
 }

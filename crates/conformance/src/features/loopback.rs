@@ -1,4 +1,4 @@
-//! Servers on loopback: the model, what a package talks to, and the registry it comes from.
+//! Servers on loopback: the model, a package's servers, and its registry.
 
 use anyhow::{Context, Result};
 use http_body_util::{BodyExt, Full};
@@ -11,24 +11,24 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What somebody asked a server.
+/// A request to a server.
 pub(super) struct Asked {
     pub(super) method: String,
-    /// Whom it took the server for.
+    /// The `Host` header.
     pub(super) host: String,
-    /// With its query.
+    /// URL with its query.
     pub(super) url: String,
     pub(super) body: Bytes,
 }
 
 impl Asked {
-    /// Without its query.
+    /// Returns the path without the query.
     pub(super) fn path(&self) -> &str {
         self.url.split('?').next().unwrap_or_default()
     }
 }
 
-/// What it answers.
+/// The response of a server.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
@@ -68,7 +68,7 @@ pub(super) async fn serve(port: u16, answer: impl Fn(&Asked) -> Answer + Send + 
         while let Ok((stream, _)) = listener.accept().await {
             let answer = Arc::clone(&answer);
             let service = service_fn(move |request| respond(request, Arc::clone(&answer)));
-            // A client that hangs up in the middle is its own affair.
+            // A client may close its connection at any time.
             tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service));
         }
     });

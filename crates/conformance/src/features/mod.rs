@@ -1,9 +1,8 @@
-//! The main feature of each package, used as a person would: `pi install npm:NAME`, then a session in which something
-//! is said, with no other grants than what was asked for and answered.
+//! Runs the main feature of each package as a user would: `pi install npm:NAME`, then a session with scripted inputs, and with no
+//! other grants than those that were requested and answered.
 //!
-//! `fixtures/features/*.json` has one package each: what is said, what the model and servers answer, what pi asks the
-//! person, and what the real pi did with the same. The registry is on this machine (see [`registry`]), and so is
-//! everything that a package talks to.
+//! `fixtures/features/*.json` has one package each: inputs, replies of the model and servers, prompts of pi, and the results of
+//! the real pi. The registry is on this machine (see [`registry`]), and so is every server of a package.
 //!
 //! | module | is |
 //! |---|---|
@@ -39,45 +38,45 @@ use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::Command;
 
-/// An install takes no longer, unless something is wrong.
+/// Time limit of an install.
 const INSTALL: Duration = Duration::from_secs(300);
 
-/// Which `pi` is used.
+/// The `pi` to run.
 #[derive(Debug, Clone)]
 pub enum Program {
-    /// This one.
+    /// PiJS, by its program.
     Ours(PathBuf),
-    /// The real one: Node and its script.
+    /// The real pi: Node and its script.
     Real(PathBuf, PathBuf),
 }
 
-/// How a package came out.
+/// The result of a package.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// The package and its feature.
     pub fixture: Fixture,
-    /// Whether it did what it does in the real pi, with the questions that are written down.
+    /// Whether its results are those of the real pi, with the expected prompts.
     pub verdict: Verdict,
 }
 
-/// A sentence about each package that did something else.
+/// Returns a sentence about each package whose results differ.
 pub fn surprises(outcomes: &[Outcome]) -> Vec<String> {
     let failed = outcomes.iter().filter(|outcome| outcome.verdict != Verdict::Same);
     failed.map(|outcome| format!("{}: is not as it is written down", outcome.fixture.key())).collect()
 }
 
-/// What a run brings to light.
+/// The results of a run.
 struct Run {
     granted: Vec<String>,
     asked: Vec<Consent>,
     seen: Map<String, Value>,
 }
 
-/// Uses one package after the other; `done` hears of each.
+/// Runs one package after the other; calls `done` after each.
 ///
 /// # Errors
 ///
-/// Packages that `lock.json` does not know, or a port of this machine that is taken.
+/// Fails for packages that are not in `lock.json`, or if a port of this machine is taken.
 pub async fn run(
     program: &Program,
     corpus: &Corpus,
@@ -100,11 +99,11 @@ pub async fn run(
     Ok(outcomes)
 }
 
-/// Asks the real pi what is seen with a package.
+/// Records the results of a package in the real pi.
 ///
 /// # Errors
 ///
-/// A session that does not come to its end.
+/// Fails if a session does not end.
 pub async fn capture(
     program: &Program,
     corpus: &Corpus,
@@ -152,7 +151,7 @@ fn verdict(fixture: &Fixture, run: &Run) -> Verdict {
     if differences.is_empty() { Verdict::Same } else { Verdict::Differs(differences) }
 }
 
-/// Installs a package into a fresh home and uses it in a fresh project.
+/// Installs a package into a fresh home and runs its steps in a fresh project.
 async fn used(program: &Program, fixture: &Fixture, registry: &Server) -> Result<Run> {
     let world = World::new()?;
     let mut places = world.places();
@@ -201,7 +200,7 @@ async fn used(program: &Program, fixture: &Fixture, registry: &Server) -> Result
         Program::Real(..) => {}
     }
     command.args(["--mode", "rpc", "--model", "local/one"]).stdin(Stdio::piped());
-    // A pipe that nobody reads would fill.
+    // An unread pipe would fill up and block.
     command.stderr(std::fs::File::create(world.path("stderr"))?);
     let mut session = Session::start(command, &fixture, seen.clone())?;
     let ran = session.run(&fixture).await;
@@ -213,7 +212,7 @@ async fn used(program: &Program, fixture: &Fixture, registry: &Server) -> Result
     Ok(Run { granted, asked, seen: seen.document() })
 }
 
-/// A server of a fixture; what it is asked is seen.
+/// Starts a server of a fixture; its requests are recorded.
 async fn open(index: usize, listen: &Listen, places: &[(String, String)], seen: Seen) -> Result<Server> {
     let mut routes = listen.routes.clone();
     for Route { body, .. } in &mut routes {
@@ -237,7 +236,7 @@ async fn open(index: usize, listen: &Listen, places: &[(String, String)], seen: 
     .await
 }
 
-/// Fresh folders.
+/// Fresh folders for one package.
 struct World(tempfile::TempDir);
 
 impl World {
@@ -257,7 +256,7 @@ impl World {
         let folders = ["cwd", "home", "tmp", "bin"].map(|name| (name, self.path(name)));
         let mut places: Vec<_> =
             folders.map(|(name, path)| (format!("{{{{{name}}}}}"), path.display().to_string())).into();
-        // Folders of a user's own are named so in the temporary one, which all users share.
+        // Folders of a user have this name in the shared temporary folder.
         let owner = std::fs::metadata(self.path("cwd")).map(|folder| folder.uid());
         places.extend(owner.ok().map(|uid| ("{{owner}}".to_owned(), format!("uid-{uid}"))));
         places
@@ -306,7 +305,7 @@ impl World {
             .env("NPM_CONFIG_USERCONFIG", self.path("home/.npmrc"))
             .env("XDG_CACHE_HOME", cache())
             .envs([("TZ", "UTC"), ("LANG", "C.UTF-8"), ("TERM", "xterm-256color"), ("GIT_CONFIG_NOSYSTEM", "1")])
-            // For the real one: what npm would do beside installing.
+            // For the real one: npm's activities besides the install.
             .envs([("npm_config_ignore_scripts", "true"), ("npm_config_audit", "false"), ("npm_config_fund", "false")])
             .env("npm_config_cache", self.path("tmp/npm"))
             .envs(&fixture.env)
@@ -318,7 +317,7 @@ impl World {
     }
 }
 
-/// Where this user keeps what is compiled: the packages of the corpus are there already.
+/// Returns the cache of this user: the packages of the corpus are compiled already.
 fn cache() -> PathBuf {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let home = || variable("HOME").map(|home| Path::new(&home).join(".cache"));

@@ -1,4 +1,4 @@
-//! The model: a server that speaks OpenAI's protocol and answers with the replies of a fixture, in their order.
+//! The model: a server with OpenAI's protocol that replies from a fixture, in order.
 
 use super::fixture::Reply;
 use super::loopback::{Answer, Asked, Server, serve};
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Tools of pi itself; those of the package are noted.
+/// Tools of pi itself; only the package's tools are recorded.
 const BUILT_IN: [&str; 7] = ["bash", "edit", "find", "grep", "ls", "read", "write"];
 
-/// Listens, and notes each request in `seen`.
+/// Starts the server, and records each request in `seen`.
 pub(super) async fn open(replies: Vec<Reply>, seen: Seen) -> Result<Server> {
     let replies = Mutex::new((VecDeque::from(replies), 0));
     serve(0, move |asked: &Asked| {
@@ -25,7 +25,7 @@ pub(super) async fn open(replies: Vec<Reply>, seen: Seen) -> Result<Server> {
     .await
 }
 
-/// The model that is asked, the tools it is given beside pi's own, and what it is told last.
+/// Returns the recorded form of a request: the model, its tools other than pi's own, and the last message.
 fn noted(body: &Value) -> Value {
     let tools = body["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["function"]["name"].as_str());
     let mut tools: Vec<&str> = tools.filter(|name| !BUILT_IN.contains(name)).collect();

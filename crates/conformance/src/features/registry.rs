@@ -1,5 +1,5 @@
-//! A registry on loopback that has what `lock.json` names for one package, and nothing else: an install finds the same
-//! dependencies on every day.
+//! A registry on loopback that serves the versions of `lock.json` for one package, and nothing else, so that installs are
+//! reproducible.
 
 use super::loopback::{Answer, Asked, Server, serve};
 use crate::corpus::{Corpus, Laid};
@@ -18,7 +18,7 @@ pub(super) async fn open(corpus: &Corpus, laid: &Laid, depot: &Depot, package: &
         let file = laid.packages.join(package.replace('/', "+")).join(at).join("package.json");
         let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
         let mut manifest: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))?;
-        // What npm left out (peers, other systems' binaries) is not asked for here either.
+        // npm left these out (peers, binaries of other systems), so they are not requested here either.
         for kind in ["dependencies", "optionalDependencies", "peerDependencies"] {
             if let Some(wanted) = manifest.get_mut(kind).and_then(Value::as_object_mut) {
                 wanted.retain(|name, _| is_placed(name));
@@ -43,7 +43,7 @@ pub(super) async fn open(corpus: &Corpus, laid: &Laid, depot: &Depot, package: &
     .await
 }
 
-/// What a registry says of a package.
+/// Returns the registry document of a package.
 fn document(name: &str, versions: &Map<String, Value>, host: &str) -> Value {
     let mut versions = versions.clone();
     for manifest in versions.values_mut() {

@@ -1,4 +1,4 @@
-//! What is seen of a session, by kind; what differs from run to run is replaced.
+//! Observations of a session, by kind; values that vary between runs are replaced.
 
 use super::fixture::Replace;
 use anyhow::{Context, Result};
@@ -6,7 +6,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Notes of one session; servers write into the same.
+/// Observations of one session, shared with its servers.
 #[derive(Clone)]
 pub(super) struct Seen(Arc<Inner>);
 
@@ -33,7 +33,7 @@ impl Seen {
         Ok(Self(Arc::new(Inner { notes: Mutex::default(), places: OnceLock::new(), patterns })))
     }
 
-    /// From now on places are replaced by their names, the longest first: `{{cwd}}`. Said once, when all are known.
+    /// Sets the folder names that are replaced by placeholders (`{{cwd}}`), the longest first. Called once.
     pub(super) fn place(&self, mut places: Vec<(String, String)>) {
         places.sort_by_key(|(_, place)| std::cmp::Reverse(place.len()));
         let _ = self.0.places.set(places);
@@ -44,7 +44,7 @@ impl Seen {
         self.lock().push((kind, value));
     }
 
-    /// The result of a tool.
+    /// Records the result of a tool.
     pub(super) fn tool(&self, event: &Value) {
         let texts = event["result"]["content"].as_array().into_iter().flatten();
         let text: Vec<&str> = texts.filter_map(|block| block["text"].as_str()).collect();
@@ -55,7 +55,7 @@ impl Seen {
         self.note("tools", note);
     }
 
-    /// What the model said, and messages of extensions.
+    /// Records the model's text, and messages of extensions.
     pub(super) fn message(&self, message: &Value) {
         let content = &message["content"];
         let blocks = content.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str());
@@ -72,8 +72,8 @@ impl Seen {
         }
     }
 
-    /// What an extension shows without asking. What stands somewhere (status, widgets) may be drawn any number of
-    /// times: only what was never there before counts.
+    /// Records output of an extension without a dialog. A fixed position (status, widgets) may be drawn any number of times, so
+    /// only the first occurrence of a text counts.
     pub(super) fn shown(&self, method: &str, request: &Value) {
         let note = match method {
             "notify" => json!({ "notify": request["message"], "as": request["notifyType"] }),
@@ -92,7 +92,7 @@ impl Seen {
         }
     }
 
-    /// What an extension asks.
+    /// Records a dialog of an extension.
     pub(super) fn dialog(&self, method: &str, request: &Value, answer: Option<Value>) {
         let mut note = json!({ "dialog": method, "title": request["title"] });
         for member in ["message", "options", "placeholder", "prefill"] {
@@ -104,19 +104,19 @@ impl Seen {
         self.note("shown", note);
     }
 
-    /// Where the notes are now.
+    /// Returns the current position in the observations.
     pub(super) fn mark(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether a text was seen after a mark.
+    /// Returns whether a text occurred after a mark.
     pub(super) fn has_since(&self, mark: usize, text: &str) -> bool {
-        // What was sent to the model was seen before.
+        // Text of a model request occurred earlier.
         let notes = self.lock();
         notes.iter().skip(mark).any(|(kind, note)| *kind != "model" && holds(note, text))
     }
 
-    /// A text without what differs from run to run.
+    /// Returns a text without the parts that vary between runs.
     pub(super) fn plain(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (name, place) in self.0.places.get().into_iter().flatten() {
@@ -128,7 +128,7 @@ impl Seen {
         text
     }
 
-    /// Everything, by kind.
+    /// Returns all observations, by kind.
     pub(super) fn document(&self) -> Map<String, Value> {
         let mut document = Map::new();
         for kind in ["model", "tools", "said", "messages", "shown", "stands", "servers", "errors"] {

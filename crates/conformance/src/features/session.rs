@@ -1,6 +1,6 @@
-//! A session over RPC: says what a person would, answers what is asked, and notes what is seen.
+//! A session over RPC: sends a user's inputs, answers dialogs, and records observations.
 //!
-//! Nothing waits for a time: a step is over when a text has come, or when the session says that it has settled.
+//! No step waits for a fixed time: it ends when a text has appeared, or when the session reports that it has settled.
 
 use super::fixture::{Consent, Dialog, Fixture};
 use super::seen::Seen;
@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// No answer for so long is a failure; far more than any step takes.
+/// Time limit of an answer; far more than any step takes.
 const LIMIT: Duration = Duration::from_secs(120);
-/// The first of the choices when pi itself asks.
+/// The first choice of pi's own prompts.
 const FIRST_CHOICE: &str = "Allow this once";
 
 /// A running session.
@@ -20,13 +20,13 @@ pub(super) struct Session {
     child: Child,
     input: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
-    /// Answers that were not given yet.
+    /// Unused answers.
     dialogs: Vec<Dialog>,
     consents: Vec<Consent>,
-    /// What pi asked.
+    /// Prompts of pi.
     pub(super) asked: Vec<Consent>,
     seen: Seen,
-    /// How often a run of the model has ended, and whether one goes on.
+    /// Number of ended runs of the model, and whether one is active.
     settled: usize,
     runs: bool,
 }
@@ -56,7 +56,7 @@ impl Session {
             }
         }
         self.input = None;
-        // What an extension says at the end counts, too.
+        // Observations at the end of the session count, too.
         while let Some(line) = self.next().await? {
             self.hear(&line).await?;
         }
@@ -155,7 +155,7 @@ impl Session {
         self.answer(&response).await
     }
 
-    /// Answers, unless the session is being closed.
+    /// Answers, unless the session is closing.
     async fn answer(&mut self, response: &Value) -> Result<()> {
         if self.input.is_some() { self.send(response).await } else { Ok(()) }
     }
