@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 /// Options of the comparison with the real pi.
 #[derive(Debug, Args)]
 pub struct ComparedArgs {
-    /// Where example:NAME is
+    /// Folder of example:NAME
     #[arg(long, value_name = "DIR")]
     pub examples: Option<PathBuf>,
-    /// Where npm:NAME@VERSION is
+    /// Folder of npm:NAME@VERSION
     #[arg(long, value_name = "DIR")]
     pub packages: Option<PathBuf>,
-    /// Where the extensions run: process or thread
+    /// Run extensions in a process or a thread
     #[arg(long, value_name = "PLACE", default_value_t)]
     pub isolation: Isolation,
-    /// Which pi they meet: 0.87 or 0.73
+    /// pi's version that extensions see: 0.87 or 0.73
     #[arg(long, value_name = "VERSION", default_value_t)]
     pub profile: PiProfile,
 }

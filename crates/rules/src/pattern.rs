@@ -20,7 +20,7 @@ pub struct PatternError {
     pub offset: usize,
     /// The problem, as in `Unterminated group`.
     pub message: String,
-    /// What to type instead, when that is known.
+    /// A hint, if there is one.
     pub help: Option<String>,
     /// Whether it is beyond [`MAX_PATTERN`] or [`MAX_NESTING`]. Parsing a file leaves such an expression out of the rule.
     pub is_too_large: bool,
@@ -35,7 +35,7 @@ pub struct PatternDoubt {
     pub length: usize,
     /// The behaviour of the expression, as the end of a sentence about it.
     pub message: String,
-    /// What to type instead.
+    /// The text to write instead.
     pub help: String,
     /// Whether almost nobody means the expression literally.
     pub is_sure: bool,
@@ -68,7 +68,8 @@ impl Condition {
         literal.chain(self.unicode_escape()).chain(self.letter_escapes()).chain(self.posix_classes()).collect()
     }
 
-    /// Finds escapes of other dialects, in an expression without the flags `u` and `v`, which refuse them: `\A` matches the letter `A`.
+    /// Finds escapes of other dialects, in an expression without the flags `u` and `v`, which refuse them: `\A` matches the
+    /// letter `A`.
     fn letter_escapes(&self) -> Vec<PatternDoubt> {
         let mut doubts: Vec<PatternDoubt> = Vec::new();
         if self.flags.contains(['u', 'v']) {

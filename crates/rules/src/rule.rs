@@ -238,7 +238,7 @@ pub struct Rule {
     pub max_firings: Option<u32>,
     /// Interrupts in one turn past which it only reminds; `None` takes the setting.
     pub max_retries_per_turn: Option<u32>,
-    /// Which part of prose it reads.
+    /// The part of prose that it reads.
     pub region: Region,
     /// How complete the text has to be.
     pub settle: Settle,

@@ -35,7 +35,7 @@ impl Work {
         Self { left: Cell::new(steps), limit: Cell::new(None) }
     }
 
-    /// Takes steps; returns false, from then on, when there are not enough.
+    /// Takes steps; returns false, from then on, when too few remain.
     pub(super) fn charge(&self, steps: u64) -> bool {
         match self.left.get().checked_sub(steps) {
             Some(left) => {
@@ -50,7 +50,7 @@ impl Work {
         }
     }
 
-    /// Returns the steps that are left.
+    /// Returns the remaining steps.
     pub(super) fn left(&self) -> u64 {
         self.left.get()
     }
@@ -70,7 +70,7 @@ pub(super) struct Document {
     language: AstLanguage,
     /// Its tree.
     tree: Tree,
-    /// What is left of the budget.
+    /// The remaining budget.
     work: Work,
 }
 
@@ -112,7 +112,7 @@ impl Document {
         &self.source
     }
 
-    /// Returns what is left of the budget.
+    /// Returns the remaining budget.
     pub(super) fn work(&self) -> &Work {
         &self.work
     }
@@ -122,10 +122,10 @@ impl Document {
         CountedNode { inner: node, work: &self.work, depth: 0 }
     }
 
-    /// Returns the first place of a pattern that the grammar does not take, a byte offset.
+    /// Returns the byte offset of the first syntax error of a pattern.
     ///
-    /// An error node around the whole pattern is none: ast-grep takes the only child of a node for the pattern, and grammars
-    /// say so where a file ends without a `;` or an end of line.
+    /// An error node around the whole pattern is ignored: ast-grep takes the only child of a node for the pattern, and grammars
+    /// produce such a node where a file ends without a `;` or an end of line.
     pub(super) fn first_error(&self) -> Option<usize> {
         let mut top = self.tree.root_node();
         while let Some(only) = top.child(0).filter(|_| match top.child_count() {
@@ -140,8 +140,8 @@ impl Document {
             .map(|node| node.start_byte())
     }
 
-    /// Returns whether a pattern as a whole is none of the grammar, or a bracket or quote is not closed. With a mistake inside of it
-    /// alone it may well match: grammars have no place for some metavariables.
+    /// Returns whether a pattern as a whole is no code of the grammar, or a bracket or quote is not closed. A pattern with
+    /// another mistake inside of it may still match: grammars do not allow some metavariables.
     pub(super) fn is_broken(&self) -> bool {
         let mut top = self.tree.root_node();
         while top.child_count() == 1 && !top.is_error() {
@@ -162,13 +162,13 @@ impl Document {
     }
 }
 
-/// The nodes below a node, and itself, in the order of the text, a parent before its children. It does not recurse.
+/// Iterates a node and its descendants in the order of the text, a parent before its children, without recursion.
 struct Preorder<'t> {
     /// The node that was returned last.
     cursor: TreeCursor<'t>,
     /// Its level.
     depth: usize,
-    /// Whether the cursor stands on a node that has not been returned, or behind the last one.
+    /// The position of the cursor: on a node that has not been returned, or past the last one.
     state: PreorderState,
 }
 
@@ -247,7 +247,7 @@ pub(super) struct CountedNode<'r> {
     inner: tree_sitter::Node<'r>,
     /// The budget.
     work: &'r Work,
-    /// Levels below the node at which the match began.
+    /// Levels below the root of the match.
     depth: u32,
 }
 
@@ -258,7 +258,7 @@ impl<'r> CountedNode<'r> {
     }
 }
 
-/// Copies of the nodes that `$$$A` has bound are made for each candidate that follows, so they count as well.
+/// ast-grep clones the nodes that `$$$A` has bound for each candidate that follows, so clones count as well.
 impl Clone for CountedNode<'_> {
     fn clone(&self) -> Self {
         self.work.charge(1);
@@ -270,7 +270,7 @@ impl Clone for CountedNode<'_> {
 struct Children<'r> {
     /// On the next child.
     cursor: TreeCursor<'r>,
-    /// Children to come.
+    /// Number of remaining children.
     left: usize,
     /// The budget.
     work: &'r Work,

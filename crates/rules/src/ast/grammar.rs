@@ -1,4 +1,4 @@
-//! The grammars of the languages, and how a pattern of ast-grep is written in them.
+//! The grammars of the languages, and the encoding of ast-grep's patterns in them.
 
 use super::AstLanguage;
 use super::document::Document;
@@ -6,7 +6,7 @@ use ast_grep_core::Language;
 use ast_grep_core::matcher::{Pattern, PatternBuilder, PatternError};
 use std::borrow::Cow;
 
-/// The character that stands for `$` where a grammar does not take `$` at the start of a name.
+/// Replaces `$` where a grammar does not allow `$` at the start of a name.
 ///
 /// It is a letter in every language, and the one that ast-grep uses for these three.
 const EXPANDO: char = 'µ';

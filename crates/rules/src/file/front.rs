@@ -2,7 +2,8 @@
 //!
 //! The general reader does what oh-my-pi does. HTML comments are removed; the text has to begin with `---`; tabs are two spaces;
 //! keys in kebab case are camel case. When the YAML cannot be parsed, plain values with `: ` inside are put in quotes; when that
-//! does not help, each line is read on its own. The reader for files of pi-ttsr (those with a `trigger`) is line by line and strict.
+//! does not help, each line is read on its own. The reader for files of pi-ttsr (those with a `trigger`) is line by line and
+//! strict.
 
 use super::text::Mapped;
 use super::yaml::{self, Kind, Node, Style, Value, YamlError};
