@@ -1,4 +1,4 @@
-//! What users type.
+//! The command line.
 //!
 //! Options that clap does not know are flags of extensions (`pi.registerFlag`); they are taken out
 //! before parsing ([`flags`]), and checked once the extensions have registered theirs.
@@ -67,28 +67,28 @@ pub(crate) struct RunArgs {
     /// Answer one prompt and exit
     #[arg(short, long, help_heading = "Output")]
     pub(crate) print: bool,
-    /// What to ask, one message after the other; @FILE puts a file before the first one
+    /// Messages to send, in order; @FILE puts a file before the first one
     #[arg(value_name = "@FILE|MESSAGE")]
     pub(crate) messages: Vec<String>,
-    /// Which model answers: PROVIDER/ID, an id or a part of one, or script:FILE for a recorded reply
+    /// Model to use: PROVIDER/ID, an id or a part of one, or script:FILE for a recorded reply
     #[arg(long, value_name = "PROVIDER/ID[:THINKING]", help_heading = "Model")]
     pub(crate) model: Option<String>,
     /// Provider of --model
     #[arg(long, value_name = "NAME", help_heading = "Model")]
     pub(crate) provider: Option<String>,
-    /// How much the model thinks: off, minimal, low, medium, high, xhigh, max
+    /// Thinking level of the model: off, minimal, low, medium, high, xhigh, max
     #[arg(long, value_name = "LEVEL", help_heading = "Model")]
     pub(crate) thinking: Option<String>,
-    /// Key for the model's provider, for this run; others see it in the list of processes
+    /// API key of the model's provider, for this run; visible to others in the list of processes
     #[arg(long, value_name = "KEY", allow_hyphen_values = true, help_heading = "Model")]
     pub(crate) api_key: Option<String>,
-    /// Models that Ctrl+P goes through: names or patterns, with commas between them
+    /// Models that Ctrl+P cycles through: names or patterns, separated by commas
     #[arg(long, value_name = "PATTERNS", help_heading = "Model")]
     pub(crate) models: Option<String>,
-    /// List the models that can be used, and end
+    /// List the models that can be used, and exit
     #[arg(long, value_name = "SEARCH", num_args = 0..=1, default_missing_value = "", help_heading = "Model")]
     pub(crate) list_models: Option<String>,
-    /// How to report: the final text, or one event a line
+    /// Output format: the final text, or one event per line
     #[arg(long, value_enum, default_value_t = Mode::Text, help_heading = "Output")]
     pub(crate) mode: Mode,
     /// Load an extension from a path or a package source; repeatable
@@ -97,15 +97,15 @@ pub(crate) struct RunArgs {
     /// Load only what -e names (also: -ne)
     #[arg(long, help_heading = "Extensions")]
     pub(crate) no_extensions: bool,
-    /// Use no server of mcp.json
+    /// Do not use the servers of mcp.json
     #[arg(long, help_heading = "Extensions")]
     pub(crate) no_mcp: bool,
-    /// Exit with 1 when an installed extension cannot be loaded, instead of going on without it
+    /// Exit with 1 when an installed extension fails to load, instead of continuing without it
     #[arg(long, help_heading = "Extensions")]
     pub(crate) fail_on_extension_error: bool,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
-    /// What happens to a capability that was not granted
+    /// Decision on a capability that is not granted
     #[arg(long, value_enum, help_heading = "Permissions")]
     pub(crate) policy: Option<PolicyMode>,
     /// Grant a capability for this run: read:docs/**, exec:git, http:api.github.com, env:NAME, mcp:SERVER/TOOL; repeatable
@@ -114,16 +114,16 @@ pub(crate) struct RunArgs {
     /// Refuse a capability for this run; repeatable
     #[arg(long, value_name = "CAP", help_heading = "Permissions")]
     pub(crate) deny: Vec<String>,
-    /// Where extension code runs
+    /// Isolation of extension code
     #[arg(long, value_parser = isolation(), default_value_t, help_heading = "Extensions")]
     pub(crate) isolation: Isolation,
-    /// Record what extensions do to a new file; pi replay FILE plays it again
+    /// Record the extensions' inputs and outputs to a new file; pi replay FILE plays it again
     #[arg(long, value_name = "FILE", help_heading = "Extensions")]
     pub(crate) tape: Option<PathBuf>,
-    /// Which pi extensions meet: 0.87 or 0.73; without it `extensionProfile` of the settings
+    /// pi's version that extensions see: 0.87 or 0.73; the default is `extensionProfile` of the settings
     #[arg(long, value_name = "VERSION", help_heading = "Extensions")]
     pub(crate) profile: Option<PiProfile>,
-    /// Let extensions run under --policy strict although this system cannot seal them
+    /// Let extensions run under --policy strict although this system cannot sandbox them
     #[arg(long, help_heading = "Permissions")]
     pub(crate) accept_unsealed: bool,
     #[command(flatten)]
@@ -132,34 +132,34 @@ pub(crate) struct RunArgs {
     pub(crate) rules: RuleArgs,
     #[command(flatten)]
     pub(crate) tools: ToolArgs,
-    /// Address of the API of the model's provider: a gateway, or a compatible endpoint
+    /// Address of the model provider's API: a gateway, or a compatible endpoint
     #[arg(long, value_name = "URL", value_parser = base_url, help_heading = "Model")]
     pub(crate) base_url: Option<String>,
     /// Text, or a file of it, that replaces the built-in system prompt
     #[arg(long, value_name = "TEXT|FILE", allow_hyphen_values = true, help_heading = "Prompt")]
     pub(crate) system_prompt: Option<String>,
-    /// Text, or a file of it, that follows the system prompt; repeatable
+    /// Text, or a file of it, to append to the system prompt; repeatable
     #[arg(long, value_name = "TEXT|FILE", allow_hyphen_values = true, help_heading = "Prompt")]
     pub(crate) append_system_prompt: Vec<String>,
-    /// Let this folder's own .pi settings and extensions count, this time
+    /// Trust this folder's own .pi settings and extensions for this run
     #[arg(short, long, overrides_with = "no_approve", help_heading = "Permissions")]
     pub(crate) approve: bool,
-    /// Leave them out, this time (also: -na)
+    /// Ignore them for this run (also: -na)
     #[arg(long, help_heading = "Permissions")]
     pub(crate) no_approve: bool,
     /// Fetch nothing at the start, as with PI_OFFLINE=1
     #[arg(long, help_heading = None)]
     pub(crate) offline: bool,
-    /// Say at the start what was loaded
+    /// List at the start what was loaded
     #[arg(long, help_heading = "Output")]
     pub(crate) verbose: bool,
-    /// Theme of the terminal, this time
+    /// Theme of the terminal for this run
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, help_heading = "Output")]
     pub(crate) use_theme: Option<String>,
-    /// Write a session's file as HTML, and end; the message names another file: .html, .md, .jsonl
+    /// Write a session's file as HTML, and exit; the message names another file: .html, .md, .jsonl
     #[arg(long, value_name = "SESSION.jsonl", help_heading = "Output")]
     pub(crate) export: Option<PathBuf>,
-    /// There is one way to use the terminal: the whole of it
+    /// Accepted for compatibility; the terminal mode always uses the whole screen
     #[arg(long, value_name = "MODE", hide = true)]
     pub(crate) tui_mode: Option<String>,
     /// Print the version
@@ -167,7 +167,7 @@ pub(crate) struct RunArgs {
     pub(crate) version: (),
 }
 
-/// An address that `/chat/completions` and the like can follow.
+/// Checks an address to which `/chat/completions` and the like can be appended.
 fn base_url(text: &str) -> Result<String, String> {
     let url = pijs_llm::provider::http::address(text)?;
     match url.query().or(url.fragment()) {
@@ -177,98 +177,98 @@ fn base_url(text: &str) -> Result<String, String> {
 }
 
 impl RunArgs {
-    /// Files that stand before the first message.
+    /// Returns the files that precede the first message.
     pub(crate) fn files(&self) -> impl Iterator<Item = &str> {
         self.messages.iter().filter_map(|word| word.strip_prefix('@'))
     }
 
-    /// What is said, one after the other.
+    /// Returns the messages, in order.
     pub(crate) fn said(&self) -> impl Iterator<Item = &str> {
         self.messages.iter().map(String::as_str).filter(|word| !word.starts_with('@'))
     }
 
-    /// Whether the reply's text is what is printed, and no events.
+    /// Returns whether the output is the reply's text, and no events.
     pub(crate) fn is_text(&self) -> bool {
         self.mode == Mode::Text
     }
 
-    /// What a person said of this folder for this run.
+    /// Returns the user's decision on trusting this folder for this run.
     pub(crate) fn trust(&self) -> Option<bool> {
         (self.approve || self.no_approve).then_some(self.approve)
     }
 }
 
-/// Where the conversation is kept.
+/// Options of the session's storage.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Sessions")]
 pub(crate) struct SessionArgs {
-    /// Go on with the latest session of this folder
+    /// Continue the latest session of this folder
     #[arg(short, long = "continue", conflicts_with = "no_session")]
     pub(crate) continue_session: bool,
     /// Choose a session of this folder first
     #[arg(short, long, conflicts_with = "no_session")]
     pub(crate) resume: bool,
-    /// Go on with a session: its file, which is created if it is missing, or its id or the first characters of it
+    /// Continue a session: its file, which is created if it is missing, or its id or the first characters of it
     #[arg(long, value_name = "FILE|ID", conflicts_with = "no_session", allow_hyphen_values = true)]
     pub(crate) session: Option<String>,
-    /// Go on with this folder's session of exactly this id, or begin it
+    /// Continue this folder's session of exactly this id, or begin it
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     pub(crate) session_id: Option<String>,
     /// Begin a session with a copy of another one
     #[arg(long, value_name = "FILE|ID", allow_hyphen_values = true)]
     pub(crate) fork: Option<String>,
-    /// Where sessions are kept and looked for
+    /// Folder of the sessions
     #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
     pub(crate) session_dir: Option<String>,
     /// Keep the session in memory
     #[arg(long)]
     pub(crate) no_session: bool,
-    /// What the session is called
+    /// Name of the session
     #[arg(short, long, value_name = "NAME", allow_hyphen_values = true)]
     pub(crate) name: Option<String>,
 }
 
-/// Which tools there are.
+/// Options that select tools.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Tools")]
 pub(crate) struct ToolArgs {
-    /// Only these tools, built-in or of extensions, with commas between them
+    /// Enable only these tools, built-in or of extensions, separated by commas
     #[arg(short, long, value_name = "NAMES", allow_hyphen_values = true)]
     pub(crate) tools: Option<String>,
-    /// All but these (also: -xt)
+    /// Disable these tools (also: -xt)
     #[arg(long, value_name = "NAMES", allow_hyphen_values = true)]
     pub(crate) exclude_tools: Option<String>,
-    /// No tools (also: -nt)
+    /// Disable all tools (also: -nt)
     #[arg(long)]
     pub(crate) no_tools: bool,
-    /// No built-in tools, until somebody chooses them (also: -nbt)
+    /// Disable built-in tools until the session selects them (also: -nbt)
     #[arg(long)]
     pub(crate) no_builtin_tools: bool,
 }
 
-/// What is read beside extensions.
+/// Options that select resources other than extensions.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Skills, prompts and themes")]
 pub(crate) struct ResourceArgs {
     /// A skill, or a folder of skills; repeatable
     #[arg(long = "skill", value_name = "PATH")]
     pub(crate) skills: Vec<String>,
-    /// Only skills that --skill and -e bring (also: -ns)
+    /// Only load skills of --skill and -e (also: -ns)
     #[arg(long)]
     pub(crate) no_skills: bool,
     /// A prompt template, or a folder of them; repeatable
     #[arg(long = "prompt-template", value_name = "PATH")]
     pub(crate) prompt_templates: Vec<String>,
-    /// Only prompt templates that --prompt-template and -e bring (also: -np)
+    /// Only load prompt templates of --prompt-template and -e (also: -np)
     #[arg(long)]
     pub(crate) no_prompt_templates: bool,
     /// A theme, or a folder of themes; repeatable
     #[arg(long = "theme", value_name = "PATH")]
     pub(crate) themes: Vec<String>,
-    /// Only themes that --theme and -e bring
+    /// Only load themes of --theme and -e
     #[arg(long)]
     pub(crate) no_themes: bool,
-    /// Read no AGENTS.md or CLAUDE.md (also: -nc)
+    /// Do not read AGENTS.md and CLAUDE.md (also: -nc)
     #[arg(long)]
     pub(crate) no_context_files: bool,
 }
@@ -292,7 +292,7 @@ pub(crate) enum Mode {
     /// The reply's text
     #[default]
     Text,
-    /// One event a line
+    /// One event per line
     Json,
     /// Commands on stdin, events on stdout
     Rpc,
@@ -303,13 +303,13 @@ pub(crate) enum Mode {
 pub(crate) enum PolicyMode {
     /// Deny what was not granted
     Strict,
-    /// Ask a person; without one, deny
+    /// Ask the user; without one, deny
     Prompt,
     /// Allow, warn and log
     Permissive,
 }
 
-/// Names of [`Isolation`], for options.
+/// Parses the names of [`Isolation`].
 pub(crate) fn isolation() -> impl TypedValueParser<Value = Isolation> {
     let described = [
         PossibleValue::new("process").help("A sealed worker process per package; needs Linux"),
@@ -318,7 +318,7 @@ pub(crate) fn isolation() -> impl TypedValueParser<Value = Isolation> {
     PossibleValuesParser::new(described).try_map(|name| name.parse::<Isolation>())
 }
 
-/// Names of [`Peer`], for options.
+/// Parses the names of [`Peer`].
 pub(crate) fn peer() -> impl TypedValueParser<Value = Peer> {
     let described = [
         PossibleValue::new("omp").help("oh-my-pi"),
@@ -328,23 +328,23 @@ pub(crate) fn peer() -> impl TypedValueParser<Value = Peer> {
     PossibleValuesParser::new(described).map(|name| name.parse::<Peer>().expect("one of these"))
 }
 
-/// Everything that is not a prompt.
+/// Subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Install a package: a folder, an npm name, npm:NAME@RANGE
     Install(InstallArgs),
-    /// Bring packages to the newest version that settings allow; exact versions stay
+    /// Update packages to the newest version that settings allow; exact versions stay
     Update(UpdateArgs),
     /// Remove an installed package
     #[command(alias = "uninstall")]
     Remove(RemoveArgs),
     /// List installed packages
     List {
-        /// Machine output
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// What is loaded, and what it may do
+    /// Extensions: list, capabilities, grants, limits
     #[command(subcommand)]
     Ext(ExtCommand),
     /// MCP servers: programs and addresses whose tools the model may call
@@ -356,26 +356,26 @@ pub(crate) enum Command {
     /// Plugins of rummy: runs over entries, and their client protocol
     #[command(subcommand)]
     Rummy(RummyCommand),
-    /// Play a recorded session again, with no file, program or network, and compare
+    /// Play a recorded session again, without files, programs or network, and compare
     Replay(ReplayArgs),
     /// Recorded sessions
     #[command(subcommand)]
     Tape(TapeCommand),
-    /// Write a page of a recorded session: what each extension did, the replies and the verdicts on them
+    /// Write a page of a recorded session: actions of each extension, the replies and the verdicts on them
     Inspect(InspectArgs),
-    /// Let this folder's own .pi settings and extensions count
+    /// Trust this folder's own .pi settings and extensions
     Trust {
-        /// No longer
+        /// Trust it no longer
         #[arg(long)]
         remove: bool,
     },
-    /// pi's list of what packages bring is not here
+    /// Not supported: pi's list of the resources of packages
     #[command(hide = true)]
     Config {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
-    /// Keys are not printed from here
+    /// Not supported: printing keys
     #[command(hide = true)]
     Auth {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -383,7 +383,7 @@ pub(crate) enum Command {
     },
     /// Watch a rule abort and retry a streaming reply; needs no network, no key, no set-up
     Demo {
-        /// Machine output
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -392,13 +392,13 @@ pub(crate) enum Command {
 /// `pi install SOURCE`
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InstallArgs {
-    /// A folder, npm:NAME[@RANGE], a bare npm name, git:HOST/PATH[@REF] or a git URL; without one, what settings list and
-    /// the disk lacks is brought back from the lock file
+    /// A folder, npm:NAME[@RANGE], a bare npm name, git:HOST/PATH[@REF] or a git URL; without one, packages that settings list
+    /// and that are missing are restored from the lock file
     pub(crate) source: Option<String>,
-    /// More of them
+    /// More sources
     #[arg(value_name = "SOURCE")]
     pub(crate) more: Vec<String>,
-    /// Install although the name can be taken for that of an installed package
+    /// Install although the name is similar to that of an installed package
     #[arg(long)]
     pub(crate) similar_name: bool,
     #[command(flatten)]
@@ -406,14 +406,14 @@ pub(crate) struct InstallArgs {
 }
 
 impl InstallArgs {
-    /// One command for each source.
+    /// Returns one command for each source.
     pub(crate) fn each(&self) -> Vec<Self> {
         let first = Self { more: Vec::new(), ..self.clone() };
         let more = self.more.iter().map(|source| Self { source: Some(source.clone()), ..first.clone() });
         std::iter::once(first.clone()).chain(more).collect()
     }
 
-    /// Whether the source is one of the user's own npm registry, and no folder.
+    /// Returns whether the source is a package of the user's own npm registry, and no folder.
     pub(crate) fn is_fetched(&self) -> bool {
         let is_name = |source: &str| !source.starts_with(['.', '/', '~']) && !source.starts_with("git:");
         let source = self.source.as_deref().map(|source| source.strip_prefix("npm:").unwrap_or(source));
@@ -424,28 +424,28 @@ impl InstallArgs {
 /// `pi update [SOURCE]`
 #[derive(Debug, Args)]
 pub(crate) struct UpdateArgs {
-    /// As it was installed, or the package's name; all packages without it
+    /// The source as it was installed, or the package's name; all packages without it
     pub(crate) source: Option<String>,
-    /// Take versions however new they are
+    /// Take versions regardless of their age
     #[arg(long)]
     pub(crate) no_wait: bool,
     #[command(flatten)]
     pub(crate) common: PackageArgs,
 }
 
-/// What `pi install` and `pi update` share.
+/// Options that `pi install` and `pi update` share.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PackageArgs {
     /// Packages of this project (.pi/) instead of the user's
     #[arg(short, long)]
     pub(crate) local: bool,
-    /// npm registry to ask instead of the configured one
+    /// npm registry to use instead of the configured one
     #[arg(long, value_name = "URL")]
     pub(crate) registry: Option<String>,
-    /// Grant what is asked for, without asking
+    /// Grant the requested capabilities without a prompt
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Machine output
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -453,7 +453,7 @@ pub(crate) struct PackageArgs {
 /// `pi remove SOURCE`
 #[derive(Debug, Args)]
 pub(crate) struct RemoveArgs {
-    /// As it was installed, or the package's name
+    /// The source as it was installed, or the package's name
     pub(crate) source: String,
     /// Remove from this project (.pi/) instead of from the user's packages
     #[arg(short, long)]
@@ -467,34 +467,34 @@ pub(crate) enum McpCommand {
     Add(Box<McpAddArgs>),
     /// Remove a server
     Remove {
-        /// Its name
+        /// Name of the server
         name: String,
-        /// From this project (.pi/) instead of the user's servers
+        /// Remove from this project (.pi/) instead of from the user's servers
         #[arg(short, long)]
         local: bool,
     },
-    /// List servers, and what went wrong with them
+    /// List servers and their errors
     List {
-        /// Start each one and ask what it has
+        /// Start each server and list its tools
         #[arg(long)]
         probe: bool,
-        /// Machine output
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Agree to the tools that a server has now, after they changed
+    /// Accept the tools of a server after they changed
     Accept {
-        /// Its name
+        /// Name of the server
         name: String,
     },
     /// Sign in to a server
     Login {
-        /// Its name
+        /// Name of the server
         name: String,
     },
     /// Sign out of a server
     Logout {
-        /// Its name
+        /// Name of the server
         name: String,
     },
 }
@@ -502,33 +502,33 @@ pub(crate) enum McpCommand {
 /// `pi mcp add`
 #[derive(Debug, Args)]
 pub(crate) struct McpAddArgs {
-    /// Letters, digits, - and _
+    /// Name of the server: letters, digits, - and _
     pub(crate) name: String,
-    /// The address of a server that speaks Streamable HTTP
+    /// Address of a server that speaks Streamable HTTP
     #[arg(long, conflicts_with = "command")]
     pub(crate) url: Option<String>,
     /// Header of each request to the address; repeatable
     #[arg(long, value_name = "NAME=VALUE", requires = "url")]
     pub(crate) header: Vec<String>,
-    /// Variable that holds a token for the address
+    /// Environment variable that holds a token for the address
     #[arg(long, value_name = "NAME", requires = "url")]
     pub(crate) bearer_token_env_var: Option<String>,
-    /// Variable of the program: NAME=VALUE, where VALUE may be ${NAME}; repeatable
+    /// Environment variable of the program: NAME=VALUE, where VALUE may be ${NAME}; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
-    /// Folder that the program works in
+    /// Working folder of the program
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cwd: Option<String>,
-    /// Time that a request may take, in seconds
+    /// Time limit of a request, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
-    /// How its tools reach the model: direct, deferred (found by tool_search) or hidden
+    /// Exposure of its tools to the model: direct, deferred (found by tool_search) or hidden
     #[arg(long, value_parser = ["direct", "deferred", "codemode", "hidden"])]
     pub(crate) exposure: Option<String>,
-    /// A sentence about what it offers
+    /// Description of the server in a sentence
     #[arg(long)]
     pub(crate) description: Option<String>,
-    /// Into this project (.pi/) instead of the user's servers
+    /// Add to this project (.pi/) instead of the user's servers
     #[arg(short, long)]
     pub(crate) local: bool,
     /// The program and its arguments
@@ -539,43 +539,43 @@ pub(crate) struct McpAddArgs {
 /// `pi ext ...`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExtCommand {
-    /// What would be loaded here, in load order
+    /// List extensions that would be loaded here, in load order
     List {
         /// Extra extensions, as in `pi -e`
         #[arg(short = 'e', long = "extension", value_name = "PATH|SOURCE")]
         extensions: Vec<String>,
-        /// Machine output
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Print what extensions register, as the conformance harness compares it
+    /// Print the registrations of extensions, in the form of the conformance harness
     Snapshot(SnapshotArgs),
-    /// What extensions did: the evidence ledgers
+    /// Evidence ledgers of extensions
     #[command(subcommand)]
     Ledger(LedgerCommand),
-    /// Play a scenario against extensions and print what they did, as the conformance harness compares it
+    /// Play a scenario against extensions and print the trace, in the form of the conformance harness
     Drive(DriveArgs),
-    /// What extensions were granted, and changing it
+    /// List and change grants of extensions
     Grants(GrantsArgs),
-    /// What the gate says about an extension, and why
+    /// Explain the gate's decision on an extension
     Explain(ExplainArgs),
-    /// What an extension may use up, and which walls stand around it on this machine
+    /// Show the limits of extensions, and the isolation on this machine
     Limits {
-        /// Machine output
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Fetch and compile now what extensions may import of pi and its packages, so that nothing has to be fetched later
+    /// Fetch and compile now the parts of pi and its packages that extensions may import, so that later starts need no network
     Supply {
         /// Write the licences of these packages to a file
         #[arg(long, value_name = "FILE")]
         licences: Option<PathBuf>,
     },
-    /// Everything about one extension: registrations, capabilities, limits
+    /// Show everything about one extension: registrations, capabilities, limits
     Show {
         /// Name, source or path
         extension: String,
-        /// Machine output
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -584,11 +584,11 @@ pub(crate) enum ExtCommand {
 /// `pi ext ledger`
 #[derive(Debug, Subcommand)]
 pub(crate) enum LedgerCommand {
-    /// Check that no line was changed, removed, repeated or moved, and name the first that was
+    /// Check that no line was changed, removed, repeated or moved, and name the first one
     Verify {
-        /// The newest file of a ledger, SESSION.jsonl; all ledgers of this user when left out
+        /// The newest file of a ledger, SESSION.jsonl; without one, all ledgers of this user
         file: Option<PathBuf>,
-        /// Machine output
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -602,7 +602,7 @@ pub(crate) struct GrantsArgs {
     pub(crate) command: Option<GrantsCommand>,
     /// Name, source or path; all without one
     pub(crate) extension: Option<String>,
-    /// Machine output
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -618,7 +618,7 @@ pub(crate) enum GrantsCommand {
         #[arg(value_name = "CAP[:SCOPE]", required = true)]
         grants: Vec<String>,
     },
-    /// Refuse capabilities for good: http, read:/etc, exec:git
+    /// Deny capabilities permanently: http, read:/etc, exec:git
     Deny {
         /// Name, source or path
         extension: String,
@@ -626,11 +626,11 @@ pub(crate) enum GrantsCommand {
         #[arg(value_name = "CAP[:SCOPE]", required = true)]
         grants: Vec<String>,
     },
-    /// Take answers back: all, those about capabilities, or those about one scope, read:/etc
+    /// Revoke answers: all, those about capabilities, or those about one scope, read:/etc
     Revoke {
         /// Name, source or path
         extension: String,
-        /// The capabilities to take back; all without one
+        /// The capabilities to revoke; all without one
         #[arg(value_name = "CAP[:SCOPE]")]
         answers: Vec<String>,
     },
@@ -644,16 +644,16 @@ pub(crate) struct ExplainArgs {
     /// A capability, or a call: exec git status, read PATH, write PATH, http URL, env NAME, tool NAME
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CAP|CALL")]
     pub(crate) what: Vec<String>,
-    /// Under this policy instead of the configured one
+    /// Decide under this policy instead of the configured one
     #[arg(long, value_enum)]
     pub(crate) policy: Option<PolicyMode>,
-    /// As if run with this --allow; repeatable
+    /// Decide as if run with this --allow; repeatable
     #[arg(long, value_name = "CAP[:SCOPE]")]
     pub(crate) allow: Vec<String>,
-    /// As if run with this --deny; repeatable
+    /// Decide as if run with this --deny; repeatable
     #[arg(long, value_name = "CAP")]
     pub(crate) deny: Vec<String>,
-    /// Machine output; before the call
+    /// Print JSON; before the call
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,10 +1,10 @@
-//! Asking at install: once, in words, and again when a package wants more than it was granted.
+//! Consent at install: one prompt, and another when a package requests more than it was granted.
 //!
-//! With a terminal a person answers. `--yes` takes what was asked for. With neither, a package gets what naming a file
-//! with `-e` would give it (what steers the model, never files outside, programs, servers or variables), under the
-//! strict policy nothing, and its user is told how to grant the rest. An update that asks for more and cannot be asked
-//! about is refused before anything changes: the installed version goes on with its grants. What an update brings the
-//! model and the user otherwise than before is said in any case.
+//! With a terminal the user answers. `--yes` grants the requested capabilities. With neither, a package gets the grants that
+//! naming a file with `-e` would give it (those that steer the model, never files outside, programs, servers or variables), under
+//! the strict policy none, and its user is told how to grant the rest. An update that requests more and cannot prompt is refused
+//! before anything changes: the installed version keeps its grants. Changes of the tools and commands that an update provides are
+//! always printed.
 //!
 //! A [`Decision`] is made before a package is put in place and kept afterwards.
 
@@ -23,62 +23,62 @@ use pijs_runtime::Result;
 use pijs_runtime::applicant::Applicant;
 use pijs_runtime::grant_file::GrantFile;
 
-/// Who answers.
+/// The source of the answers.
 pub(crate) enum Who<'a> {
-    /// `--yes`. `anew`: to all that is asked for, and not only to what is new.
+    /// `--yes`. `anew`: to all requests, and not only to new ones.
     Yes {
-        /// Whether what was not granted before is granted now.
+        /// Whether requests that were not granted before are granted now.
         anew: bool,
     },
-    /// A person.
+    /// The user at a terminal.
     Person(&'a Terminal),
-    /// Nobody.
+    /// No user.
     Nobody,
 }
 
-/// What an install led to.
+/// The grants of an install.
 #[derive(Debug, Default)]
 pub(crate) struct Consent {
     /// Capabilities that are granted now.
     pub(crate) granted: Vec<String>,
-    /// What was asked for and is not.
+    /// Requests that are not granted.
     pub(crate) missing: Vec<CapabilityRequest>,
-    /// What the package brings, or brings otherwise than before, as lines for people.
+    /// The tools and commands that the package provides, or changes, as lines to print.
     pub(crate) brought: Vec<String>,
-    /// Whether a person has been shown these lines.
+    /// Whether the user has seen these lines.
     pub(crate) has_seen: bool,
 }
 
-/// What is decided about a package, and not written down yet.
+/// The decision on a package, before it is stored.
 pub(crate) struct Decision {
-    /// What is granted and how it was answered; `None` leaves the old answers bound to the old code.
+    /// The grants and the kind of answer; `None` leaves the old answers bound to the old code.
     chosen: Option<(Vec<CapabilityRequest>, By)>,
-    /// What was asked about.
+    /// The requests of the prompt.
     more: Vec<CapabilityRequest>,
     brought: Vec<String>,
     has_seen: bool,
 }
 
-/// Why a package is not installed.
+/// The reason why a package is not installed.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// An update asks for this beyond what was granted, in words.
+    /// An update requests these capabilities in addition to its grants.
     Widened(Vec<String>),
-    /// A person said so.
+    /// The user declined.
     ByPerson,
 }
 
-/// The open question about one realm of a package.
+/// The open request of one realm of a package.
 struct Open {
     more: Vec<CapabilityRequest>,
     brought: Vec<String>,
-    /// Whether answers about it stand.
+    /// Whether earlier answers about it exist.
     is_update: bool,
 }
 
-/// Decides about a package that is about to be installed, and asks where somebody can be asked: once, about all of its realms together.
-/// `replaces` says that another version of it is in place, which is better off with its grants than this one without any; `outlook`
-/// is what it is going to do with all that it asks for. Returns a decision for each realm.
+/// Decides about a package that is about to be installed, and prompts if there is a user: once, for all of its realms together.
+/// `replaces` means that another version of it is installed, which is better off with its grants than this one without any;
+/// `outlook` is its expected behaviour with all requests granted. Returns a decision for each realm.
 pub(crate) fn decide(
     book: &GrantStore,
     applicants: &[&Applicant],
@@ -101,7 +101,7 @@ pub(crate) fn decide(
     Ok(open.into_iter().map(|open| decided(open, who, mode, answer.as_deref())).collect())
 }
 
-/// Returns the open question about one realm. Requests that an update would lose go to `lost_ones`.
+/// Returns the open request of one realm. Requests that an update would lose are added to `lost_ones`.
 fn question(
     book: &GrantStore,
     applicant: &Applicant,
@@ -128,7 +128,7 @@ fn question(
     Open { more, brought, is_update: before.is_some() }
 }
 
-/// The decision about one realm; `answer` is what a person granted of all that the package asks for.
+/// Returns the decision about one realm; `answer` is the part of the package's requests that the user granted.
 fn decided(open: Open, who: &Who<'_>, mode: Mode, answer: Option<&[CapabilityRequest]>) -> Decision {
     let Open { more, brought, is_update } = open;
     let has_seen = answer.is_some();
@@ -183,26 +183,26 @@ fn both(one: Option<Scope>, other: Option<Scope>) -> Option<Scope> {
     })
 }
 
-/// Whether a record is about other code. A project's lock file names whatever code it likes; with the registry's word for
-/// it, an update asks for the difference.
+/// Returns whether a record is about other code. A project's lock file may name any code; with the registry's integrity for it,
+/// an update requests the difference.
 fn is_other(record: &PackageRecord, applicant: &Applicant) -> bool {
     let is_projects = applicant.key != applicant.id;
     is_projects && record.standing(applicant.present()) != AnswerValidity::Holds
 }
 
-/// What an update would run without when nobody can be asked about it.
+/// Returns the requests that an update would lose if it cannot prompt.
 fn lost(record: &PackageRecord, applicant: &Applicant) -> Vec<CapabilityRequest> {
     let more = widening(&record.manifest(), &applicant.asked);
     let by_user = |answer: &StoredAnswer| answer.allowed && answer.by != By::Unattended;
     if more.is_empty() && is_other(record, applicant) && record.answers.iter().any(by_user) {
-        // Of a project's package all answers go.
+        // Of a project's package all answers are lost.
         return applicant.asked.capabilities.clone();
     }
     more
 }
 
 impl Decision {
-    /// Writes the answers down, bound to the code that is in place now.
+    /// Stores the answers, bound to the installed code.
     pub(crate) fn keep(self, file: &GrantFile, applicant: &Applicant) -> Result<Consent> {
         let Self { chosen, more, brought, has_seen } = self;
         let requests = &applicant.asked.capabilities;
@@ -240,23 +240,23 @@ impl Decision {
     }
 }
 
-/// Tools and commands that are shown of a package, each on a line.
+/// Most tools and commands of a package that are listed, each on a line.
 const MOST_OFFERED: usize = 20;
-/// Commands that have a line each; of more, one line has the names. Tools always have their own: the model is told of them.
+/// Most commands with a line each; of more, one line has the names. Each tool has a line: the model sees them.
 const MOST_COMMANDS: usize = 5;
-/// Characters of such a line.
+/// Longest of these lines, in characters.
 const LONGEST_LIST: usize = 300;
-/// Characters of a name and of its description.
+/// Longest name and description, in characters.
 const OFFERED_NAME: usize = 64;
 const OFFERED_WORDS: usize = 160;
 
-/// What a package brings the model and the person, in the words of its code: a line each, without a sign that could be
-/// taken for anything else.
+/// Returns the tools and commands of a package, with the names and descriptions of its code: a line each, without characters that
+/// could imitate another line.
 fn offered(offers: &Offers) -> Vec<String> {
     changes(&Offers::default(), offers)
 }
 
-/// What is brought now and was not before, or was described otherwise, and what is gone.
+/// Returns the added, changed and removed tools and commands.
 fn changes(before: &Offers, offers: &Offers) -> Vec<String> {
     let kinds = [("tool", &before.tools, &offers.tools), ("command", &before.commands, &offers.commands)];
     let mut lines = Vec::new();
@@ -290,7 +290,7 @@ fn changes(before: &Offers, offers: &Offers) -> Vec<String> {
     lines
 }
 
-/// Names in one line, as many as it has room for.
+/// Joins names in one line, up to its length.
 fn listed(names: &[&str]) -> String {
     let mut line = String::new();
     for (at, name) in names.iter().enumerate() {
@@ -304,7 +304,7 @@ fn listed(names: &[&str]) -> String {
     line
 }
 
-/// Tools that another package brings, too. One of them answers, and the model cannot tell which.
+/// Returns tools that another package registers, too. One of them answers, and the model cannot tell which.
 fn also_brought(book: &GrantStore, offers: &Offers) -> Vec<String> {
     let others = book.packages.iter().filter_map(|(id, record)| Some((id, record.brings.as_ref()?)));
     let shared = others.flat_map(|(id, known)| {
@@ -316,13 +316,13 @@ fn also_brought(book: &GrantStore, offers: &Offers) -> Vec<String> {
     shared.take(MOST_OFFERED).collect()
 }
 
-/// A name and what it is said to do.
+/// Returns a name and its description.
 pub(crate) fn one_line(name: &str, about: &str) -> String {
     let (name, about) = (shown(name, OFFERED_NAME), shown(about.trim(), OFFERED_WORDS));
     if about.is_empty() { name } else { format!("{name}: {about}") }
 }
 
-/// Says what is not granted, and how to grant it; `install` is the command that installs the package.
+/// Prints the missing grants, and how to grant them; `install` is the command that installs the package.
 pub(crate) fn explain_missing(applicant: &Applicant, consent: &Consent, install: &str) {
     if consent.missing.is_empty() {
         return;
@@ -337,19 +337,19 @@ pub(crate) fn explain_missing(applicant: &Applicant, consent: &Consent, install:
     stderr(&format!("  grant with: {}   or with: {} --yes", clean(&command), clean(install)));
 }
 
-/// Whether the question says a signal in other words: by a request, or by the outlook.
+/// Returns whether the prompt covers a signal in another way: by a request, or by the outlook.
 fn is_said(signal: &Signal) -> bool {
     signal.repeats_request() || *signal == Signal::Blocked
 }
 
-/// Asks a person what is granted; `None`: the package is not to be installed.
+/// Prompts the user for grants; `None`: the package is not to be installed.
 fn by_person(
     terminal: &Terminal,
     applicants: &[&Applicant],
     open: &[Open],
     outlook: &Outlook,
 ) -> Option<Vec<CapabilityRequest>> {
-    // A folder may be called anything, also what looks like a line of this question.
+    // A folder may have any name, also one that imitates a line of this prompt.
     let who = shown(applicants.first().map(|applicant| applicant.id.as_str()).unwrap_or_default(), OFFERED_WORDS);
     let is_update = open.iter().any(|open| open.is_update);
     let mut more: Vec<CapabilityRequest> = Vec::new();
@@ -373,14 +373,14 @@ fn by_person(
         notes(applicant).for_each(|note| text.push_str(&note));
     }
     if *outlook != Outlook::Works {
-        // It names what the code names.
+        // It contains names from the code.
         let outlook = shown(&outlook.to_string(), LONGEST_LIST);
         text.push_str(&format!("  note: granted all of this, it {outlook}\n"));
     }
     text.push_str("grant this? [y]es, [c]hoose one by one, [N]o (installs without), [d]o not install: ");
     for _ in 0..MOST_ANSWERS {
         match terminal.answer(&text).as_deref() {
-            // Somebody who closes the terminal has agreed to nothing.
+            // A closed terminal is no consent.
             None | Some("d" | "do not install" | "q") => return None,
             Some("y" | "yes") => return Some(more.to_vec()),
             Some("" | "n" | "no") => return Some(Vec::new()),
@@ -397,7 +397,7 @@ fn by_person(
     None
 }
 
-/// Returns the signals of the scan against one realm, a line each.
+/// Returns the signals of the scan on one realm, a line each.
 fn notes(applicant: &Applicant) -> impl Iterator<Item = String> + '_ {
     let signals = applicant.evidence.signals().iter().filter(|signal| !is_said(signal));
     signals.map(|signal| {
@@ -413,7 +413,7 @@ fn notes(applicant: &Applicant) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Answers that may be none of those that are asked for, before the package is not installed.
+/// Most invalid answers before the package is not installed.
 const MOST_ANSWERS: usize = 5;
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! `pi demo`: the main job, offline, in a throw-away home.
 //!
-//! Installs the packaged pi-ttsr, streams a recorded reply that breaks a rule, and tells what happened:
-//! the delta that tripped, what was discarded, what was injected, the clean retry, the hostcalls, the
-//! time in verdicts. Everything shown comes from the run itself; only the deltas that nobody was ever
-//! shown are read from the recording.
+//! Installs the packaged pi-ttsr, streams a recorded reply that breaks a rule, and reports the events: the delta that triggered
+//! the rule, the discarded text, the injected rule, the clean retry, the hostcalls, the time in verdicts. Everything shown comes
+//! from the run itself; only the deltas that were never displayed are read from the recording.
 
 use crate::args::{InstallArgs, RunArgs};
 use crate::output::stdout;
@@ -26,7 +25,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The package as its authors wrote it.
+/// The package as published.
 const PACKAGE: &[(&str, &str)] = &[
     ("package.json", include_str!("../../../fixtures/packages/pi-ttsr/package.json")),
     ("README.md", include_str!("../../../fixtures/packages/pi-ttsr/README.md")),
@@ -78,7 +77,7 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
     Ok(())
 }
 
-/// A home, a project with a rule and a recording, and the package beside it.
+/// Makes a home, a project with a rule and a recording, and the package beside it.
 fn furnish(environment: &Environment, folder: &Path) -> io::Result<Environment> {
     let folder = folder.canonicalize()?;
     let mut away = environment.clone();
@@ -89,7 +88,7 @@ fn furnish(environment: &Environment, folder: &Path) -> io::Result<Environment> 
     away.variables.insert("HOME".to_owned(), away.dirs.home.display().to_string());
     away.variables.retain(|name, _| !name.starts_with("PI_"));
     away.variables.insert("PIJS_WORDS".to_owned(), "own".to_owned());
-    // Nobody is asked anything in a demonstration.
+    // A demonstration does not prompt.
     away.stdin_is_terminal = false;
     let write = |path: std::path::PathBuf, text: &str| {
         fs::create_dir_all(path.parent().expect("below the folder"))?;
@@ -105,13 +104,13 @@ fn furnish(environment: &Environment, folder: &Path) -> io::Result<Environment> 
     Ok(away)
 }
 
-/// What a front end was shown.
+/// The output of the front end.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Shown>>);
 
 #[derive(Default)]
 struct Shown {
-    /// Text that was let through, by attempt.
+    /// Displayed text, by attempt.
     attempts: Vec<String>,
     verdict: Option<Value>,
     discarded: Option<Value>,
@@ -137,7 +136,7 @@ impl FrontEnd for Seen {
     }
 }
 
-/// The run in the order it is told.
+/// The events of the run, in the order of the report.
 struct Story {
     discarded: String,
     tripped: String,
@@ -146,7 +145,7 @@ struct Story {
     tokens_burned: u64,
     injected: String,
     reply: String,
-    /// Hostcalls by capability, and how many of them were denied.
+    /// Hostcalls by capability, and the number of denied ones.
     calls: BTreeMap<String, usize>,
     denied: usize,
     verdict_us: u64,
@@ -234,7 +233,7 @@ impl Story {
     }
 }
 
-/// Deltas of the first recorded reply.
+/// Returns the deltas of the first recorded reply.
 fn recorded_deltas() -> Option<Vec<String>> {
     let line: Value = serde_json::from_str(RECORDING.lines().next()?).ok()?;
     line["events"].as_array()?.iter().map(|event| event["text"].as_str().map(str::to_owned)).collect()

@@ -1,8 +1,8 @@
 //! The `extc` command: arguments in, text or JSON out.
 //!
-//! Everything it does is a call of `pijs-extc`; this module parses arguments, prints, and chooses the
-//! exit code: 0 done, 1 the input has errors or cannot be loaded, or a test failed, 2 wrong usage, 3 refused by `--strict`. With `--json`
-//! one JSON document goes to standard output and nothing else; words for people go to standard error.
+//! Everything it does is a call of `pijs-extc`; this module parses arguments, prints, and chooses the exit code: 0 success, 1 the
+//! input has errors or cannot be loaded, or a test failed, 2 wrong usage, 3 refused by `--strict`. With `--json` one JSON
+//! document goes to standard output and nothing else; messages go to standard error.
 
 mod init;
 mod inspect;
@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The thing asked for failed.
+/// The command failed.
 const FAILED: u8 = 1;
 /// Refused by policy: `--strict`.
 const REFUSED: u8 = 3;
@@ -61,19 +61,19 @@ enum Command {
         /// Write extension.artifact and artifact.json into this folder.
         #[arg(short, long, value_name = "DIR")]
         out: Option<PathBuf>,
-        /// Shorten the bundled source.
+        /// Minify the bundled source.
         #[arg(long)]
         minify: bool,
-        /// Compile again even if nothing changed, and keep nothing.
+        /// Compile again even if nothing changed, and store nothing.
         #[arg(long)]
         no_cache: bool,
         /// Print the metadata as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Say what works, what is constrained and what is blocked, with places.
+    /// Report what works, what is constrained and what is blocked, with positions.
     Check {
-        /// Package folder, one .ts, .js or .wasm file, or what a build wrote.
+        /// Package folder, one .ts, .js or .wasm file, or the output of a build.
         input: PathBuf,
         /// Exit with 3 if anything is blocked, as the host's strict policy refuses it.
         #[arg(long)]
@@ -100,13 +100,13 @@ pub(crate) struct TestArgs {
     /// Package folder or extension file, this folder without one; then recordings, made by pi --tape FILE.
     #[arg(value_name = "[ENTRY] TAPE", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Write the outputs of now into the recordings.
+    /// Write the new outputs into the recordings.
     #[arg(long)]
     pub(crate) accept: bool,
-    /// Run each recording under so many other orders of completions and timers, too.
+    /// Also run each recording under this many other orders of completions and timers.
     #[arg(long, value_name = "N", conflicts_with = "accept")]
     pub(crate) explore: Option<usize>,
-    /// Let so many calls of a schedule time out, be denied, fail or be dropped.
+    /// Let this many calls of a schedule time out, be denied, fail or be dropped.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "explore")]
     pub(crate) faults: usize,
     /// Write the results to this file, in the format of JUnit.
@@ -155,7 +155,7 @@ pub(crate) fn run(
     }
 }
 
-/// Reads what pi would read of this user's files: a build by hand puts no key into an artifact either.
+/// Grants the reads that pi would grant on this user's files: a manual build embeds no key in an artifact either.
 fn access() -> io::Result<FileAccess> {
     let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let canonical = |path: PathBuf| path.canonicalize().unwrap_or(path);
@@ -232,7 +232,7 @@ fn run_build(
     Ok(judged.code)
 }
 
-/// The verdict on what was built or checked.
+/// The verdict on a build or a check.
 struct Judged {
     verdict: Verdict,
     words: &'static str,
@@ -241,7 +241,7 @@ struct Judged {
 }
 
 impl Judged {
-    /// Judges by the diagnostics; there is no `metadata` of what does not compile.
+    /// Derives the verdict from the diagnostics; `metadata` is `None` if the input does not compile.
     fn new(metadata: Option<&ArtifactMetadata>, diagnostics: &[Diagnostic], strict: bool) -> Self {
         let verdict = verdict(diagnostics);
         let is_loadable = !diagnostics.iter().any(Diagnostic::ends_load);
@@ -256,7 +256,7 @@ impl Judged {
     }
 }
 
-/// Both files by temporary name and rename, so that a reader never sees half of one.
+/// Writes both files by temporary name and rename, so that a reader never sees half of one.
 fn write_files(folder: &Path, artifact: &[u8], metadata: &str) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     for (name, bytes) in [(ARTIFACT_FILE, artifact), ("artifact.json", metadata.as_bytes())] {

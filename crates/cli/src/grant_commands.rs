@@ -1,4 +1,4 @@
-//! `pi ext grants` and `pi ext explain`: what extensions hold, why, and how to change it.
+//! `pi ext grants` and `pi ext explain`: grants of extensions, their reasons, and changes to them.
 
 use crate::args::{ExplainArgs, GrantsArgs, GrantsCommand};
 use crate::output::{clean, stderr, stdout};
@@ -116,7 +116,7 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
         return answer_about_server(file, which, (key, empty), (grants, allowed));
     }
     let (found, applicant) = applicant(environment, which, &Decided::of_settings(environment)?)?;
-    // A pattern that does not compile would be found only when the extension is loaded.
+    // Without this check an invalid pattern would show only when the extension is loaded.
     gate(environment, &Decided::of_settings(environment)?)
         .set_grants(&Profile::new("check").at(&found.root), &grants, Default::default())
         .map_err(|error| Failure::usage(error.to_string()))?;
@@ -127,7 +127,7 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
         let dropped = if record.standing(present) == AnswerValidity::Holds || applicant.present().local {
             0
         } else {
-            // The answers were about other code; the person decides anew about what is there.
+            // The answers were about other code; the user decides anew about the present one.
             record.revoke(None)
         };
         record.bind(present);
@@ -148,7 +148,7 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
     Ok(())
 }
 
-/// Answers about an MCP server, bound to the program or address that it is now.
+/// Records answers about an MCP server, bound to its present program or address.
 fn answer_about_server(
     file: &GrantFile,
     which: &str,
@@ -172,7 +172,7 @@ fn answer_about_server(
     Ok(())
 }
 
-/// The source that a user means: as it is recorded, by its name, or by what discovery finds.
+/// Returns the source that a user means: as recorded, by its name, or by discovery.
 fn key_of(environment: &Environment, book: &GrantStore, which: &str) -> Option<String> {
     let found = find_package(environment, which).ok();
     let loaded = found.map(|found| grant_key(&environment.dirs, found.id.as_str(), found.installed));
@@ -185,7 +185,7 @@ fn key_of(environment: &Environment, book: &GrantStore, which: &str) -> Option<S
 
 fn applicant(environment: &Environment, which: &str, decided: &Decided) -> Result<(PackageEntry, Applicant)> {
     let found = find_package(environment, which)?;
-    // A grant may be what its build needs, and nothing is loaded here. What is protected stays so.
+    // A build may read files that need a grant, and nothing is loaded here. Protected files stay protected.
     let access = FileAccess::new(environment.places()).readable(|_| true);
     let compiler = Compiler::new(environment).with_access(access);
     let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
@@ -198,7 +198,7 @@ fn gate(environment: &Environment, decided: &Decided) -> Gate {
     Gate::builder(decided.policy.clone(), environment.places()).build()
 }
 
-/// `pi ext explain EXT [WHAT]`: what the gate would say, and by which rule.
+/// `pi ext explain EXT [WHAT]`: the gate's decision, and its rule.
 pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<()> {
     let permissions = Permissions {
         mode: args.policy.map(Into::into),
@@ -277,7 +277,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         )));
         explain_never(record, &applicant.id, never);
     }
-    // Those about one place are no answer to a request as a whole.
+    // Decisions on one scope do not answer a request as a whole.
     if args.what.is_empty() {
         for refused in held.never.iter().filter(|refused| refused.scope.is_some()) {
             let Grant { id, capability, methods, scope, .. } = refused.clone();
@@ -303,7 +303,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     Ok(())
 }
 
-/// Says that the user answered *never*, when, and how the answer is taken back.
+/// Prints that the user answered *never*, when, and how to revoke the answer.
 fn explain_never(record: Option<&PackageRecord>, extension: &str, never: &[String]) {
     if never.is_empty() {
         return;
@@ -318,7 +318,7 @@ fn explain_never(record: Option<&PackageRecord>, extension: &str, never: &[Strin
     stdout(&clean(&format!("           to take it back: {}", revoke_command(extension, never))));
 }
 
-/// Who gave a grant of the record, and when.
+/// Returns the source and the time of a recorded grant.
 fn given(record: Option<&PackageRecord>, grant: &str) -> String {
     let index = grant.strip_prefix("grants:").and_then(|rest| rest.split(':').next()?.parse::<usize>().ok());
     match index.and_then(|index| record?.answers.get(index)) {
@@ -335,7 +335,7 @@ fn decision_json(what: &str, decision: &Decision) -> Value {
     })
 }
 
-/// Decides a call written as words: `exec git status`, `read /etc/hosts`, `http https://example.com/`, `env NAME`, or a
+/// Decides a call of the command line: `exec git status`, `read /etc/hosts`, `http https://example.com/`, `env NAME`, or a
 /// capability alone.
 fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<(Decision, Vec<String>)> {
     let (capability, rest) = what.split_first().map(|(first, rest)| (first.as_str(), rest)).unwrap_or_default();
@@ -364,7 +364,7 @@ fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<(Decision, Vec
     decide(gate, caller, method, &required)
 }
 
-/// A decision, and the answers *never* behind it.
+/// Returns a decision, and the answers *never* behind it.
 fn decide(gate: &Gate, caller: &Caller, method: &str, required: &Required<'_>) -> Result<(Decision, Vec<String>)> {
     match gate.judge(caller, method, required) {
         Ok(Judgement::Settled(decision) | Judgement::Ask(_, decision)) => {

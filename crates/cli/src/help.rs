@@ -1,4 +1,4 @@
-//! `pi --help` with the flags that extensions register, and commands of pi that are not here.
+//! `pi --help` with the flags that extensions register, and pi's commands that PiJS does not support.
 
 use crate::args::{Cli, ExtensionFlag, RunArgs};
 use crate::output::{clean, stdout};
@@ -8,10 +8,10 @@ use pijs_runtime::Environment;
 use pijs_runtime::{Failure, Result};
 use std::ffi::OsString;
 
-/// Where the text of pi's own options ends.
+/// Column at which the help of pi's own options begins.
 const COLUMN: usize = 30;
 
-/// The command line without the wish for help, when it is about `pi` itself and not about one of its commands.
+/// Returns the command line without its `--help`, when that is about `pi` itself and not about one of its commands.
 pub(crate) fn asked_for(argv: &[OsString]) -> Option<Vec<OsString>> {
     let command = Cli::command();
     let is_help = |word: &OsString| word == "--help" || word == "-h";
@@ -26,10 +26,10 @@ pub(crate) fn asked_for(argv: &[OsString]) -> Option<Vec<OsString>> {
     Some(argv.iter().filter(|word| !is_help(word)).cloned().collect())
 }
 
-/// Prints the options. What extensions add is asked of them, as in pi; those that cannot be loaded add nothing.
+/// Prints the options. Extensions are loaded for their flags, as in pi; those that fail to load add none.
 pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     let mut text = Cli::command().max_term_width(100).render_help().to_string();
-    // There is one text for both.
+    // Short and long help are the same text.
     text = text.replace(" (see more with '--help')", "");
     let registered = session::registered_flags(environment, args, flags).await.unwrap_or_default();
     if !registered.is_empty() {

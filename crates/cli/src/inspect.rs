@@ -1,4 +1,4 @@
-//! `pi inspect`: a tape as a page.
+//! `pi inspect`: writes a tape as a page.
 
 use crate::output::stdout;
 use clap::Args;
@@ -23,7 +23,7 @@ pub(crate) struct InspectArgs {
     ledger: Option<PathBuf>,
 }
 
-/// Writes the page. It takes the place of an older one when it is whole.
+/// Writes the page. It replaces an older one when it is complete.
 pub(crate) fn run(environment: &Environment, args: &InspectArgs) -> Result<()> {
     let at = |path: &Path| environment.dirs.cwd.join(path);
     let (tape, out) = (at(&args.tape), at(&args.out));

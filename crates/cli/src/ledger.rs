@@ -37,7 +37,7 @@ pub(crate) fn verify(environment: &Environment, file: Option<&Path>, as_json: bo
     }
 }
 
-/// What is wrong with a ledger, and in which of its files.
+/// The error of a ledger, and the file that has it.
 struct Broken {
     file: PathBuf,
     line: BrokenLine,
@@ -56,7 +56,7 @@ fn check(disk: &Disk, file: &Path) -> Result<std::result::Result<Audit, Broken>>
     Ok(audit(readers).map_err(|line| Broken { file: files.get(line.part).unwrap_or(&files[0]).clone(), line }))
 }
 
-/// Newest files of all ledgers in a folder.
+/// Returns the newest files of all ledgers in a folder.
 fn all(disk: &Disk, folder: &Path) -> Result<Vec<PathBuf>> {
     let names = match disk.list(folder) {
         Ok(names) => names,

@@ -43,12 +43,11 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Runs the command as the arguments and the environment of this process say.
+/// Runs the command with the arguments and the environment of this process.
 ///
-/// In a process that was started to be a sealed realm or a supervisor this does not return.
+/// In a process that was started as a sandboxed realm or a supervisor this does not return.
 pub fn main() -> ExitCode {
-    // A sealed realm, and the supervisor of an extension's program, are this program once more; they never come back
-    // from here.
+    // A sandboxed realm, and the supervisor of an extension's program, run this program again; they do not return from here.
     pijs_realm::worker::enter();
     pijs_connectors::exec::supervisor::enter();
     pijs_extc::worker::enter();
@@ -76,7 +75,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    // Faults of an MCP server are told by notices; the client's own log would quote them as they are.
+    // Notices report errors of an MCP server; the client's own log would quote them unsanitised.
     tracing_subscriber::fmt()
         .with_writer(|| output::Stderr)
         .with_env_filter(
@@ -96,13 +95,13 @@ pub fn main() -> ExitCode {
 
 /// Runs the command `extc`.
 ///
-/// In a process that was started to compile this does not return.
+/// In a process that was started as a build worker this does not return.
 pub fn extc() -> ExitCode {
     pijs_extc::worker::enter();
     let (out, mut err) = (std::io::stdout(), std::io::stderr());
     match extc_command::run(std::env::args_os(), &mut out.lock(), &mut err) {
         Ok(code) => ExitCode::from(code),
-        // Nobody is left to tell: the reader of our output is gone.
+        // The reader of the output has gone, so the error cannot be reported.
         Err(_) => ExitCode::FAILURE,
     }
 }
@@ -116,14 +115,14 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
     if cli.run.offline {
         environment.variables.insert("PI_OFFLINE".to_owned(), "1".to_owned());
     }
-    // A trace keeps the order in which things were asked for: one thread does everything.
+    // A trace keeps the order of requests, which takes a single thread.
     let mut runtime = match cli.command {
         Some(Command::Ext(ExtCommand::Drive(_))) => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
     };
     let runtime = runtime
         .worker_threads(2)
-        // A helper that once was there stays: where the system starts no more of them, work waits for it.
+        // Helper threads are kept: work waits for one where the system starts no more.
         .max_blocking_threads(256)
         .thread_keep_alive(Duration::MAX)
         .enable_all()
@@ -137,7 +136,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
             None => print::run(&environment, cli.run, flags).await,
             Some(Command::Install(args)) => {
                 packages::install_all(&environment, &args).await?;
-                // The registry has answered: the first session need not ask it.
+                // The registry has answered, so the first session need not probe it.
                 if args.each().iter().any(InstallArgs::is_fetched) {
                     words::prepare(&environment).await;
                 }
@@ -179,7 +178,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
         }
     });
     drop(local);
-    // A dialog may still be waiting for a line on stdin; it must not hold up the end.
+    // A dialog may still wait for a line on stdin; it must not delay the exit.
     runtime.shutdown_background();
     result
 }

@@ -1,6 +1,6 @@
-//! `pi ext limits`: what an extension may use up, and which walls stand around it on this machine.
+//! `pi ext limits`: the limits of an extension, and the isolation on this machine.
 //!
-//! The walls are not quoted from the code: a worker is started and looked at from outside.
+//! The isolation is measured: a worker is started and inspected from outside.
 
 use crate::output::stdout;
 use pijs_host::HostOptions;
@@ -114,7 +114,7 @@ fn walls(environment: &Environment, decided: &Decided) -> Result<Map<String, Val
     let rows = [
         ("process", json!("a worker of its own")),
         ("files", json!(sealed.landlock)),
-        // The same kernel keeps programs of extensions from pi's own files.
+        // Landlock also denies programs of extensions pi's own files.
         ("program_files", json!(if json!(sealed.landlock) == "none" { "open" } else { "pi's own are closed" })),
         ("system_calls", json!(if standing.filters_calls { "filtered" } else { "open" })),
         ("open_files", json!(standing.open_files)),

@@ -97,7 +97,7 @@ fn remove(environment: &Environment, name: &str, local: bool) -> Result<()> {
     Ok(())
 }
 
-/// Changes a file; answers whether it had a server of this name.
+/// Changes a file; returns whether it had a server of this name.
 fn edit(path: &Path, name: &str, entry: Option<&ServerEntry>) -> Result<bool> {
     let text = mcp::read(path)?;
     let (text, had) = config::edit(text.as_deref(), name, entry)
@@ -118,14 +118,14 @@ fn source(server: &Source) -> &str {
     }
 }
 
-/// The servers as `pi ext list --json` and `pi mcp list --json` show them, without starting any.
+/// Returns the servers in the form of `pi ext list --json` and `pi mcp list --json`, without starting any.
 pub(crate) fn documents(environment: &Environment) -> Result<Vec<Value>> {
     let (servers, problems) = mcp::servers(environment)?;
     problems.iter().for_each(|problem| stderr(&clean(&format!("warning: {problem}"))));
     Ok(servers.iter().map(|server| document(environment, server)).collect())
 }
 
-/// The servers of a package's manifest, as those of `mcp.json` are shown.
+/// Returns the servers of a package's manifest, in the form of those of `mcp.json`.
 pub(crate) fn documents_of(environment: &Environment, package: &PackageEntry) -> Vec<Value> {
     let (servers, problems) = match package.loose_file() {
         Some(_) => Default::default(),
@@ -152,7 +152,7 @@ fn document(environment: &Environment, server: &ServerConfig) -> Value {
     })
 }
 
-/// One server as `pi ext list` and `pi mcp list` show it.
+/// Returns one server in the form of `pi ext list` and `pi mcp list`.
 pub(crate) fn line(server: &Value) -> String {
     let text = |key: &str| server.get(key).and_then(Value::as_str);
     let mut line = format!(
@@ -195,7 +195,7 @@ fn show(servers: &[Value], as_json: bool) {
     }
 }
 
-/// `pi mcp list --probe`: fails when a server that is used does not answer.
+/// `pi mcp list --probe`: fails when an enabled server does not answer.
 async fn probe(environment: &Environment, as_json: bool) -> Result<()> {
     let can_ask = environment.stdin_is_terminal && environment.stderr_is_terminal;
     let prompter = can_ask.then(|| Arc::new(Terminal::default()) as _);
@@ -272,7 +272,7 @@ async fn login(environment: &Environment, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Hands on what the user types, until the program ends: a read of a terminal cannot be taken back.
+/// Forwards the user's lines until the program ends: a read of a terminal cannot be cancelled.
 fn read_lines(to: tokio::sync::mpsc::UnboundedSender<String>) {
     std::thread::spawn(move || {
         for line in std::io::stdin().lines().map_while(std::result::Result::ok) {

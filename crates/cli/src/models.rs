@@ -7,7 +7,7 @@ use pijs_llm::models::{Models, has_client};
 use pijs_llm::provider::Model;
 use serde_json::Value;
 
-/// `pi --list-models [SEARCH]`: what can be used, or would be with a key.
+/// `pi --list-models [SEARCH]`: models that can be used, or could be with a key.
 pub(crate) fn list(models: &Models, search: &str) {
     let available = models.available();
     if available.is_empty() {
@@ -57,7 +57,7 @@ pub(crate) fn list(models: &Models, search: &str) {
     }
 }
 
-/// Whether each word's characters are in the text, in their order.
+/// Returns whether the text contains each word's characters in their order.
 fn matches(search: &str, text: &str) -> bool {
     let text = text.to_lowercase();
     search.to_lowercase().split_whitespace().all(|word| {
@@ -66,7 +66,7 @@ fn matches(search: &str, text: &str) -> bool {
     })
 }
 
-/// `200000` as `200K`.
+/// Formats `200000` as `200K`.
 fn shortened(count: u64) -> String {
     let in_units = |unit: u64, letter: char| match count % unit {
         0 => format!("{}{letter}", count / unit),

@@ -1,4 +1,4 @@
-//! Writing to the two streams. What reaches a terminal goes through the sanitiser here, whoever made it.
+//! Writes to the two streams. All output to a terminal is sanitised here, whatever its source.
 
 use pijs_protocol::guard;
 use pijs_runtime::Notices;
@@ -6,16 +6,16 @@ pub(crate) use pijs_runtime::{clean, indented, option_text};
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// One line on stdout. A reader that went away (`pi list | head -1`) is no error of ours.
+/// Writes one line to stdout. A closed pipe (`pi list | head -1`) is no error.
 ///
-/// A program that reads gets the bytes as they are; a terminal gets what is harmless for it.
+/// A pipe gets the bytes unchanged; a terminal gets sanitised text.
 pub(crate) fn stdout(line: &str) {
     let mut out = std::io::stdout().lock();
     let line = if out.is_terminal() { clean(line) } else { line.to_owned() };
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// What a model said, on stdout: all of it.
+/// Writes a model's reply to stdout, complete.
 pub(crate) fn reply(text: &str) {
     let mut out = std::io::stdout().lock();
     let text = match out.is_terminal() {
@@ -25,7 +25,7 @@ pub(crate) fn reply(text: &str) {
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// A message for people on stderr, made harmless.
+/// Writes a message to stderr, sanitised.
 pub(crate) fn stderr(line: &str) {
     match &*DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) {
         Some(elsewhere) => elsewhere.show(line),
@@ -35,12 +35,12 @@ pub(crate) fn stderr(line: &str) {
 
 static DIVERTED: Mutex<Option<Notices>> = Mutex::new(None);
 
-/// Sends messages for stderr elsewhere, or back there. Whoever takes them makes them harmless.
+/// Redirects messages for stderr, or restores stderr. The receiver sanitises them.
 pub(crate) fn divert(to: Option<Notices>) {
     *DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) = to;
 }
 
-/// stderr for a writer of whole lines.
+/// Adapts stderr for a writer of whole lines.
 pub(crate) struct Stderr;
 
 impl Write for Stderr {
@@ -54,7 +54,7 @@ impl Write for Stderr {
     }
 }
 
-/// JSON on its way out, a line or several at a time: harmless for a terminal, and the same values.
+/// Writes JSON, one or several lines at a time: safe for a terminal, with equal values.
 pub(crate) struct Json<W>(pub(crate) W);
 
 impl<W: Write> Write for Json<W> {

@@ -32,13 +32,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How old a version has to be before an update takes it: most hijacked ones are found in that time.
+/// Minimum age of a version before an update takes it: most hijacked versions are found in that time.
 const UPDATES_WAIT: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 
-/// How long an install waits for what it could do without.
+/// Longest wait of an install for optional downloads.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `pi install [SOURCE]...`: one after the other; what fails keeps none of the others away.
+/// `pi install [SOURCE]...`: one after the other; a failure does not prevent the others.
 pub(crate) async fn install_all(environment: &Environment, args: &InstallArgs) -> Result<()> {
     let mut failed = Failed::default();
     for one in args.each() {
@@ -62,7 +62,7 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
             Ok(installed) => match told(environment, &reviewer, &installed, args) {
                 Ok(outlook) => {
                     fetch_supplied(environment, &installed, args.common.registry.as_deref()).await;
-                    // What it comes to is the last line.
+                    // The result is the last line.
                     outlook.iter().for_each(|line| stderr(line));
                     Ok(())
                 }
@@ -75,12 +75,12 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
     failed.into_result()
 }
 
-/// What went wrong with some of several packages.
+/// The failures of several packages.
 #[derive(Default)]
 struct Failed(Option<Failure>);
 
 impl Failed {
-    /// Reports all failures but the last one, which is what the command ends with.
+    /// Reports all failures but the last one, which becomes the result of the command.
     fn note(&mut self, outcome: Result<()>) {
         if let Err(failure) = outcome
             && let Some(before) = self.0.replace(failure)
@@ -94,8 +94,8 @@ impl Failed {
     }
 }
 
-/// Fetches what pi supplies to a package, so that its first session needs no network. Without it the package is
-/// installed all the same.
+/// Fetches the packages that pi supplies to a package, so that its first session needs no network. A failure does not prevent the
+/// install.
 async fn fetch_supplied(environment: &Environment, installed: &Installed, registry: Option<&str>) {
     if installed.entries.is_empty() {
         return;
@@ -124,12 +124,12 @@ async fn fetch_supplied(environment: &Environment, installed: &Installed, regist
     }
 }
 
-/// The folder of a package; of one file, the folder it lies in.
+/// Returns the folder of a package; for a single file, its parent folder.
 fn root(installed: &Installed) -> &Path {
     if installed.path.is_file() { installed.path.parent().unwrap_or(&installed.path) } else { &installed.path }
 }
 
-/// Keeps what was agreed to and says what was installed; answers the last line, what the package is going to do.
+/// Stores the consent and prints the install; returns the last line, the outlook of the package.
 fn told(
     environment: &Environment,
     reviewer: &Reviewer,
@@ -176,7 +176,7 @@ fn told(
     Ok(Some(clean(&format!("{}: {outlook}", named(installed)))))
 }
 
-/// Combines the metadata of the realms of a package, each part once; `None` for a package without code.
+/// Merges the metadata of a package's realms, without duplicates; `None` for a package without code.
 fn of_all<T: PartialEq>(agreed: &[(Applicant, Consent)], part: impl Fn(&Consent) -> Vec<T>) -> Option<Vec<T>> {
     let mut all = Vec::new();
     for one in agreed.iter().flat_map(|(_, consent)| part(consent)) {
@@ -187,14 +187,14 @@ fn of_all<T: PartialEq>(agreed: &[(Applicant, Consent)], part: impl Fn(&Consent)
     (!agreed.is_empty()).then_some(all)
 }
 
-/// How the installer ends what it says of a dependency that it leaves out.
+/// The end of the installer's warning about a dependency that it leaves out.
 const NATIVE: &str = " is a native binary for one system; left out";
 
-/// Native binaries that are named.
+/// Most native binaries that are named.
 const MOST_NAMED: usize = 3;
 
-/// Prints the warnings about a package. `is_detail`: it works, if need be without a part that the last line names, so
-/// scripts that were not run and `remarks` about its code are one line each.
+/// Prints the warnings about a package. `is_detail`: the package works, possibly without a part that the last line names, so
+/// skipped scripts and `remarks` about its code take one line each.
 fn warn(warnings: &[&String], is_detail: bool, remarks: &[String], id: &str) {
     let is_script = |warning: &&&String| is_detail && warning.starts_with("IN_SCRIPT");
     let is_remark = |warning: &&&String| is_detail && remarks.contains(**warning);
@@ -229,7 +229,7 @@ fn warn(warnings: &[&String], is_detail: bool, remarks: &[String], id: &str) {
     }
 }
 
-/// An installed package as it is shown: a folder by what it calls itself, and where it is.
+/// Returns the display name of an installed package: of a folder its manifest's name and its path.
 fn named(installed: &Installed) -> String {
     match &installed.name {
         Some(name) if !installed.id.starts_with("npm:") => format!("{} ({})", one_line(name, ""), installed.id),
@@ -237,24 +237,24 @@ fn named(installed: &Installed) -> String {
     }
 }
 
-/// Whether there is anything in a package that pi loads.
+/// Returns whether a package has anything that pi loads.
 fn is_useful(installed: &Installed) -> bool {
     !installed.entries.is_empty() || !resources(installed).is_empty()
 }
 
-/// Warnings in their order, each once.
+/// Returns the warnings in their order, without duplicates.
 fn distinct(warnings: &[String]) -> Vec<&String> {
     let mut seen = std::collections::BTreeSet::new();
     warnings.iter().filter(|warning| seen.insert(warning.as_str())).collect()
 }
 
-/// Skills, prompts and themes of a package by kind, as far as there are any.
+/// Returns the number of skills, prompts and themes of a package, by kind.
 fn resources(installed: &Installed) -> BTreeMap<&'static str, usize> {
     let counted = if installed.path.is_dir() { count_resources(&installed.path).to_vec() } else { Vec::new() };
     counted.into_iter().filter(|(_, count)| *count > 0).map(|(kind, count)| (kind.key(), count)).collect()
 }
 
-/// What a package brings, in words.
+/// Describes the contents of a package.
 fn contents(installed: &Installed) -> String {
     let plural = |(kind, count): (&str, usize)| {
         let one = kind.trim_end_matches('s');
@@ -265,13 +265,13 @@ fn contents(installed: &Installed) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
 }
 
-/// Keeps what was decided about an installed package before it was put in place.
+/// Stores the decisions on an installed package that were made before it was put in place.
 fn consent_to(reviewer: &Reviewer, installed: &Installed, local: bool) -> Result<Vec<(Applicant, Consent)>> {
     let (id, root) = (installed.id.as_str(), root(installed));
     reviewer.keep(&Reviewed { id, root, entries: &installed.entries, scope: scope(local) })
 }
 
-/// Installs and asks and says nothing about it.
+/// Installs with consent and without output.
 pub(crate) async fn install_quietly(environment: &Environment, args: &InstallArgs) -> Result<Vec<Installed>> {
     let compiler = Compiler::new(environment);
     let builder = move |input: &BuildInput| -> pijs_packages::Result<Built> {
@@ -340,7 +340,7 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
         documents.push(document(&id, &outcome));
         match outcome {
             Ok(installed) => failed.note(updated(environment, &reviewer, &installed, args).await),
-            // The version in place goes on as it was: that is no failure.
+            // The installed version stays in use, which is no failure.
             Err(error) if error.code == InstallCode::Consent => stderr(&indented(&format!("not updated: {error}"))),
             Err(error) => failed.note(Err(error.into())),
         }
@@ -351,7 +351,7 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
     failed.into_result()
 }
 
-/// What became of an update, for programs.
+/// Returns the result of an update as JSON.
 fn document(id: &str, outcome: &pijs_packages::Result<Installed>) -> Value {
     match outcome {
         Ok(installed) => json!({ "id": id, "version": installed.version, "warnings": installed.warnings }),
@@ -359,7 +359,7 @@ fn document(id: &str, outcome: &pijs_packages::Result<Installed>) -> Value {
     }
 }
 
-/// Keeps what was decided about an updated package, and says what it brings.
+/// Stores the decisions on an updated package, and prints its tools and commands.
 async fn updated(
     environment: &Environment,
     reviewer: &Reviewer,
@@ -387,7 +387,7 @@ async fn updated(
     Ok(())
 }
 
-/// The first git of `PATH`, by its absolute path.
+/// Returns the absolute path of the first git of `PATH`.
 fn git(environment: &Environment) -> GitOptions {
     let path = environment.variable("PATH").unwrap_or_default();
     let program = std::env::split_paths(path)
@@ -412,11 +412,11 @@ fn installer(
 pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()> {
     let _slow = Slow::begin(&environment.notices, format!("removing {}: waiting for the disk", args.source));
     let removed = reader(environment)?.remove(&args.source, scope(args.local))?;
-    // Whatever comes under this name next is asked about anew, and has made nothing.
+    // The next package of this name prompts anew, and inherits no files.
     let of = |id: &str| grant_key(&environment.dirs, id, Some(scope(args.local)));
     let own = of(&removed.id);
     let keys = GrantFile::new(environment, Arc::new(SystemTimer::new())).change(|book| {
-        // Its components go with it. The key of one begins with the package's, and ends as all keys of the scope do.
+        // Its components are removed with it. The key of one begins with the package's, and ends as all keys of the scope do.
         let end = own.strip_prefix(&removed.id).unwrap_or_default();
         let is_its = |key: &str| {
             let id = key.strip_suffix(end).unwrap_or(key);
@@ -468,7 +468,7 @@ pub(crate) fn list(environment: &Environment, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// `pi ext list`: what a session would load here, in load order.
+/// `pi ext list`: lists the extensions that a session would load here, in load order.
 pub(crate) fn loaded(environment: &Environment, named: Vec<String>, as_json: bool) -> Result<()> {
     let found = discovered(environment, named)?;
     let mut servers = crate::mcp::documents(environment)?;
@@ -495,7 +495,7 @@ pub(crate) fn loaded(environment: &Environment, named: Vec<String>, as_json: boo
     Ok(())
 }
 
-/// An extension by its name, source or path: one that would be loaded here, or one that could be named with `-e`.
+/// Returns an extension by its name, source or path: one that would be loaded here, or one that could be named with `-e`.
 pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<PackageEntry> {
     let found = discovered(environment, Vec::new())?;
     let path = environment.dirs.cwd.join(which).canonicalize().ok().map(|path| format!("path:{}", path.display()));
@@ -506,7 +506,7 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
     if let Some(package) = found.packages.iter().find(identified) {
         return Ok(package.clone());
     }
-    // A folder goes by the name in its manifest, as long as no other has that name.
+    // A folder can be named by its manifest, as long as no other has that name.
     let named: Vec<&PackageEntry> = found
         .packages
         .iter()
@@ -530,7 +530,7 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
             package.name.as_deref().into_iter().chain([id.strip_prefix("npm:").unwrap_or(id)])
         })
         .collect();
-    // A scope is easily left out.
+    // Users often leave out the scope.
     let scoped = names.iter().find(|name| name.starts_with('@') && name.ends_with(&format!("/{which}")));
     let scoped = scoped.map(|name| (*name).to_owned());
     let similar = scoped.or_else(|| similar_names(which, names, str::to_owned));
@@ -548,7 +548,7 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
         .ok_or_else(|| Failure::failed(format!("{which}: no such extension")).help("pi ext list names them"))
 }
 
-/// A package as it is shown: what it calls itself, and which one that is.
+/// Returns the display name of a package: its manifest's name, and its source.
 pub(crate) fn shown_name(package: &PackageEntry) -> String {
     match &package.name {
         Some(name) => format!("{} ({})", one_line(name, ""), package.id),
@@ -556,14 +556,14 @@ pub(crate) fn shown_name(package: &PackageEntry) -> String {
     }
 }
 
-/// The packages that a session would load here; none where that cannot be found out.
+/// Returns the packages that a session would load here; none where discovery fails.
 pub(crate) fn loadable(environment: &Environment) -> Vec<PackageEntry> {
     let trusted = Trust::read(environment).is_ok_and(|trust| trust.covers(&environment.dirs.cwd));
     let options = DiscoverOptions { dirs: environment.dirs.clone(), named: Vec::new(), only_named: false, trusted };
     resolve_extensions(&options).packages
 }
 
-/// `pi ext show`: what a package may ask for and what the scan has to say.
+/// `pi ext show`: requests of a package, and findings of its scan.
 pub(crate) fn show(environment: &Environment, which: &str, as_json: bool) -> Result<()> {
     let package = find_package(environment, which)?;
     let id = package.id.as_str();
@@ -620,7 +620,7 @@ fn discovered(environment: &Environment, named: Vec<String>) -> Result<Discovery
     Ok(found)
 }
 
-/// An installer that builds nothing: for listing and removing.
+/// Returns an installer that does not build: for listing and removing.
 fn reader(environment: &Environment) -> Result<Installer> {
     let builder = |_: &BuildInput| -> pijs_packages::Result<Built> { Ok(Built::default()) };
     Ok(Installer::new(environment.dirs.clone(), environment.npm_config(None)?, Arc::new(builder))?)
@@ -641,7 +641,7 @@ fn entries(count: usize) -> String {
     if count == 1 { "1 extension".to_owned() } else { format!("{count} extensions") }
 }
 
-/// Progress: a moving line on a terminal, and in a pipe a line now and then.
+/// Progress: a progress bar on a terminal, and in a pipe an occasional line.
 struct Bar(ProgressBar, Mutex<Option<Slow>>);
 
 impl Bar {
@@ -669,7 +669,7 @@ impl Bar {
         }
     }
 
-    /// Does something that writes to the terminal.
+    /// Hides the bar while `work` writes to the terminal.
     fn suspend<R>(&self, work: impl FnOnce() -> R) -> R {
         self.0.suspend(work)
     }

@@ -1,16 +1,16 @@
-//! What the system has to give before anything begins. Without randomness the standard library panics at the first hash
-//! table, and without threads the runtime does, or hangs: here both are refusals with a reason.
+//! Checks the system's resources before anything starts. Without randomness the standard library panics at the first hash table,
+//! and without threads the runtime panics or hangs: here both are errors with a reason.
 
 use pijs_runtime::{Failure, Result};
 use std::sync::mpsc;
 use std::thread;
 
-/// Threads that a session cannot do without at the same time: two of the runtime, one of its helpers, the ledger's, the
-/// compiler's, and one to spare.
+/// Least number of concurrent threads of a session: two of the runtime, one of its helpers, the ledger's, the compiler's, and one
+/// in reserve.
 const THREADS: usize = 6;
 
-/// Allows this process and what it starts as many open files as its user may have, as Node does: what extensions hold must
-/// not be what is missing elsewhere.
+/// Raises the limit on open files of this process and its children to the user's maximum, as Node does: handles of extensions
+/// must not exhaust it.
 pub(crate) fn raise_open_files() {
     #[cfg(unix)]
     {
@@ -18,13 +18,13 @@ pub(crate) fn raise_open_files() {
         let mut limit = getrlimit(Resource::Nofile);
         if limit.current != limit.maximum {
             limit.current = limit.maximum;
-            // Some systems allow less than they say; the limit that is there works, too.
+            // Some systems allow less than they report; the present limit works, too.
             let _ = setrlimit(Resource::Nofile, limit);
         }
     }
 }
 
-/// Fails when the system lacks something that nothing here works without.
+/// Fails when the system lacks a required resource.
 pub(crate) fn check() -> Result<()> {
     pijs_durable::entropy(&mut [0; 16]).map_err(|error| {
         Failure::failed(format!("the system gives no randomness: {error}"))
@@ -36,7 +36,7 @@ pub(crate) fn check() -> Result<()> {
     let mut refused = None;
     for _ in 0..THREADS {
         let wait = std::sync::Arc::clone(&wait);
-        // Each waits until all of them are there and the sender is dropped.
+        // Each thread waits until all have started and the sender is dropped.
         match thread::Builder::new().spawn(move || drop(wait.lock().map(|wait| wait.recv()))) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
@@ -47,7 +47,7 @@ pub(crate) fn check() -> Result<()> {
     }
     drop(release);
     for thread in threads {
-        // It does nothing that could panic.
+        // The thread cannot panic.
         let _ = thread.join();
     }
     match refused {

@@ -1,4 +1,4 @@
-//! `pi` from its arguments on: what cannot be, which way of working, and the answer of `pi -p`.
+//! Runs `pi` from its arguments: unsupported options, the choice of the front end, and the reply of `pi -p`.
 
 use crate::args::{ExtensionFlag, Mode, RunArgs};
 use crate::export;
@@ -18,7 +18,7 @@ use pijs_tui::TuiOptions;
 use std::cell::Cell;
 use std::ops::Deref;
 
-/// `pi ...`, whatever is asked for.
+/// Runs `pi ...` in the requested mode.
 pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     check_usage(environment, &args)?;
     if let Some(file) = &args.export {
@@ -47,7 +47,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         stops.next().await;
         is_interrupted.set(true);
         control.abort();
-        // The run winds down, whatever extensions wait for; a second signal does not wait for that.
+        // The run winds down, whatever extensions wait for; a second signal ends it at once.
         if guard!(ShutdownPrint) {
             host.hurry();
             let _ = tokio::time::timeout(WIND_DOWN + GOODBYE, stops.next()).await;
@@ -59,7 +59,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         let code = control.left().await;
         is_interrupted.set(true);
         control.abort();
-        // The run winds down here, too, and the session ends with it.
+        // The run winds down here as well, and the session ends with it.
         tokio::time::sleep(WIND_DOWN + GOODBYE).await;
         Failure::left(code)
     };
@@ -75,7 +75,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
     result
 }
 
-/// Talks with the person at the terminal until they leave.
+/// Runs the terminal mode until the user leaves.
 async fn talk(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     let options = TuiOptions {
         prompts: said::typed(environment, &args, String::new())?.prompts,
@@ -93,7 +93,7 @@ async fn talk(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag
     pijs_tui::serve(environment, options, divert, assemble).await
 }
 
-/// Says on stderr when the model is asked again and when rules fire, a line each; the rest of an answer is its text.
+/// Reports retries and firings of rules on stderr, a line each; the rest of the output is the reply's text.
 #[derive(Default)]
 struct Retries {
     /// The reason of the last line, which is not repeated.
@@ -140,7 +140,7 @@ fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
-/// A session that answers what the command line says, and ends.
+/// A session that answers the prompts of the command line, and ends.
 pub(crate) struct Answering(pub(crate) AgentSession);
 
 impl Deref for Answering {
@@ -167,7 +167,7 @@ impl Answering {
                 outcome
             })
             .await;
-        // What nobody waits for (a log line, an event on the bus) still happens.
+        // Pending effects (a log line, an event on the bus) are performed.
         let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
         match outcome? {
             // A signal, or an extension that ends the program.
@@ -180,7 +180,7 @@ impl Answering {
         }
     }
 
-    /// Asks one thing after the other. What came of the last one counts; after an interruption nothing is asked.
+    /// Sends the prompts one after the other. The result of the last one counts; after an interruption no further prompt is sent.
     async fn ask_all(&self, said: Said, is_interrupted: &Cell<bool>) -> Result<Option<Outcome>, AgentError> {
         let mut last = None;
         for prompt in said.prompts {
@@ -195,7 +195,7 @@ impl Answering {
         Ok(last)
     }
 
-    /// The text of the last reply on stdout, when it is whole and nothing was said since.
+    /// Prints the text of the last reply on stdout, if it is complete and no later message exists.
     fn show_last(&self) {
         let Ok(messages) = self.agent.messages() else { return };
         let last = messages.iter().rev().find(|message| !matches!(message, Message::Custom(_)));
@@ -207,8 +207,8 @@ impl Answering {
     }
 }
 
-/// Judges a run whose events were written: whoever reads them knows how a reply ended, and as in pi the program has
-/// done its work. No event tells of a command that failed.
+/// Judges a run whose events were written: their reader knows how a reply ended, and as in pi the exit code is 0. Only a failed
+/// command has no event.
 fn told(outcome: Outcome) -> Result<()> {
     match outcome.ending {
         Ending::Failed(_) | Ending::Aborted => Ok(()),
@@ -216,7 +216,7 @@ fn told(outcome: Outcome) -> Result<()> {
     }
 }
 
-/// What a run comes to; `model` is the one that was asked.
+/// Judges the result of a run; `model` is the one in use.
 fn judge(outcome: Outcome, model: Option<Model>) -> Result<()> {
     match outcome.ending {
         Ending::Done | Ending::Handled => Ok(()),
@@ -225,7 +225,7 @@ fn judge(outcome: Outcome, model: Option<Model>) -> Result<()> {
             Ok(())
         }
         Ending::CommandFailed(error) => Err(Failure::failed(clean(&error.to_string()))),
-        // By an extension: a signal ends the program elsewhere.
+        // Aborted by an extension: a signal ends the program elsewhere.
         Ending::Aborted => {
             let said = outcome.message.and_then(|message| message.error_message);
             Err(Failure::failed(clean(said.as_deref().unwrap_or("Request was aborted"))))

@@ -24,16 +24,16 @@ use std::path::PathBuf;
 /// `pi rules ...`
 #[derive(Debug, Subcommand)]
 pub(crate) enum RulesCommand {
-    /// List the rules here: which are active, and why the others are not
+    /// List the rules here: active ones, and why the others are not
     List(FromArgs),
-    /// Print a rule: its file, its conditions and where it applies
+    /// Print a rule: its file, its conditions and its scope
     Show {
         /// The rule's name
         name: String,
         #[command(flatten)]
         from: FromArgs,
     },
-    /// Say where a rule matched in a session, and why it fired or did not
+    /// Show the matches of a rule in a session, and why it fired or did not
     Explain(sessions::ExplainArgs),
     /// Check rule files; exit with 1 when a rule cannot work
     Lint(lint::LintArgs),
@@ -41,7 +41,7 @@ pub(crate) enum RulesCommand {
     Test(try_out::TestArgs),
     /// Run rules over the replies of session files
     Scan(sessions::ScanArgs),
-    /// Count what rules did in past sessions, and the tokens that it cost
+    /// Count firings of rules in past sessions, and the tokens that they cost
     Stats(sessions::StatsArgs),
     /// Write a commented example rule
     Init(init::InitArgs),
@@ -50,13 +50,13 @@ pub(crate) enum RulesCommand {
 /// Options of a run that concern streamed rules.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct RuleArgs {
-    /// Turn streamed rules on for this run; rule files lie in .pi/rules and ~/.pi/rules
+    /// Enable streamed rules for this run; rule files are in .pi/rules and ~/.pi/rules
     #[arg(long, overrides_with = "no_rules", help_heading = "Rules")]
     pub(crate) rules: bool,
-    /// Turn them off for this run
+    /// Disable streamed rules for this run
     #[arg(long, help_heading = "Rules")]
     pub(crate) no_rules: bool,
-    /// Rules of other programs too, or the built-in ones; turns rules on
+    /// Also use rules of other programs, or the built-in ones; enables rules
     #[arg(long, value_name = "PROGRAMS", value_delimiter = ',', value_parser = peer(), help_heading = "Rules")]
     pub(crate) rules_from: Vec<Peer>,
 }
@@ -67,10 +67,10 @@ pub(crate) struct FromArgs {
     /// A folder of rules, or a rule file, instead of the usual ones; repeatable
     #[arg(long = "rules", value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Rules of other programs too, or the built-in ones
+    /// Also use rules of other programs, or the built-in ones
     #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_parser = peer())]
     pub(crate) peers: Vec<Peer>,
-    /// Machine output
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -78,26 +78,26 @@ pub(crate) struct FromArgs {
 impl FromArgs {
     fn read(&self, environment: &Environment) -> Result<RuleSet> {
         let mut set = RuleSet::read(environment, &self.paths, "--rules", &self.peers)?;
-        // A command that is about rules is not asked with rules off.
+        // A command about rules ignores that they are disabled.
         set.turn_on();
         Ok(set)
     }
 }
 
-/// Takes what is to be said about conditions that were given up, or tested less often, of the rules that are wanted.
+/// Takes the reports on conditions that were given up, or tested less often, of the rules that are wanted.
 fn take_reports(engine: &mut RuleEngine, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
-    // Mistakes in files are what `pi rules lint` is for.
+    // `pi rules lint` reports mistakes in files.
     let is_shown = |report: &RuleReport| !report.is_mistake && is_wanted(report.rule.as_str());
     engine.take_reports().into_iter().filter(is_shown).map(|report| printable(&report.to_string())).collect()
 }
 
-/// Fails for `--fail`: whether the patterns of these reports match is not known.
+/// Returns the failure of `--fail`: whether the patterns of these reports match is unknown.
 fn given_up(reports: usize) -> Failure {
     Failure::failed(format!("{} could not be tested to the end", counted(reports, "condition")))
         .help("rewrite the conditions that the warnings name, without repetition inside of repetition")
 }
 
-/// Writes a count with its noun.
+/// Formats a count with its noun.
 fn counted(count: usize, noun: &str) -> String {
     let noun = match noun.strip_suffix('y').filter(|_| count != 1) {
         Some(stem) => format!("{stem}ies"),

@@ -29,28 +29,28 @@ pub(crate) enum RummyCommand {
     Plugins {
         #[command(flatten)]
         common: CommonArgs,
-        /// Machine output
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// List the entries of a run
     Entries {
-        /// Name of the run; without one the last of this folder
+        /// Name of the run; the default is the last of this folder
         #[arg(long)]
         run: Option<String>,
         /// Paths to list, as rummy writes patterns: known://*, src/**
         #[arg(default_value = "**")]
         pattern: String,
-        /// Machine output, with bodies
+        /// Print JSON, with bodies
         #[arg(long)]
         json: bool,
     },
-    /// Show what a run did, entry by entry
+    /// Show the entries of a run in order
     Log {
-        /// Name of the run; without one the last of this folder
+        /// Name of the run; the default is the last of this folder
         #[arg(long)]
         run: Option<String>,
-        /// Machine output
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -59,22 +59,22 @@ pub(crate) enum RummyCommand {
 /// Options of commands that load plugins.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct CommonArgs {
-    /// Load the plugins below a folder too; repeatable
+    /// Also load the plugins below a folder; repeatable
     #[arg(long, value_name = "FOLDER")]
     plugins: Vec<PathBuf>,
-    /// Load an extension of pi beside the plugins: what it does on events of streams and calls counts here too; repeatable
+    /// Also load an extension of pi: its handlers of streams and calls run here too; repeatable
     #[arg(short, long, value_name = "PATH")]
     extension: Vec<String>,
     /// Record the realms to a file, which pi replay plays again
     #[arg(long, value_name = "FILE")]
     tape: Option<PathBuf>,
-    /// Leave out the plugins that pi brings
+    /// Do not load the bundled plugins
     #[arg(long)]
     no_bundled: bool,
-    /// Line of rummy that plugins meet: 2.x or 0.5
+    /// Version of rummy that plugins see: 2.x or 0.5
     #[arg(long, value_name = "LINE", default_value = "2.x")]
     dialect: String,
-    /// Let an error of a plugin end what it happens in, as under rummy
+    /// Let an error of a plugin end its hook's operation, as under rummy
     #[arg(long)]
     faithful: bool,
     /// Grant a capability: exec:bash, write:docs/**, http:api.github.com; repeatable
@@ -83,10 +83,10 @@ pub(crate) struct CommonArgs {
     /// Refuse a capability; repeatable
     #[arg(long, value_name = "CAP")]
     deny: Vec<String>,
-    /// Place where the code of plugins runs
+    /// Isolation of plugin code
     #[arg(long, value_parser = crate::args::isolation(), default_value_t)]
     isolation: Isolation,
-    /// Model that answers: PROVIDER/ID, an id or a part of one, or script:FILE for a recorded reply
+    /// Model to use: PROVIDER/ID, an id or a part of one, or script:FILE for a recorded reply
     #[arg(long, value_name = "PROVIDER/ID")]
     model: Option<String>,
     /// Key for the model's provider
@@ -100,22 +100,22 @@ pub(crate) struct CommonArgs {
 /// `pi rummy run PROMPT`
 #[derive(Debug, Args)]
 pub(crate) struct RunCommand {
-    /// Task to do; without one, the run of --run goes on with what was interrupted
+    /// Task to do; without one, the run of --run continues where it was interrupted
     #[arg(required_unless_present = "run")]
     prompt: Option<String>,
     /// Name of the run; one that exists continues
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// Only ask: change no file and run no command that changes something
+    /// Change no file and run no command that changes something
     #[arg(long)]
     ask: bool,
-    /// Accept every proposal unasked
+    /// Accept every proposal without a prompt
     #[arg(long)]
     yolo: bool,
-    /// Leave out everything that has to be accepted
+    /// Disable everything that needs acceptance
     #[arg(long)]
     no_proposals: bool,
-    /// One notification a line
+    /// Print one notification per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -128,7 +128,7 @@ pub(crate) struct ServeCommand {
     /// Port on 127.0.0.1; 0 takes a free one
     #[arg(long, default_value_t = 3044)]
     port: u16,
-    /// Folder that clients may work in; repeatable, without one the working folder
+    /// Folder that clients may work in; repeatable, the default is the working folder
     #[arg(long, value_name = "FOLDER")]
     project: Vec<PathBuf>,
     #[command(flatten)]
@@ -172,7 +172,7 @@ pub(crate) async fn run(environment: &Environment, command: RummyCommand) -> Res
     }
 }
 
-/// A user at a terminal, or nobody: then every proposal is rejected.
+/// A user at a terminal; without one every proposal is rejected.
 struct AtTerminal {
     terminal: Option<Terminal>,
     json: bool,
@@ -208,7 +208,7 @@ impl RunClient for AtTerminal {
             let asks = if is_question { "answer; Enter is none: " } else { "accept? y or n; Enter is no: " };
             let question =
                 format!("\n== {} ({})\n{}\n== {asks}", proposal.action, proposal.alias, indented(&clean(&shown)));
-            // A line that was typed ahead grants no power; an answer to the model is taken as it is.
+            // A line that was typed ahead grants no power; an answer to the model is accepted.
             let line = tokio::task::spawn_blocking(move || match is_question {
                 true => terminal.ask(&question),
                 false => terminal.answer(&question),
@@ -233,7 +233,7 @@ fn failed(error: RummyError) -> Failure {
     }
 }
 
-/// Opens a session; its gate asks at the terminal, where there is one.
+/// Opens a session; its gate prompts at the terminal, if there is one.
 async fn open(environment: &Environment, common: CommonArgs) -> Result<RummySession> {
     let interface = at_once(environment, true, Box::new(pijs_agent::NoFrontEnd));
     RummySession::open(environment, common.options(), interface).await.map_err(failed)
@@ -281,7 +281,7 @@ async fn prompt(environment: &Environment, args: RunCommand) -> Result<()> {
     Err(Failure::failed(clean(&message)).help(format!("see what it did: pi rummy log --run {}", clean(&outcome.alias))))
 }
 
-/// Goes on with a run that was interrupted.
+/// Continues a run that was interrupted.
 async fn continued(
     session: &RummySession,
     driver: &pijs_rummy::RunDriver<'_>,

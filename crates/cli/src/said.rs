@@ -1,4 +1,4 @@
-//! What the command line says to the model: what is piped in, then files (`@notes.md`, `@shot.png`), then the messages.
+//! The prompts of the command line: piped input, then files (`@notes.md`, `@shot.png`), then the messages.
 //!
 //! As in pi: pipe, files and the first message are one prompt; every further message is one of its own.
 
@@ -20,18 +20,18 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// One thing.
+    /// Returns a single prompt.
     pub(crate) fn once(prompt: &str) -> Self {
         Self { prompts: vec![prompt.into()] }
     }
 }
 
-/// Whether one prompt is answered: when that is asked for, and where nobody sits in front of a terminal, as in pi.
+/// Returns whether to answer one prompt and exit: on request, and where no user is at a terminal, as in pi.
 pub(crate) fn answers_one(environment: &Environment, args: &RunArgs) -> bool {
     args.print || args.mode == Mode::Json || !environment.stdin_is_terminal || !environment.stdout_is_terminal
 }
 
-/// What is asked without a person: what was piped in counts as well.
+/// Returns the prompts of a run without a user: piped input counts as well.
 pub(crate) async fn piped(environment: &Environment, args: &RunArgs) -> Result<Said> {
     if environment.stdin_is_terminal {
         return typed(environment, args, String::new());
@@ -54,7 +54,7 @@ pub(crate) async fn piped(environment: &Environment, args: &RunArgs) -> Result<S
     Ok(said)
 }
 
-/// Files and messages of the command line, behind `before`.
+/// Appends files and messages of the command line to `before`.
 pub(crate) fn typed(environment: &Environment, args: &RunArgs, before: String) -> Result<Said> {
     let (mut first, mut images) = (before, Vec::new());
     for file in args.files() {
@@ -73,7 +73,7 @@ pub(crate) fn typed(environment: &Environment, args: &RunArgs, before: String) -
     Ok(Said { prompts })
 }
 
-/// Puts a file into the prompt: its text, or its picture and a mark where it stands. An empty one says nothing.
+/// Adds a file to the prompt: its text, or its image and a marker. An empty file adds nothing.
 fn attach(environment: &Environment, file: &str, text: &mut String, images: &mut Vec<Block>) -> Result<()> {
     let path = environment.path(file);
     let bytes = match std::fs::read(&path) {

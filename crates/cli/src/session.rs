@@ -1,4 +1,4 @@
-//! From the command line to a session.
+//! Builds a session from the command line.
 
 use crate::args::{ExtensionFlag, RunArgs, similar_option};
 use crate::models;
@@ -13,7 +13,7 @@ use pijs_runtime::{
 };
 use std::sync::Arc;
 
-/// Puts the session together that the command line asks for. `ledger` stands in for the ledger's file.
+/// Builds the session of the command line. `ledger` replaces the ledger's file.
 pub(crate) async fn assemble(
     environment: &Environment,
     args: &RunArgs,
@@ -29,7 +29,7 @@ pub(crate) async fn assemble(
     loaded(builder, flags).await?.open().await
 }
 
-/// The interface of a run that answers one prompt: questions go to the terminal where there is one.
+/// Returns the interface of a run that answers one prompt: dialogs go to the terminal if there is one.
 pub(crate) fn at_once(environment: &Environment, is_text: bool, front_end: Box<dyn FrontEnd>) -> Interface {
     let can_ask = environment.stdin_is_terminal && environment.stderr_is_terminal;
     let terminal = Terminal::default();
@@ -43,7 +43,7 @@ pub(crate) fn at_once(environment: &Environment, is_text: bool, front_end: Box<d
     }
 }
 
-/// `pi --list-models`: extensions are loaded for what they register.
+/// `pi --list-models`: loads extensions for the models that they register.
 pub(crate) async fn list_models(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     let loaded = looked_at(environment, &args, flags).await?;
     let (models, wrong) = loaded.models();
@@ -55,7 +55,7 @@ pub(crate) async fn list_models(environment: &Environment, args: RunArgs, flags:
     Ok(())
 }
 
-/// The flags that extensions register, for `pi --help`.
+/// Returns the flags that extensions register, for `pi --help`.
 pub(crate) async fn registered_flags(
     environment: &Environment,
     args: RunArgs,
@@ -67,7 +67,7 @@ pub(crate) async fn registered_flags(
     Ok(flags)
 }
 
-/// Loads extensions for what they register; nothing of the session is kept.
+/// Loads extensions for their registrations; nothing of the session is stored.
 async fn looked_at(environment: &Environment, args: &RunArgs, flags: Vec<ExtensionFlag>) -> Result<LoadedSession> {
     let mut config: SessionConfig = args.config()?;
     config.store = Default::default();

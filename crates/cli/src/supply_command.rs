@@ -1,4 +1,4 @@
-//! `pi ext supply`: everything that extensions may import of pi and its packages, fetched and compiled at once.
+//! `pi ext supply`: fetches and compiles all modules of pi and its packages that extensions may import.
 
 use crate::output::{clean, stdout};
 use pijs_extc::{Pinned, Supply, Unit};
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// How the file with a package's licence may begin, in capitals.
+/// Prefixes of the names of licence files, in capitals.
 const LICENCE_FILES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "NOTICE"];
 
-/// Makes everything ready and says so, one line a unit; with `licences` also writes their texts.
+/// Prepares all units and prints a line for each; with `licences` also writes their licence texts.
 pub(crate) async fn print(environment: &Environment, licences: Option<&Path>) -> Result<()> {
     let compiler = Compiler::new(environment);
     let Some(cache) = compiler.cache() else {
@@ -37,7 +37,7 @@ pub(crate) async fn print(environment: &Environment, licences: Option<&Path>) ->
     Ok(())
 }
 
-/// The licences of all supplied packages, by name.
+/// Returns the licences of all supplied packages, by name.
 async fn licences_of(supplier: &Supplier) -> Result<String> {
     let units = Supply::pinned().units().flat_map(Unit::packages);
     let packages: BTreeMap<&str, Pinned<'_>> = units.map(|package| (package.name, package)).collect();

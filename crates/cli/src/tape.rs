@@ -26,22 +26,22 @@ const SHOWN: usize = 120;
 pub(crate) struct ReplayArgs {
     /// Recording, made by `pi --tape FILE`
     pub(crate) tape: PathBuf,
-    /// Stop after this turn, and say where each extension stands
+    /// Stop after this turn, and print the state of each extension
     #[arg(long, value_name = "TICK")]
     pub(crate) until: Option<u64>,
     /// Compare from this turn on; extensions that had ended before are not run
     #[arg(long, value_name = "TICK", conflicts_with = "against")]
     pub(crate) from: Option<u64>,
-    /// Play this extension, a folder or a file, in the place of the recorded one of its name
+    /// Run this extension, a folder or a file, in place of the recorded one of its name
     #[arg(long, value_name = "EXTENSION")]
     pub(crate) against: Option<PathBuf>,
     /// Kind of realms that extension code runs in
     #[arg(long, value_parser = isolation(), default_value_t)]
     pub(crate) isolation: Isolation,
-    /// Replay a tape of another build of pi all the same; differences are to be expected
+    /// Replay a tape of another build of pi, too; expect differences
     #[arg(long)]
     pub(crate) accept_build: bool,
-    /// Machine output
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -49,11 +49,11 @@ pub(crate) struct ReplayArgs {
 /// `pi tape ...`
 #[derive(Debug, Subcommand)]
 pub(crate) enum TapeCommand {
-    /// Say what a tape holds
+    /// Describe a tape
     Info {
         /// Recording, made by `pi --tape FILE`
         tape: PathBuf,
-        /// Machine output
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -67,40 +67,41 @@ pub(crate) enum TapeCommand {
         /// Keep this extension, by its id or the name of its package; repeatable
         #[arg(long, value_name = "ID")]
         extension: Vec<String>,
-        /// Leave out what comes after this turn
+        /// Remove everything after this turn
         #[arg(long, value_name = "TICK")]
         until: Option<u64>,
     },
-    /// Leave some turns out of a tape, and run the rest again
+    /// Remove turns from a tape, and run the rest again
     Cut {
         /// Recording, made by `pi --tape FILE`
         tape: PathBuf,
         /// The tape to write
         #[arg(short, long, value_name = "FILE")]
         out: PathBuf,
-        /// Turns to leave out: one, or from one to another; repeatable
+        /// Turns to remove: one, or from one to another; repeatable
         #[arg(long, value_name = "TICK[..TICK]", required = true, value_parser = ticks)]
         ticks: Vec<RangeInclusive<u64>>,
     },
-    /// Put stand-ins in the place of secrets
+    /// Replace secrets by placeholders
     Redact {
         /// Recording, made by `pi --tape FILE`
         tape: PathBuf,
         /// The tape to write
         #[arg(short, long, value_name = "FILE")]
         out: PathBuf,
-        /// A secret: the text itself, or the variable that holds it; repeatable. What looks like a credential always is one
+        /// A secret: the text itself, or the variable that holds it; repeatable. Text that looks like a credential is always
+        /// replaced
         #[arg(long, value_name = "ENV|TEXT")]
         secret: Vec<String>,
     },
-    /// Write a tape as a trace that other tools show
+    /// Write a tape as a trace for other tools
     Export {
         /// Recording, made by `pi --tape FILE`
         tape: PathBuf,
-        /// In the trace event format of Chrome, which Perfetto opens, too
+        /// Use Chrome's trace event format, which Perfetto opens, too
         #[arg(long, required_unless_present = "otel")]
         chrome: bool,
-        /// As OpenTelemetry JSON
+        /// Use OpenTelemetry JSON
         #[arg(long, conflicts_with = "chrome")]
         otel: bool,
         /// The file to write, instead of standard output
@@ -175,12 +176,12 @@ pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Resu
     }
 }
 
-/// A tape that is made of another one, and is put in its place when it is whole.
+/// A tape that is derived from another one, and replaces the output when it is complete.
 struct Written<'a> {
     environment: &'a Environment,
     file: tempfile::NamedTempFile,
     out: PathBuf,
-    /// Bytes of the other one.
+    /// Size of the source in bytes.
     before: u64,
 }
 
@@ -201,7 +202,7 @@ impl<'a> Written<'a> {
             .help("name a file that does not exist yet, in a folder that can be written")
     }
 
-    /// Replays the tape before anybody relies on it.
+    /// Replays the tape before it is used.
     async fn finish(self) -> Result<()> {
         let Self { environment, file, out, before } = self;
         let stage = ReplayStage::prepare(environment, file.path(), Isolation::Thread).await?;
@@ -224,7 +225,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// `pi replay TAPE`: exit code 0 when the replay makes what was recorded.
+/// `pi replay TAPE`: exits with 0 when the replay gives the recorded outputs.
 pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Result<()> {
     let path = &environment.dirs.cwd.join(&args.tape);
     let tape = open(path)?;
@@ -291,7 +292,7 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
     }
 }
 
-/// `pi ext drive --schedule SCHEDULE TAPE`: exit code 0 when nothing fails under the schedule.
+/// `pi ext drive --schedule SCHEDULE TAPE`: exits with 0 when nothing fails under the schedule.
 pub(crate) async fn run_schedule(environment: &Environment, args: &DriveArgs, schedule: &str) -> Result<()> {
     let path = &environment.dirs.cwd.join(&args.scenario);
     in_time_zone(environment, &open(path)?.header().time_zone)?;
@@ -309,7 +310,7 @@ pub(crate) async fn run_schedule(environment: &Environment, args: &DriveArgs, sc
     Ok(())
 }
 
-/// Plays the loop of the agent, where the tape has it.
+/// Replays the loop of the agent, if the tape has it.
 async fn agent_loop(path: &Path) -> Result<Option<AgentOutcome>> {
     let mut tape = open(path)?;
     let records = pijs_tape::agent_records(&mut tape).map_err(|error| unreadable(path, &error))?;
@@ -320,7 +321,7 @@ async fn agent_loop(path: &Path) -> Result<Option<AgentOutcome>> {
     LocalSet::new().run_until(replay_agent(records, tape.is_complete())).await.map_err(unread)
 }
 
-/// Fails where the loop of the agent differs from the recorded one.
+/// Fails if the loop of the agent differs from the recorded one.
 fn judge_agent(agent: Option<&AgentOutcome>) -> Result<()> {
     match agent.and_then(|agent| agent.divergence.as_ref()) {
         None => Ok(()),
@@ -336,8 +337,8 @@ fn agent_counts(agent: &AgentOutcome) -> String {
     format!("; the agent's loop: {requests} requests, {tool_calls} tool calls, {entries} session entries")
 }
 
-/// A realm in this thread, as it is needed to locate a difference, has the time zone of the process: the process begins once
-/// more in the recorded one.
+/// Restarts the process in the recorded time zone: a realm in this thread, which is needed to locate a difference, has the time
+/// zone of the process.
 #[cfg(unix)]
 fn in_time_zone(environment: &Environment, zone: &str) -> Result<()> {
     use std::os::unix::process::CommandExt as _;
@@ -364,7 +365,7 @@ fn counts(played: &Outcome) -> String {
     format!("{realms} {}, {ticks} ticks{skipped}, {records} records", if *realms == 1 { "realm" } else { "realms" })
 }
 
-/// Says where each realm stands.
+/// Prints the state of each realm.
 fn states(played: &Outcome) {
     for state in &played.states {
         let timers: Vec<String> = state.timers.keys().map(|timer| timer.0.to_string()).collect();
@@ -375,7 +376,7 @@ fn states(played: &Outcome) {
     }
 }
 
-/// Prints the session so far, an entry a line, as far as an extension was told of it.
+/// Prints the session so far, an entry per line, as far as an extension was notified of it.
 fn session(played: &Outcome) {
     stdout(&format!("session: {} entries", played.session.len()));
     for entry in &played.session {

@@ -1,8 +1,8 @@
 //! `extc test`: recorded sessions as tests of an extension.
 //!
-//! Each tape is a test: its inputs run through the extension as it is now, and every output that changed is shown. `--accept`
-//! writes the tape again with the outputs of now. Extensions see the time zone of the recording, which belongs to a process;
-//! so tapes of another zone are tested by this program once more, under that zone.
+//! Each tape is a test: its inputs run through the current extension, and every output that changed is shown. `--accept` writes
+//! the tape again with the new outputs. Extensions see the time zone of the recording, which belongs to a process; so tapes of
+//! another zone are tested in a child process, under that zone.
 
 use crate::extc_command::TestArgs;
 use crate::output::{clean, stderr, stdout};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// Endings of the files that an extension may be.
+/// Suffixes of the files that an extension may be.
 const SOURCES: [&str; 8] = ["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs"];
 
 /// The exit code when an output changed or a tape could not be tested.
@@ -34,7 +34,7 @@ struct Tested {
     /// The other schedules that were run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     explored: Option<Explored>,
-    /// The reason for which it could not be tested.
+    /// The reason why it could not be tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     milliseconds: u64,
@@ -46,9 +46,9 @@ enum Status {
     /// Every output is as recorded.
     Equal,
     Changed,
-    /// Outputs changed, and the tape has those of now.
+    /// Outputs changed, and the tape has the new ones.
     Accepted,
-    /// It is as recorded, and fails under another schedule.
+    /// Equal to the recording, and fails under another schedule.
     Unordered,
     /// The tape cannot be read or run.
     Failed,
@@ -57,9 +57,9 @@ enum Status {
 /// The findings of the schedule lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Explored {
-    /// Schedules that were run; those that shrinking took are not counted.
+    /// Number of schedules that were run, without those of shrinking.
     schedules: usize,
-    /// Whether these were all there are.
+    /// Whether all schedules were run.
     complete: bool,
     /// The shortest schedule that fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,7 +105,7 @@ fn test(environment: &Environment, args: &TestArgs) -> Result<u8> {
     Ok(if failed { FAILED } else { 0 })
 }
 
-/// Tells the extension from the tapes; without one it is the package of this folder.
+/// Separates the extension from the tapes; the default is the package of this folder.
 fn inputs(environment: &Environment, inputs: &[PathBuf]) -> Result<(PathBuf, Vec<PathBuf>)> {
     let is_source = |path: &Path| {
         let ending = path.extension().and_then(|ending| ending.to_str());
@@ -225,7 +225,7 @@ fn explore(path: &Path, stage: &ReplayStage, schedules: usize, faults: usize) ->
     })
 }
 
-/// A tape that the lab cannot run.
+/// Returns the error for a tape that the schedule lab cannot run.
 pub(crate) fn untested(path: &Path, error: &LabError) -> Failure {
     match error {
         LabError::Replay(error) => unplayable(path, error),
@@ -271,7 +271,7 @@ fn schedules(explored: &Explored) -> String {
     format!(", as under {} schedules{all}", explored.schedules)
 }
 
-/// The failure of a schedule, below the name of its tape.
+/// Returns the failure of a schedule, with the name of its tape.
 fn failing(tape: &str, explored: Option<&Explored>) -> String {
     let Some(Explored { schedule: Some(schedule), failure, schedules, .. }) = explored else { return String::new() };
     let mut text = String::new();
@@ -286,7 +286,7 @@ fn outputs(count: u64) -> String {
     format!("{count} {}", if count == 1 { "output" } else { "outputs" })
 }
 
-/// The changes of a tape, below its name.
+/// Returns the changes of a tape, with its name.
 fn details(changes: &Changes) -> String {
     let mut text = String::new();
     for change in &changes.changes {
@@ -328,7 +328,7 @@ fn summary(tested: &[Tested]) -> String {
     format!("{all}: {}{hint}", parts.join(", "))
 }
 
-/// The results in the format of JUnit, which CI services show.
+/// Returns the results in the format of JUnit, which CI services show.
 fn junit(tested: &[Tested]) -> String {
     let count = |status: Status| tested.iter().filter(|tested| tested.status == status).count();
     let (tests, failures, errors) =
@@ -360,7 +360,7 @@ fn junit(tested: &[Tested]) -> String {
     text
 }
 
-/// Text for XML, without the characters that XML has no way to write.
+/// Escapes text for XML, and drops the characters that XML cannot represent.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! A person at a terminal: capability questions and dialogs of extensions, line by line on stderr.
+//! A user at a terminal: permission prompts and dialogs of extensions, line by line on stderr.
 
 use crate::output::{clean, indented, option_text, stderr};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, unsupported};
@@ -11,7 +11,7 @@ use std::io::{BufRead, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Asks on stderr, reads from stdin. One question at a time; end of input means no.
+/// Prompts on stderr, reads from stdin. One prompt at a time; the end of input means no.
 #[derive(Clone, Default)]
 pub(crate) struct Terminal {
     one_at_a_time: Arc<Mutex<()>>,
@@ -21,7 +21,7 @@ pub(crate) struct Terminal {
 #[derive(Default)]
 struct Opened {
     last: u64,
-    /// Dialogs that were opened and not awaited yet, by whose they are and their number.
+    /// Open dialogs that are not awaited yet, by their extension and number.
     dialogs: BTreeMap<(ExtensionId, u64), UiCall>,
 }
 
@@ -43,13 +43,13 @@ impl Terminal {
     }
 }
 
-/// Answers that come sooner were typed before the question could be read.
+/// Answers before this time were typed before the prompt could be read.
 const DEAD_TIME: Duration = Duration::from_millis(300);
-/// Lines that are thrown away before a question counts as unanswered.
+/// Most discarded lines before a prompt counts as unanswered.
 const MOST_HASTY: usize = 64;
 
 impl Terminal {
-    /// Asks something that grants power. A line that was typed ahead is no answer; the question stays.
+    /// Prompts for a decision that grants power. A line that was typed ahead is discarded; the prompt stays.
     pub(crate) fn answer(&self, question: &str) -> Option<String> {
         let mut shown = question.to_owned();
         for _ in 0..MOST_HASTY {
@@ -64,7 +64,7 @@ impl Terminal {
     }
 }
 
-/// A question in pi's own frame. What an extension prints is indented, so none of it begins like this.
+/// Frames a prompt of pi. Output of extensions is indented, so none of it can imitate the frame.
 fn framed(question: &Question) -> String {
     let mut text = format!("\n== pi asks: {} wants to {}\n", question.who(), question.what);
     if !question.subject.is_empty() {
@@ -82,10 +82,10 @@ fn framed(question: &Question) -> String {
     text
 }
 
-/// Lines that name no answer, after which a question counts as answered with no.
+/// Most invalid lines before a prompt counts as answered with no.
 const MOST_UNKNOWN: usize = 3;
 
-/// Asks until a line is one of the answers: its key, or the word for it.
+/// Prompts until a line is one of the answers: its key, or its word.
 fn chosen(terminal: &Terminal, question: &Question) -> Answer {
     let offered = choices(question, true);
     let mut text = framed(question);
@@ -104,7 +104,7 @@ fn chosen(terminal: &Terminal, question: &Question) -> Answer {
         if let Some(choice) = offered.iter().find(|choice| choice.key == key) {
             return choice.answer;
         }
-        // What is an answer elsewhere and is not offered here is no consent.
+        // A key of another prompt's answer is no consent here.
         if matches!(key, "w" | "a" | "p" | "k" | "m") {
             return Answer::Deny;
         }
@@ -187,7 +187,7 @@ impl UiPort for Terminal {
     }
 }
 
-/// What needs no answer.
+/// Handles operations that need no answer.
 fn told(who: &str, op: UiOp, call: &UiCall) -> Result<Value, HostcallError> {
     match op {
         UiOp::Notify | UiOp::SetStatus => {

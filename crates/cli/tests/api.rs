@@ -1,7 +1,7 @@
-//! Every member of pi's API that an extension may use today, through the real command.
+//! Tests every member of pi's API that an extension may use, through the real command.
 //!
-//! An extension of a test says what it saw with `pi.log("info", WHAT, DATA)`; the test reads it back
-//! from the ledger. Each run's ledger is held against its schema and its chain is verified.
+//! An extension of a test reports with `pi.log("info", WHAT, DATA)`; the test reads it back from the ledger. Each run's ledger is
+//! validated against its schema and its chain is verified.
 
 mod support;
 
@@ -12,10 +12,10 @@ use std::net::TcpListener;
 use std::path::Path;
 use support::{Run, World};
 
-/// What every extension of these tests begins with.
+/// The common beginning of every extension of these tests.
 const PRELUDE: &str = "const sayer = (pi: any) => (what: string, data?: unknown) => pi.log('info', what, data);\n";
 
-/// One run and what its extensions said.
+/// One run and the reports of its extensions.
 struct Seen {
     world: World,
     run: Run,
@@ -23,13 +23,13 @@ struct Seen {
 }
 
 impl Seen {
-    /// What was said under this name, in order.
+    /// Returns the reports under this name, in order.
     fn all(&self, what: &str) -> Vec<Value> {
         let said = self.ledger.iter().map(|line| &line["data"]["extension"]).filter(|said| said["event"] == what);
         said.map(|said| said["data"].clone()).collect()
     }
 
-    /// What was said once under this name.
+    /// Returns the only report under this name.
     #[track_caller]
     fn one(&self, what: &str) -> Value {
         let all = self.all(what);
@@ -37,7 +37,7 @@ impl Seen {
         all[0].clone()
     }
 
-    /// Texts of the entries the session file holds, one line each.
+    /// Returns the entries of the session file, one per line.
     fn session(&self) -> Vec<Value> {
         let folder = self.world.home().join(".pi/agent/sessions");
         files_below(&folder).iter().flat_map(|file| lines_of(file)).collect()
@@ -66,7 +66,7 @@ fn validator(schema: &str) -> jsonschema::Validator {
     jsonschema::validator_for(&schema).expect("a schema")
 }
 
-/// Reads every ledger of a home; each line is of the schema, and each chain is whole.
+/// Reads every ledger of a home; each line matches the schema, and each chain is complete.
 fn ledger(home: &Path) -> Vec<Value> {
     let schema = validator("pi.ext.log.v1.schema.json");
     let mut all = Vec::new();
@@ -81,7 +81,7 @@ fn ledger(home: &Path) -> Vec<Value> {
     all
 }
 
-/// `pi -p PROMPT --mode json` with loose extensions.
+/// Runs `pi -p PROMPT --mode json` with loose extensions.
 fn run_in(world: World, prompt: &str, model: &str, extensions: &[(&str, &str)], more: &[&str]) -> Seen {
     let mut args: Vec<String> = ["-p", prompt, "--mode", "json", "--model", model].map(str::to_owned).to_vec();
     for (name, source) in extensions {
@@ -108,12 +108,12 @@ fn body(code: &str) -> String {
     )
 }
 
-/// Runs this when the session starts.
+/// Runs the code when the session starts.
 fn at_start(code: &str, more: &[&str]) -> Seen {
     run(&body(code), more)
 }
 
-/// A script that calls a tool once and then is done.
+/// Returns a script that calls a tool once and then ends.
 fn tool_script(name: &str, arguments: &str) -> String {
     let call =
         json!({"events": [{"tool_call": {"id": "c1", "name": name, "arguments": arguments}}], "stop": "tool_use"});
@@ -298,7 +298,7 @@ fn messages_are_delivered_as_asked() {
             _ => None,
         })
         .collect();
-    // What is steered at the turn's start goes with its request, one message at a time (fixtures/event-order/waiting).
+    // Messages steered at the turn's start go with its request, one at a time (fixtures/event-order/waiting).
     let order =
         ["at once", "the prompt", "with the prompt", "steered", "one", "steered too", "two", "and last", "three"];
     assert_eq!(said, order);
@@ -313,7 +313,7 @@ fn a_message_may_trigger_a_turn_of_its_own() {
     let seen = run_in(world, "x", &model, &[("one", &source)], &[]);
     seen.run.succeeded();
     assert_eq!(seen.run.events_of("agent_start").len(), 2, "one for the message, one for the prompt");
-    // At the end of a run the agent is still at it, as in pi (fixtures/drive/late-prompts).
+    // At the end of a run the agent is still busy, as in pi (fixtures/drive/late-prompts).
     let late = |options: &str| {
         let world = World::new();
         let model = world.script(&[&["answer"], &["again"]]);

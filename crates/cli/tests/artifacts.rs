@@ -1,11 +1,11 @@
-//! What `extc build -o out` wrote, run and installed: by its folder and by itself.
+//! The output of `extc build -o out`, run and installed: as a folder and as a file.
 
 mod support;
 
 use pijs_extc::{BuildOptions, Input, build};
 use support::World;
 
-/// An entry whose command writes its own name and what is not there under this version.
+/// Returns an entry whose command writes its own name and the name of a missing export of this version.
 fn entry(name: &str) -> String {
     format!(
         "import {{ writeFileSync, noSuchCall }} from 'node:fs';\nimport {{ value }} from './shared';\n\
@@ -14,7 +14,7 @@ fn entry(name: &str) -> String {
     )
 }
 
-/// Builds a package with two entries, and removes it.
+/// Builds a package with two entries, and removes its sources.
 fn out(world: &World, shared: &str) {
     world.write("ext/package.json", r#"{"name":"two","version":"1.2.3","pi":{"extensions":["one.ts","two.ts"]}}"#);
     world.write("ext/one.ts", entry("one"));
@@ -25,7 +25,7 @@ fn out(world: &World, shared: &str) {
     std::fs::remove_dir_all(world.path().join("ext")).expect("removed");
 }
 
-/// Has both commands run, and removes what they wrote.
+/// Runs both commands, and removes their output.
 fn uses_both(world: &World, flags: &[&str]) {
     let model = world.script(&[&["hi"]]);
     for name in ["one", "two"] {

@@ -1,4 +1,4 @@
-//! Options of the command line, as an extension meets what they change. What is expected is what pi 0.87.1 does.
+//! Options of the command line, as extensions see their effects. Expected values are those of pi 0.87.1.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::process::Stdio;
 use support::{Run, World, run};
 
-/// Notes what there is when the session begins and when a prompt comes.
+/// Records the state when the session begins and at a prompt.
 const WITNESS: &str = r#"
 import { appendFileSync } from "node:fs";
 const tool = (name: string) => ({
@@ -34,14 +34,14 @@ export default function (pi: any) {
 }
 "#;
 
-/// What the extension noted, and how the run ended.
+/// The extension's record, and the result of the run.
 struct Seen {
     run: Run,
     facts: Vec<Value>,
 }
 
 impl Seen {
-    /// What there was at the beginning, and at the first prompt.
+    /// Returns a value of the record, at the beginning or at the first prompt.
     fn fact(&self, key: &str) -> &Value {
         let none = &Value::Null;
         self.facts.iter().map(|fact| &fact[key]).find(|value| !value.is_null()).unwrap_or(none)
@@ -52,7 +52,7 @@ impl Seen {
     }
 }
 
-/// `pi` with the witness, in its project.
+/// Runs `pi` with the extension, in its project.
 fn start(world: &World, args: &[&str]) -> Seen {
     start_with(world, args, "")
 }
@@ -65,7 +65,7 @@ fn start_with(world: &World, args: &[&str], piped: &str) -> Seen {
     all.extend(args);
     let mut command = world.command(&all);
     let seen = world.project().join("seen.jsonl");
-    // Of an earlier run of this world.
+    // Removes the record of an earlier run.
     let _ = std::fs::remove_file(&seen);
     let run = if piped.is_empty() {
         run(command)
@@ -99,7 +99,7 @@ fn tools_are_what_the_command_line_names() {
         words.extend(args.split_whitespace());
         let seen = start(&world, &words);
         seen.run.succeeded();
-        // Tools that an extension registers under a built-in name are listed where that one is.
+        // Tools that an extension registers under a built-in name keep the built-in's position.
         let mut listed: Vec<&str> = seen.fact("all").as_str().unwrap_or_default().split(',').collect();
         let mut expected: Vec<&str> = all.split(',').collect();
         listed.sort_unstable();
@@ -141,7 +141,7 @@ fn the_system_prompt_is_text_or_a_file() {
 #[test]
 fn a_project_counts_when_it_is_approved_for_the_run() {
     let world = World::new();
-    // What brings nothing needs no trust.
+    // A folder without settings and extensions needs no trust.
     assert_eq!(start(&world, &["-p", "hi"]).fact("trusted"), &json!(true));
     assert_eq!(start(&world, &["-p", "hi", "-na"]).fact("trusted"), &json!(false));
     world.write("project/.pi/SYSTEM.md", "the project's");
@@ -157,7 +157,7 @@ fn a_project_counts_when_it_is_approved_for_the_run() {
         let seen = start(&world, &words);
         assert_eq!((seen.fact("trusted"), seen.fact("custom")), (&json!(trusted), &custom), "{args:?}");
     }
-    // What was decided before counts again afterwards.
+    // The earlier decision applies again afterwards.
     world.pi(&["trust"]).succeeded();
     assert_eq!(start(&world, &["-p", "hi", "--no-approve"]).fact("trusted"), &json!(false));
     assert_eq!(start(&world, &["-p", "hi"]).fact("trusted"), &json!(true));
@@ -264,7 +264,7 @@ fn help_lists_the_flags_of_extensions() {
     ] {
         assert!(help.contains(line), "{line} is missing in:\n{help}");
     }
-    // Nothing began.
+    // No session began.
     assert!(seen.facts.is_empty() && !world.home().join(".pi/agent/sessions").exists());
     let seen = start(&world, &["-p", "hi", "--plan", "--depth", "3"]);
     assert_eq!((seen.fact("plan"), seen.fact("depth")), (&json!(true), &json!("3")));

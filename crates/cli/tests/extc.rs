@@ -1,4 +1,4 @@
-//! The `extc` program: what it writes, prints and returns. Standard output and error are pipes here.
+//! The `extc` program: files, output and exit codes. Standard output and error are pipes here.
 
 use serde_json::Value;
 use std::fs;
@@ -122,12 +122,12 @@ fn exit_codes_tell_what_happened() {
         lab.extc(&["build", "package", "-o", "out"]).code(check);
         assert_eq!(lab.path("out").exists(), check == 0, "a failed build wrote something");
     }
-    // What was built cannot be loaded, and a check says so.
+    // The built artifact cannot be loaded, and a check reports that.
     let lab = Lab::with(&[("index.ts", "export default {};\n")]);
     let checked = lab.extc(&["check", "package"]).code(1);
     assert!(checked.out.contains("cannot be loaded") && checked.err.contains("index.ts:1:16"), "{}", checked.err);
     lab.extc(&["check", "package", "--strict"]).code(3);
-    // So it is when its factory throws in any case, and not when only some runs of it do.
+    // Blocked when its factory throws unconditionally, and not when only some runs do.
     let helper = "const set = (it) => { it.registerTol({}); };\n";
     for (body, code) in [
         ("pi.registerTol({});", 1),
@@ -150,7 +150,7 @@ fn exit_codes_tell_what_happened() {
         let is_blocked = checked.out.contains(": blocked: it cannot be loaded");
         assert_eq!((checked.code, is_blocked), (code, code != 0), "{body}: {} {}", checked.out, checked.err);
         assert!(code == 0 || body.contains("none") || checked.err.contains("did you mean `registerTool`?"), "{body}");
-        // A build says the same as a check, and writes what it made in any case.
+        // A build reports the same as a check, and writes its output in any case.
         let built = lab.extc(&["build", "package", "-o", "out"]).code(code);
         assert_eq!(built.err.lines().last(), checked.out.lines().next(), "{body}");
         lab.extc(&["build", "package", "--json"]).code(code).json();
@@ -166,7 +166,7 @@ fn exit_codes_tell_what_happened() {
     assert!(lab.extc(&["inspect", "package"]).code(1).err.contains("package/extension.artifact"));
     let missing = lab.extc(&["inspect", "missing"]).code(1).err;
     assert!(missing.starts_with("missing: No such file") && missing.contains("extension.artifact, or"), "{missing}");
-    // Where a folder should go there is a file.
+    // A file is in place of the output folder.
     assert!(lab.extc(&["build", "package", "-o", "package/a.ts"]).code(1).err.contains("package/a.ts"));
 }
 
@@ -253,7 +253,7 @@ fn an_extension_to_start_from_is_checked_and_runs() {
     for expected in ["stream_verdict", "2 words", "All is done."] {
         assert!(out.contains(expected), "{expected:?} is not in\n{out}\n{err}");
     }
-    // Nothing that is there is replaced, and what is not written is said.
+    // No existing file is replaced, and the message names the files that were not written.
     let again = lab.extc(&["init", "my-extension"]).code(1);
     assert!(again.err.contains("package.json: it is there already"), "{}", again.err);
     assert!(lab.extc(&["init", "other", "--wasm"]).code(1).err.contains("docs/guide/components.md"));

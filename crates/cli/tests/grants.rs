@@ -1,4 +1,4 @@
-//! Grants that hold: asked at install, bound to the code, listed, explained, taken back.
+//! Persistent grants: requested at install, bound to the code, listed, explained, revoked.
 
 mod support;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use support::{Run, World};
 
-/// Says what became of running `true` and of writing a file.
+/// Reports the results of running `true` and of writing a file.
 const RUNS: &str = r#"
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -78,7 +78,7 @@ fn what_was_taken_at_install_holds_until_it_is_taken_back() {
     world.pi(&["ext", "grants", "deny", "mine", "exec"]).succeeded();
     assert_eq!(ran(&start(&world, &["--policy", "permissive"])), "user");
     world.pi(&["ext", "grants", "revoke", "mine", "http"]).failed(1, &["no answer about http", "deny"]);
-    // "Never" is as narrow as it was said, is called the user's answer, and is taken back by the command that is shown.
+    // *Never* covers exactly the answered scope, is reported as the user's answer, and is revoked by the displayed command.
     world.pi(&["ext", "grants", "revoke", "mine", "exec"]).succeeded();
     world.pi(&["ext", "grants", "allow", "mine", "exec"]).succeeded();
     world.pi(&["ext", "grants", "deny", "mine", "exec:true", "read:/data"]).succeeded();
@@ -192,7 +192,7 @@ fn several_grants_are_given_at_once_or_not_at_all() {
     assert_eq!(allowed.succeeded().stderr.matches("may now").count(), 2, "{}", allowed.stderr);
 }
 
-/// The folder is called otherwise than its package.
+/// The folder's name differs from that of its package.
 #[test]
 fn a_package_of_a_folder_goes_by_the_name_in_its_manifest() {
     let world = World::new();
@@ -214,7 +214,7 @@ fn a_package_of_a_folder_goes_by_the_name_in_its_manifest() {
         let run = world.pi(&command);
         assert!(run.succeeded().stdout.contains(words), "{command:?}: {}", run.stdout);
     }
-    // A name that two have is nobody's.
+    // A name of two packages selects neither.
     world.write("project/twin/package.json", world.read("project/folder/package.json"));
     world.write("project/twin/a.ts", "export default () => {};\n");
     world.pi(&["install", "./twin"]).succeeded();
@@ -244,7 +244,7 @@ fn who_made_a_file_reads_it_in_the_next_session_and_a_refusal_names_its_cure() {
     world.pi(&["install", "./mine"]).succeeded();
     let state = world.home().canonicalize().expect("a home").join("state");
     let at = |name: &str| state.join(name).display().to_string();
-    // A failure that a refusal caused ends with the grant of what was asked for.
+    // A failure caused by a refusal ends when the request is granted.
     let refused = start(&world, &[]);
     let cure = |capability: &str, place: &str| {
         format!(
@@ -257,7 +257,7 @@ fn who_made_a_file_reads_it_in_the_next_session_and_a_refusal_names_its_cure() {
     world.pi(&["ext", "grants", "allow", "mine", &format!("write:{}", state.display()), &inside]).succeeded();
     assert_eq!(ran(&start(&world, &[])), "1 count");
     assert_eq!(ran(&start(&world, &[])), "2 count");
-    // Somebody else writes there.
+    // Another process writes there.
     std::fs::write(state.join("count"), "40").expect("written");
     std::fs::write(state.join("theirs"), "secret").expect("written");
     let refused = start(&world, &[]);
@@ -268,7 +268,7 @@ fn who_made_a_file_reads_it_in_the_next_session_and_a_refusal_names_its_cure() {
     );
     world.pi(&["ext", "grants", "allow", "mine", &format!("read:{}", at("count"))]).succeeded();
     assert_eq!(ran(&start(&world, &[])), "41 count");
-    // A package that was removed has made nothing when it comes back.
+    // A removed package has no files when it is installed again.
     world.pi(&["ext", "grants", "revoke", "mine", "read"]).succeeded();
     std::fs::remove_file(state.join("count")).expect("removed");
     assert_eq!(ran(&start(&world, &[])), "1 count");

@@ -1,8 +1,8 @@
 //! Runs the commands of `README.md` and of the pages of `docs/guide`, as a reader types them.
 //!
-//! A page is a script. A block with `file=NAME` behind its kind writes a file of the project. A block of the kind `console` has
-//! commands behind `$ `, each followed by lines that the output of the block's latest command contains. A command ends with 0
-//! unless `    # ends with N` follows it. Blocks of other kinds are not run: they need a network, a key or a person.
+//! A page is a script. A block with `file=NAME` after its kind writes a file of the project. A block of the kind `console` has
+//! commands after `$ `, each followed by lines that the output of the block's latest command contains. A command ends with 0
+//! unless `    # ends with N` follows it. Blocks of other kinds are not run: they need a network, a key or a user.
 
 mod support;
 
@@ -39,7 +39,7 @@ pages! {
     writing_extensions: "docs/guide/writing-extensions.md",
 }
 
-/// Pages of the guide whose commands need what a test does not have.
+/// Pages whose commands need resources that a test does not have.
 const NOT_RUN: &[(&str, &str)] = &[
     ("docs/guide/components.md", "it builds a component with the tools of another language"),
     ("docs/guide/embedding.md", "tests of `pijs-runtime` and `pijs-host` run its examples"),
@@ -49,7 +49,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the fenced blocks of a page: what stands behind the fence, and the lines.
+/// Returns the fenced blocks of a page: the text after the fence, and the lines.
 fn blocks(page: &str) -> Vec<(String, String)> {
     let mut blocks = Vec::new();
     let mut lines = page.lines();
@@ -77,7 +77,7 @@ fn follow(page: &str) {
     assert!(commands > 0, "{page} has no `console` block");
 }
 
-/// Runs the commands of a block and returns how many there were.
+/// Runs the commands of a block and returns their number.
 fn type_in(world: &World, page: &str, block: &str) -> usize {
     let programs = Path::new(env!("CARGO_BIN_EXE_pi")).parent().expect("a folder");
     let (mut commands, mut printed) = (0, String::new());
@@ -89,7 +89,7 @@ fn type_in(world: &World, page: &str, block: &str) -> usize {
         let (command, note) = command.split_once("    # ").unwrap_or((command, "ends with 0"));
         let mut shell = world.program("/bin/sh", &["-c", command]);
         shell.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
-        // Answers about a lack of network would differ from machine to machine.
+        // Messages about a missing network would differ between machines.
         shell.env("PI_OFFLINE", "1");
         let run = run(shell);
         assert_eq!(format!("ends with {}", run.code), note, "{page}: {command}\n{}\n{}", run.stdout, run.stderr);
@@ -110,7 +110,7 @@ fn every_page_of_the_guide_is_run() {
     assert!(missing.is_empty(), "list them in PAGES: {missing:?}");
 }
 
-/// Replaces each number, which a run measures, by a zero.
+/// Replaces measured numbers by zeros.
 fn without_numbers(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Installing by name and by folder, then using what was installed.
+//! Installs packages by name and by folder, then uses them.
 
 mod support;
 
@@ -131,7 +131,7 @@ fn what_pi_supplies_is_fetched_with_the_package_or_said_to_be_missing() {
     world.write("schemas/index.ts", "import { Type } from 'typebox';\nexport default () => void Type.String();\n");
     let folder = world.path().join("schemas").display().to_string();
     let mut command = world.command(&["install", &folder, "--yes", "--registry", "http://127.0.0.1:9"]);
-    // Nothing was fetched there before.
+    // An empty cache.
     command.env("XDG_CACHE_HOME", world.path().join("empty-cache"));
     let run = support::run(command);
     run.succeeded();
@@ -174,14 +174,14 @@ fn a_folder_gets_its_own_dependencies_and_says_what_comes_of_it() {
     assert!(!first.stderr.contains("prepare"), "a registry's package is prepared: {}", first.stderr);
     assert!(world.project().join("mine/node_modules/leaf/package.json").is_file());
     assert!(world.project().join("mine/node_modules/twig/package.json").is_file());
-    // With everything there nothing is asked, and what lies there stays.
+    // With everything present nothing is requested, and existing packages stay.
     let asked = registry.requests().len();
     world.write("project/mine/node_modules/leaf/index.js", "module.exports = 'changed by hand';");
     assert!(last(install(&world).succeeded()).ends_with("): works"));
     assert_eq!(registry.requests().len(), asked);
     assert_eq!(world.read("project/mine/node_modules/leaf/index.js"), "module.exports = 'changed by hand';");
 
-    // A dependency that cannot be had is named, with the line that needs it.
+    // An unavailable dependency is named, with the line that needs it.
     let needs_gone = manifest.to_string().replace("\"leaf\":", "\"gone\":");
     world.write("project/other/package.json", needs_gone.replace("\"mine\"", "\"other\""));
     world.write("project/other/index.ts", "import gone from 'gone';\nexport default () => gone;\n");

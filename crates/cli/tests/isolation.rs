@@ -1,4 +1,4 @@
-//! `--isolation`: the same session in sealed processes and in the host's thread.
+//! `--isolation`: the same session in sandboxed processes and in the host's thread.
 
 #![cfg(target_os = "linux")]
 
@@ -7,7 +7,7 @@ mod support;
 use serde_json::Value;
 use support::{World, fixture};
 
-/// What differs between two runs of one session by design: time and names of things.
+/// Members that differ between two runs of one session by design: times and ids.
 const NEW: [&str; 5] = ["id", "timestamp", "parentId", "latency_us", "latencyUs"];
 
 fn without_what_is_new(mut events: Vec<Value>) -> Vec<Value> {
@@ -40,7 +40,7 @@ fn pi_ttsr_does_the_same_in_a_sealed_process_as_in_a_thread() {
     assert_eq!(sealed, session("thread"));
 }
 
-/// The script has all of a reply there at once, so a sealed realm is shown many deltas together.
+/// The script delivers the whole reply at once, so a sandboxed realm gets many deltas in one batch.
 #[test]
 fn what_an_extension_does_at_deltas_comes_in_the_same_order_in_a_sealed_process_as_in_a_thread() {
     let world = World::new();
@@ -62,7 +62,7 @@ fn what_an_extension_does_at_deltas_comes_in_the_same_order_in_a_sealed_process_
         let run =
             world.pi(&["-p", "x", "--model", &model, "--mode", "json", "-e", &extension, "--isolation", isolation]);
         run.succeeded();
-        // A machine that is busy makes any delta slow.
+        // A busy machine makes any delta slow.
         let complaints: Vec<String> =
             run.stderr.lines().filter(|line| !line.contains("stream_text took")).map(str::to_owned).collect();
         (without_what_is_new(run.events()), complaints)
@@ -103,7 +103,7 @@ fn an_extension_knows_nothing_of_its_process() {
         let run = support::run(command);
         run.succeeded();
         let line = run.stderr.lines().find(|line| line.contains("-180")).unwrap_or_else(|| panic!("{}", run.stderr));
-        // The pid is that of the command, which is another one each time.
+        // The pid in the command differs between runs.
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         words.into_iter().filter(|word| word.parse::<u32>().is_err()).collect::<Vec<_>>()
     };
@@ -116,6 +116,6 @@ fn the_seal_is_the_default() {
     let help = world.pi(&["--help"]);
     let line = help.succeeded().stdout.lines().skip_while(|line| !line.contains("--isolation")).take(8);
     assert!(line.collect::<String>().contains("[default: process]"), "{}", help.stdout);
-    // A worker is only what was started as one.
+    // The worker's argument is not accepted from users.
     world.pi(&["--pijs-realm-worker"]).failed(2, &["--model"]);
 }

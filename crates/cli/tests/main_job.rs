@@ -1,5 +1,4 @@
-//! The main job: an unchanged pi-ttsr stops a streaming reply, the reply is forgotten, the rule is
-//! injected, the turn is tried again.
+//! The main job: an unchanged pi-ttsr stops a streaming reply, the reply is discarded, the rule is injected, the turn is retried.
 
 mod support;
 
@@ -8,7 +7,7 @@ use support::{ModelServer, Reply, World, anthropic, openai};
 
 const SECRET: &str = "'@old";
 
-/// Everything the front end saw after the first `message_discarded`.
+/// Returns all events of the front end after the first `message_discarded`.
 fn after_discard(events: &[Value]) -> &[Value] {
     let at = events.iter().position(|event| event["type"] == "message_discarded").expect("a discarded message");
     &events[at..]
@@ -40,7 +39,7 @@ fn world_with_rule() -> World {
     world
 }
 
-/// A run that asks a model on `server`, whose last reply is `clean`.
+/// Runs a prompt with a model on `server`, whose last reply is `clean`.
 fn asked_through(world: &World, server: &ModelServer, model: &str, path: &str, key: &str) {
     let url = format!("{}{path}", server.url);
     let ttsr = support::pi_ttsr();
@@ -49,7 +48,7 @@ fn asked_through(world: &World, server: &ModelServer, model: &str, path: &str, k
     assert_eq!(final_text(&support::run(command).succeeded().events()), "clean");
 }
 
-/// The one message of a request that holds the rule.
+/// Returns the one message of a request that contains the rule.
 fn injected(request: &Value) -> &Value {
     let messages = request["messages"].as_array().expect("messages").iter();
     let found: Vec<&Value> = messages.filter(|message| mentions(message, "TTSR RULE: no-old-sdk")).collect();
@@ -68,7 +67,7 @@ fn the_delta_that_completes_the_match_is_never_seen() {
     let verdicts = run.events_of("stream_verdict");
     assert_eq!(verdicts.len(), 1, "{}", run.stdout);
     assert_eq!(verdicts[0]["source"], "text");
-    // The offset counts what had been let through when the verdict fell.
+    // The offset counts the text that had been displayed at the verdict.
     assert_eq!(verdicts[0]["offset"], "import x from '@old-sdk".len());
     assert_eq!(run.events_of("message_discarded").len(), 1);
 

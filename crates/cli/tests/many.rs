@@ -1,4 +1,4 @@
-//! Fifty extensions in one session: their order, what they take from one another, what one breaks.
+//! Fifty extensions in one session: their order, name conflicts, and isolation of failures.
 
 mod support;
 
@@ -7,7 +7,7 @@ use support::World;
 
 const COUNT: usize = 50;
 
-/// Extension `N`. All hear the same events, share a bus, and want some of the same names; every tenth breaks in one way.
+/// Extension `N`. All subscribe to the same events, share a bus, and register some equal names; every tenth breaks in one way.
 const SOURCE: &str = r#"
 const own = N;
 const heard: number[] = [];
@@ -63,12 +63,12 @@ fn fifty(isolation: &str) {
     let run = world.pi(&args);
     run.succeeded();
 
-    // A name that is taken stays with the first, and that is said.
+    // A name stays with its first extension, and a notice says so.
     let results: Vec<Value> =
         run.events_of("tool_execution_end").iter().map(|end| end["result"]["content"][0]["text"].clone()).collect();
     assert_eq!(results, [json!("answer 41"), json!("same of 3")]);
     assert!(run.stderr.contains("\"same\"") && run.stderr.contains("e08.ts"), "{}", run.stderr);
-    // One that throws is named, and nobody else notices.
+    // An error names its extension, and affects no other.
     for broken in ["broken 5", "broken 15", "broken 45", "no prompt of mine"] {
         assert!(run.stderr.contains(broken), "{broken} is missing in:\n{}", run.stderr);
     }
@@ -78,7 +78,7 @@ fn fifty(isolation: &str) {
         .filter(|entry| entry["customType"] == "said")
         .map(|entry| entry["data"].clone())
         .collect();
-    // Handlers run in the order in which the extensions were given.
+    // Handlers run in load order.
     assert_eq!(
         said.iter().map(|each| each["own"].as_u64()).collect::<Vec<_>>(),
         (0..COUNT as u64).map(Some).collect::<Vec<_>>()
@@ -87,7 +87,7 @@ fn fifty(isolation: &str) {
     let prompt = said[COUNT - 1]["prompt"].as_str().expect("a prompt");
     assert!(prompt.ends_with(&marks), "{prompt}");
     for each in &said {
-        // The bus reaches everybody, the sender too, in order; globals and prototypes are each one's own.
+        // The bus reaches every extension, the sender too, in order; globals and prototypes are separate.
         assert_eq!(each["heard"], json!([0, 1, 2]), "{each}");
         assert_eq!((&each["shared"], &each["extra"]), (&json!(1), &each["own"]), "{each}");
     }

@@ -1,5 +1,5 @@
-//! Models and keys as a user of pi has them: `models.json`, `auth.json`, the environment, settings, `--model` and its
-//! like, and models that extensions bring.
+//! Models and keys of a user of pi: `models.json`, `auth.json`, the environment, settings, `--model` and similar options, and
+//! models of extensions.
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::{ModelServer, Reply, Run, World, anthropic, openai, run};
 
 const SECRET: &str = "hush-hush-and-then-some";
 
-/// A world whose `models.json` has one provider on loopback.
+/// Returns a world whose `models.json` has one provider on loopback.
 fn world(server: &ModelServer, key: &str) -> World {
     let world = World::new();
     world.write("home/.pi/agent/settings.json", r#"{"retry": {"enabled": false}}"#);
@@ -184,7 +184,7 @@ fn a_model_that_an_extension_registers_can_be_named() {
     assert!(head.contains("bearer k-e-y-s") && head.contains("x-a: 1") && head.contains("x-b: 2"), "{head}");
 }
 
-/// What an extension sees of the catalogue, before a session and in one.
+/// Checks the catalogue that an extension sees, before a session and in one.
 #[test]
 fn extensions_see_the_catalogue() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Ways to write and to bundle an extension, each built and run by the command.
+//! Module formats and bundles of extensions, each built and run by the command.
 
 mod support;
 
@@ -78,7 +78,7 @@ fn a_dynamic_import() {
     );
 }
 
-/// How an extension imports files that it writes first: `CASES` are functions, each line of the answer is what came of one.
+/// Imports files that the extension writes first: `CASES` are functions, each line of the answer is the result of one.
 const WRITES: &str = r#"
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-//! Extensions that answer as they do under Node: each folder of `fixtures/node` has an `index.ts`, whose `run` returns a text,
-//! and in `expected.txt` the text that Node returned (`fixtures/node/capture.mjs` wrote it). One test per folder.
+//! Extensions behave as under Node: each folder of `fixtures/node` has an `index.ts`, whose `run` returns a text, and in
+//! `expected.txt` the text that Node returned (`fixtures/node/capture.mjs` wrote it). One test per folder.
 
 mod support;
 
@@ -21,7 +21,7 @@ fn main() {
 
 fn compare(folder: &Path) -> Result<(), Failed> {
     let world = World::new();
-    // Under Node nobody is asked whether text may be compiled.
+    // Node compiles text without a permission.
     world.answer(&folder.display().to_string(), &["--allow", "eval"]).succeeded();
     let actual = world.read("project/answer.txt");
     let expected = std::fs::read_to_string(folder.join("expected.txt"))

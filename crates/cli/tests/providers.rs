@@ -1,4 +1,4 @@
-//! Requests to model providers as networks and servers treat them: gateways, proxies, retries, errors.
+//! Requests to model providers under the conditions of networks and servers: gateways, proxies, retries, errors.
 
 mod support;
 
@@ -11,7 +11,7 @@ fn plain(status: u16, headers: &'static str, body: &str) -> Reply {
     Reply::Plain(status, headers, body.to_owned())
 }
 
-/// Waits between retries are as good as none.
+/// Returns a world with minimal waits between retries.
 fn world() -> World {
     let world = World::new();
     world.write("home/.pi/agent/settings.json", r#"{"retry": {"baseDelayMs": 1, "maxRetries": 2}}"#);
@@ -24,7 +24,7 @@ fn ask(world: &World, args: &[&str], variables: &[(&str, &str)]) -> Run {
     run(command)
 }
 
-/// A provider `mine` at an address, with a key.
+/// Configures a provider `mine` at an address, with a key.
 fn configure(world: &World, url: &str) {
     let config = json!({"providers": {"mine": {"baseUrl": url, "api": "openai-completions", "apiKey": KEY,
         "models": [{"id": "small"}, {"id": "large"}]}}});
@@ -65,7 +65,7 @@ fn a_base_url_that_nothing_is_asked_at_is_an_error() {
     ask(&world, &["--base-url", "http://127.0.0.1:9", "--model", &model], &[]).failed(2, &["--base-url", "script:"]);
 }
 
-/// The default model of a key for OpenAI is asked by the Responses API, which not every gateway has.
+/// The default model of an OpenAI key uses the Responses API, which not every gateway supports.
 #[test]
 fn a_gateway_of_chat_completions_is_asked_for_by_name() {
     let gateway = ModelServer::start(vec![
@@ -85,7 +85,7 @@ fn a_gateway_of_chat_completions_is_asked_for_by_name() {
     assert_eq!(named.succeeded().stdout.trim(), "by chat");
 }
 
-/// While it is asked again, the terminal and stderr say what is behind `Connection error.`
+/// During retries, the terminal and stderr show the cause of `Connection error.`
 #[test]
 fn a_retry_says_where_nobody_answered() {
     let world = world();
@@ -137,7 +137,7 @@ fn requests_go_through_the_proxy_of_their_scheme() {
     }
     let (path, _) = &proxy.requests()[0];
     assert_eq!(path, "http://model.example/v1/chat/completions");
-    // me:pass word
+    // The base64 form of `me:pass word`.
     assert!(proxy.heads()[0].contains("proxy-authorization: basic bwu6cgfzcyb3b3jk"), "{}", proxy.heads()[0]);
 
     configure(&world, "https://model.example/v1");
@@ -173,7 +173,7 @@ fn a_proxy_that_cannot_be_used_is_named() {
     assert!(!dead.stderr.contains("secret-word"), "{}", dead.stderr);
     ask(&world, &["--model", "mine/small"], &[("ALL_PROXY", "socks5://127.0.0.1:9")])
         .failed(1, &["ALL_PROXY", "SOCKS", "http://HOST:PORT"]);
-    // A recorded reply goes through nothing.
+    // A recorded reply uses no proxy.
     let model = world.script(&[&["hi"]]);
     ask(&world, &["--model", &model], &[("ALL_PROXY", "socks5://127.0.0.1:9")]).succeeded();
 }

@@ -1,5 +1,5 @@
-//! Inputs of public reports about pi: `fixtures/reports/NN-NAME` is one, with what it shows in `case.md`, and in `expected.txt`
-//! what the real pi 0.87.1 did (captured once), where that can be written down.
+//! Inputs of public reports about pi: each `fixtures/reports/NN-NAME` has the behaviour in `case.md`, and in `expected.txt` the
+//! output of the real pi 0.87.1 (captured once), if that is text.
 
 mod support;
 
@@ -12,7 +12,7 @@ use std::process::Stdio;
 use support::client::Client;
 use support::{Run, World, fixture, run};
 
-/// A world whose project holds the files of a report.
+/// Returns a world whose project holds the files of a report.
 fn reported(name: &str) -> (World, String) {
     let world = World::new();
     let folder = fixture(&format!("reports/{name}"));
@@ -23,20 +23,20 @@ fn reported(name: &str) -> (World, String) {
     (world, expected)
 }
 
-/// Runs `pi`; with text on its standard input if there is any.
+/// Runs `pi`, with text on its standard input if there is any.
 fn with_input(world: &World, args: &[&str], input: Option<&str>) -> Run {
     let mut command = world.command(args);
     let Some(input) = input else { return run(command) };
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("pi starts");
-    // A command line that is refused is not read for.
+    // A refused command line does not read its input.
     let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
     let output = child.wait_with_output().expect("it ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     Run { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Names and kinds of the members of a value.
+/// Returns names and kinds of the members of a value.
 fn shape(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
@@ -56,7 +56,7 @@ fn shape(value: &Value) -> String {
     }
 }
 
-/// The line of an event in `expected.txt`; `None` for what depends on the words of the prompt.
+/// Returns the line of an event in `expected.txt`; `None` for events that depend on the prompt's text.
 fn shape_of(mut event: Value) -> Option<String> {
     let kind = event["type"].as_str().expect("a type").to_owned();
     let role = event["message"]["role"].as_str().map(str::to_owned);
@@ -99,7 +99,7 @@ fn events_of_json_mode_have_the_members_of_pi() {
     assert_eq!(lines.len(), expected.len());
 }
 
-/// Written by the extension below: what it was shown that is not what the deltas come to.
+/// Written by the extension below: displayed text that differs from the sum of the deltas.
 const SHOWN: &str = r#"
 import { appendFileSync } from "node:fs";
 export default function (pi: any) {
@@ -197,7 +197,7 @@ fn command_lines_of_programs_mean_what_they_mean_in_pi() {
     assert_eq!(lines, expected.lines().collect::<Vec<_>>());
 }
 
-/// Names of events, and what of a retry they tell.
+/// Returns the names of events, and the details of retries.
 fn summary(event: &Value) -> String {
     let text = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut parts = vec![text("/type"), text("/message/role"), text("/message/stopReason")];

@@ -1,5 +1,5 @@
 //! Skills, prompt templates and extensions of folders, settings and packages: found, ordered and named as by the real pi.
-//! `fixtures/resources/capture.mjs` wrote what is expected.
+//! `fixtures/resources/capture.mjs` wrote the expected values.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn json<T: serde::de::DeserializeOwned>(name: &str) -> T {
     serde_json::from_slice(&text).expect("JSON")
 }
 
-/// The tree of the fixture, and the folder it is in.
+/// Returns the tree of the fixture, and its folder.
 fn tree() -> (World, String) {
     let world = World::new();
     let root = world.path().canonicalize().expect("a folder").display().to_string();
@@ -24,7 +24,7 @@ fn tree() -> (World, String) {
     (world, root)
 }
 
-/// What `get_commands` answers.
+/// Returns the answer of `get_commands`.
 fn commands(world: &World, root: &str, options: &[String]) -> Value {
     let mut args: Vec<String> = ["--mode", "rpc", "--no-session", "--model"].map(str::to_owned).into();
     args.push(world.script(&[&["unused"]]));
@@ -77,7 +77,7 @@ fn a_package_without_extensions_is_installed_and_says_what_it_brings() {
         assert!(run.succeeded().stderr.contains(brings), "{}", run.stderr);
     }
     world.write("empty/package.json", r#"{"name": "empty", "pi": {}}"#);
-    // Installed all the same, as by pi, which says nothing of it.
+    // The package is installed nevertheless, as by pi, which prints nothing about it.
     let run = world.pi(&["install", "../empty"]);
     assert!(run.succeeded().stderr.contains("neither extensions nor skills, prompts or themes"), "{}", run.stderr);
 }

@@ -66,7 +66,7 @@ fn a_prompt_is_accepted_streamed_as_deltas_and_settled() {
     assert!(before.iter().all(|record| record["type"] != "session"), "no header: {before:#?}");
     let (events, _) = client.until(|record| record["type"] == "agent_settled");
     let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
-    // What the model is told of its prompt, what was said, and the reply.
+    // The model's prompt, the user's message, and the reply.
     let expected = ["message_start", "message_end", "message_start", "message_end", "message_start", "message_update"];
     assert_eq!(kinds[..2], ["agent_start", "turn_start"]);
     assert_eq!(kinds[2..8], expected);
@@ -90,7 +90,7 @@ fn a_prompt_is_accepted_streamed_as_deltas_and_settled() {
     assert_eq!(client.end(), 0);
 }
 
-/// Clients of pi 1.5 throw where an answer lacks it.
+/// Clients of pi 1.5 throw if a response lacks the disposition.
 #[test]
 fn answers_say_what_became_of_a_text() {
     let world = World::new();
@@ -219,7 +219,7 @@ fn a_run_of_an_extension_and_the_tree_of_entries_are_seen() {
     assert_eq!(client.end(), 0);
 }
 
-/// Every command of pi's `rpc-commands.md` that changes something, against what the document says of its response.
+/// Checks every command of pi's `rpc-commands.md` that changes something against the document's response.
 #[test]
 fn model_queues_and_shell_are_changed_as_the_document_says() {
     let world = World::new();
@@ -313,7 +313,7 @@ fn sessions_are_begun_forked_cloned_switched_and_exported() {
     assert_eq!(client.end(), 0);
 }
 
-/// As pi's: what was written before the input ended is answered, and then the session shuts down.
+/// As in pi: commands written before the end of the input are answered, and then the session shuts down.
 #[test]
 fn commands_written_before_the_end_of_the_input_are_answered() {
     let world = World::new();
@@ -402,7 +402,7 @@ fn a_reload_reads_extensions_again_and_keeps_what_cannot_be_compiled() {
     }
     client.send(json!({"type": "prompt", "message": "/version"}));
     assert_eq!(client.request("notify")["message"], "2 new given");
-    // So it does when the file throws, before or in what it exports: the place of the throw is said, and nothing twice.
+    // A file that throws, before or in its export, keeps the session: the error names the position, and is printed once.
     for broken in [
         "const one = 1;\nthrow new Error('at the top');\nexport default () => {};\n",
         "export default (pi: any) => {\n  pi.registerCommand('version', {handler: async () => {}});\n  throw new Error('in it');\n};\n",
@@ -421,7 +421,7 @@ fn a_reload_reads_extensions_again_and_keeps_what_cannot_be_compiled() {
         let told = client.until(|record| record["method"] == "notify" && record["message"] != "other is there").1;
         assert_eq!(told["message"], "2 new given");
     }
-    // A session that begins is of the same code.
+    // A new session has the same code.
     world.write("home/.pi/agent/extensions/tool/index.ts", version(3));
     client.call(json!({"type": "new_session"}));
     client.send(json!({"type": "prompt", "message": "/version"}));
@@ -430,7 +430,7 @@ fn a_reload_reads_extensions_again_and_keeps_what_cannot_be_compiled() {
     assert_eq!(client.end(), 0);
 }
 
-/// Runs a command of an extension and answers each question about grants; how many there were, and what was notified.
+/// Runs a command of an extension and answers each permission prompt; returns their number, and the notifications.
 fn answering(client: &mut Client, command: &str, answer: &str) -> (usize, Vec<Value>) {
     let id = client.send(json!({"type": "prompt", "message": command}));
     let (mut questions, mut told) = (0, Vec::new());
@@ -479,7 +479,7 @@ fn answers_for_the_session_outlive_a_reload_unless_the_grants_of_this_very_packa
     answering(&mut client, "/one-again", "Deny");
     assert_eq!(answering(&mut client, "/one", "Deny"), (0, vec![json!("ran")]), "nothing of it changed");
     assert_eq!(answering(&mut client, "/two", "Deny"), (1, vec![json!("refused")]), "its grants are other ones");
-    // Its own code is another one by now.
+    // Its own code has changed.
     world.write("project/one/a.ts", code("one") + "\nexport const more = 1;\n");
     answering(&mut client, "/one-again", "Deny");
     assert_eq!(answering(&mut client, "/one", "Deny"), (1, vec![json!("refused")]));

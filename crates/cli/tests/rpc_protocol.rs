@@ -1,6 +1,6 @@
-//! What a client of `pi --mode rpc` reads, record by record: `fixtures/rpc/NAME.json` is what it sends, with the extension
-//! beside it, and `NAME.expected.jsonl` what the real pi 0.87.1 wrote (captured once). Names of entries and sessions, times,
-//! and what depends on the words of a prompt are left out.
+//! The records that a client of `pi --mode rpc` receives: `fixtures/rpc/NAME.json` has the client's input, with the extension
+//! beside it, and `NAME.expected.jsonl` the output of the real pi 0.87.1 (captured once). Names of entries and sessions, times,
+//! and values that depend on the prompt's text are left out.
 
 mod support;
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use support::World;
 use support::client::Client;
 
-/// Members that no two runs have in common, or that count the words of pi's own prompts.
+/// Members that differ between runs, or that count the characters of pi's own prompts.
 const LEFT_OUT: &[&str] = &["timestamp", "percent", "tokensBefore", "estimatedTokensAfter", "sourceInfo"];
 
 #[track_caller]
@@ -81,7 +81,7 @@ fn filled(value: &Value, answers: &BTreeMap<String, Value>) -> Value {
     }
 }
 
-/// Names by the order in which they were met.
+/// Names ids by first appearance.
 #[derive(Default)]
 struct Names {
     entries: Vec<String>,
@@ -92,7 +92,7 @@ impl Names {
     fn normalised(&mut self, value: &Value) -> Value {
         match value {
             Value::String(text) => self.name(text).into(),
-            // JavaScript has one kind of number.
+            // JavaScript has one type of number.
             Value::Number(number) => number.as_f64().into(),
             Value::Array(items) => items.iter().map(|item| self.normalised(item)).collect(),
             Value::Object(members) if members.get("role").is_some_and(|role| role == "system") => {
@@ -112,7 +112,7 @@ impl Names {
                 // Pi 1.5 adds it to the answers of 0.87.1.
                 || (key == "data" && value.get("disposition").is_some())
         };
-        // In the order of their names: it decides which name is met first.
+        // Sorted by name, which decides the order of first appearance.
         let sorted: BTreeMap<&String, &Value> = members.iter().filter(|(key, value)| !left_out(key, value)).collect();
         let normal = sorted.into_iter().map(|(key, value)| {
             let value = match key.as_str() {

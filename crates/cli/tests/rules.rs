@@ -1,4 +1,4 @@
-//! Streamed rules as a user meets them: files, `pi rules ...`, and a session that a rule stops.
+//! Streamed rules through the command: files, `pi rules ...`, and a session that a rule stops.
 
 mod support;
 
@@ -109,7 +109,7 @@ fn past_sessions_are_counted_explained_and_scanned() {
     assert!(said.contains("Rules are off here"), "{said}");
     let scanned = pi(&world, &["rules", "scan", "--fail"]);
     assert_eq!(scanned.code, 1);
-    // Replies are counted in each session.
+    // Replies are counted per session.
     assert!(scanned.stdout.contains("reply 1, text, line 1: no-todo would stop it after"), "{}", scanned.stdout);
     assert!(scanned.stdout.contains("2 replies in 2 sessions: 1 match"), "{}", scanned.stdout);
 }
@@ -358,7 +358,7 @@ fn an_option_for_rules_without_a_rule_file_names_the_folders() {
     };
     quiet(&world, &["--rules", "--rules-from", "built-in"]);
     quiet(&world, &["--rules", "--no-rules"]);
-    // A user who turned rules on for all folders need not be told in each that has none.
+    // A user who enabled rules for all folders gets no notice in a folder without any.
     world.write("home/.pi/agent/settings.json", json!({"ttsr": {"enabled": true}}).to_string());
     quiet(&world, &[]);
     quiet(&with_rule("---\nenabled: false\ncondition: x\n---\ntext\n"), &["--rules"]);

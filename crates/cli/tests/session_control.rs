@@ -1,4 +1,4 @@
-//! What extensions do to the session: models, trees, other sessions, reloads, their own providers.
+//! Session control by extensions: models, trees, other sessions, reloads, their own providers.
 
 mod support;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use support::client::Client;
 use support::{Run, World};
 
-/// Runs `/go` of an extension whose command has this body; what it says with `say` are the lines of stderr.
+/// Runs `/go` of an extension whose command has this body; texts passed to `say` are the lines of stderr.
 fn go(world: &World, model: &str, body: &str, more: &[&str]) -> Run {
     let source = format!(
         "const said: string[] = [];
@@ -23,7 +23,7 @@ fn go(world: &World, model: &str, body: &str, more: &[&str]) -> Run {
     run
 }
 
-/// What was said into any session of the home, in the order of the files and lines.
+/// Returns the messages of all sessions of the home, in the order of files and lines.
 fn said(world: &World) -> Vec<Value> {
     let mut found = Vec::new();
     let folder = world.home().join(".pi/agent/sessions");
@@ -220,7 +220,7 @@ fn a_session_is_compacted_by_a_handlers_own_summary() {
     );
 }
 
-/// Notes what runs of it, and ends pi in several places.
+/// Records the callbacks that run, and ends pi at several points.
 const LEAVES: &str = r#"
 import { appendFileSync } from "node:fs";
 export default (pi: any) => {
@@ -243,7 +243,7 @@ export default (pi: any) => {
 };
 "#;
 
-/// What the extension above noted.
+/// Returns the record of the extension above.
 fn noted(world: &World) -> Value {
     world.read("project/noted.jsonl").lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")).collect()
 }
@@ -298,7 +298,7 @@ fn over_rpc_an_extension_ends_pi_in_order() {
     }
 }
 
-/// As in pi: the events of json mode say how a reply ended, and the text of one that has none is why.
+/// As in pi: the events of json mode say how a reply ended, and a text mode run without a reply prints the reason.
 #[test]
 fn a_run_that_an_extension_aborts_ends_as_in_pi() {
     let world = World::new();

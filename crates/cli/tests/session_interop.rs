@@ -1,12 +1,12 @@
-//! A session that the real pi wrote, opened here. `fixtures/sessions/capture.mjs` wrote it, and says what the real pi
-//! sees in it; with a file it says what the real pi sees in one of ours.
+//! Opens a session that the real pi wrote. `fixtures/sessions/capture.mjs` wrote it, with the real pi's view of it; given a file,
+//! the script prints the real pi's view of one of ours.
 
 mod support;
 
 use serde_json::{Value, json};
 use support::{World, fixture};
 
-/// What an extension sees in a session file of the project.
+/// Returns an extension's view of a session file of the project.
 fn look(world: &World, session: &str) -> Value {
     let (look, model) = (fixture("sessions/look.ts"), world.script(&[&["went on"]]));
     let args = ["-p", "/look", "--model", &model, "--session", session, "-e", &look, "--allow", "write"];
@@ -25,17 +25,17 @@ fn what_the_real_pi_wrote_is_what_is_seen_here() {
     for member in ["name", "labels", "context"] {
         assert_eq!(seen[member], expected[member], "{member}");
     }
-    // The model of this run is noted behind what was there.
+    // The model of this run is appended to the existing entries.
     for member in ["entries", "branch"] {
         let (seen, expected) = (seen[member].as_array().expect("a list"), expected[member].as_array().expect("a list"));
         assert_eq!(seen[..expected.len()], expected[..], "{member}");
         let added = seen[expected.len()..].iter().map(|entry| entry.get(0).unwrap_or(entry));
         assert!(added.clone().all(|kind| ["model_change", "thinking_level_change"].iter().any(|known| kind == known)));
     }
-    // Nothing of what was written is written anew.
+    // The existing bytes are unchanged.
     let after = std::fs::read(world.project().join("s.jsonl")).expect("a session");
     assert!(after.starts_with(&written), "lines of the real pi were changed");
-    // And it goes on.
+    // The session continues.
     let model = world.script(&[&["went on"]]);
     world.pi(&["-p", "fifth", "--model", &model, "--session", "s.jsonl"]).succeeded();
     let seen = look(&world, "s.jsonl");
@@ -44,7 +44,7 @@ fn what_the_real_pi_wrote_is_what_is_seen_here() {
     assert_eq!([last(2), last(1)], [json!(["user", "fifth", null]), json!(["assistant", "went on", null])]);
 }
 
-/// A session whose older entries, off the branch and on it, hold texts of so many characters.
+/// Returns a session whose older entries, off the branch and on it, hold texts of `characters` characters.
 fn session_of(characters: usize) -> String {
     let time = "2026-01-02T03:04:05.678Z";
     let id = |number: usize| format!("{number:08x}");
@@ -69,7 +69,7 @@ fn session_of(characters: usize) -> String {
     lines.push(entry(0, None, json!({"type": "session_info", "name": "far"})));
     lines.push(entry(1, Some(0), json!({"type": "thinking_level_change", "thinkingLevel": "off"})));
     lines.extend((2..22).map(|number| entry(number, Some(number - 1), said("user", characters))));
-    // Another branch, and what it is called.
+    // Another branch, and its label.
     lines.push(entry(22, Some(1), said("user", characters)));
     lines.push(entry(23, Some(21), json!({"type": "label", "targetId": id(1), "label": "begin"})));
     lines.push(entry(24, Some(23), said("assistant", 10)));
@@ -83,14 +83,14 @@ fn session_of(characters: usize) -> String {
 fn a_long_session_looks_to_an_extension_like_a_short_one() {
     let world = World::new();
     let (look, model) = (fixture("sessions/look-far.ts"), world.script(&[&["went on"]]));
-    // The long one is 20 MB, of which an extension is shown a part, and is not held whole; it has to be, to be given.
+    // The long session is 20 MB, of which an extension reads a part; it is held whole only when it is read whole.
     let [short, long] = [10, 2_000_000].map(|characters| {
         world.write("project/s.jsonl", session_of(characters).as_bytes());
         let args = ["-p", "/look-far", "--model", &model, "--session", "s.jsonl", "-e", &look, "--allow", "write"];
         world.pi(&args).succeeded();
         serde_json::from_str::<Value>(&world.read("project/far.json")).expect("JSON")
     });
-    // The model of the run is noted behind what was there, under ids that chance gives.
+    // The model of the run is appended to the existing entries, under random ids.
     let same =
         |seen: &Value| -> Value {
             let text = seen.to_string();

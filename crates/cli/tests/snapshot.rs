@@ -1,4 +1,4 @@
-//! `pi ext snapshot`, and what happens when a package that pi supplies cannot be had.
+//! `pi ext snapshot`, also when a package that pi supplies is unavailable.
 
 mod support;
 
@@ -85,7 +85,7 @@ fn a_named_example_or_package_needs_its_folder() {
 #[test]
 fn without_a_registry_an_import_of_a_supplied_package_names_it_and_other_extensions_run() {
     let world = World::new();
-    // A port that was free a moment ago: nobody answers there.
+    // A port that was just freed, so that connections are refused.
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
     world.write("home/.npmrc", format!("registry=http://127.0.0.1:{port}/\n"));
     world.write(
@@ -96,7 +96,7 @@ fn without_a_registry_an_import_of_a_supplied_package_names_it_and_other_extensi
     let ask = |extension: &str| {
         let model = world.script(&[&["hello"]]);
         let mut command = world.command(&["-p", "x", "--model", &model, "-e", extension]);
-        // A cache of its own: what another test fetched must not help here.
+        // A separate cache: the downloads of another test must not be found here.
         command.env("XDG_CACHE_HOME", world.path().join("cache"));
         run(command)
     };

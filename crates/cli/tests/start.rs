@@ -1,4 +1,4 @@
-//! A cached start of an installed package asks the file system little, however many files it is made of.
+//! Bounds the system calls of a cached start of an installed package, independent of its number of files.
 
 #![cfg(target_os = "linux")]
 
@@ -11,12 +11,12 @@ use support::World;
 
 /// Most calls that a package adds to a cached start: those that name a file or list a folder, and reads.
 const MOST_CALLS: usize = 220;
-/// Most calls of a start without packages. Each place that is protected is looked for in them, and asked for once.
+/// Most calls of a start without packages, which include one probe of each protected path.
 const MOST_CALLS_OF_NONE: usize = 900;
 const DEPENDENCIES: usize = 6;
 const FILES: usize = 60;
 
-/// Counts the calls of one run; `None` where `strace` is missing or may not trace.
+/// Counts the system calls of one run; `None` where `strace` is missing or may not trace.
 fn calls(world: &World, arguments: &[&str]) -> Option<usize> {
     let pi = world.command(arguments);
     let trace = world.path().join("trace");
@@ -57,7 +57,7 @@ fn a_cached_start_makes_few_file_system_calls_a_package() {
     let model = world.script(&[&["fine"]]);
     let with = ["-p", "x", "--model", &model];
     let without = ["-p", "x", "--model", &model, "--no-extensions"];
-    // Files that were installed a moment ago are read at the first start, and perhaps at the second.
+    // Recently installed files are read at the first start, and possibly at the second.
     for _ in 0..3 {
         world.pi(&with).succeeded();
     }

@@ -1,5 +1,5 @@
-//! `pi --tape` and `pi replay`: a recorded session plays again, elsewhere and in both kinds of realms, and a changed one says
-//! where it differs.
+//! `pi --tape` and `pi replay`: a recorded session replays, elsewhere and in both kinds of realms, and the replay of a changed
+//! one reports the difference.
 
 #![cfg(target_os = "linux")]
 
@@ -20,14 +20,14 @@ const MOST_LOOKS: usize = 12_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 const SECRET: &str = "correct-horse-battery";
 
-/// The script of a model: many deltas that pass together, one that an extension speaks at, and one that is aborted.
+/// Returns the script of a model: many deltas without effects, one with an effect of an extension, and one that is aborted.
 fn script(world: &World) -> String {
     let quiet = ["so ", "on ", "and ", "on "].repeat(12);
     let first = [quiet.as_slice(), &["read "], quiet.as_slice(), &["a ", "TODO", " b"]].concat();
     world.script(&[&first, &["all ", "done"]])
 }
 
-/// The command, with a zone, a language and a secret of its own.
+/// Returns the command, with a time zone, a language and a secret of its own.
 fn pi(world: &World, args: &[String]) -> Command {
     let mut command = world.command(args);
     command.env("TZ", "Asia/Kolkata").env("LANG", "de_DE.UTF-8").env("DEPLOY_TOKEN", SECRET);
@@ -122,7 +122,7 @@ fn a_changed_extension_is_named_at_the_tick_where_it_differs() {
     let same = same.parent().expect("a folder").to_str().expect("text");
     replay(&tape, &["--against", same]).succeeded();
 
-    // The third tick of the interval says so: nothing before it differs.
+    // The third tick of the interval reports; nothing before it differs.
     let changed = world.write("changed/tape-worker/index.ts", source.replace("++fired === 3", "++fired === 2"));
     let changed = changed.parent().expect("a folder").to_str().expect("text");
     for isolation in ["thread", "process"] {
@@ -139,7 +139,7 @@ fn a_changed_extension_is_named_at_the_tick_where_it_differs() {
     }
 }
 
-/// An extension of which each change below makes another kind of output differ.
+/// An extension in which each change below makes another kind of output differ.
 const POSITIONS: &str = r#"import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 
@@ -184,11 +184,11 @@ fn a_difference_is_located_in_the_source_of_the_extension() {
         ("pi.log(\"info\", text, {})", "pi.log(\"warn\", text, {})", "statement", 5),
         ("\"long\"", "\"longer\"", "statement", 20),
         ("\"late\"", "\"later\"", "statement", 21),
-        // The values that a function returned, and those that it is registered with.
+        // The return values of a function, and those of its registration.
         ("be brief", "be verbose", "function", 13),
         ("content: \"again\"", "content: \"once more\"", "function", 23),
         ("description: \"counts\"", "description: \"adds\"", "function", 9),
-        // An error, and what is no longer done.
+        // An error, and the effects that are missing after it.
         ("return { systemPrompt", "throw new Error(\"no\"); return { systemPrompt", "thrown", 14),
         ("if (notes > 1) pi.log", "if (notes > 100) pi.log", "after", 19),
         ("if (notes > 0) pi.log", "if (notes > 100) pi.log", "after", 21),
@@ -277,7 +277,7 @@ fn a_tape_that_cannot_be_read_is_one_message_with_a_code() {
     world.pi(&["replay", "absent.tape"]).failed(1, &["absent.tape"]);
 }
 
-/// Writes a tape once more, with another header and other openings of realms.
+/// Rewrites a tape, with another header and other openings of realms.
 fn rewrite(tape: &Path, change_header: impl Fn(&mut TapeHeader), change: impl Fn(&mut Opening)) -> PathBuf {
     let mut reader = TapeReader::new(fs::File::open(tape).expect("a tape")).expect("a tape");
     let mut header = reader.header().clone();
@@ -382,7 +382,7 @@ fn extc_test_shows_changed_outputs_and_accepts_them() {
     let told = extc(&world, &test).succeeded().stdout.clone();
     assert!(told.contains("positions.tape: equal") && told.ends_with("1 tape: 1 equal\n"), "{told}");
 
-    // A call more, and a timer more: nothing behind them changes. One text that changes, and an answer.
+    // An additional call and timer do not change later outputs. One text that changes, and an answer.
     let changed = POSITIONS
         .replace(
             "existsSync(\"notes.txt\");",
@@ -472,7 +472,7 @@ fn a_small_tape_without_secrets_is_made_of_a_long_one() {
     let name = tape.to_str().expect("text");
     let make = |args: &[&str]| world.pi(&[&["tape"], args].concat()).succeeded().stdout.clone();
     let told = make(&["trim", name, "-o", "one.tape", "--extension", "tape-watch"]);
-    // Its realm, and the one that took its place.
+    // Its realm, and its replacement.
     assert!(told.contains("2 realms") && told.contains("replays equal"), "{told}");
     let one = world.project().join("one.tape");
     assert_eq!(info(&world, &one)["summary"]["realms"].as_array().map(Vec::len), Some(2));
@@ -562,7 +562,7 @@ fn a_credential_in_the_source_is_not_on_the_tape_and_it_replays() {
     };
     assert!(!has_key());
     replay(&tape, &["--isolation", "thread"]).succeeded();
-    // A tape that is written again has none, either.
+    // A rewritten tape has none, either.
     fs::write(&entry, fs::read_to_string(&entry).expect("a file").replace("\"info\"", "\"warn\"")).expect("a file");
     extc(&world, &["test", "keyed.ts", "keyed.tape", "--accept"]).succeeded();
     assert!(!has_key());
@@ -611,7 +611,7 @@ fn rules_read_the_streams_of_a_tape() {
     assert!(told.contains("no-stop would stop it") && told.contains("1 match"), "{told}");
 }
 
-/// Looks until something is recorded; a busy machine takes its time.
+/// Polls until something is recorded; only a hang reaches the limit.
 fn until(is_there: impl Fn() -> bool) {
     let looks = (0..MOST_LOOKS).find(|_| {
         std::thread::sleep(BETWEEN_LOOKS);
@@ -620,7 +620,7 @@ fn until(is_there: impl Fn() -> bool) {
     assert!(looks.is_some(), "nothing is recorded");
 }
 
-/// Starts `pi` with nobody who reads its answers.
+/// Starts `pi` without a reader of its output.
 fn over_rpc(world: &World, args: &[&str]) -> (Child, ChildStdin) {
     let mut child = pi(world, &strings(args))
         .stdin(Stdio::piped())
@@ -647,7 +647,7 @@ fn a_session_over_rpc_is_recorded() {
     replay(&tape, &[]).succeeded();
 }
 
-/// Sealed workers of a process.
+/// Returns the sandboxed workers of a process.
 fn workers(parent: u32) -> Vec<i32> {
     let is_worker = |process: &i32| {
         let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
@@ -699,7 +699,7 @@ export default (pi: any) => {
     }
 }
 
-/// Kills a process of ours.
+/// Kills a process of the test.
 fn kill(process: i32) {
     let killed = Command::new("/bin/kill").args(["-9", &process.to_string()]).status().expect("there is a kill");
     assert!(killed.success());

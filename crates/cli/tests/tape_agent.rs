@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::{Run, World, fixture, run};
 
-/// Set to record the tapes of `fixtures/tapes/` again.
+/// The variable that records the tapes of `fixtures/tapes/` again.
 const UPDATE: &str = "INSTA_UPDATE";
 
 fn strings(args: &[&str]) -> Vec<String> {
@@ -23,7 +23,7 @@ fn record(world: &World, script: &str, extensions: &[&str], more: &[&str]) -> Pa
     let model = world.raw_script(script);
     let mut args = strings(&["-p", "hello", "--model", &model, "--tape", tape.to_str().expect("text")]);
     for extension in extensions {
-        // A tape that is kept has no path of this machine.
+        // A committed tape must not contain paths of this machine.
         let source = fs::read(fixture(&format!("extensions/{extension}/index.ts"))).expect("an extension");
         let entry = world.write(&format!("extensions/{extension}/index.ts"), source);
         let folder = entry.parent().and_then(Path::to_str).expect("text");
@@ -54,7 +54,7 @@ fn replay_json(tape: &Path, more: &[&str]) -> Value {
     serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("no JSON:\n{}\n{}", run.stdout, run.stderr))
 }
 
-/// One reply that calls tools of pi, one that a verdict stops, one that stays.
+/// One reply that calls tools of pi, one that a verdict stops, one that is kept.
 const TOOLS: &str = r#"{"events":[{"text":"I write. "},{"tool_call":{"id":"a","name":"write","arguments":"{\"path\":\"new.txt\",\"content\":\"one\\ntwo\"}"}}],"stop":"tool_use"}
 {"events":[{"tool_call":{"id":"b","name":"bash","arguments":"{\"command\":\"echo printed; cat new.txt\"}"}},{"tool_call":{"id":"c","name":"read","arguments":"{\"path\":\"absent.txt\"}"}}],"stop":"tool_use"}
 {"events":[{"text":"it is "},{"text":"forbidden "},{"text":"to say"}],"stop":"end_turn"}
@@ -81,7 +81,7 @@ fn the_loop_of_the_agent_replays_without_the_model_files_and_programs() {
 fn a_loop_that_goes_another_way_is_named_where_it_does() {
     let world = World::new();
     let tape = record(&world, TOOLS, &["verdict-word"], &ALLOWED);
-    // The shell prints something else on this tape.
+    // The shell's output differs on this tape.
     let other = world.path().join("other.tape");
     let reader = TapeReader::new(fs::File::open(&tape).expect("a tape")).expect("a tape");
     let out = fs::File::create(&other).expect("a file");
@@ -203,7 +203,7 @@ fn a_planted_ordering_bug_is_found_shrunk_and_replayed_from_its_string() {
     assert_eq!((code, &report["tapes"][0]["status"]), (1, &json!("unordered")));
     let failure = explored["failure"].as_str().expect("a message");
     assert!(failure.contains("depends on the order of completions"), "{failure}");
-    // It is found again, as the same string.
+    // The lab finds it again, as the same string.
     assert_eq!(test(&["--explore", "200"]).1["tapes"][0]["explored"]["schedule"], schedule);
 
     let drive = |schedule: &str, more: &[&str]| {
@@ -215,13 +215,13 @@ fn a_planted_ordering_bug_is_found_shrunk_and_replayed_from_its_string() {
     drive("lab1:", &[]).succeeded();
     drive("nonsense", &[]).failed(1, &["nonsense"]);
 
-    // Mended, no order makes a difference.
+    // After the fix no order makes a difference.
     let source = fs::read_to_string(Path::new(&entry).join("index.ts")).expect("a file");
     let mended = source.replace("latest = name;", "if (name === \"third\") latest = name;");
     let mended = world.write("mended/last-wins/index.ts", mended);
     let folder = mended.parent().and_then(Path::to_str).expect("text");
     drive(schedule, &["--against", folder]).succeeded();
-    // Whichever program ended last in the recording, the mended output is what is expected from here on.
+    // Whichever program ended last in the recording, the fixed output is the expected one from here on.
     extc(&world, &strings(&["test", folder, &tape_name, "--accept"])).succeeded();
     let run = extc(&world, &strings(&["test", folder, &tape_name, "--explore", "200"]));
     assert!(run.succeeded().stdout.contains("all there are"), "{}", run.stdout);

@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
-/// Echoes until it hears `bye`; then it closes with 4001. Gives its port and what it was asked.
+/// Echoes until it receives `bye`; then it closes with 4001. Returns its port and the requests.
 fn server() -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -51,7 +51,7 @@ fn server() -> (u16, Arc<Mutex<Vec<String>>>) {
     (port, seen)
 }
 
-/// Runs the body of `/go`; what it said.
+/// Runs the body of `/go`; returns its output.
 fn said(world: &World, body: &str, allow: &[&str]) -> Vec<Value> {
     let source = format!(
         "export default (pi: any) => pi.registerCommand('go', {{ handler: async () => {{

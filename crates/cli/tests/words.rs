@@ -1,18 +1,18 @@
-//! Whose words the prompt has. pi's own need its package, so that `cargo xtask conformance` compares those; here
-//! nobody answers.
+//! The source of the prompt texts. pi's own need its package, so `cargo xtask conformance` compares those; here no registry
+//! answers.
 
 mod support;
 
 use std::process::Command;
 use support::{ModelServer, Reply, World, openai};
 
-/// What answers: a server, or a recorded reply.
+/// The source of replies: a server, or a recording.
 enum Answers<'a> {
     Server(&'a ModelServer),
     Script,
 }
 
-/// Asks a model, and shows the prompt that extensions see.
+/// Runs a prompt, and prints the system prompt that extensions see.
 fn asking(world: &World, answers: &Answers, words: Option<&str>) -> Command {
     let model: Vec<String> = match answers {
         Answers::Server(server) => {
@@ -50,10 +50,10 @@ fn where_pis_package_cannot_be_had_our_own_words_stand_in_for_its() {
     assert!(said.stderr.contains(",true]"), "{}", said.stderr);
     assert!(!world.home().join(".pi/agent/pi").exists(), "no documentation was had either");
 
-    // Who says that nothing may be fetched, or wants no other words, is not told.
+    // A user who disables fetching, or wants no other texts, gets no notice.
     let mut offline = asking(&world, &Answers::Server(&server), None);
     offline.env("PI_OFFLINE", "1");
-    // For a recorded reply nothing is fetched.
+    // Nothing is fetched for a recorded reply.
     let recorded = asking(&world, &Answers::Script, None);
     for command in [offline, asking(&world, &Answers::Server(&server), Some("own")), recorded] {
         let said = support::run(command);

@@ -1,4 +1,4 @@
-//! Compiling a typical extension: pi-ttsr, four TypeScript modules.
+//! Compiles a typical extension: pi-ttsr, four TypeScript modules.
 
 use crate::peers;
 use crate::table::{Figure, Samples};

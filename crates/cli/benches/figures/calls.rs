@@ -1,11 +1,11 @@
-//! A hostcall to a connector that has nothing to do and back: JavaScript, gate, ledger, JavaScript.
+//! Measures a hostcall to a connector that does nothing: JavaScript, gate, ledger, JavaScript.
 
 use crate::peers;
 use crate::table::{Figure, Samples, nanoseconds, time};
 use crate::world::World;
 use pijs_host::CommandOutcome;
 
-/// Calls in one command, so that the command itself does not count. The ledger's thread comes up with so many afterwards.
+/// Calls in one command, so that the command itself is negligible. The ledger's thread catches up with so many afterwards.
 const CALLS: u32 = 1000;
 const COMMANDS: u32 = 100;
 

@@ -1,4 +1,4 @@
-//! From a verdict that says *abort* to the provider seeing the connection closed, over loopback.
+//! Measures the time from a verdict that says *abort* to the provider seeing the connection closed, over loopback.
 
 use crate::table::{Figure, Samples, nanoseconds};
 use futures_util::FutureExt;
@@ -66,7 +66,7 @@ fn agent(url: &str, judge: Rc<Judge>) -> Agent {
     agent_with("openai/bench", &options, judge, Box::new(NoFrontEnd))
 }
 
-/// An agent over a session in memory.
+/// Returns an agent over a session in memory.
 pub(crate) fn agent_with(
     model: &str,
     options: &ProviderOptions,
@@ -89,7 +89,7 @@ pub(crate) fn agent_with(
     Agent::new(options, extensions, provider, control, front_end)
 }
 
-/// Answers one request with a few deltas and then nothing more; returns when the client was gone.
+/// Answers one request with a few deltas and then nothing more; returns when the client has disconnected.
 fn serve(mut stream: TcpStream) -> std::io::Result<Instant> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;

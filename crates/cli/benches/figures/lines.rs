@@ -1,5 +1,5 @@
-//! Measures what json mode writes of a reply, and how long that takes, over the length of the reply: both grow with it, not with
-//! its square. The reply comes from a script, in deltas of 8 bytes.
+//! Measures the output of json mode for a reply, and its time, over the length of the reply: both are linear in it, not
+//! quadratic. The reply comes from a script, in deltas of 8 bytes.
 
 use crate::http::agent_with;
 use crate::table::{Figure, Samples, nanoseconds, time};
@@ -40,7 +40,7 @@ pub(crate) fn figures() -> Vec<Figure> {
     LENGTHS.iter().map(measured).collect()
 }
 
-/// Counts bytes and keeps none.
+/// Counts bytes and discards them.
 struct Counted(Rc<Cell<usize>>);
 
 impl Write for Counted {

@@ -1,14 +1,13 @@
-//! Every figure that PiJS promises, measured on this machine and printed beside the peer's: one table.
+//! Measures every figure that PiJS promises on this machine, and prints a table with the peers' figures.
 //!
 //! ```sh
 //! cargo bench -p pijs-cli --bench figures                 # all of them, about two minutes
 //! cargo bench -p pijs-cli --bench figures -- stream       # those whose name contains a word
 //! ```
 //!
-//! Each module measures one part of the product through its public doors and returns [`Figure`]s;
-//! [`table`] prints them. Nothing here fails because it is slow: what must hold is counted in the
-//! tests. What a measurement relies on is asserted before it is believed: that the rules are loaded,
-//! that the calls were allowed, that the server saw the end.
+//! Each module measures one part of the product through its public API and returns [`Figure`]s; [`table`] prints them. Slow
+//! results fail nothing here: the tests check counts. Each measurement asserts its preconditions: that the rules are loaded, that
+//! the calls were allowed, that the server saw the end.
 
 mod build;
 mod calls;
@@ -25,7 +24,7 @@ mod world;
 
 use table::Figure;
 
-/// A part of the table: its word on the command line, and what measures it.
+/// A part of the table: its name on the command line, and the function that measures it.
 type Part = (&'static str, fn() -> Vec<Figure>);
 
 /// The parts, in the order of the table. The slow one comes last.
@@ -44,7 +43,7 @@ const PARTS: &[Part] = &[
 
 fn main() {
     pijs_realm::worker::enter();
-    // cargo passes `--bench`; what is no option is a word to look for.
+    // cargo passes `--bench`; arguments that are no options select parts by name.
     let words: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     table::head();
     for (name, measure) in PARTS {

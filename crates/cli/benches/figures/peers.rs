@@ -1,20 +1,19 @@
-//! What others need for the same work. All measured on a machine with two cores like the one of
-//! `docs/benchmarks.md`; none is measured again here, because it would need Node.
+//! Figures of other programs for the same work. All were measured on a machine with two cores like the one of
+//! `docs/benchmarks.md`; none is measured again here, because that needs Node.
 
 use crate::table::Peer;
 
 const US: f64 = 1e3;
 const MS: f64 = 1e6;
 
-/// Real pi 0.73.1 on Node 20, 72 example extensions, one process each: importing the loader takes
-/// 0.8 to 1.0 s, then the extension is transpiled; the whole process is through after 893 ms (median).
+/// Real pi 0.73.1 on Node 20, 72 example extensions, one process each: importing the loader takes 0.8 to 1.0 s, then the
+/// extension is transpiled; the whole process takes 893 ms (median).
 pub(crate) const START: Peer = Peer { name: "pi on Node 20, whole process", ns: 893.0 * MS };
 
-/// The same runs: the first load of one extension with no transpile cache, loader imported already
-/// (median of 72).
+/// First load of one extension in the runs of [`START`], with no transpile cache, loader imported already (median of 72).
 pub(crate) const FIRST_LOAD: Peer = Peer { name: "pi on Node 20, first load", ns: 89.0 * MS };
 
-/// The same runs: load with jiti's transpile cache took 5 to 8 ms; the middle.
+/// Load with jiti's transpile cache in the runs of [`START`]: 5 to 8 ms; the middle.
 pub(crate) const CACHED_LOAD: Peer = Peer { name: "pi on Node 20, cached load", ns: 6.5 * MS };
 
 /// A bare QuickJS context without `eval`, created and dropped, with none of our modules in it
@@ -24,7 +23,7 @@ pub(crate) const CONTEXT: Peer = Peer { name: "bare QuickJS context", ns: 87.0 *
 /// One call across the boundary of a Node extension host, without a gate or a ledger.
 pub(crate) const HOSTCALL_NODE: Peer = Peer { name: "Node, no gate, no ledger", ns: 1.6 * US };
 
-/// The same in another Rust host of pi extensions, dispatched and awaited.
+/// One call in another Rust host of pi extensions, dispatched and awaited.
 pub(crate) const HOSTCALL_RUST: Peer = Peer { name: "a Rust peer", ns: 44.0 * US };
 
 /// The published handler of pi-ttsr, verbatim, in Node 20 (V8): 20 line rules, 32 KB of ASCII in 4,096
@@ -32,5 +31,5 @@ pub(crate) const HOSTCALL_RUST: Peer = Peer { name: "a Rust peer", ns: 44.0 * US
 /// the same shape as ours, not the same bytes.
 pub(crate) const TTSR_NODE: Peer = Peer { name: "Node 20 (V8)", ns: 1069.0 * MS };
 
-/// The same handler in plain QuickJS, called directly.
+/// The handler of [`TTSR_NODE`] in plain QuickJS, called directly.
 pub(crate) const TTSR_QUICKJS: Peer = Peer { name: "plain QuickJS", ns: 27_553.0 * MS };

@@ -1,4 +1,4 @@
-//! Replay of a session in which nothing happens for most of the time, beside the session itself.
+//! Compares the replay of a session that is idle for most of the time with the session itself.
 
 use crate::table::{Figure, Peer, Samples, nanoseconds, time};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 /// Replays of the recording.
 const REPLAYS: usize = 20;
 
-/// How many times faster a replay has to be.
+/// Required speed-up of a replay.
 const TIMES_FASTER: f64 = 50.0;
 
 const EXTENSION: &str = r#"

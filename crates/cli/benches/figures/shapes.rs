@@ -1,8 +1,8 @@
-//! Handlers of other shapes than pi-ttsr's, beside Node in the same run: 20 rules over a reply of 32 KB in deltas of 8 bytes that
-//! breaks none.
+//! Measures handlers of other shapes than pi-ttsr's, and Node in the same run: 20 rules over a reply of 32 KB in deltas of 8
+//! bytes that breaks none.
 //!
 //! `shapes/shapes.mjs` holds the handlers; Node runs that file, and an extension imports it. Without `node` on the path there is
-//! no peer. Both sides are measured in time on a core, which other work of the machine does not change much.
+//! no peer. Both sides are measured in CPU time, which other load on the machine does not change much.
 
 use crate::table::{Figure, Peer, Samples, nanoseconds};
 use crate::ttsr::reply;
@@ -71,7 +71,7 @@ fn ours(name: &str, reply: &[String]) -> f64 {
     took
 }
 
-/// Nanoseconds that this thread has spent on a core; where the system does not say, that have gone by.
+/// Returns the CPU time of this thread in nanoseconds; the elapsed time where the system does not report it.
 fn on_core() -> f64 {
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
@@ -79,7 +79,7 @@ fn on_core() -> f64 {
     spent.unwrap_or_else(|| nanoseconds(BEGIN.elapsed()))
 }
 
-/// Nanoseconds of each shape under Node, if it is there.
+/// Returns the nanoseconds of each shape under Node, if it is installed.
 fn node(reply: &[String]) -> Option<BTreeMap<String, f64>> {
     let mut node = Command::new("node")
         .arg(folder().join("node.mjs"))

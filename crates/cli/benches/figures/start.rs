@@ -1,4 +1,4 @@
-//! From the start of the process to an extension that is registered, and what a realm alone costs.
+//! Measures the start: from the start of the process to a registered extension, and the cost of a realm alone.
 
 use crate::peers;
 use crate::table::{Figure, Samples, nanoseconds};
@@ -24,7 +24,7 @@ export default function (pi: ExtensionAPI) {
 
 const SCRIPT: &str = r#"{"events":[{"text":"hello"}],"stop":"end_turn"}"#;
 
-/// Installed packages, and how many of them are switched on (Q35 of the security page).
+/// Installed packages, and the number of enabled ones (Q35 of the security page).
 const INSTALLED: usize = 1_000;
 const RUNNING: usize = 50;
 
@@ -32,8 +32,7 @@ const COLD: usize = 9;
 const CACHED: usize = 40;
 const REALMS: usize = 500;
 
-/// The command, from nothing to the first line it prints, which it prints when all extensions are
-/// registered; and to its end.
+/// Measures the command: to the first line, which it prints when all extensions are registered, and to its end.
 pub(crate) fn figures() -> Vec<Figure> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let project = directory.path();
@@ -69,7 +68,7 @@ pub(crate) fn figures() -> Vec<Figure> {
     ]
 }
 
-/// Writes packages into the user's settings, most of them with a filter that lets nothing of them run.
+/// Writes packages into the user's settings, most of them with a filter that disables all their resources.
 fn install(project: &Path) {
     let packages: Vec<Value> = (0..INSTALLED)
         .map(|number| {
@@ -88,7 +87,7 @@ fn install(project: &Path) {
         .expect("a file");
 }
 
-/// Runs `pi -p` with these extensions; time to its first line and to its end.
+/// Runs `pi -p` with these extensions; returns the time to its first line and to its end.
 fn pi(project: &Path, cache: &Path, extensions: &[String]) -> (Duration, Duration) {
     let begin = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_pi"))
@@ -113,7 +112,7 @@ fn pi(project: &Path, cache: &Path, extensions: &[String]) -> (Duration, Duratio
     (registered, begin.elapsed())
 }
 
-/// A realm with the host modules and `pi:runtime` evaluated, ready for its first extension; and its end.
+/// Measures a realm with the host modules and `pi:runtime` evaluated, ready for its first extension; and its end.
 pub(crate) fn realm() -> Vec<Figure> {
     let modules = host_modules();
     let options = RealmOptions {
@@ -128,7 +127,7 @@ pub(crate) fn realm() -> Vec<Figure> {
         let mut realm = ThreadRealm::open(&options, vec![Arc::clone(&modules)]).expect("a realm");
         realm.boot(Now::default(), &mut Nobody).expect("it boots");
     });
-    // Of the target for 1,000 realms that are loaded, 2 s.
+    // A share of the target for 1,000 loaded realms, 2 s.
     let target = Some((2e6, None));
     vec![Figure { work: "realm created, booted and dropped".into(), samples, peer: Some(peers::CONTEXT), target }]
 }

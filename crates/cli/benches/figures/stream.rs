@@ -1,4 +1,4 @@
-//! What a streamed delta costs when its handler does nothing, and when there is none.
+//! Measures a streamed delta with an empty handler, and without one.
 
 use crate::table::{Figure, Samples, nanoseconds, time};
 use crate::world::{World, text};
@@ -29,7 +29,7 @@ fn no_op(work: &'static str, world: &World, target: (f64, Option<f64>)) -> Figur
         let delta = text(reply, "8 bytes ");
         for _ in 0..DELTAS {
             let took = time(|| assert!(goes_on(world, black_box(&delta))));
-            // The first reply warms the caches up.
+            // The first reply warms up the caches.
             if reply > 0 {
                 times.push(nanoseconds(took));
             }
@@ -41,7 +41,7 @@ fn no_op(work: &'static str, world: &World, target: (f64, Option<f64>)) -> Figur
 fn nobody() -> Figure {
     let world = World::with_source(SILENT);
     let delta = text(1, "8 bytes ");
-    // As the agent does it: ask, and only then show.
+    // As in the agent: the verdict precedes the display.
     let samples = Samples::batched(100, 100_000, || {
         if world.host.hears(black_box(&delta).source) {
             world.host.stream(&delta);

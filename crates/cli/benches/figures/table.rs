@@ -1,11 +1,11 @@
-//! Figures and how they are printed.
+//! Figures and their table.
 
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-/// What somebody else needs for the same work.
+/// The figure of another program for the same work.
 #[derive(Clone, Copy)]
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
@@ -17,7 +17,7 @@ pub(crate) struct Figure {
     pub(crate) work: Cow<'static, str>,
     pub(crate) samples: Samples,
     pub(crate) peer: Option<Peer>,
-    /// What the design asks for: the median, and the 99th of 100 where it names one.
+    /// The target of the design: the median, and the 99th percentile where it names one.
     pub(crate) target: Option<(f64, Option<f64>)>,
 }
 
@@ -25,26 +25,26 @@ pub(crate) struct Figure {
 pub(crate) struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Nanoseconds of one piece of work each.
+    /// Sorts samples of nanoseconds, one for each piece of work.
     pub(crate) fn of(mut nanoseconds: Vec<f64>) -> Self {
         assert!(!nanoseconds.is_empty(), "a figure without a measurement");
         nanoseconds.sort_by(f64::total_cmp);
         Self(nanoseconds)
     }
 
-    /// Measures `work` so many times, after one time that does not count.
+    /// Measures `work` `times` times, after one warm-up.
     pub(crate) fn timed(times: usize, mut work: impl FnMut()) -> Self {
         work();
         Self::of((0..times).map(|_| nanoseconds(time(&mut work))).collect())
     }
 
-    /// The same for work that is too short to be measured alone: `each` pieces at a time.
+    /// Measures work that is too short to be measured alone: `each` pieces at a time.
     pub(crate) fn batched(times: usize, each: u32, mut work: impl FnMut()) -> Self {
         let Self(batches) = Self::timed(times, || (0..each).for_each(|_| work()));
         Self(batches.into_iter().map(|batch| batch / f64::from(each)).collect())
     }
 
-    /// The value below which so many percent lie.
+    /// Returns the value below which `percent` of the samples lie.
     pub(crate) fn percentile(&self, percent: usize) -> f64 {
         self.0[(self.0.len() * percent / 100).min(self.0.len() - 1)]
     }
@@ -78,7 +78,7 @@ pub(crate) fn head() {
 pub(crate) fn row(figure: &Figure) {
     let Figure { work, samples, peer, target } = figure;
     let median = samples.percentile(50);
-    // Of fewer samples than this the 99th of 100 is only the slowest.
+    // Of fewer samples the 99th percentile is only the slowest.
     let tail = if samples.count() >= 100 { shown(samples.percentile(99)) } else { String::new() };
     let (wanted, wanted_tail) =
         target.map_or_else(Default::default, |(median, tail)| (shown(median), tail.map_or_else(String::new, shown)));

@@ -1,4 +1,4 @@
-//! The unchanged pi-ttsr with 20 line rules, on a reply of 32 KB in deltas of 8 bytes that breaks none.
+//! Measures the unchanged pi-ttsr with 20 line rules, on a reply of 32 KB in deltas of 8 bytes that breaks none.
 //!
 //! Its handler splits all text so far into lines and tries each rule on each of them, for every delta:
 //! the work grows with the square of the reply. One reply is measured, whole.
@@ -53,7 +53,7 @@ pub(crate) fn figures() -> Vec<Figure> {
     figures
 }
 
-/// Nanoseconds of the reply, shown as the agent shows what has arrived.
+/// Returns the nanoseconds of the reply, streamed as the agent streams it.
 fn whole(world: &World, reply: &[String]) -> f64 {
     let deltas: Vec<StreamDelta> = reply.iter().map(|chunk| text(ATTEMPT, chunk)).collect();
     measured(world, || {
@@ -79,7 +79,7 @@ fn one_by_one(world: &World, reply: &[String]) -> f64 {
 
 fn measured(world: &World, work: impl FnOnce()) -> f64 {
     let took = time(work);
-    // The rules were there all the time.
+    // The rules were active during the measurement.
     let outcome = world.host.stream(&text(ATTEMPT, "\nforbidden_19(1)"));
     assert!(matches!(outcome, StreamOutcome::Abort(_)), "a rule that is broken is noticed: {outcome:?}");
     nanoseconds(took)

@@ -1,5 +1,4 @@
-//! A host as `pi` puts it together: the machine's clock, the watching thread, the gate, a ledger in a
-//! file.
+//! A host as `pi` builds it: the machine's clock, the watchdog thread, the gate, a ledger in a file.
 
 use pijs_artifact::Verified;
 use pijs_connectors::Connectors;
@@ -69,7 +68,7 @@ impl World {
         let ledger_path = root.join("ledger.jsonl");
         let sink = FileSink(Mutex::new(File::create(&ledger_path).expect("a file")));
         let ledger = Ledger::new(LedgerOptions::default(), Arc::new(sink));
-        // As `pi` does: lines are hashed and written on a thread of their own.
+        // As in `pi`: lines are hashed and written on a thread of their own.
         let writer = ledger.writer();
         std::thread::spawn(move || writer.run());
         let places = Places::new(&root, &home, home.join(".pi/agent"), root.join("tmp"));
@@ -94,12 +93,12 @@ impl World {
         Self { host, runtime, ledger, path: ledger_path, _directory: directory }
     }
 
-    /// Waits until the ledger is written as far as it goes.
+    /// Waits until all lines of the ledger are written.
     pub(crate) fn catch_up(&self) {
         self.ledger.flush().expect("the ledger is written");
     }
 
-    /// How many lines of the ledger name this event.
+    /// Returns the number of ledger lines that name this event.
     pub(crate) fn recorded(&self, event: &str) -> usize {
         self.ledger.flush().expect("the ledger is written");
         let text = std::fs::read_to_string(&self.path).expect("the ledger is a file");
@@ -108,24 +107,24 @@ impl World {
     }
 }
 
-/// The host module set, compiled once.
+/// Returns the host module set, compiled once.
 pub(crate) fn host_modules() -> Arc<Verified> {
     static SET: OnceLock<Arc<Verified>> = OnceLock::new();
     Arc::clone(SET.get_or_init(|| pijs_extc::host_modules(None).expect("the host modules compile")))
 }
 
-/// A file or folder below `fixtures/`.
+/// Returns a file or folder below `fixtures/`.
 pub(crate) fn fixture(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(path)
 }
 
-/// A piece of text of some attempt.
+/// Returns a piece of text of some attempt.
 pub(crate) fn text(attempt: u32, chunk: &str) -> StreamDelta {
     let source = StreamSource::Text;
     StreamDelta { attempt, source, stream: 0, chunk: chunk.into(), tool_name: None, file_paths: Vec::new() }
 }
 
-/// A connector that has nothing to do: what is measured is the road to it.
+/// A connector that does nothing, so that only the dispatch is measured.
 struct Nothing;
 
 impl Connector for Nothing {

@@ -1,4 +1,4 @@
-//! From what users type to the configuration of a session.
+//! Converts the command line to the configuration of a session.
 
 use super::{PolicyMode, RunArgs, SessionArgs, ToolArgs};
 use pijs_agent::ToolChoice;
@@ -8,11 +8,11 @@ use pijs_runtime::{
 };
 
 impl RunArgs {
-    /// The configuration of the session that is asked for.
+    /// Returns the configuration of the session.
     ///
     /// # Errors
     ///
-    /// Options that cannot be asked for together.
+    /// Fails for options that exclude each other.
     pub(crate) fn config(&self) -> Result<SessionConfig> {
         Ok(SessionConfig {
             extensions: ExtensionConfig {
@@ -89,7 +89,7 @@ impl SessionArgs {
         Ok(StoreConfig { choice, id, dir, name })
     }
 
-    /// Refuses what cannot be asked for together.
+    /// Refuses options that exclude each other.
     fn check(&self) -> Result<()> {
         let given = [
             ("--session", self.session.is_some()),

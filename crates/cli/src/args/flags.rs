@@ -1,4 +1,4 @@
-//! Flags of extensions among pi's options: they are taken out of the command line before it is parsed.
+//! Flags of extensions among pi's options: removed from the command line before it is parsed.
 
 use super::Cli;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ pub(crate) struct ExtensionFlag {
     pub(crate) value: Option<String>,
 }
 
-/// pi's options with one dash and several letters, which the parser of options cannot know.
+/// pi's options with one dash and several letters, which clap does not support.
 const SHORT: [(&str, &str); 8] = [
     ("-ne", "--no-extensions"),
     ("-ns", "--no-skills"),
@@ -24,9 +24,9 @@ const SHORT: [(&str, &str); 8] = [
 
 /// Splits the command line into what clap knows and flags for extensions.
 ///
-/// pi's rules: an unknown `--name` takes the next word as its value unless that starts with `-` or `@`, and what follows
-/// `-p` is a message when it starts with `---`, as YAML front matter does. Messages are moved behind a `--`, where clap
-/// takes them for nothing else. After a subcommand nothing is taken out or moved, so that clap reports the mistake.
+/// pi's rules: an unknown `--name` takes the next word as its value unless that starts with `-` or `@`, and the argument of `-p`
+/// is a message when it starts with `---`, as YAML front matter does. Messages are moved behind a `--`, where clap takes them for
+/// nothing else. After a subcommand nothing is removed or moved, so that clap reports the mistake.
 pub(crate) fn split_extension_flags(argv: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<ExtensionFlag>) {
     let command = <Cli as clap::CommandFactory>::command();
     let takes_value = |long: &str| {

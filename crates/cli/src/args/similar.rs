@@ -1,29 +1,29 @@
-//! Names that somebody may have meant: of options and sub-commands that do not exist.
+//! Suggestions for misspelt options and subcommands.
 
 use super::Cli;
 use pijs_runtime::{Failure, similar, similar_names};
 use std::ffi::OsString;
 
-/// Letters of a command that is recognised whatever follows it. A shorter one is only where it stands alone: `lint` may well
+/// Shortest command that is recognised whatever follows it, in letters. A shorter one is recognised only alone: `lint` may well
 /// be a prompt beside `list`.
 const LONG_COMMAND: usize = 5;
-/// Letters of the shortest command that is recognised by any slip; of a shorter one only by letters behind it, or in another order:
+/// Shortest command that is recognised by any edit, in letters; a shorter one only by letters after it, or in another order:
 /// `next` is no misspelt `ext`.
 const SHORTEST_COMMAND: usize = 4;
 
-/// Names that other package managers have for a command.
+/// Names of commands in other package managers.
 const SYNONYMS: [(&str, &str); 2] = [("ls", "list"), ("rm", "remove")];
 
-/// The options that are most like `--name`, in words, among pi's own and `registered` ones of extensions.
+/// Returns the options that are most similar to `--name`, as a phrase, among pi's own and `registered` ones of extensions.
 pub(crate) fn similar_option(name: &str, registered: &[String]) -> Option<String> {
     let command = <Cli as clap::CommandFactory>::command();
     let own = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(|arg| arg.get_long());
-    // The parser adds this one when it begins.
+    // clap adds this one at parse time.
     let own = own.chain(["help"]);
     similar_names(name, own.chain(registered.iter().map(String::as_str)), |found| format!("--{found}"))
 }
 
-/// Refuses an option that is `--help` or `--version` but for a slip: whoever asks for those wants no session.
+/// Refuses a misspelt `--help` or `--version`: its user does not want a session.
 pub(crate) fn misspelt_help(flags: &[super::ExtensionFlag]) -> Result<(), Failure> {
     let meant = flags.iter().find_map(|flag| Some((&flag.name, similar(&flag.name, ["help", "version"])?)));
     match meant {
@@ -33,11 +33,11 @@ pub(crate) fn misspelt_help(flags: &[super::ExtensionFlag]) -> Result<(), Failur
     }
 }
 
-/// Refuses a command line that begins with a misspelt sub-command: as a prompt, it would ask the model.
+/// Refuses a command line that begins with a misspelt subcommand, which would be sent to the model as a prompt.
 pub(crate) fn misspelt_command(argv: &[OsString]) -> Result<(), Failure> {
     let command = <Cli as clap::CommandFactory>::command();
     let words: Vec<&str> = argv.iter().skip(1).map_while(|word| word.to_str()).collect();
-    // An option is none of the commands, however like one it looks: `--rules` is no `rules`.
+    // An option is no command, however similar: `--rules` is no `rules`.
     let Some((&first, rest)) = words.split_first().filter(|(first, _)| !first.starts_with('-')) else { return Ok(()) };
     let Some(called) = called(&command, first) else {
         return match meant(&command, first, rest) {
@@ -46,7 +46,7 @@ pub(crate) fn misspelt_command(argv: &[OsString]) -> Result<(), Failure> {
             None => Ok(()),
         };
     };
-    // A sub-command that takes a name, too, would take a misspelt one of its own for it.
+    // A subcommand with a name argument would take a misspelt subcommand of its own for the name.
     let (mut path, mut command, mut rest) = (first.to_owned(), called, rest);
     while let Some((&word, more)) = rest.split_first() {
         match self::called(command, word) {
@@ -70,10 +70,10 @@ fn called<'a>(command: &'a clap::Command, name: &str) -> Option<&'a clap::Comman
         .find(|known| known.get_name() == name || known.get_all_aliases().any(|alias| alias == name))
 }
 
-/// The sub-command that a word stands for that is none.
+/// Returns the subcommand that a word is probably a misspelling of.
 fn meant<'a>(command: &'a clap::Command, word: &str, rest: &[&str]) -> Option<&'a str> {
     let own = || command.get_subcommands().filter(|known| !known.is_hide_set()).map(clap::Command::get_name);
-    // The parser adds this one when it begins.
+    // clap adds this one at parse time.
     let names = || own().chain(["help"]);
     let said = rest.iter().filter(|word| !word.starts_with('-')).count();
     if let Some((_, meant)) = SYNONYMS.iter().find(|(synonym, _)| *synonym == word)
@@ -89,7 +89,7 @@ fn meant<'a>(command: &'a clap::Command, word: &str, rest: &[&str]) -> Option<&'
             return word != *name && (is_longer || is_reordered(word, name));
         }
         let is_short = (SHORTEST_COMMAND..LONG_COMMAND).contains(&name.len());
-        // Another letter in place of one makes another word: `last`, `lint`, `lift`.
+        // A substituted letter gives another word: `last`, `lint`, `lift`.
         is_short
             && strsim::damerau_levenshtein(word, name) == 1
             && (word.len() != name.len() || is_reordered(word, name))

@@ -1,11 +1,11 @@
-//! `extc init`: a folder with a small extension to start from.
+//! `extc init`: a folder with a small extension.
 
 use super::FAILED;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// The files of the extension; `NAME` in them is its name.
+/// The files of the extension; `NAME` is replaced by its name.
 const FILES: [(&str, &str); 4] = [
     ("package.json", include_str!("init/package.json")),
     ("tsconfig.json", include_str!("init/tsconfig.json")),
@@ -13,10 +13,10 @@ const FILES: [(&str, &str); 4] = [
     ("README.md", include_str!("init/README.md")),
 ];
 
-/// Longest name of a package of npm.
+/// Longest name of an npm package.
 const LONGEST_NAME: usize = 214;
 
-/// Writes the files into the folder `name`, or into this one. Nothing that is there is replaced.
+/// Writes the files into the folder `name`, or into this one. Replaces no file.
 pub(super) fn run(name: Option<&Path>, wasm: bool, err: &mut dyn Write) -> io::Result<u8> {
     let folder = name.unwrap_or(Path::new("."));
     match write(folder, wasm) {
@@ -35,7 +35,7 @@ pub(super) fn run(name: Option<&Path>, wasm: bool, err: &mut dyn Write) -> io::R
     }
 }
 
-/// Writes the files and returns the name of the package. An error says what is wrong, and what to do.
+/// Writes the files and returns the name of the package. An error consists of a message and a hint.
 fn write(folder: &Path, wasm: bool) -> Result<String, (String, String)> {
     if wasm {
         let help = "docs/guide/components.md has a component to start from, in Rust, and the commands that build it";
@@ -60,7 +60,7 @@ fn write(folder: &Path, wasm: bool) -> Result<String, (String, String)> {
     Ok(package)
 }
 
-/// The name of a package in this folder, as npm takes it.
+/// Returns a valid npm name for the package in this folder.
 fn package_name(folder: &Path) -> String {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let plain = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);

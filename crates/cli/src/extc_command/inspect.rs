@@ -1,4 +1,4 @@
-//! `extc inspect`: what an artifact says about itself. Its bytecode is never loaded.
+//! `extc inspect`: the metadata of an artifact. Its bytecode is never loaded.
 
 use super::{FAILED, report};
 use pijs_artifact::{FORMAT_VERSION, decode, digest};

@@ -1,4 +1,4 @@
-//! How results are shown.
+//! Output of results.
 
 use pijs_extc::Diagnostic;
 use pijs_protocol::artifact::{ArtifactMetadata, Verdict};
@@ -24,7 +24,7 @@ pub(super) fn diagnostics(
     Ok(())
 }
 
-/// JSON with line breaks and one at the end.
+/// Formats JSON with line breaks, and one at the end.
 pub(super) fn pretty<T: Serialize>(value: &T) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("our own types have string keys");
     text.push('\n');
@@ -39,7 +39,7 @@ pub(super) fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// One line for each capability.
+/// Returns one line for each capability.
 pub(super) fn capabilities(metadata: &ArtifactMetadata, out: &mut dyn Write) -> io::Result<()> {
     for request in &metadata.capabilities.capabilities {
         let scope = request.scope.as_ref().and_then(words);

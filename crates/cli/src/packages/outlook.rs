@@ -1,8 +1,8 @@
-//! Says in one line what an installed package is going to do: it works, works without something, or will not work.
+//! Predicts in one line how an installed package will behave: it works, works without something, or will not work.
 //!
-//! The scan knows which imports lead nowhere and what a realm refuses. What throws when an entry is loaded ends the entry; what
-//! may never run is something that the package does without, as is what a realm refuses and what its user has not granted.
-//! Not named is what pi on Node lacks as well: a module of another runtime, and what a library tries and does not depend on.
+//! The scan knows unresolved imports and features that a realm refuses. An error at load time ends the entry; other gaps, refused
+//! features and missing grants make a package work without something. Gaps that pi on Node has as well are not named: a module of
+//! another runtime, and a guarded import of a library that it does not depend on.
 
 use pijs_hostcall::prompt::shown;
 use pijs_protocol::artifact::{Finding, Verdict};
@@ -11,24 +11,24 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-/// Parts that are named; a package that lacks more lacks too much to read.
+/// Most parts that are named.
 const MOST_NAMED: usize = 6;
-/// Characters of a name in the code of a package.
+/// Longest displayed name from the code of a package, in characters.
 const LONGEST_NAME: usize = 60;
-/// The finding of an import that leads nowhere.
+/// The finding of an unresolved import.
 const UNRESOLVED: &str = "BD_UNRESOLVED";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outlook {
     Works,
     WorksWithout(Vec<String>),
-    /// And why.
+    /// It will not work, for this reason.
     WillNotWork(String),
 }
 
 impl Outlook {
-    /// Judges by what the scan found. `is_useful`: pi loads something of it; `lacks_grants`: it asked for what it was not
-    /// granted; `depends`: the manifest of the package of this name lists that dependency.
+    /// Judges by the findings of the scan. `is_useful`: pi loads something of it; `lacks_grants`: some of its requests are not
+    /// granted; `depends`: whether the manifest of the package of this name lists that dependency.
     pub(super) fn new(
         findings: &[Finding],
         is_useful: bool,
@@ -55,19 +55,19 @@ impl Outlook {
     }
 }
 
-/// Names the part that a package has to do without, by a finding.
+/// Names the part that a package will miss because of a finding.
 fn part(finding: &Finding, depends: &dyn Fn(&str, &str) -> bool) -> Option<String> {
     let library = library_of(&finding.file);
     if finding.code == UNRESOLVED {
         let name = package_of(finding.message.split('`').nth(1)?)?;
         return match library {
             None => Some(format!("`{name}` (not there)")),
-            // What it does not list it only tries.
+            // A library probes for packages that it does not list.
             Some(library) if depends(library, name) => Some(format!("`{name}` (left out), which `{library}` uses")),
             Some(_) => None,
         };
     }
-    // Libraries probe for what they can do without.
+    // Libraries probe for optional features.
     if library.is_some() && finding.class != Verdict::Blocked {
         return None;
     }
@@ -85,7 +85,7 @@ fn part(finding: &Finding, depends: &dyn Fn(&str, &str) -> bool) -> Option<Strin
     }
 }
 
-/// The package of a library that a file belongs to; `None` for a file of the author's own.
+/// Returns the package of a library that a file belongs to; `None` for a file of the author's own.
 fn library_of(file: &str) -> Option<&str> {
     if let Some(rest) = file.strip_prefix("dep:") {
         // The first character may be that of a scope.
@@ -99,15 +99,16 @@ fn library_of(file: &str) -> Option<&str> {
     package_of(inside)
 }
 
-/// The package that a specifier or a path in `node_modules` begins with; `None` for a module of another runtime, which has a
-/// scheme (`bun:sqlite`).
+/// Returns the package that a specifier or a path in `node_modules` begins with; `None` for a module of another runtime, which
+/// has a scheme (`bun:sqlite`).
 fn package_of(specifier: &str) -> Option<&str> {
     let slashes = usize::from(specifier.starts_with('@'));
     let end = specifier.match_indices('/').nth(slashes).map_or(specifier.len(), |(at, _)| at);
     Some(&specifier[..end]).filter(|name| !name.contains(':'))
 }
 
-/// Whether the manifest of a library lists a dependency, optional or not. The library is where Node finds it from `root`.
+/// Returns whether the manifest of a library lists a dependency, optional or not. The library is resolved as Node does from
+/// `root`.
 pub(super) fn depends_on(root: &Path, library: &str, name: &str) -> bool {
     let manifests = root.ancestors().map(|folder| folder.join("node_modules").join(library).join("package.json"));
     let found = manifests.into_iter().find_map(|manifest| std::fs::read(manifest).ok());
@@ -166,7 +167,7 @@ mod tests {
         ] {
             assert_eq!(said(&[finding(code, class, "a.ts", message)], false), format!("works without {part}"));
         }
-        // A call that is expected to fail is no part.
+        // A call whose failure is handled is no missing part.
         assert_eq!(said(&[finding("BD_API", Verdict::Warning, "a.ts", "`frob` is not a function")], false), "works");
         let dynamic = finding("BD_DYNAMIC_IMPORT", Verdict::Warning, "a.ts", "computed");
         assert_eq!(

@@ -1,7 +1,7 @@
-//! Checks a package before it replaces anything: it compiles, its manifest can be read, and its user agrees.
+//! Checks a package before it replaces anything: it compiles, its manifest is valid, and its user agrees.
 //!
-//! [`Reviewer`] is the builder of an installer. A package that is refused changes nothing, neither in the store nor in the
-//! grants; of one that passes, what was decided is kept once it is in place.
+//! [`Reviewer`] is the builder of an installer. A refused package changes nothing, neither in the store nor in the grants; the
+//! decisions on an accepted one are stored once it is in place.
 
 use super::Bar;
 use super::outlook::{Outlook, depends_on};
@@ -30,23 +30,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Reviewer {
     environment: Environment,
     compiler: Compiler,
-    /// Of the settings.
+    /// The mode of the settings.
     mode: Mode,
     pub(super) command: Asked,
     bar: Arc<Bar>,
-    /// What was decided about packages that are on their way into the store.
+    /// Decisions on packages that are being installed.
     reviews: Mutex<BTreeMap<String, Vec<Review>>>,
     findings: Mutex<Findings>,
     /// Remarks of the builds of packages.
     remarks: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
-/// The command that installs.
+/// The installing command.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     /// `install` or `update`.
     pub(super) command: &'static str,
-    /// What it names; every package by itself when it names none.
+    /// The source that it names; each package by itself when it names none.
     pub(super) source: Option<String>,
     pub(super) local: bool,
     /// `--yes`
@@ -54,7 +54,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// The same for one package, in the user's words.
+    /// Returns the command for one package, as the user would type it.
     pub(super) fn of(&self, id: &str) -> String {
         let local = if self.local { " -l" } else { "" };
         clean(&format!("pi {} {}{local}", self.command, self.source.as_deref().unwrap_or(id)))
@@ -69,7 +69,7 @@ struct Review {
 /// Findings of the scan in the packages of one command.
 type Findings = BTreeMap<String, Vec<Finding>>;
 
-/// A package that is to be reviewed, in staging or in its place.
+/// A package under review, in staging or in its place.
 pub(super) struct Reviewed<'a> {
     pub(super) id: &'a str,
     pub(super) root: &'a Path,
@@ -78,7 +78,7 @@ pub(super) struct Reviewed<'a> {
 }
 
 impl Reviewer {
-    /// Reads what reviews need, so that nothing is installed where that cannot be read.
+    /// Reads the inputs of reviews, so that nothing is installed if one cannot be read.
     pub(super) fn new(environment: &Environment, command: Asked, bar: Arc<Bar>) -> Result<Self> {
         let this = Self {
             environment: environment.clone(),
@@ -94,12 +94,12 @@ impl Reviewer {
         Ok(this)
     }
 
-    /// Returns the findings of the scan in a package that was reviewed.
+    /// Returns the findings of the scan of a reviewed package.
     pub(super) fn findings(&self, id: &str) -> Vec<Finding> {
         self.findings.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned().unwrap_or_default()
     }
 
-    /// Returns the remarks of the build of a package that was reviewed.
+    /// Returns the build remarks of a reviewed package.
     pub(super) fn remarks(&self, id: &str) -> Vec<String> {
         self.remarks.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned().unwrap_or_default()
     }
@@ -119,7 +119,7 @@ impl Reviewer {
         built.collect()
     }
 
-    /// Reviews a package whose realms were compiled. `replaces` says whether it takes the place of another version.
+    /// Reviews a package whose realms are compiled. `replaces` means that another version is installed.
     fn review(
         &self,
         package: &Reviewed<'_>,
@@ -134,7 +134,7 @@ impl Reviewer {
         let terminal = Terminal::default();
         let has_user = self.environment.stdin_is_terminal && self.environment.stderr_is_terminal;
         let who = match (self.command.yes, has_user) {
-            // A user who names a package and says yes means all that it asks for, also what was not granted before.
+            // A named package with `--yes` grants all requests, including those that were not granted before.
             (true, _) => Who::Yes { anew: self.command.command == "install" && self.command.source.is_some() },
             (false, true) => Who::Person(&terminal),
             (false, false) => Who::Nobody,
@@ -154,7 +154,7 @@ impl Reviewer {
         }))
     }
 
-    /// A scope that cannot be read grants nothing: what the version in place was granted would be lost with it.
+    /// Fails for a scope that cannot be read: it grants nothing, and the grants of the installed version would be lost with it.
     fn check_scopes(&self, book: &GrantStore, applicant: &Applicant, package: &Reviewed<'_>) -> Result<()> {
         let known = book.packages.get(&applicant.key).map(|record| record.asked.as_slice()).unwrap_or_default();
         let gate = Gate::builder(Policy::default(), self.environment.places()).build();
@@ -168,7 +168,7 @@ impl Reviewer {
         Ok(())
     }
 
-    /// Keeps what was decided about a package that is in its place now, realm by realm.
+    /// Stores the decisions on a package that is in its place now, realm by realm.
     pub(super) fn keep(&self, package: &Reviewed<'_>) -> Result<Vec<(Applicant, Consent)>> {
         let reviewed = self.reviews.lock().unwrap_or_else(PoisonError::into_inner).remove(package.id);
         let reviews = match reviewed {
@@ -189,7 +189,7 @@ impl Reviewer {
 
 impl Builder for Reviewer {
     fn build(&self, input: &BuildInput) -> pijs_packages::Result<Built> {
-        // Skills, prompts and themes are read as they are.
+        // Skills, prompts and themes need no compilation.
         if input.entries.is_empty() {
             let checked = check_declared(&input.root);
             return checked.map(|()| Built::default()).map_err(|failure| refusal(input, failure));
@@ -218,7 +218,7 @@ impl Builder for Reviewer {
     }
 }
 
-/// Remarks of a build, each once: the package, the first place, and how many more there are.
+/// Returns the remarks of a build without duplicates: the package, the first position, and the number of further ones.
 fn remarks(id: &str, diagnostics: &[Diagnostic]) -> Vec<String> {
     let mut places: Vec<(String, Vec<String>)> = Vec::new();
     for diagnostic in diagnostics {
@@ -237,13 +237,13 @@ fn remarks(id: &str, diagnostics: &[Diagnostic]) -> Vec<String> {
     places.into_iter().map(line).collect()
 }
 
-/// A package that does not compile.
+/// Returns the error for a package that does not compile.
 pub(super) fn not_built(input: &BuildInput, failure: &BuildFailure) -> PackageError {
     let why = format!("it does not build\n\n{}", failure.render(false));
     PackageError::new(InstallCode::Build, input.id.clone(), why)
 }
 
-/// What is wrong with a package, as its install says it.
+/// Converts a failure to the error of the install.
 fn refusal(input: &BuildInput, failure: Failure) -> PackageError {
     let code = if failure.exit == Exit::Refused { InstallCode::Denied } else { InstallCode::Manifest };
     let (message, help) = failure.into_parts();
@@ -255,7 +255,7 @@ fn refusal(input: &BuildInput, failure: Failure) -> PackageError {
     }
 }
 
-/// An update that asks for more, and nobody to ask.
+/// Returns the error for an update that requests more and cannot prompt.
 fn held(input: &BuildInput, more: &[String], accept: &str) -> PackageError {
     let version = |version: Option<&str>| version.filter(|version| !version.is_empty()).map(clean);
     let now = version(input.replaces.as_deref()).unwrap_or_else(|| "the installed version".to_owned());

@@ -1,4 +1,4 @@
-//! Commands that change the session: its model, its queues, its file, and shell commands beside it.
+//! Commands that change the session: its model, its queues, its file, and concurrent shell commands.
 
 use super::commands::{Answer, Commands};
 use super::page::page;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
 impl Commands {
-    /// Carries a command out; `None` when it is none of these.
+    /// Executes a command; `None` when it is none of these.
     pub(super) async fn change(&self, kind: &str, record: &Value) -> Option<Answer> {
         let agent = &self.session.agent;
         let text = |key: &str| record[key].as_str().ok_or_else(|| format!("{kind}: {key} must be a text"));
@@ -71,7 +71,7 @@ impl Commands {
                 Ok(path) => cancelled(agent.switch_session(Path::new(path)).await),
                 Err(message) => Err(message),
             },
-            // No name is one of no entry.
+            // An entry without a name never matches.
             "fork" => {
                 agent.fork(text("entryId").unwrap_or_default(), false).await.map_err(|error| error.to_string()).map(
                     |forked| {
@@ -102,14 +102,14 @@ impl Commands {
         Ok(Some(model.to_value()))
     }
 
-    /// Runs a shell command of the client; what it prints goes ahead of the response.
+    /// Runs a shell command of the client; its output precedes the response.
     pub(super) async fn bash(&self, id: Option<&Value>, record: &Value) -> Answer {
         let command = record["command"].as_str().ok_or("bash: command must be a text")?;
         let exclude = record["excludeFromContext"].as_bool();
         let cancel = CancellationToken::new();
         self.shells.borrow_mut().push(cancel.clone());
         let result = self.session.agent.user_bash_as(id, command, exclude, cancel.clone()).await;
-        // One that has ended is never stopped again.
+        // Marks the ended command, so that nothing stops it again.
         cancel.cancel();
         self.shells.borrow_mut().retain(|shell| !shell.is_cancelled());
         result.map(|result| Some(json!(result)))

@@ -1,4 +1,4 @@
-//! What a client can ask for.
+//! Commands of a client.
 
 use super::stats::stats;
 use super::wire::Wire;
@@ -17,11 +17,11 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Commands {
     pub(super) session: Rc<AgentSession>,
     pub(super) wire: Wire,
-    /// Shell commands that run.
+    /// Running shell commands.
     pub(super) shells: RefCell<Vec<CancellationToken>>,
 }
 
-/// Data of a response, or why there is none.
+/// The data of a response, or the error.
 pub(super) type Answer = Result<Option<Value>, String>;
 
 impl Commands {
@@ -35,7 +35,7 @@ impl Commands {
             return;
         };
         let answer = match kind.as_str() {
-            // Responds by itself, before the run begins.
+            // It responds by itself, before the run begins.
             "prompt" => return self.prompt(id.as_ref(), &record).await,
             "bash" => self.bash(id.as_ref(), &record).await,
             other => match self.change(other, &record).await {
@@ -43,7 +43,7 @@ impl Commands {
                 None => self.answer(other, &record).await,
             },
         };
-        // What it led to at once is said before it is answered.
+        // Immediate effects of the command are written before its response.
         self.control().barrier().await;
         self.wire.respond(id.as_ref(), &kind, answer);
     }
@@ -109,8 +109,8 @@ impl Commands {
         }
     }
 
-    /// Responds once nothing refuses the prompt any more, or with what does; then it is answered to its end, and what
-    /// extensions ask for meanwhile.
+    /// Responds once the prompt is accepted, or with the refusal; then runs it to its end, with the requests of extensions in the
+    /// meantime.
     async fn prompt(&self, id: Option<&Value>, record: &Value) {
         let respond = |outcome: Answer| self.wire.respond(id, "prompt", outcome);
         let Some(text) = record["message"].as_str() else {
@@ -128,7 +128,7 @@ impl Commands {
                 let record = json!({
                     "type": "extension_error", "extensionPath": command, "event": "command", "error": error,
                 });
-                // A client that is gone hears of nothing.
+                // A disconnected client receives nothing.
                 let _ = self.wire.send(&record);
             }
             is_accepted.set(true);
@@ -142,7 +142,7 @@ impl Commands {
         }
     }
 
-    /// Waits until no prompt is being answered.
+    /// Waits until no prompt is running.
     pub(super) async fn idle(&self) {
         self.control().settled().await;
     }
@@ -205,15 +205,15 @@ impl Commands {
     }
 }
 
-/// Returns what clients of pi 1.5 read of a text that was taken; older ones read nothing.
+/// Returns the disposition of an accepted text for clients of pi 1.5; older ones get no data.
 fn accepted(disposition: Disposition<'_>) -> Option<Value> {
     Some(json!({"disposition": disposition.as_str()}))
 }
 
-/// How deep a tree may be that is written as one record.
+/// Deepest tree that is written as one record.
 const DEEPEST_TREE: usize = 2000;
 
-/// How deep the tree of a session is, told without reading it.
+/// Returns the depth of a session's tree, without recursion.
 fn depth(session: &Session) -> usize {
     // An entry follows its parent in the file.
     let mut depths: Vec<usize> = Vec::with_capacity(session.len());
@@ -224,9 +224,9 @@ fn depth(session: &Session) -> usize {
     depths.into_iter().max().unwrap_or(0)
 }
 
-/// Nodes `{entry, children}`; entries without a parent in the file are roots.
+/// Returns nodes `{entry, children}`; entries without a parent in the file are roots.
 fn tree(entries: &[Arc<Entry>]) -> Value {
-    // An entry follows its parent in the file, so backwards every node is complete when it is met.
+    // An entry follows its parent in the file, so in reverse order every node is complete when it is visited.
     let mut children: BTreeMap<&EntryId, Vec<Value>> = BTreeMap::new();
     let mut labels: BTreeMap<&EntryId, (&str, &str)> = BTreeMap::new();
     for entry in entries {

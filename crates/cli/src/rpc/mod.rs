@@ -8,8 +8,9 @@
 //!         {"type": "extension_ui_request", "id": "...", ...}       what extensions show and ask
 //! ```
 //!
-//! Records are JSON objects on lines that end with LF. Commands are handled side by side, so responses are matched by
-//! id. The end of stdin ends the session once what came before it is answered, as far as that needs no waiting; so does a signal, at once. What a command needs and this version lacks is a response that says so.
+//! Records are JSON objects on lines that end with LF. Commands run concurrently, so responses are matched by id. The end of
+//! stdin ends the session once earlier commands are answered, as far as that needs no waiting; a signal ends it at once. The
+//! response to an unsupported command says so.
 
 mod changes;
 mod commands;
@@ -39,16 +40,16 @@ use tokio::sync::{Notify, mpsc};
 use ui::RpcUi;
 use wire::{RpcEvents, RpcReports, Wire};
 
-/// Steps of a command between two things that it waits for; more than any has.
+/// Steps of a command between two waits; more than any has.
 const STEPS: usize = 64;
-/// Longest record that is read: a prompt with images.
+/// Longest accepted record, in bytes: a prompt with images.
 const LONGEST_RECORD: u64 = 64 << 20;
 
 /// Serves a client on stdin and stdout until its input ends.
 pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     let wire = Wire::new(Json(std::io::stdout()));
     let ui = RpcUi::new(wire.clone());
-    // From the beginning: an extension may ask while the session starts.
+    // Reading starts early: an extension may open a dialog while the session starts.
     let records = read(wire.clone(), ui.clone());
     let interface = Interface {
         mode: "rpc",
@@ -70,7 +71,7 @@ pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<E
 
 async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::UnboundedReceiver<Value>) -> Result<()> {
     let broken = |error: pijs_agent::AgentError| Failure::failed(clean(&error.to_string()));
-    // From before there is anything to lose: a signal is an end like that of the input.
+    // Installed before any state exists: a signal ends the session like the end of the input.
     let mut stops = Stops::listen(|| {})?;
     let is_stopped = Cell::new(false);
     let shutdown = Arc::new(Notify::new());
@@ -85,7 +86,7 @@ async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::Unbounded
     session.look_up_models();
     let commands = Rc::new(Commands { session: Rc::clone(&session), wire, shells: RefCell::default() });
     let control = session.agent.control().clone();
-    // What extensions ask for while no command is on is carried out here.
+    // Requests of extensions between commands are executed here.
     session
         .agent
         .attend(async {
@@ -96,7 +97,7 @@ async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::Unbounded
                         is_stopped.set(true);
                         None
                     }
-                    // As in pi a run that is on is not cut short by `ctx.shutdown()`, but by `process.exit()`.
+                    // As in pi `ctx.shutdown()` does not abort an active run, but `process.exit()` does.
                     () = shutdown.notified() => {
                         tokio::select! {
                             () = control.settled() => {}
@@ -118,7 +119,7 @@ async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::Unbounded
         })
         .await;
     session.keep_tools();
-    // The client has gone; what extensions still have to do gets a moment, and is no reason to stay.
+    // The client has disconnected; pending work of extensions gets a moment, and does not delay the exit further.
     let goodbye = async {
         session.agent.shutdown("quit").await;
         let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
@@ -132,13 +133,13 @@ async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::Unbounded
     session.agent.control().exit_code().map_or(Ok(()), Failure::left)
 }
 
-/// Waits until the commands that came before the end of the input have come as far as they can without waiting for a
-/// timer, a model, or a program: a client that writes its commands and closes (`pi --mode rpc < commands`) gets the
-/// answers, as from pi, which handles a line before it hears of the end.
+/// Waits until earlier commands have progressed as far as they can without waiting for a timer, a model, or a program: a client
+/// that writes its commands and closes (`pi --mode rpc < commands`) gets the responses, as from pi, which handles a line before
+/// it sees the end of the input.
 async fn come_to_rest(host: &Host) {
     loop {
-        // A command that was woken takes its next steps, through those who wait inside one another, and may then ask an
-        // extension for something. Without one nobody else makes us wait for it.
+        // A woken command takes its next steps, through nested futures, and may then call an extension. Only such a call makes
+        // the loop wait.
         for _ in 0..STEPS {
             tokio::task::yield_now().await;
         }
@@ -149,13 +150,13 @@ async fn come_to_rest(host: &Host) {
     }
 }
 
-/// Whether a future is ready without having to wait.
+/// Polls a future once; returns whether it is ready.
 async fn poll_once(mut future: Pin<&mut impl Future<Output = ()>>) -> bool {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
 }
 
-/// Reads records on a thread of its own: waiting for a line must not hold up the session. Answers to dialogs go to
-/// whoever waits for them, everything else into the channel, whose end is the end of the input.
+/// Reads records on a thread of its own, since waiting for a line must not block the session. Responses to dialogs go to the
+/// waiting dialog, other records into the channel, which closes with the input.
 fn read(wire: Wire, ui: RpcUi) -> mpsc::UnboundedReceiver<Value> {
     let (sender, records) = mpsc::unbounded_channel();
     std::thread::spawn(move || {

@@ -1,11 +1,10 @@
-//! What a session came to so far: how many messages of which kind, and what models used. All of it counts, branches that were
-//! left and what a summary replaced included.
+//! Statistics of a session: messages by kind, and the usage of models. Abandoned branches and summarised messages count as well.
 
 use pijs_llm::message::{Message, Usage};
 use pijs_session_store::{Body, Session};
 use serde_json::{Map, Value, json};
 
-/// `get_session_stats`; `context_usage` is what the model sees now.
+/// Returns the data of `get_session_stats`; `context_usage` is the model's current context.
 pub(super) fn stats(session: &Session, context_usage: Option<Value>) -> Result<Value, String> {
     let (mut users, mut replies, mut results, mut all, mut calls) = (0, 0, 0, 0, 0);
     let mut used = Usage::default();
@@ -28,7 +27,7 @@ pub(super) fn stats(session: &Session, context_usage: Option<Value>) -> Result<V
             Message::User(_) => users += 1,
             Message::ToolResult(result) => {
                 results += 1;
-                // What a tool asked models for was paid for, too.
+                // Model requests of a tool are billed, too.
                 used = used + read(result.usage.as_ref());
             }
             Message::Assistant(reply) => {
@@ -57,7 +56,7 @@ pub(super) fn stats(session: &Session, context_usage: Option<Value>) -> Result<V
     Ok(Value::Object(stats))
 }
 
-/// What is written down of a usage; nothing where it cannot be read.
+/// Returns a recorded usage; zero if it is malformed.
 fn read(usage: Option<&Value>) -> Usage {
     usage.and_then(|usage| serde_json::from_value(usage.clone()).ok()).unwrap_or_default()
 }

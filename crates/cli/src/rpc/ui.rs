@@ -22,11 +22,11 @@ struct Inner {
 #[derive(Default)]
 struct Dialogs {
     next: u64,
-    /// The client's input has ended.
+    /// Whether the client's input has ended.
     is_closed: bool,
-    /// Who waits for a response, by request id.
+    /// Dialogs that wait for a response, by request id.
     waiting: BTreeMap<String, oneshot::Sender<Value>>,
-    /// Dialogs whose answer the extension has not asked for yet, under whose they are: an answer may be a password.
+    /// Dialogs whose answer the extension has not awaited yet, by their extension, since an answer may be a password.
     open: BTreeMap<(ExtensionId, u64), Open>,
 }
 
@@ -42,7 +42,7 @@ impl RpcUi {
         Self(Arc::new(Inner { wire, dialogs: Mutex::default() }))
     }
 
-    /// Hands in an `extension_ui_response`. One that nobody waits for is left alone, as under pi.
+    /// Delivers an `extension_ui_response`. One without a waiting dialog is ignored, as under pi.
     pub(super) fn respond(&self, response: Value) {
         let id = response["id"].as_str().unwrap_or_default();
         let waiting = self.lock().waiting.remove(id);
@@ -51,7 +51,7 @@ impl RpcUi {
         }
     }
 
-    /// Nobody will answer any more: every dialog is cancelled, and so is each that follows.
+    /// Cancels every open dialog, and each later one: there will be no response.
     pub(super) fn close(&self) {
         let mut dialogs = self.lock();
         dialogs.is_closed = true;
@@ -68,14 +68,14 @@ impl RpcUi {
         if let Value::Object(members) = members {
             record.extend(members.into_iter().filter(|(_, value)| !value.is_null()));
         }
-        // A client that is gone answers nothing; the end of its input cancels what is open.
+        // A disconnected client does not respond; the end of its input cancels open dialogs.
         let _ = self.0.wire.send(&Value::Object(record));
         id
     }
 
     fn ask(&self, op: UiOp, members: Value, timeout: Option<Duration>) -> Open {
         let (sender, response) = oneshot::channel();
-        // Under one lock, so that the response cannot come before it is waited for.
+        // Both steps hold the lock, so that the response cannot precede the registration.
         let mut dialogs = self.lock();
         let id = self.request(op.as_str(), members);
         if !dialogs.is_closed || !guard!(RpcClosed) {
@@ -162,7 +162,7 @@ impl UiPort for RpcUi {
     }
 }
 
-/// Questions about grants: the client is asked as by an extension's `select`.
+/// Permission prompts: the client receives them as an extension's `select`.
 impl Prompter for RpcUi {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
         const CHOICES: [(&str, Answer); 7] = [
@@ -190,7 +190,7 @@ impl Prompter for RpcUi {
     }
 }
 
-/// What the extension is told of a response; without one the dialog was cancelled.
+/// Returns the extension's result of a response; without one the dialog was cancelled.
 fn answer(op: UiOp, response: Option<Value>) -> Value {
     let is_cancelled = |response: &Value| response["cancelled"] == Value::Bool(true);
     match (op, response.filter(|response| !is_cancelled(response))) {

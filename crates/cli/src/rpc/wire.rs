@@ -1,4 +1,4 @@
-//! Records on stdout: one JSON object a line, ended by LF and nothing else.
+//! Writes records to stdout: one JSON object per line, ended by LF and nothing else.
 
 use pijs_agent::{AgentEvent, FrontEnd};
 use pijs_host::{Observer, Report, ReportKind};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where records go; clones write to the same place.
+/// The output of records; clones share it.
 #[derive(Clone)]
 pub(super) struct Wire(Arc<Mutex<Box<dyn Write + Send>>>);
 
@@ -15,7 +15,7 @@ impl Wire {
         Self(Arc::new(Mutex::new(Box::new(out))))
     }
 
-    /// Writes a record. A client that reads no more is seen by the next event of the agent.
+    /// Writes a record. The next event of the agent detects a client that no longer reads.
     pub(super) fn send(&self, record: &Value) -> io::Result<()> {
         let mut line = record.to_string();
         line.push('\n');
@@ -24,12 +24,12 @@ impl Wire {
         out.flush()
     }
 
-    /// The response to a command: with data, or with what went wrong.
+    /// Writes the response to a command: data, or an error.
     pub(super) fn respond(&self, id: Option<&Value>, command: &str, outcome: Result<Option<Value>, String>) {
         self.respond_to(id, Some(&command.into()), outcome);
     }
 
-    /// The same where the command is no text, or absent.
+    /// Writes a response where the command is no string, or absent.
     pub(super) fn respond_to(
         &self,
         id: Option<&Value>,
@@ -48,17 +48,17 @@ impl Wire {
             Ok(Some(data)) => drop(record.insert("data".to_owned(), data)),
             Err(error) => drop(record.insert("error".to_owned(), error.into())),
         }
-        // The client is gone: its end of input ends the session.
+        // The client has disconnected: the end of its input ends the session.
         let _ = self.send(&Value::Object(record));
     }
 }
 
-/// Session events as pi's RPC mode writes them: no header, deltas only.
+/// Writes session events in the form of pi's RPC mode: no header, deltas only.
 pub(super) struct RpcEvents(pub(super) Wire);
 
 impl FrontEnd for RpcEvents {
     fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()> {
-        // Clients ask for the header.
+        // Clients request the header.
         match event.record().filter(|_| !matches!(event, AgentEvent::Session(_))) {
             Some(record) => self.0.send(&record),
             None => Ok(()),
@@ -66,13 +66,13 @@ impl FrontEnd for RpcEvents {
     }
 }
 
-/// Errors of extensions as records; what else is reported goes to stderr.
+/// Writes errors of extensions as records; other reports go to stderr.
 pub(super) struct RpcReports(pub(super) Wire);
 
 impl Observer for RpcReports {
     fn report(&self, report: &Report) {
         match &report.kind {
-            // Whoever ran the command knows its name and says so.
+            // The response to the command reports it by name.
             ReportKind::Error(error) if error.phase == "command" => {}
             ReportKind::Error(error) => {
                 let record = json!({

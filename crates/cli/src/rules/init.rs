@@ -7,16 +7,16 @@ use pijs_runtime::trust::Trust;
 use pijs_runtime::{Failure, Result};
 use std::io::Write as _;
 
-/// The example. It stops a reply, so that the next command that the output names can be tried at once.
+/// The example. It stops a reply, so that the next command in the output can be tried at once.
 const EXAMPLE: &str = include_str!("init/example.md");
 
 /// `pi rules init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// The rule's name, which is the name of its file
+    /// Name of the rule, and of its file
     #[arg(default_value = "no-filler-text")]
     name: String,
-    /// For all projects, in ~/.pi/rules, instead of this one
+    /// Write to ~/.pi/rules, for all projects, instead of this one
     #[arg(long)]
     user: bool,
 }

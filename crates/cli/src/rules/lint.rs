@@ -1,4 +1,4 @@
-//! `pi rules lint`: what is wrong in rule files, with the line and what to type instead.
+//! `pi rules lint`: findings in rule files, with the line and a hint.
 
 use super::counted;
 use crate::args::peer;
@@ -18,10 +18,10 @@ use std::path::PathBuf;
 pub(crate) struct LintArgs {
     /// Rule files or folders; without one, all rules of this folder
     paths: Vec<PathBuf>,
-    /// Rules of other programs too, or the built-in ones
+    /// Also check rules of other programs, or the built-in ones
     #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_parser = peer())]
     peers: Vec<Peer>,
-    /// Machine output
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -55,7 +55,7 @@ pub(crate) fn run(environment: &Environment, args: &LintArgs) -> Result<()> {
     }
 }
 
-/// Shows the path of a finding as `pi rules list` does.
+/// Shortens the path of a finding as `pi rules list` does.
 fn relative(environment: &Environment, finding: &Diagnostic) -> Diagnostic {
     Diagnostic { path: super::list::shown(environment, &finding.path).into(), ..finding.clone() }
 }

@@ -107,7 +107,7 @@ pub(crate) fn show(environment: &Environment, name: &str, from: &FromArgs) -> Re
     Ok(())
 }
 
-/// Lists where a rule looks and how often it fires, by the keys of rule files. A value that is not the rule's own is marked.
+/// Lists the scope and the repetition of a rule, by the keys of rule files. A value that is not the rule's own is marked.
 fn settings(rule: &Rule, set: &RuleSet) -> Vec<(&'static str, String)> {
     let own = |text: String, is_own: bool| if is_own { text } else { format!("{text} (the setting)") };
     let name = |value: Value| value.as_str().unwrap_or_default().to_owned();
@@ -137,7 +137,7 @@ fn settings(rule: &Rule, set: &RuleSet) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Returns the patterns of ast-grep, each with what is wrong with it.
+/// Returns the patterns of ast-grep, each with its problem.
 fn ast_conditions(rule: &Rule) -> Vec<String> {
     let (_, problems) = AstPatterns::compile(&rule.ast_conditions);
     let mut patterns = rule.ast_conditions.clone();
@@ -147,7 +147,7 @@ fn ast_conditions(rule: &Rule) -> Vec<String> {
     patterns
 }
 
-/// Finds a rule by its name: the one that counts.
+/// Finds the rule that is in use under a name.
 pub(crate) fn find(set: &RuleSet, name: &str) -> Result<(Rule, Activity)> {
     let rules = set.with_activity();
     let is_named = |(rule, _): &&(Rule, Activity)| rule.name.as_str() == name;
@@ -174,7 +174,7 @@ fn to_json(rule: &Rule, activity: &Activity) -> Value {
     row
 }
 
-/// Writes a path from the home or the working folder.
+/// Shortens a path relative to the home or the working folder.
 pub(crate) fn shown(environment: &Environment, path: &Path) -> String {
     let dirs = &environment.dirs;
     if let Ok(rest) = path.strip_prefix(&dirs.cwd) {
@@ -198,7 +198,7 @@ fn scope(rule: &Rule) -> String {
     rule.scope.iter().map(ScopeToken::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Says what a rule does on the streams that it reads.
+/// Describes the action of a rule on the streams that it reads.
 fn action(rule: &Rule, set: &RuleSet) -> String {
     let mode = rule.interrupt_mode.unwrap_or(set.settings.interrupt_mode);
     let name = |stream: StreamKind| match stream {

@@ -1,7 +1,7 @@
 //! `pi rules scan`, `explain` and `stats`: rules over session files.
 //!
 //! A session file is read line by line: the replies of the model, and the messages that firings of rules put into the
-//! conversation. `scan` and `explain` run the rules of today over the replies; `stats` counts what happened.
+//! conversation. `scan` and `explain` run the current rules over the replies; `stats` counts past firings.
 
 use super::list::{self, shown};
 use super::try_out::pieces;
@@ -27,9 +27,9 @@ use std::path::{Path, PathBuf};
 
 /// Characters of a delta, about a model's token.
 const DELTA: usize = 4;
-/// Bytes of text for a token, where no provider counted.
+/// Bytes of text per token, where no provider counted.
 const TOKEN: usize = 4;
-/// Matches that `explain` keeps of a session.
+/// Most matches that `explain` keeps of a session.
 const MAX_TRACE: usize = 1_000;
 
 /// `pi rules scan`.
@@ -63,7 +63,7 @@ pub(crate) struct ExplainArgs {
 pub(crate) struct StatsArgs {
     /// Session files, or folders of them; without one, the sessions of this folder
     sessions: Vec<PathBuf>,
-    /// Machine output
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -89,11 +89,11 @@ impl Part {
 /// A reply of the model.
 struct Reply {
     parts: Vec<Part>,
-    /// When it began, in milliseconds.
+    /// Start time, in milliseconds.
     at_ms: u64,
 }
 
-/// One line of a session that matters here.
+/// A relevant line of a session.
 enum Line {
     Reply(Reply),
     /// A firing: the message that an interrupt put into the conversation, or the entry of a reminder.
@@ -105,7 +105,7 @@ enum Line {
     },
 }
 
-/// Prints a line. Names and texts in it are those of files.
+/// Prints a line. Its names and texts come from files.
 fn say(line: &str) {
     stdout(&printable(line));
 }
@@ -262,19 +262,19 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
 /// The firings of a rule in a session.
 struct Explained<'a> {
     replies: usize,
-    /// Its firings in the session, each with the replies before it, and whether it only reminded.
+    /// Its firings in the session, each with the number of replies before it, and whether it only reminded.
     recorded: Vec<(usize, &'a FiredRule, bool)>,
     /// The decisions on its matches when the session is read again.
     matches: Vec<TraceEntry>,
 }
 
-/// Reads a session again. The rules that fired in it have fired, whatever the replies that it keeps say.
+/// Reads a session again. Recorded firings count as firings, whatever the stored replies contain.
 fn explained<'a>(engine: &mut RuleEngine, rule: &Rule, lines: &'a [Line]) -> Explained<'a> {
     let mut explained = Explained { replies: 0, recorded: Vec::new(), matches: Vec::new() };
     // Reminders of the reply that follows them.
     let mut reminders: Vec<(&[FiredRule], &[InjectedRecord])> = Vec::new();
     let restore = |engine: &mut RuleEngine, records: &[InjectedRecord], turn: u64| {
-        // The session counts its turns otherwise.
+        // The session numbers its turns differently.
         engine.restore(records.iter().map(|record| InjectedRecord { turn, ..record.clone() }));
     };
     for line in lines {
@@ -395,7 +395,7 @@ fn describe(entry: &TraceEntry) -> String {
     format!("reply {}, {stream}, line {line}: {excerpt}\n    {condition} {outcome}", entry.turn + 1)
 }
 
-/// Says what became of a match, as the end of a sentence about it.
+/// Describes the outcome of a match, as the end of a sentence about it.
 pub(super) fn outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Fired { interrupts: true, .. } => "fires, and stops the reply".to_owned(),
@@ -419,7 +419,7 @@ fn why_blocked(blocked: &Blocked) -> String {
     }
 }
 
-/// Says where a rule looks, for one that matched nowhere.
+/// Describes the scope of a rule, for one that matched nowhere.
 fn hint(rule: &Rule) -> String {
     match rule.conditions.first() {
         Some(_) => format!("Replies that were stopped are not kept. Try it: pi rules test - --rule {}", rule.name),
@@ -449,7 +449,7 @@ fn session_files(environment: &Environment, given: &[PathBuf]) -> Result<Vec<Pat
         }
         match std::fs::read_dir(&place) {
             Ok(entries) => {
-                // A pipe of that name would be waited for.
+                // Opening a pipe of that name would block.
                 let is_session =
                     |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jsonl") && path.is_file();
                 let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_session).collect();
@@ -466,7 +466,7 @@ fn session_files(environment: &Environment, given: &[PathBuf]) -> Result<Vec<Pat
     Ok(files)
 }
 
-/// Reads a session, or the tape of one. Lines that are none of a session are left out, and counted in a warning.
+/// Reads a session, or the tape of one. Invalid lines are left out, and counted in a warning.
 fn read(file: &Path) -> Result<Vec<Line>> {
     if file.extension().is_some_and(|extension| extension == "tape") {
         return read_tape(file);
@@ -487,8 +487,8 @@ fn read(file: &Path) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Reads the replies that an extension heard while they streamed, those that were stopped included. Each realm hears what it
-/// listens to; the one that heard most tells most.
+/// Reads the replies that an extension received while they streamed, including stopped ones. Each realm receives the streams it
+/// subscribes to; the realm with the most text is used.
 fn read_tape(file: &Path) -> Result<Vec<Line>> {
     let mut heard: BTreeMap<RealmNumber, (usize, Vec<(u32, Reply)>)> = BTreeMap::new();
     for record in tape::open(file)? {

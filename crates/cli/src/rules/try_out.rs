@@ -29,10 +29,10 @@ use std::path::{Path, PathBuf};
 
 /// Characters of a delta, about a model's token.
 const DELTA: usize = 4;
-/// Bytes of a text: far more than a reply has.
+/// Longest text, in bytes: far more than a reply has.
 const MAX_TEXT: u64 = 64 << 20;
 
-/// Matches that do not count of which the reason is shown.
+/// Most matches without effect whose reason is shown.
 const MAX_TRACE: usize = 10;
 
 /// `pi rules test`.
@@ -41,13 +41,13 @@ pub(crate) struct TestArgs {
     /// A file, or - for standard input
     #[arg(required_unless_present = "cases")]
     file: Option<PathBuf>,
-    /// Read the text as this; without it, a file of code is one that a tool writes, anything else a reply
+    /// Read the text as this; the default for a code file is a tool's output, for any other file a reply
     #[arg(long = "as", value_enum)]
     stream: Option<StreamArg>,
     /// The tool, for --as tool: write and edit get the text as content, bash as its command, others as JSON arguments
     #[arg(long, value_name = "NAME", default_value = "write")]
     tool: String,
-    /// The path that the tool call names; that of the file without it
+    /// The path in the tool call; that of the file without it
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
     /// Only this rule; repeatable
@@ -56,7 +56,7 @@ pub(crate) struct TestArgs {
     /// A folder of rules, or a rule file, instead of the usual ones; repeatable
     #[arg(long = "rules", value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Rules of other programs too, or the built-in ones
+    /// Also use rules of other programs, or the built-in ones
     #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_parser = peer())]
     peers: Vec<Peer>,
     /// Run recorded cases and print a line of JSON for each
@@ -65,7 +65,7 @@ pub(crate) struct TestArgs {
     /// Exit with 1 when a rule fires
     #[arg(long)]
     fail: bool,
-    /// Machine output
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -144,7 +144,7 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
     }
 }
 
-/// Returns the options with which a match might count.
+/// Returns the options with which a match could count.
 fn other_options(args: &TestArgs, file: &Path, entry: &TraceEntry, rule: &Rule) -> Option<String> {
     let is_unnamed = args.path.is_none() && file == Path::new("-");
     match &entry.outcome {
@@ -188,7 +188,7 @@ fn read_text(environment: &Environment, file: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Runs the rules over a text. The trace of the engine says what became of matches that did not count.
+/// Runs the rules over a text. The trace of the engine explains matches that did not count.
 fn over_text(
     environment: &Environment,
     set: &RuleSet,
@@ -215,7 +215,7 @@ fn over_text(
     (firings, engine)
 }
 
-/// Writes a text as the arguments of a tool call.
+/// Encodes a text as the arguments of a tool call.
 fn arguments(tool: &str, path: &str, text: &str) -> String {
     let is_object = || matches!(serde_json::from_str(text), Ok(Value::Object(_)));
     match tool {
@@ -228,7 +228,7 @@ fn arguments(tool: &str, path: &str, text: &str) -> String {
     .to_string()
 }
 
-/// Cuts a text into pieces of so many characters.
+/// Cuts a text into pieces of `size` characters.
 pub(super) fn pieces(text: &str, size: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

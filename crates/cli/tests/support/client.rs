@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// How long a record may take: a ceiling, not a measurement.
+/// Time limit of a record; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A client that writes commands and reads records.
@@ -19,7 +19,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// `pi --mode rpc` with these options, in the project of a world.
+    /// Starts `pi --mode rpc` with these options, in the project of a world.
     pub(crate) fn start(world: &World, options: &[&str]) -> Self {
         let mut child = world
             .command(&[&["--mode", "rpc"], options].concat())
@@ -53,7 +53,7 @@ impl Client {
         stdin.flush().expect("pi reads");
     }
 
-    /// Sends a command and gives its id.
+    /// Sends a command and returns its id.
     pub(crate) fn send(&mut self, mut command: Value) -> String {
         self.next += 1;
         let id = format!("req-{}", self.next);
@@ -62,7 +62,7 @@ impl Client {
         id
     }
 
-    /// Reads up to the record that fits; the ones before it come along.
+    /// Reads up to the matching record; returns the earlier ones, too.
     #[track_caller]
     pub(crate) fn until(&self, fits: impl Fn(&Value) -> bool) -> (Vec<Value>, Value) {
         let mut before = Vec::new();
@@ -92,7 +92,7 @@ impl Client {
         self.until(|record| record["type"] == "extension_ui_request" && record["method"] == method).1
     }
 
-    /// What is still said once the input has ended, up to the end of the program.
+    /// Ends the input and returns the remaining records, up to the end of the program.
     pub(crate) fn rest(mut self) -> Vec<Value> {
         drop(self.stdin.take());
         let mut rest = Vec::new();
@@ -107,7 +107,7 @@ impl Client {
     #[track_caller]
     pub(crate) fn end(mut self) -> i32 {
         drop(self.stdin.take());
-        // Its output ends with it, at the latest after what it does at the end.
+        // Its output ends with it.
         while self.records.recv_timeout(PATIENCE).is_ok() {}
         self.child.wait().expect("pi ends").code().expect("no signal")
     }

@@ -1,5 +1,5 @@
-//! What the end-to-end tests share: a throw-away home and project, a way to run `pi` in them, and a
-//! model server on loopback that records what it was asked.
+//! Shared helpers of the end-to-end tests: a temporary home and project, a way to run `pi` in them, and a model server on
+//! loopback that records requests.
 
 #![expect(dead_code, reason = "each test binary uses a part of this")]
 
@@ -15,12 +15,12 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A home and a project of one test, gone when it ends.
+/// A home and a project of one test, removed at its end.
 pub(crate) struct World {
     dir: tempfile::TempDir,
 }
 
-/// What one run of `pi` left behind.
+/// The output of one run of `pi`.
 pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -28,7 +28,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Events of `--mode json`; every line of stdout has to be one.
+    /// Returns the events of `--mode json`; every line of stdout has to be one.
     pub(crate) fn events(&self) -> Vec<Value> {
         self.stdout
             .lines()
@@ -39,7 +39,7 @@ impl Run {
             .collect()
     }
 
-    /// Events of one type, in order.
+    /// Returns the events of one type, in order.
     pub(crate) fn events_of(&self, kind: &str) -> Vec<Value> {
         self.events().into_iter().filter(|event| event["type"] == kind).collect()
     }
@@ -50,7 +50,7 @@ impl Run {
         self
     }
 
-    /// Asserts an exit code and that the message names all of `words`.
+    /// Asserts an exit code and that the message contains all of `words`.
     #[track_caller]
     pub(crate) fn failed(&self, code: i32, words: &[&str]) -> &Self {
         assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
@@ -96,12 +96,12 @@ impl World {
         fs::read_to_string(self.dir.path().join(path)).expect("file")
     }
 
-    /// A project rule for pi-ttsr.
+    /// Writes a project rule for pi-ttsr.
     pub(crate) fn rule(&self, name: &str, frontmatter: &str, body: &str) {
         self.write(&format!("project/.pi/rules/{name}.md"), format!("---\n{frontmatter}\n---\n{body}\n"));
     }
 
-    /// A script for `--model script:FILE`, one reply a line, each a list of text deltas.
+    /// Returns a script for `--model script:FILE`, one reply a line, each a list of text deltas.
     pub(crate) fn script(&self, replies: &[&[&str]]) -> String {
         let lines: Vec<String> = replies
             .iter()
@@ -117,12 +117,12 @@ impl World {
         format!("script:{}", self.write("model.jsonl", text).display())
     }
 
-    /// The command, in the project, with nothing of this machine's environment.
+    /// Returns the command, in the project, with an empty environment.
     pub(crate) fn command(&self, args: &[impl AsRef<OsStr>]) -> Command {
         self.program(env!("CARGO_BIN_EXE_pi"), args)
     }
 
-    /// The command of another program, in the same surroundings.
+    /// Returns the command of another program, with the same folders and environment.
     pub(crate) fn program(&self, program: &str, args: &[impl AsRef<OsStr>]) -> Command {
         let mut command = Command::new(program);
         command
@@ -132,7 +132,7 @@ impl World {
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", self.home())
             .env("XDG_CACHE_HOME", cache())
-            // Whatever the cache holds, and whether or not a registry answers.
+            // The prompt's text must not depend on the cache or a registry.
             .env("PIJS_WORDS", "own")
             .env("TMPDIR", self.dir.path())
             .stdin(Stdio::null());
@@ -146,18 +146,18 @@ impl World {
     /// Runs the command `/answer` of one extension, which writes `project/answer.txt`.
     pub(crate) fn answer(&self, extension: &str, grants: &[&str]) -> Run {
         let model = self.script(&[&["hi"]]);
-        // Some compute for seconds in one turn, which a busy machine makes a minute; none is about the length of a turn.
+        // Some compute for seconds in one turn, which a busy machine makes a minute; no test is about the length of a turn.
         self.write("home/.pi/agent/settings.json", r#"{"extensions": {"policy": {"max_turn_ms": 600000}}}"#);
-        // Some serve themselves.
+        // Some extensions start servers.
         let allowed = ["--allow", "write", "--allow", "http:127.0.0.1:0"];
         let named = ["-p", "/answer", "--model", &model, "--mode", "json", "-e", extension];
         let mut command = self.command(&[&named, &allowed[..], grants].concat());
-        // What a computed import() may mean is not fetched.
+        // Possible targets of a computed import() are not fetched.
         command.env("PI_OFFLINE", "1");
         run(command)
     }
 
-    /// `pi -p x --mode json` with pi-ttsr, under a model.
+    /// Runs `pi -p x --mode json` with pi-ttsr and a model.
     pub(crate) fn ttsr(&self, model: &str, more: &[&str]) -> Run {
         let package = pi_ttsr();
         let mut args = vec!["-p", "x", "--model", model, "--mode", "json", "-e", &package];
@@ -166,7 +166,7 @@ impl World {
     }
 }
 
-/// Runs a command to its end and collects what it printed.
+/// Runs a command to its end and collects its output.
 pub(crate) fn run(mut command: Command) -> Run {
     let output = command.output().expect("pi starts");
     Run {
@@ -176,12 +176,12 @@ pub(crate) fn run(mut command: Command) -> Run {
     }
 }
 
-/// Compiled artifacts are shared by the tests of one binary: they are content-addressed.
+/// Returns the cache that the tests of one binary share: artifacts are content-addressed.
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
 }
 
-/// The packaged pi-ttsr.
+/// Returns the packaged pi-ttsr.
 pub(crate) fn pi_ttsr() -> String {
     fixture("packages/pi-ttsr")
 }
@@ -191,12 +191,12 @@ pub(crate) fn fixture(path: &str) -> String {
     root.join(path).canonicalize().expect("fixture").display().to_string()
 }
 
-/// One answer of the model server.
+/// One response of the model server.
 #[derive(Clone)]
 pub(crate) enum Reply {
     /// Status 200 and these SSE blocks, one write each.
     Stream(Vec<String>),
-    /// The same, then silence until the client goes away.
+    /// The blocks of [`Reply::Stream`], then silence until the client disconnects.
     StreamThenStall(Vec<String>),
     /// A status line, headers and a body.
     Plain(u16, &'static str, String),
@@ -230,12 +230,12 @@ impl ModelServer {
         Self { url, seen }
     }
 
-    /// Request paths and bodies so far.
+    /// Returns the request paths and bodies so far.
     pub(crate) fn requests(&self) -> Vec<(String, Value)> {
         self.seen.lock().expect("no panic while held").requests.clone()
     }
 
-    /// The headers of each request so far, in lower case.
+    /// Returns the headers of each request so far, in lower case.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.seen.lock().expect("no panic while held").heads.clone()
     }
@@ -244,7 +244,7 @@ impl ModelServer {
         self.requests().into_iter().map(|(_, body)| body).collect()
     }
 
-    /// How many answers the client walked away from.
+    /// Returns the number of responses that the client closed early.
     pub(crate) fn closed_early(&self) -> usize {
         self.seen.lock().expect("no panic while held").closed_early
     }
@@ -309,7 +309,7 @@ fn serve(stream: TcpStream, reply: &Reply, seen: &Mutex<Seen>) -> std::io::Resul
     Ok(())
 }
 
-/// SSE blocks of an OpenAI-compatible reply.
+/// Returns the SSE blocks of an OpenAI-compatible reply.
 pub(crate) fn openai(deltas: &[&str]) -> Vec<String> {
     let mut blocks = open_openai(deltas);
     blocks.push(format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] })));
@@ -317,7 +317,7 @@ pub(crate) fn openai(deltas: &[&str]) -> Vec<String> {
     blocks
 }
 
-/// The same without an end.
+/// Returns the SSE blocks of an OpenAI-compatible reply without its end.
 pub(crate) fn open_openai(deltas: &[&str]) -> Vec<String> {
     deltas
         .iter()
@@ -325,7 +325,7 @@ pub(crate) fn open_openai(deltas: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// SSE blocks of an Anthropic Messages reply.
+/// Returns the SSE blocks of an Anthropic Messages reply.
 pub(crate) fn anthropic(deltas: &[&str]) -> Vec<String> {
     let mut blocks = open_anthropic(deltas);
     for event in [
@@ -338,7 +338,7 @@ pub(crate) fn anthropic(deltas: &[&str]) -> Vec<String> {
     blocks
 }
 
-/// The same without an end.
+/// Returns the SSE blocks of an Anthropic Messages reply without its end.
 pub(crate) fn open_anthropic(deltas: &[&str]) -> Vec<String> {
     let start = json!({ "type": "message_start", "message": {
         "id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "m",

@@ -1,10 +1,10 @@
-//! `/login` with providers that extensions bring.
+//! `/login` with providers of extensions.
 
 use super::pty::Terminal;
 use crate::support::{ModelServer, Reply, World, openai};
 use serde_json::{Value, json};
 
-/// A provider whose log-in asks for a name, and whose tokens end at once until they are renewed.
+/// A provider whose log-in prompts for a name, and whose tokens expire at once until they are renewed.
 const PROVIDER: &str = r#"
 const log: string[] = [];
 export default function (pi: any) {
@@ -68,7 +68,7 @@ fn an_extension_logs_in_and_its_log_in_is_renewed_and_taken_out() {
     terminal.answers("/log", r#"renewed refresh-1; One for t2; true; {"configured":true,"source":"stored"}"#);
     assert!(server.heads()[0].contains("bearer access-of-me-again/t2"), "{:?}", server.heads());
 
-    // A session that nobody sits at uses it, too.
+    // A session without a user uses it, too.
     let file = file.to_str().expect("a path");
     let run = world.pi(&["-p", "hello", "--model", "acme/one", "--no-extensions", "-e", file]);
     assert!(run.succeeded().stdout.contains("once more"), "{}", run.stdout);

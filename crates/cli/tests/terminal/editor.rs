@@ -1,4 +1,4 @@
-//! Editors of extensions, what completes, and who sees keys before the editor.
+//! Editors of extensions, completion, and key handlers before the editor.
 
 use super::{NOTHING, open};
 use crate::support::World;
@@ -56,9 +56,9 @@ fn an_editor_says_nothing_by_itself() {
     let mut terminal = open(&world, EDITOR, &[&["never"]], &[]);
     terminal.sees("own editor 90: |");
     terminal.answers("/forge", "has tried");
-    // What it could not say is written still.
+    // The text that it could not submit stays in the editor.
     terminal.sees("own editor 90: NEVER SAID BY THE PERSON|");
-    // Keys are still the person's.
+    // The user still has the keys.
     terminal.send("mine");
     let rows = terminal.sees("own editor 90: NEVER SAID BY THE PERSONMINE|");
     assert!(!rows.iter().any(|row| row.starts_with("> ")), "{rows:#?}");
@@ -74,7 +74,7 @@ fn a_command_of_the_shell_from_an_editor_is_a_question() {
     std::thread::sleep(std::time::Duration::from_millis(400));
     terminal.send("n");
     terminal.sees_no_more("pi asks you about");
-    // What was refused is written still.
+    // The refused text stays in the editor.
     terminal.sees("own editor 90: !ECHO FROM");
     assert!(!world.project().join("made.txt").exists());
 }
@@ -167,7 +167,7 @@ fn what_is_typed_is_completed() {
     terminal.sees_no_more("> staging");
     terminal.presses("\r", "deployed to staging");
     terminal.presses("see #", "issue 42");
-    // The extension says what the text becomes; what is typed meanwhile comes behind it.
+    // The extension sets the text; input typed in the meantime is appended.
     terminal.presses("\u{1b}[B\t in @mai", "source/main.rs");
     terminal.send("\t");
     terminal.until("the file", |rows| rows.iter().any(|row| row.trim_end() == "see #42 in @source/main.rs"));
@@ -181,7 +181,7 @@ fn pi_completes_by_itself() {
     world.write("project/notes/one.txt", "");
     let mut terminal = open(&world, NOTHING, &[&["x"]], &[]);
     terminal.presses("/hotk", "list the keys");
-    // The only command that fits is said at once.
+    // The only matching command is submitted at once.
     terminal.presses("\r", "alt+up: take back");
     terminal.presses("look at no\t", "look at notes/");
     terminal.presses("o\t", "look at notes/one.txt");
@@ -207,7 +207,7 @@ fn what_is_large_stands_as_a_mark_and_is_said_whole() {
     let pasted = format!("\u{1b}[200~{}end\u{1b}[201~", "line\r".repeat(20));
     terminal.presses(&format!("see {pasted}"), "see [paste #1 +21 lines]");
     terminal.presses("\u{1b}[17~", "holds 107");
-    // The mark goes as one, and comes back.
+    // The marker is deleted as a unit, and restored as one.
     terminal.send("\u{7f}");
     terminal.sees_no_more("[paste #1");
     terminal.presses("\u{1f}", "[paste #1 +21 lines]");
@@ -227,7 +227,7 @@ fn what_was_said_is_had_again_as_in_pi() {
     let editor_is = |terminal: &mut super::Terminal, text: &str| {
         terminal.until(text, |rows| rows.iter().any(|row| row.trim_end() == text));
     };
-    // From the beginning of a text that is being typed; the text itself is there again at the end.
+    // Moves to the beginning of a draft; the draft is restored at the end.
     terminal.send("draft\u{1b}[A\u{1b}[A");
     editor_is(&mut terminal, "second");
     terminal.send("\u{1b}[A");

@@ -1,4 +1,4 @@
-//! The terminal mode as a person meets it: keys in, rows of the screen out.
+//! The terminal mode end to end: keys in, rows of the screen out.
 
 mod accounts;
 mod editor;
@@ -15,13 +15,13 @@ mod work;
 use pty::Terminal;
 use support::World;
 
-/// `pi` with extensions and recorded replies, ready to be talked to.
+/// Starts `pi` with extensions and recorded replies, ready for input.
 fn open(world: &World, extension: &str, replies: &[&[&str]], more: &[&str]) -> Terminal {
     let model = world.script(replies);
     open_with(world, extension, &model, more)
 }
 
-/// The same with a model of its own.
+/// Starts `pi` as [`open`] does, with another model.
 fn open_with(world: &World, extension: &str, model: &str, more: &[&str]) -> Terminal {
     let file = world.write("project/extension.ts", extension);
     let mut args = vec!["--no-extensions", "--model", model, "-e", file.to_str().expect("a path")];
@@ -39,12 +39,12 @@ fn a_prompt_is_answered_on_the_screen_and_stays_behind() {
     let mut terminal = open(&world, NOTHING, &[&["hello ", "there"], &["again"]], &[]);
     terminal.answers("greet me", "> greet me");
     terminal.sees("hello there");
-    // What is typed in one go is taken in its order.
+    // Keys of a single write are handled in order.
     terminal.presses("never said\u{15}more\u{1}once \u{5}!\u{7f}\r", "again");
     terminal.say("/quit");
     let (code, bytes) = terminal.ends();
     assert_eq!(code, 0);
-    // The ordinary screen is back, with the conversation on it.
+    // The ordinary screen is restored, with the conversation on it.
     let left = bytes.rsplit_once("\u{1b}[?1049l").expect("the other screen was left").1;
     assert!(left.contains("hello there") && left.contains("> once more"), "{left:?}");
 }
@@ -119,11 +119,11 @@ fn dialogs_are_answered_with_keys() {
         terminal.sees("asks");
         terminal.presses(keys, answer);
         terminal.sees_no_more("escape to cancel");
-        // The next one is to be seen anew.
+        // The next occurrence must be a new one.
         terminal.say("/new");
         terminal.sees_no_more(answer);
     }
-    // What is typed while a dialog is still there goes to it.
+    // Keys typed while a dialog is open go to it.
     terminal.answers("/soon", "timed out: undefined");
     terminal.sees_no_more("escape to cancel");
     terminal.answers("/signal", "aborted: false");
@@ -339,7 +339,7 @@ fn a_question_of_pi_has_a_frame_of_its_own() {
         assert!(framed.iter().any(|row| row.contains("wants to") && row.contains("extension")), "{rows:#?}");
         assert!(framed.iter().any(|row| row.contains("diary")), "{rows:#?}");
         assert!(!framed.iter().any(|row| row.contains("npm:bank")), "{rows:#?}");
-        // What is typed before it can be read answers nothing.
+        // Input before the prompt is readable answers nothing.
         std::thread::sleep(std::time::Duration::from_millis(400));
         terminal.send(key);
         terminal.sees(&format!("diary: {said}"));
@@ -367,7 +367,7 @@ fn a_misspelt_command_is_not_sent_before_it_is_entered_again() {
     terminal.presses("\r", "sent after all");
 }
 
-/// As one that does not compile: the earlier version stays, and nothing else is said to be loaded.
+/// As with one that does not compile: the earlier version stays, and no other message reports a load.
 #[test]
 fn a_reload_of_what_throws_keeps_the_version_before() {
     let world = World::new();
@@ -398,7 +398,7 @@ fn a_session_is_shown_again_and_reloading_takes_away_what_was_there() {
     let mut terminal = open(&world, PLACES, &[&["first answer"]], &[]);
     terminal.answers("first question", "first answer");
     terminal.answers("/footer", "footer: build: green");
-    // The extension has put something into the editor; this is the last thing that it says.
+    // The extension has set the editor's text; this is its last message.
     terminal.sees("careful");
     terminal.send("\u{3}");
     terminal.answers("/reload", "reloaded");

@@ -3,7 +3,7 @@
 use super::open;
 use crate::support::World;
 
-/// What changes by itself stays for seconds before, so that a busy machine shows it and the test sees it.
+/// Timed changes are seconds apart, so that a busy machine shows each and the test sees it.
 const OVERLAYS: &str = r#"
 const panel = (name: string, keys: string[] = []) => ({
   focused: false,
@@ -87,7 +87,7 @@ fn handles_move_the_keys_between_overlays() {
     terminal.presses("s", "[one waits");
     terminal.presses("1", "[one has the keys");
     terminal.sees("one true false");
-    // It lets go of them by itself.
+    // It closes them by itself.
     terminal.sees("[two has the keys");
     terminal.sees("[one waits");
     terminal.presses("ab", "[two has the keys ab]");
@@ -100,7 +100,7 @@ fn an_overlay_is_where_and_when_its_options_say() {
     terminal.say("/wide");
     let rows = terminal.sees("nothing to see");
     assert!(!rows.iter().any(|row| row.contains("only on wide screens")), "{rows:#?}");
-    // What cannot be seen has no keys.
+    // A hidden overlay gets no keys.
     terminal.answers("/handle", "shown, hidden: false");
     terminal.send("h");
     terminal.sees_no_more("shown, hidden");
@@ -168,7 +168,7 @@ fn that_a_key_is_let_go_of_is_for_those_who_ask() {
         terminal.presses(keys, seen);
         terminal.presses("q", &format!("{command} is over"));
     }
-    // In pi's own editor it is nothing at all.
+    // pi's own editor ignores it.
     terminal.presses("x\u{1b}[120;1:3uy", "xy");
 }
 

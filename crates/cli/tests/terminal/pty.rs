@@ -1,4 +1,4 @@
-//! `pi` on a pseudo-terminal, and what a person would see on it.
+//! `pi` on a pseudo-terminal, with the screen that a user would see.
 
 use nix::pty::{Winsize, openpty};
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longest that is waited for something to appear.
+/// Longest wait for a text.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) const ROWS: u16 = 30;
@@ -18,14 +18,14 @@ fn side_length(length: u16) -> NonZero<u16> {
     NonZero::new(length).expect("a screen has room")
 }
 
-/// What the terminal got, as bytes and as a picture.
+/// The terminal's output, as bytes and as a screen.
 struct Seen {
     parser: vt100::Parser,
     bytes: Vec<u8>,
     is_over: bool,
 }
 
-/// A running `pi` and the person's side of its terminal.
+/// A running `pi` and the user's side of its terminal.
 pub(crate) struct Terminal {
     child: Child,
     master: File,
@@ -38,7 +38,7 @@ impl Terminal {
         let pty = openpty(Some(&size), None).expect("a pseudo-terminal");
         let side = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
         let child = command.stdin(side()).stdout(side()).stderr(side()).spawn().expect("pi starts");
-        // Reading ends when nobody holds the other side any more.
+        // Reading ends when no process holds the other side.
         drop((pty.slave, command));
         let master = File::from(pty.master);
         let parser = vt100::Parser::new(side_length(ROWS), side_length(COLUMNS), 1_000);
@@ -89,7 +89,7 @@ impl Terminal {
         self.sees(text)
     }
 
-    /// Presses a key twice, as quickly as that counts as one thing: again where the machine was too slow for it.
+    /// Presses a key twice, within the time of a double press; repeats where the machine was too slow for it.
     #[track_caller]
     pub(crate) fn presses_twice(&mut self, key: &str, text: &str) -> Vec<String> {
         let deadline = Instant::now() + PATIENCE;
@@ -104,26 +104,26 @@ impl Terminal {
         }
     }
 
-    /// Gives the terminal another size.
+    /// Resizes the terminal.
     pub(crate) fn resize(&self, rows: u16, columns: u16) {
         self.seen().parser.screen_mut().set_size(side_length(rows), side_length(columns));
         let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         rustix::termios::tcsetwinsize(&self.master, size).expect("a terminal has a size");
-        // It is not the program's controlling terminal, which would say so by itself.
+        // It is not the program's controlling terminal, which would send this signal itself.
         self.signal(rustix::process::Signal::WINCH);
     }
 
-    /// Asks the program to end, as a service manager does.
+    /// Sends the program a termination signal, as a service manager does.
     pub(crate) fn stop(&self) {
         self.signal(rustix::process::Signal::TERM);
     }
 
-    /// Sends it a signal; it may have ended by an earlier one.
+    /// Sends a signal; an earlier one may have ended the program.
     pub(crate) fn tell(&self, signal: rustix::process::Signal) {
         let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal);
     }
 
-    /// The workers that it started.
+    /// Returns the program's workers.
     pub(crate) fn workers(&self) -> Vec<rustix::process::Pid> {
         let parent = self.child.id().to_string();
         let all = std::fs::read_dir("/proc").expect("it is mounted").flatten();
@@ -138,17 +138,17 @@ impl Terminal {
         found
     }
 
-    /// How the terminal treats lines and keys.
+    /// Returns the line settings of the terminal.
     pub(crate) fn line_modes(&self) -> String {
         line_modes(&self.master)
     }
 
-    /// The same of a terminal that nobody has touched.
+    /// Returns the line settings of an unused terminal.
     pub(crate) fn fresh_line_modes() -> String {
         line_modes(&File::from(openpty(None, None).expect("a pseudo-terminal").master))
     }
 
-    /// Whether the other screen is on, the cursor is hidden, pastes are marked.
+    /// Returns whether the alternate screen is on, the cursor is hidden, and bracketed paste is on.
     pub(crate) fn screen_modes(&self) -> [bool; 3] {
         let seen = self.seen();
         let screen = seen.parser.screen();
@@ -160,14 +160,14 @@ impl Terminal {
         rustix::process::kill_process(pid, signal).expect("it runs");
     }
 
-    /// Waits until the screen fulfils `is_so` and returns its rows.
+    /// Waits until the screen satisfies `is_so` and returns its rows.
     #[track_caller]
     pub(crate) fn until(&self, what: &str, is_so: impl Fn(&[String]) -> bool) -> Vec<String> {
         self.within(PATIENCE, is_so)
             .unwrap_or_else(|| panic!("{what} did not come:\n{}", rows_of(&self.seen()).join("\n")))
     }
 
-    /// The rows, once they fulfil `is_so`; nothing when they do not in time, or the program has ended.
+    /// Returns the rows once they satisfy `is_so`; `None` when they do not in time, or the program has ended.
     fn within(&self, time: Duration, is_so: impl Fn(&[String]) -> bool) -> Option<Vec<String>> {
         let deadline = Instant::now() + time;
         let mut seen = self.seen();
@@ -190,7 +190,7 @@ impl Terminal {
         self.until(text, |rows| rows.iter().any(|row| row.contains(text)))
     }
 
-    /// Presses keys until `text` is in some row: some count once what an extension shows could be read.
+    /// Presses keys until `text` is in some row: some keys are ignored until the extension's output is readable.
     #[track_caller]
     pub(crate) fn insists(&mut self, keys: &str, text: &str) {
         let deadline = Instant::now() + PATIENCE;
@@ -210,27 +210,27 @@ impl Terminal {
         self.until(&format!("the end of {text}"), |rows| !rows.iter().any(|row| row.contains(text)))
     }
 
-    /// Whether a character of the screen is bold.
+    /// Returns whether a character of the screen is bold.
     pub(crate) fn is_bold(&self, row: usize, column: u16) -> bool {
         let seen = self.seen();
         let row = u16::try_from(row).expect("a row of the screen");
         seen.parser.screen().cell(row, column).is_some_and(vt100::Cell::bold)
     }
 
-    /// Waits until `pi` can be talked to.
+    /// Waits until `pi` accepts input.
     #[track_caller]
     pub(crate) fn is_ready(&self) {
         self.sees("ctrl+c twice: quit");
         self.sees("pi  script:");
     }
 
-    /// Waits for the end. The exit code, and all bytes that came.
+    /// Waits for the end. Returns the exit code, and all output.
     #[track_caller]
     pub(crate) fn ends(mut self) -> (i32, String) {
         self.ended()
     }
 
-    /// The same, and the terminal stays.
+    /// Waits for the end, and keeps the terminal.
     #[track_caller]
     pub(crate) fn ended(&mut self) -> (i32, String) {
         let deadline = Instant::now() + PATIENCE;
@@ -261,7 +261,7 @@ fn rows_of(seen: &Seen) -> Vec<String> {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Of a test that failed; one that has ended is no more there.
+        // After a failed test the program may still run.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

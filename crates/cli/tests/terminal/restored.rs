@@ -1,11 +1,11 @@
-//! However a session ends, the terminal is as it was: Q40.
+//! However a session ends, it restores the terminal: Q40.
 
 use super::pty::Terminal;
 use super::{NOTHING, open};
 use crate::support::World;
 use rustix::process::Signal;
 
-/// What a person's shell gets back.
+/// Checks that the shell gets its terminal settings back.
 fn is_as_it_was(mut terminal: Terminal, before: &str, case: &str) {
     let (_, bytes) = terminal.ended();
     assert_eq!(terminal.line_modes(), before, "{case}: raw mode is over");

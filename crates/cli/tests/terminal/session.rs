@@ -1,4 +1,4 @@
-//! Commands and keys of pi's own that are about the session, and how a reply looks.
+//! pi's own commands and keys that are about the session, and the rendering of a reply.
 
 use super::pty::Terminal;
 use super::{NOTHING, open, open_with};
@@ -12,7 +12,7 @@ fn a_session_is_forked_gone_back_in_and_resumed() {
     terminal.answers("two", "two back");
     terminal.answers("/name the first", "the session is called the first");
     terminal.answers("/session", "2 prompts, 2 replies");
-    // Forking puts what was said there into the editor.
+    // Forking puts the message of that entry into the editor.
     terminal.answers("/fork", "From which prompt?");
     terminal.sees("> two");
     terminal.presses("\r", "this is a new session");
@@ -26,7 +26,7 @@ fn a_session_is_forked_gone_back_in_and_resumed() {
     terminal.send("one back\r");
     terminal.sees_no_more("two back");
     terminal.sees("one back");
-    // Twice Escape is the tree, too.
+    // Escape twice opens the tree, too.
     terminal.presses_twice("\u{1b}", "Go to which entry?");
     terminal.send("\u{1b}");
     terminal.sees_no_more("Go to which entry?");

@@ -4,7 +4,7 @@ use super::pty::Terminal;
 use crate::support::World;
 use std::os::unix::fs::PermissionsExt;
 
-/// `pi` as somebody types it who has nothing yet.
+/// Starts `pi` as a new user types it.
 fn start(world: &World) -> Terminal {
     let terminal = Terminal::start(world.command(&["--no-extensions"]));
     terminal.sees("ctrl+c twice: quit");
@@ -36,7 +36,7 @@ fn a_key_is_stored_and_taken_out() {
     terminal.presses("\r", "API key of Groq");
     terminal.presses("gsk-of-a-person", "***************");
     terminal.presses("\r", "the key of Groq was stored in auth.json");
-    // The session takes a model that can now be used.
+    // The session selects a model that can now be used.
     terminal.sees("pi  groq/");
     let file = world.path().join("home/.pi/agent/auth.json");
     let stored = || std::fs::read_to_string(&file).expect("auth.json");
@@ -72,7 +72,7 @@ fn no_extension_sees_a_key_that_is_typed() {
     terminal.sees("pi  no model");
     terminal.say("/later");
     terminal.sees("Your key, please");
-    // A dialog of the extension does not come before the line of pi's.
+    // A dialog of the extension does not precede pi's own line.
     terminal.presses("\u{1b}", "got: undefined");
     terminal.answers("/login groq", "API key of Groq");
     terminal.presses("gsk-typed", "*********");
@@ -84,7 +84,7 @@ const GOOD: &str = r#"
 export default (pi: any) => pi.registerCommand("good", { handler: async (_: string, ctx: any) => ctx.ui.notify("good works") });
 "#;
 
-/// A home with an extension that works, one that throws, one that is no program, and a package that is gone.
+/// Returns a home with an extension that works, one that throws, one that is no program, and a missing package.
 fn broken_home() -> World {
     let world = World::new();
     world.write("home/.pi/agent/extensions/good.ts", GOOD);
@@ -107,7 +107,7 @@ fn what_is_installed_and_fails_is_shown_and_the_session_lives() {
         terminal.sees(shown);
     }
     terminal.answers("/good", "good works");
-    // The same without a terminal, unless the user wants a failure to end the run.
+    // A run without a terminal behaves alike, unless the user wants a failure to end the run.
     let prompt = ["-p", "hello", "--model", &model];
     let answered = world.pi(&prompt);
     answered.succeeded();
@@ -143,7 +143,7 @@ fn a_prompt_that_is_sent_while_extensions_load_is_shown_as_queued() {
     let mut terminal = Terminal::start(world.command(&arguments));
     terminal.sees("ctrl+c twice: quit");
     terminal.answers("the first words", "queued: the first words");
-    // It is named once nothing else is waited for.
+    // It is named once nothing else is pending.
     terminal.sees("loading path:");
     world.write("project/go", "");
     terminal.sees("good morning");

@@ -1,10 +1,10 @@
-//! What the model and the person do, as it is seen: tools, the shell, the person's own editor, other sessions.
+//! Work of the model and the user on the screen: tools, the shell, the user's own editor, other sessions.
 
 use super::{NOTHING, open, open_with};
 use crate::support::{ModelServer, Reply, World, openai};
 use std::os::unix::fs::PermissionsExt;
 
-/// A script of one call for each of `calls`, and a last word.
+/// Returns a script of one call for each of `calls`, and a final message.
 fn calls(world: &World, calls: &[(&str, &str)]) -> String {
     let call = |(index, (name, args)): (usize, &(&str, &str))| {
         let call = serde_json::json!({"id": format!("call_{}", index % 2), "name": name, "arguments": args});
@@ -30,7 +30,7 @@ fn calls_of_pis_own_tools_are_shown_as_what_they_do() {
     );
     let mut terminal = open_with(&world, NOTHING, &model, &[]);
     terminal.answers("work", "all done");
-    // The last frame is there as a whole.
+    // The last frame is complete.
     let rows = terminal.sees_no_more("Working...");
     let has = |text: &str| rows.iter().any(|row| row.trim_end() == text);
     for text in [
@@ -75,7 +75,7 @@ fn what_is_typed_goes_on_in_the_persons_own_editor() {
     let mut terminal = super::pty::Terminal::start(command);
     terminal.is_ready();
     terminal.presses("half a thought", "half a thought");
-    // What is typed now is the editor's.
+    // Keys now go to the editor.
     let rows = terminal.presses("\u{7}", "the editor is there");
     assert!(!rows.iter().any(|row| row.contains("ctrl+c twice: quit")), "{rows:#?}");
     terminal.presses("there\r", "half a thought, typed there");
@@ -102,7 +102,7 @@ fn keys_edit_what_is_typed() {
     let rows = terminal.sees("one");
     let at = rows.iter().position(|row| row.trim_end() == "> first").expect("what was said");
     assert_eq!(rows[at + 1].trim_end(), "  second", "{rows:#?}");
-    // A terminal that tells keys apart.
+    // A terminal with an extended keyboard protocol.
     terminal.send("a\u{1b}[13;2ub\u{1b}[57406u\r");
     let rows = terminal.sees("two");
     let at = rows.iter().position(|row| row.trim_end() == "> a").expect("what was said");

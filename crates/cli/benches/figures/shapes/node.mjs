@@ -1,4 +1,4 @@
-/** Runs each shape over the reply that stdin holds as a list of chunks, and prints `{shape: nanoseconds on a core}`. */
+/** Runs each shape over the reply that stdin holds as a list of chunks, and prints `{shape: nanoseconds of CPU time}`. */
 import { readFileSync } from "node:fs";
 import { shapes } from "./shapes.mjs";
 

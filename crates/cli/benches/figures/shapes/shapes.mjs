@@ -65,7 +65,7 @@ export const shapes = {
       if (rule.re.test(event.accumulated)) return stop(rule);
     }
   },
-  // What the next one does besides asking.
+  // The work of the next handler, without its match.
   "chunk, no question": (event) => {
     for (const rule of rules) {
       if (rule.re === event.chunk) return stop(rule);
