@@ -1,4 +1,5 @@
-//! Compares streamed rules with the same work in JavaScript: as a table, and as charts over the reply's length and the number of rules.
+//! Compares streamed rules with equal work in JavaScript: as a table, and as charts over the reply's length and the number of
+//! rules.
 //!
 //! ```text
 //! work file (conditions, reply) ─┬─ crates/rules/benches/replies.rs    this engine, release build
@@ -6,7 +7,7 @@
 //!                                └─ the same file under bun            oh-my-pi's TtsrManager, of an installation
 //! ```
 //!
-//! No rule is broken, which is the usual reply and the most work. All sides read the same deltas of eight characters.
+//! No rule is broken, which is the usual reply and the most work. All programs read the same deltas of eight characters.
 
 use anyhow::{Context, Result, bail};
 use plotters::prelude::*;
@@ -18,12 +19,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Rules and bytes of the table.
+/// Numbers of rules and bytes in the table.
 const PAIRS: &[(usize, usize)] = &[(20, 32 << 10), (200, 32 << 10), (20, 256 << 10)];
-/// KiB of the replies of the first chart, which [`CHART_RULES`] rules read.
+/// Lengths of the replies of the first chart in KiB; [`CHART_RULES`] rules read each.
 const LENGTHS: &[usize] = &[1, 4, 16, 32, 64, 128, 256, 1_024, 4_096];
 const CHART_RULES: usize = 20;
-/// Rules of the second chart, which read [`CHART_LENGTH`] bytes.
+/// Numbers of rules of the second chart; each set reads [`CHART_LENGTH`] bytes.
 const COUNTS: &[usize] = &[1, 10, 20, 100, 200, 1_000, 10_000];
 const CHART_LENGTH: usize = 32 << 10;
 /// Folder of the charts, below the workspace's.
@@ -33,15 +34,15 @@ const COLORS: [RGBColor; 3] = [RGBColor(0x1a, 0x5f, 0xb4), RGBColor(0x77, 0x76, 
 /// Characters of a delta.
 const STEP: usize = 8;
 
-/// What is to be compared.
+/// Selects the comparisons.
 pub struct Options {
     /// Whether Node does the work too.
     pub node: bool,
     /// Folder with `node_modules` in which oh-my-pi is installed.
     pub omp: Option<PathBuf>,
-    /// Seconds after which a peer is stopped in a reply.
+    /// Seconds after which a peer is stopped within a reply.
     pub seconds: u64,
-    /// Whether the charts are measured and written too.
+    /// Whether charts are measured and written.
     pub charts: bool,
 }
 
@@ -59,7 +60,7 @@ struct Work {
 struct Figures {
     /// Milliseconds for all deltas that were read.
     ms: f64,
-    /// How much of the reply that was.
+    /// Fraction of the reply that was read.
     share: f64,
     #[serde(default)]
     build_ms: f64,
@@ -74,20 +75,20 @@ impl Figures {
 /// Rules and bytes of a measurement.
 type Size = (usize, usize);
 
-/// A program that does the same work.
+/// A program that does equal work.
 struct Peer {
     name: String,
     program: PathBuf,
-    /// Arguments behind the work file and the seconds.
+    /// Arguments after the work file and the seconds.
     arguments: Vec<PathBuf>,
     figures: BTreeMap<Size, Figures>,
 }
 
-/// Measures, prints the table, and writes the charts if asked to. Returns the paths that were written.
+/// Measures, prints the table, and writes the charts on request. Returns the written paths.
 ///
 /// # Errors
 ///
-/// A build that fails, a peer that was asked for and is not there or fails, and a file that cannot be written.
+/// Fails if a build fails, a requested peer is missing or fails, or a file cannot be written.
 pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<Vec<PathBuf>> {
     let mut peers = Vec::new();
     if options.node {
@@ -106,7 +107,7 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<Vec<PathBuf
     if options.charts {
         sizes.extend(by_length.iter().chain(&by_count));
     }
-    // By their work, so that a peer that was stopped is not asked for more.
+    // Ordered by work, so that a peer that was stopped gets no larger work.
     sizes.sort_by_key(|(rules, bytes)| (rules * bytes, *rules));
     sizes.dedup();
 
@@ -121,7 +122,7 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<Vec<PathBuf
     let ours: BTreeMap<Size, Figures> = sizes.iter().copied().zip(own(&files)?).collect();
     for peer in &mut peers {
         for &size in &sizes {
-            // Cost grows with both, so that more than what was stopped is stopped too.
+            // Cost grows with both, so that larger work than the stopped one is skipped.
             let is_within = |&(rules, bytes): &Size| rules <= size.0 && bytes <= size.1;
             let is_hopeless = peer.figures.iter().any(|(other, figures)| !figures.is_whole() && is_within(other));
             if !is_hopeless {
@@ -160,7 +161,7 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<Vec<PathBuf
     ])
 }
 
-/// Returns so many rules about lines, and a reply of code of which each line begins as such a line does.
+/// Returns rules about lines, and a reply of code in which each line begins like a forbidden one.
 fn work((rules, bytes): Size) -> Work {
     let conditions = (0..rules).map(|number| format!(r"(?m)^\s*(?:const|let)\s+forbidden_{number}\s*="));
     let mut reply = String::with_capacity(bytes + 100);
@@ -208,7 +209,7 @@ fn node() -> Result<Peer> {
     Ok(Peer { name, program: "node".into(), arguments: Vec::new(), figures: BTreeMap::new() })
 }
 
-/// Returns oh-my-pi's engine of an installation, under the bun that is installed beside it, or else the one on the path.
+/// Returns oh-my-pi's engine of an installation, under the bun that is installed beside it, or the one on the path.
 fn oh_my_pi(folder: &Path) -> Result<Peer> {
     let folder = fs::canonicalize(folder).with_context(|| format!("opening {}", folder.display()))?;
     let modules = folder.join("node_modules");

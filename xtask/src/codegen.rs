@@ -1,5 +1,4 @@
-//! Generates `schema/` from the types that say what is on the wire, and the notice of what comes from others
-//! ([`notice`](crate::notice)).
+//! Generates `schema/` from the types of the wire formats, and the notice of third-party packages ([`notice`](crate::notice)).
 //!
 //! One schema per format, JSON Schema 2020-12, members sorted, so that the output depends on the types alone. The files
 //! are committed and never edited; [`check`] names the ones that differ.
@@ -19,17 +18,17 @@ use std::path::PathBuf;
 
 /// One generated file.
 pub struct Generated {
-    /// In the workspace: `schema/pi.ext.log.v1.schema.json`.
+    /// Path in the workspace: `schema/pi.ext.log.v1.schema.json`.
     pub file: String,
-    /// With a line end.
+    /// Content, with a line end.
     pub text: String,
 }
 
-/// All files: the schemas in the order of the formats' layers, then the notice.
+/// Returns all files: the schemas in the order of the formats' layers, then the notice.
 ///
 /// # Errors
 ///
-/// The lock file of supplied packages cannot be read.
+/// Fails if the lock file of supplied packages cannot be read.
 pub fn generate() -> Result<Vec<Generated>> {
     Ok(vec![
         // `docs/spec/protocol.md` names this file.
@@ -89,7 +88,7 @@ pub fn write() -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Compares the files with what would be written, byte for byte; also names schemas that nothing generates.
+/// Compares the files with the generated ones, byte for byte; also names schemas that nothing generates.
 pub fn check() -> Result<()> {
     let generated = generate()?;
     let mut wrong = Vec::new();
@@ -113,7 +112,7 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// The member `schema` has one value only, which its type, a string, does not say.
+/// Returns the constraint that the member `schema` has a single value, which its type, a string, does not express.
 fn schema_is(name: &'static str) -> [(&'static str, &'static str); 1] {
     [("/properties/schema", name)]
 }
@@ -131,7 +130,7 @@ fn generated<T: JsonSchema>(file: &str, title: &str, constants: &[(&str, &str)])
     Generated { file: format!("schema/{file}"), text }
 }
 
-/// Members in alphabetical order, except that arrays keep theirs.
+/// Sorts members alphabetically; arrays keep their order.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! What `cargo xtask` does, as a library, so that tests can run it.
+//! The commands of `cargo xtask`, as a library, so that tests can run them.
 
 pub mod bench;
 pub mod codegen;
@@ -16,7 +16,7 @@ pub mod unused;
 
 use std::path::PathBuf;
 
-/// The workspace's folder.
+/// Returns the workspace's folder.
 pub fn root() -> PathBuf {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("xtask is a folder of the workspace").to_path_buf()

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Root of the book's pages.
+/// Root folder of the book's pages.
 const BOOK: &str = "docs";
 
 /// Table of contents of the book.
@@ -21,7 +21,7 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 /// Folders without pages: output, dependencies, inputs of tests, and data of crates (rule files are Markdown).
 const SKIPPED: &[&str] = &["target", "node_modules", "fixtures", "src"];
 
-/// Returns the links that lead nowhere, and the pages that the book leaves out.
+/// Returns the broken links, and the pages that are missing in the book.
 pub fn violations() -> Result<Vec<Violation>> {
     let root = crate::root();
     let pages = pages(&root)?;
@@ -71,7 +71,7 @@ pub fn links(text: &str) -> Vec<String> {
     found
 }
 
-/// Says why a link of a page is broken.
+/// Returns the reason why a link of a page is broken.
 fn broken(root: &Path, page: &Path, link: &str) -> Result<Option<String>> {
     if link.contains("://") || link.starts_with("mailto:") {
         return Ok(None);

@@ -32,50 +32,50 @@ enum Task {
         /// The subject to measure.
         #[arg(value_enum, default_value_t = Subject::Rules)]
         subject: Subject,
-        /// Of starts and replays: the program, in place of a release build.
+        /// For starts and replays: the program, in place of a release build.
         #[arg(long, value_name = "FILE")]
         pi: Option<std::path::PathBuf>,
-        /// Of starts: a folder in which `npm install @earendil-works/pi-coding-agent@0.87.1` was run, to run that pi too.
+        /// For starts: a folder in which `npm install @earendil-works/pi-coding-agent@0.87.1` was run, to run that pi too.
         #[arg(long, value_name = "DIR")]
         node_pi: Option<std::path::PathBuf>,
-        /// Run the same work under Node, and print ratios.
+        /// Run equal work under Node, and print ratios.
         #[arg(long)]
         against_node: bool,
-        /// A folder in which `npm install @oh-my-pi/pi-coding-agent @oven/bun-linux-x64` was run: run the same work in oh-my-pi.
+        /// A folder in which `npm install @oh-my-pi/pi-coding-agent @oven/bun-linux-x64` was run: run equal work in oh-my-pi.
         #[arg(long, value_name = "DIR")]
         omp: Option<std::path::PathBuf>,
-        /// Stop a peer after so long in a reply.
+        /// Stop a peer after this time within a reply.
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         limit: u64,
         /// Measure more lengths and numbers of rules, and write `docs/benchmarks/*.svg`.
         #[arg(long)]
         charts: bool,
     },
-    /// Check directions between crates, banned crates, licences, unused dependencies, names in pages, where `unsafe` may be.
+    /// Check directions between crates, banned crates, licences, unused dependencies, names in pages, and the use of `unsafe`.
     Deps,
     /// Compare with the real pi over the corpus; `-- --help` lists the options.
     Conformance {
-        /// For the program of package `pijs-conformance`.
+        /// Arguments of the program of package `pijs-conformance`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
     /// Write the JSON Schemas and the notice of supplied packages.
     Codegen {
-        /// Compare with what is there and change nothing.
+        /// Compare with the committed files and change nothing.
         #[arg(long)]
         check: bool,
     },
-    /// Draw `docs/demo.svg` from what `pi demo` prints.
+    /// Draw `docs/demo.svg` from the output of `pi demo`.
     Picture {
         /// The program, in place of a release build.
         #[arg(long, value_name = "FILE")]
         pi: Option<std::path::PathBuf>,
     },
-    /// Build `pi` and `extc` with everything inside that pi supplies to extensions: their first start is offline and quick.
+    /// Build `pi` and `extc` with all packages embedded that pi supplies to extensions: their first start is offline and quick.
     Release,
     /// Run the long forms of the tests that CI runs short.
     Nightly {
-        /// Which; all without a name.
+        /// Names of the tests; all without a name.
         names: Vec<String>,
     },
 }
@@ -140,7 +140,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Builds `pi` and the program that looks at it, and runs that.
+/// Builds `pi` and the conformance program, and runs that.
 fn conformance(arguments: &[String]) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let run = |command: &mut Command| -> Result<()> {
@@ -150,13 +150,13 @@ fn conformance(arguments: &[String]) -> Result<()> {
         }
         Ok(())
     };
-    // What `cargo test --workspace` builds, too: fewer targets are built with fewer features of what they depend on,
-    // and so build the heavy compilers a second time.
+    // `cargo test --workspace` builds these as well: fewer targets are built with fewer features of their dependencies, and so
+    // build the heavy compilers a second time.
     run(Command::new(&cargo).args(["build", "--locked", "--workspace", "--lib", "--bins", "--tests", "--examples"]))?;
     let target = cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory;
     let built = |name: &str| target.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     let (pi, kept) = (built("pi"), target.join("conformance"));
-    // The baseline is of all cases.
+    // The baseline covers all cases.
     let is_whole = !arguments.iter().any(|argument| argument.starts_with("--only"));
     let updates = is_whole && std::env::var("INSTA_UPDATE").is_ok_and(|value| value == "always");
     run(Command::new(built("pijs-conformance"))

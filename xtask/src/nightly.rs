@@ -1,15 +1,15 @@
-//! The long forms of tests that are short in CI: a hundred times the rounds, and nothing else.
+//! The long forms of tests that are short in CI: a hundred times the rounds, with no other difference.
 //!
-//! A sample is a test whose length a variable of the environment says. CI runs it without the variable.
+//! A sample is a test whose length an environment variable sets. CI runs it without the variable.
 
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
 /// One long test.
 pub struct Sample {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it shows, for people.
+    /// The property that it tests.
     pub shows: &'static str,
     /// The variable that makes it long, and its value.
     pub variable: (&'static str, &'static str),
@@ -17,7 +17,7 @@ pub struct Sample {
     pub cargo: &'static [&'static str],
 }
 
-/// All of them, in the order in which they run.
+/// All samples, in the order in which they run.
 pub const SAMPLES: &[Sample] = &[
     Sample {
         name: "races",
@@ -136,7 +136,7 @@ pub const SAMPLES: &[Sample] = &[
 /// Makes tests that take every n-th point take all of them.
 const EVERYTHING: (&str, &str) = ("PIJS_NIGHTLY", "1");
 
-/// Runs the samples of these names, or all. Stops at none: what failed is named at the end.
+/// Runs the samples of these names, or all. A failure stops none; the failed ones are named at the end.
 ///
 /// Fails when a name is unknown, when `cargo` cannot be started, and when a sample fails.
 pub fn run(names: &[String]) -> Result<()> {

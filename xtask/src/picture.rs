@@ -1,4 +1,4 @@
-//! Draws `docs/demo.svg`, the picture of the README: what `pi demo` prints while a rule stops a reply.
+//! Draws `docs/demo.svg`, the picture of the README, from the output of `pi demo` while a rule stops a reply.
 
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const FILE: &str = "docs/demo.svg";
 
-/// Pixels of a character and of a line.
+/// Width of a character and height of a line, in pixels.
 const CHARACTER: usize = 8;
 const LINE: usize = 19;
 const MARGIN: usize = 18;

@@ -1,4 +1,4 @@
-//! Names that pages and lists of the workspace mention have to exist, and indexes have to be complete.
+//! Checks that names in pages and lists of the workspace exist, and that indexes are complete.
 //!
 //! - **Crates.** Every `pijs-NAME` of [`PAGES`], of `docs/`, of the sources of this package and of [`LAYERS`] is a package of the workspace; the map in
 //!   `docs/architecture.md` has every crate once.
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Pages beside those of `docs/`.
+/// Pages in addition to those of `docs/`.
 pub const PAGES: &[&str] = &["README.md", "tests/README.md", "tests/attacks/README.md", "fixtures/README.md"];
 
 /// Names that look like crates and are none.
@@ -23,7 +23,7 @@ const OTHER_NAMES: &[&str] = &["pijs-host-modules", "pijs-lock"];
 /// Folders that paths begin with.
 const FOLDERS: &[&str] = &["crates/", "docs/", "extc/", "fixtures/", "fuzz/", "schema/", "tests/", "xtask/", ".ci/"];
 
-/// Returns what pages and lists name and is not there.
+/// Returns names in pages and lists that do not exist.
 pub fn violations(metadata: &Metadata) -> Result<Vec<Violation>> {
     let packages = metadata.workspace_packages();
     let crates: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
@@ -75,7 +75,7 @@ pub fn unknown_crates(page: &str, text: &str, crates: &BTreeSet<&str>) -> Vec<Vi
 
 /// Returns the lines of a source that cite a requirement document by number.
 pub fn cited(name: &str, text: &str) -> Vec<Violation> {
-    // In two parts, so that this file is not found itself.
+    // Split, so that this file does not match.
     let citation = concat!("ocument", " 00");
     let lines = text.lines().enumerate().filter(|(_, line)| line.contains(citation));
     let what = "cites a document that is not in the repository; docs/spec/README.md names the page that replaces it";
@@ -88,7 +88,7 @@ pub fn map(page: &str, text: &str, crates: &BTreeSet<&str>) -> Vec<Violation> {
     let mut drawn = BTreeSet::new();
     let mut found = Vec::new();
     for line in block.lines().filter(|line| line.starts_with('L')) {
-        // Remarks stand in parentheses, the layer comes first.
+        // Remarks are in parentheses; the layer comes first.
         let names: String = line.split('(').map(|part| part.split_once(')').map_or(part, |(_, rest)| rest)).collect();
         for name in names.split_whitespace().skip(1) {
             let full = if crates.contains(name) { name.to_owned() } else { format!("pijs-{name}") };
@@ -104,7 +104,7 @@ pub fn map(page: &str, text: &str, crates: &BTreeSet<&str>) -> Vec<Violation> {
     found
 }
 
-/// Returns the paths that a page writes as code, without those that stand for several.
+/// Returns the paths that a page writes as code, without patterns.
 pub fn paths(text: &str) -> Vec<&str> {
     let is_plain = |path: &&str| {
         let stands_for_others = |part: &str| part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase() || c == '-');
@@ -126,7 +126,7 @@ pub fn paths(text: &str) -> Vec<&str> {
     found
 }
 
-/// Compares the index of fixtures with the folders that there are.
+/// Compares the index of fixtures with the existing folders.
 fn fixtures(index: &str) -> Result<Vec<Violation>> {
     let mut folders = BTreeSet::new();
     for entry in fs::read_dir(crate::root().join("fixtures"))? {
@@ -144,7 +144,7 @@ fn fixtures(index: &str) -> Result<Vec<Violation>> {
     Ok(folders.iter().filter_map(|folder| unindexed(index, folder)).collect())
 }
 
-/// A folder without a row, or whose row names no runner.
+/// Returns a folder without a row, or whose row names no runner.
 pub fn unindexed(index: &str, folder: &str) -> Option<Violation> {
     let page = "fixtures/README.md";
     match row(index, folder) {

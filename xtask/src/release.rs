@@ -1,4 +1,4 @@
-//! A release of `pi`: one program that neither fetches nor compiles what pi supplies to extensions.
+//! A release of `pi`: one program that neither fetches nor compiles the packages that pi supplies to extensions.
 //!
 //! ```text
 //! cargo build --release            pi without anything inside
@@ -13,12 +13,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The file of the licences under which the supplied packages are.
+/// The file with the licences of the supplied packages.
 const LICENCES: &str = "LICENCES-supplied.txt";
 
-/// Builds a release and answers its files.
+/// Builds a release and returns its files.
 ///
-/// Fails when `cargo` does, when the packages cannot be fetched, and when the program that was built still has to fetch something.
+/// Fails when `cargo` does, when the packages cannot be fetched, and when the built program still has to fetch something.
 pub fn build() -> Result<Vec<PathBuf>> {
     let target = PathBuf::from(cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory);
     let folder = target.join("dist");
@@ -29,7 +29,7 @@ pub fn build() -> Result<Vec<PathBuf>> {
         fs::remove_dir_all(&caches).with_context(|| format!("emptying {}", caches.display()))?;
     }
     cargo(&["--release", "--package", "pijs-cli", "--bin", "pi"], None)?;
-    // With this user's home: it says which registry to ask.
+    // Runs with this user's home, which configures the registry.
     let plain = target.join("release").join(exe("pi"));
     run(Command::new(plain).args(["ext", "supply", "--licences"]).arg(&licences).env("XDG_CACHE_HOME", &caches))?;
     let carried = caches.join("pijs");

@@ -1,4 +1,4 @@
-//! The rules on who may use what, checked from `cargo metadata`, `Cargo.lock` and the sources; no network needed.
+//! Checks the rules on dependencies from `cargo metadata`, `Cargo.lock` and the sources, without a network.
 //!
 //! - **Directions.** A crate of ours uses crates of lower layers only ([`LAYERS`]); normal and build dependencies
 //!   count, those of tests do not.
@@ -77,7 +77,7 @@ pub const LICENCES: &[&str] = &[
 pub struct Violation {
     /// Crate or file.
     pub place: String,
-    /// What it does and what it may do.
+    /// The violation, and the rule.
     pub what: String,
 }
 
@@ -91,14 +91,14 @@ pub(crate) fn violation(place: impl Into<String>, what: impl Into<String>) -> Vi
     Violation { place: place.into(), what: what.into() }
 }
 
-/// The workspace as cargo sees it.
+/// The workspace's metadata of cargo.
 pub struct Workspace {
     metadata: Metadata,
 }
 
 impl Workspace {
-    /// Asks cargo, without changing the lock file. The network is used when a crate is missing: a machine that has only
-    /// built lacks those of other systems, whose licences count as well.
+    /// Runs `cargo metadata`, without changing the lock file. The network is used when a crate is missing: a machine that has
+    /// only built lacks those of other systems, whose licences count as well.
     pub fn read() -> Result<Self> {
         let ask = |options: &[&str]| {
             MetadataCommand::new()
@@ -110,12 +110,12 @@ impl Workspace {
         Ok(Self { metadata })
     }
 
-    /// How many packages there are, foreign ones included.
+    /// Returns the number of packages, including foreign ones.
     pub fn packages(&self) -> usize {
         self.metadata.packages.len()
     }
 
-    /// All broken rules, sorted.
+    /// Returns all broken rules, sorted.
     pub fn violations(&self) -> Result<Vec<Violation>> {
         let mut found = BTreeSet::new();
         for package in self.metadata.workspace_packages() {
@@ -160,7 +160,7 @@ impl Workspace {
     }
 }
 
-/// Directions of one crate, and who may name the engine's library.
+/// Checks the directions of one crate, and the use of the engine's library.
 pub fn directions(name: &str, used: &[&str]) -> Vec<Violation> {
     let layer = |name: &str| LAYERS.iter().position(|crates| crates.contains(&name));
     let Some(own) = layer(name) else {
@@ -178,19 +178,19 @@ pub fn directions(name: &str, used: &[&str]) -> Vec<Violation> {
     found
 }
 
-/// Who may build guards with switches: the package of the attack suite, which nobody runs.
+/// Checks that only the package of the attack suite, which nobody runs, builds guards with switches.
 pub fn switches<'a>(name: &str, features: impl IntoIterator<Item = &'a String>) -> Option<Violation> {
     let on = features.into_iter().any(|feature| feature.rsplit('/').next() == Some("guard-switches"));
     (on && name != "pijs-tests").then(|| violation(name, "turns guard-switches on; only pijs-tests may"))
 }
 
-/// Who may build an engine that misbehaves on request: tests, through their development dependencies.
+/// Checks that only development dependencies of tests build an engine with test hooks.
 pub fn hooks<'a>(name: &str, features: impl IntoIterator<Item = &'a String>) -> Option<Violation> {
     let on = features.into_iter().any(|feature| feature.rsplit('/').next() == Some("test-hooks"));
     on.then(|| violation(name, "turns test-hooks on; only development dependencies may"))
 }
 
-/// Rules on the set of all packages in the tree.
+/// Checks the set of all packages in the tree.
 pub fn foreign(names: &[&str]) -> Vec<Violation> {
     let mut found: Vec<_> = BANNED
         .iter()
@@ -204,7 +204,7 @@ pub fn foreign(names: &[&str]) -> Vec<Violation> {
     found
 }
 
-/// Whether a licence expression can be satisfied with [`LICENCES`]: of a list joined by OR one, by AND all.
+/// Returns whether a licence expression can be satisfied with [`LICENCES`]: of a list joined by OR one, by AND all.
 pub fn licensed(expression: &str) -> bool {
     let expression = expression.trim();
     if let Some(parts) = split(expression, &[" OR ", "/"]) {
@@ -219,7 +219,7 @@ pub fn licensed(expression: &str) -> bool {
     }
 }
 
-/// Splits at a separator that stands outside parentheses; `None` when there is none.
+/// Splits at a separator outside of parentheses; `None` when there is none.
 fn split<'a>(expression: &'a str, separators: &[&str]) -> Option<Vec<&'a str>> {
     let mut parts = Vec::new();
     let (mut depth, mut start, mut at) = (0_usize, 0, 0);
@@ -246,7 +246,7 @@ fn split<'a>(expression: &'a str, separators: &[&str]) -> Option<Vec<&'a str>> {
     Some(parts)
 }
 
-/// Sources of a package that say `unsafe`, unless it is the engine.
+/// Checks that no package except the engines has `unsafe` in its sources.
 fn unsafe_words(package: &Package) -> Result<Vec<Violation>> {
     if ["pijs-engine", "pijs-wasm"].contains(&package.name.as_str()) {
         return Ok(Vec::new());
@@ -265,7 +265,7 @@ fn unsafe_words(package: &Package) -> Result<Vec<Violation>> {
     Ok(found)
 }
 
-/// Sources of a package that include a file outside of it.
+/// Checks that no source of a package includes a file outside of it.
 fn includes(package: &Package) -> Result<Vec<Violation>> {
     let root = package.manifest_path.parent().expect("a manifest is in a folder").as_std_path();
     let mut found = Vec::new();
@@ -287,7 +287,7 @@ fn included(line: &str) -> Option<&str> {
     line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]")
 }
 
-/// Whether a path leads out of a package, seen from a file below the package's folder.
+/// Returns whether a path leads out of a package, relative to a file below the package's folder.
 pub fn leaves(file: &Path, path: &str) -> bool {
     let mut depth = file.components().count() - 1;
     for part in path.split('/') {
@@ -301,7 +301,7 @@ pub fn leaves(file: &Path, path: &str) -> bool {
     false
 }
 
-/// Whether a line opens something unsafe. Comments and strings do not count, nor do names such as `unsafe_code`.
+/// Returns whether a line opens something unsafe. Comments and strings do not count, nor do names such as `unsafe_code`.
 pub fn says_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     const KEYWORD: &str = "unsafe";
@@ -315,7 +315,7 @@ pub fn says_unsafe(line: &str) -> bool {
     })
 }
 
-/// Rust files of a package, sorted; `target` and hidden folders are not entered.
+/// Returns the Rust files of a package, sorted; `target` and hidden folders are not entered.
 pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_path_buf()];

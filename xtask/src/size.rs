@@ -1,7 +1,7 @@
 //! The size of each crate: lines of Rust that ship, without tests.
 //!
-//! Counted are the lines of `src`, blank ones and comments included. Not counted are files that hold tests (`tests.rs`, `*_tests.rs`, those
-//! in a folder `tests`) and what follows `#[cfg(test)]` with a module, which stands at the end of a file.
+//! Counts the lines of `src`, blank ones and comments included, without files that hold tests (`tests.rs`, `*_tests.rs`, those in
+//! a folder `tests`) and without a trailing `#[cfg(test)]` module.
 
 use crate::rules::{Violation, sources, violation};
 use anyhow::{Context, Result};
@@ -9,7 +9,7 @@ use cargo_metadata::Package;
 use std::fs;
 use std::path::Path;
 
-/// Most lines of a crate: more than that nobody reads before they change it.
+/// Most lines of a crate, as many as a reader can read before a change.
 pub const MOST_LINES: usize = 12_000;
 
 /// Reports a crate that is too large.

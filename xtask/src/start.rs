@@ -1,4 +1,4 @@
-//! Measures how long a session with real packages takes to start, and what it asks of the file system.
+//! Measures the start of a session with real packages: its time, and its system calls on files.
 //!
 //! ```text
 //! fixtures/start/settings.json, pijs-lock.json   six packages of the development corpus, down to the byte
@@ -6,8 +6,8 @@
 //! a server on this machine                       answers each request to the model with one word
 //! ```
 //!
-//! Each side runs `pi -p`: once without what it keeps of earlier starts, then several times with it. Calls and bytes are counted by
-//! `strace`, where that is installed. Times inform; the counts that are held are in `crates/cli/tests/start.rs`.
+//! Each program runs `pi -p`: once without its caches, then several times with them. `strace` counts calls and bytes, where it is
+//! installed. Times inform; the limits on counts are in `crates/cli/tests/start.rs`.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Cached starts of each side; the median counts.
+/// Cached starts of each program; the median counts.
 const STARTS: usize = 7;
 /// The reply to every request to the model.
 const REPLY: &str = concat!(
@@ -29,7 +29,7 @@ const REPLY: &str = concat!(
 
 /// The options of a measurement.
 pub struct Options {
-    /// The program; built for release where none is given.
+    /// The program; the default is a release build.
     pub pi: Option<PathBuf>,
     /// Folder in which the real pi is installed, to run it too.
     pub node_pi: Option<PathBuf>,
@@ -42,11 +42,11 @@ struct Side {
     program: Vec<PathBuf>,
     home: PathBuf,
     project: PathBuf,
-    /// The folders that it keeps of earlier starts.
+    /// Its cache folders.
     kept: Vec<PathBuf>,
 }
 
-/// Counts of the calls and bytes that the file system was asked for in one start.
+/// Counts of file-system calls, and bytes read, in one start.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     calls: u64,
@@ -57,7 +57,7 @@ struct Counts {
 ///
 /// # Errors
 ///
-/// A build, an install or a start that fails.
+/// Fails if a build, an install or a start fails.
 pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<()> {
     let target = PathBuf::from(cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory);
     let pi = match &options.pi {
@@ -117,7 +117,7 @@ impl Side {
             r#"{{"providers":{{"bench":{{"baseUrl":"http://127.0.0.1:{port}/v1","api":"openai-completions","apiKey":"none","models":[{{"id":"reply"}}]}}}}}}"#
         );
         fs::write(agent.join("models.json"), models)?;
-        // jiti keeps what it compiled in the folder for temporary files.
+        // jiti keeps compiled files in the folder for temporary files.
         let kept = vec![home.join(".cache/pijs/artifacts"), home.join("tmp/jiti"), home.join("tmp/node-compile-cache")];
         fs::create_dir_all(home.join("tmp"))?;
         Ok(Self { name, program, home, project, kept })
@@ -133,7 +133,7 @@ impl Side {
         command
     }
 
-    /// Brings back what the lock file lists.
+    /// Restores the packages of the lock file.
     fn install(&self) -> Result<()> {
         ended(self.command(&[]).arg("install").arg("--yes"))
     }
@@ -144,7 +144,7 @@ impl Side {
         Ok(begin.elapsed())
     }
 
-    /// Counts a cached start; `None` where there is no `strace`.
+    /// Counts the calls of a cached start; `None` without `strace`.
     fn count(&self) -> Result<Option<Counts>> {
         if Command::new("strace").arg("-V").output().is_err() {
             return Ok(None);
@@ -157,7 +157,7 @@ impl Side {
     }
 }
 
-/// A session that asks the model once.
+/// A session with one model request.
 const START: [&str; 6] = ["-p", "--provider", "bench", "--model", "reply", "x"];
 
 pub(crate) fn built(target: &Path) -> Result<PathBuf> {
@@ -173,7 +173,7 @@ fn ended(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Counts what `strace` wrote: calls that name a file or list a folder, and bytes that were read.
+/// Counts the lines of `strace`: calls that name a file or list a folder, and bytes that were read.
 fn counts(trace: &str) -> Counts {
     let mut counts = Counts::default();
     for line in trace.lines() {
@@ -191,7 +191,7 @@ fn counts(trace: &str) -> Counts {
     counts
 }
 
-/// Answers requests to the model until this process ends. Returns the port.
+/// Answers model requests until this process ends. Returns the port.
 fn serve() -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).context("listening on this machine")?;
     let port = listener.local_addr()?.port();

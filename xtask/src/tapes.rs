@@ -1,7 +1,7 @@
 //! `cargo xtask bench tapes`: the recorded sessions of `fixtures/tapes/`, replayed a thousand times.
 //!
-//! Every replay has to be equal. The figures are the time of a replay with the start of the program, and how much faster than the
-//! recording it is. The cost of recording is measured by `cargo bench -p pijs-tape`.
+//! Every replay has to be equal. The figures are the time of a replay including the start of the program, and its speed-up over
+//! the recording. `cargo bench -p pijs-tape` measures the cost of recording.
 
 use crate::start::built;
 use anyhow::{Context, Result, bail, ensure};
@@ -21,7 +21,7 @@ struct Tape {
     replays: u32,
 }
 
-/// Replays the tapes with this program, or with one that is built for release.
+/// Replays the tapes with this program, or with a release build.
 pub fn run(pi: Option<&Path>, print: &mut dyn FnMut(&str)) -> Result<()> {
     let root = crate::root();
     let target = PathBuf::from(cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory);

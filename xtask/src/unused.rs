@@ -11,7 +11,7 @@ use cargo_metadata::{Dependency, DependencyKind, Metadata, Package};
 use std::fs;
 use std::path::Path;
 
-/// Package, dependency, and why its name is nowhere in the sources.
+/// Package, dependency, and the reason why no source contains its name.
 pub const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("pijs-compute", "k256", "an argument of the macro `curve!`"),
     ("pijs-compute", "p256", "an argument of the macro `curve!`"),
@@ -20,7 +20,7 @@ pub const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("pijs-tests", "pijs-protocol", "its feature guard-switches makes `pi-attacked` what it is"),
 ];
 
-/// Returns the dependencies of the workspace's packages that nothing uses, and exceptions that are not needed.
+/// Returns unused dependencies of the workspace's packages, and unneeded exceptions.
 pub fn violations(metadata: &Metadata) -> Result<Vec<Violation>> {
     let packages = metadata.workspace_packages();
     let mut found = Vec::new();
@@ -67,7 +67,7 @@ impl Code {
                 &mut code.others
             };
             for line in text.lines() {
-                // A comment, and no address in a text.
+                // A comment, and no URL in a string.
                 let code =
                     if line.trim_start().starts_with("//") { "" } else { line.split(" //").next().unwrap_or_default() };
                 part.push_str(code);
@@ -78,7 +78,7 @@ impl Code {
     }
 }
 
-/// Whether a file below `root` belongs to a package that lies inside this one.
+/// Returns whether a file below `root` belongs to a package that lies inside this one.
 fn is_of_another(root: &Path, below: &Path) -> bool {
     below.ancestors().skip(1).any(|folder| folder != Path::new("") && root.join(folder).join("Cargo.toml").exists())
 }
@@ -99,7 +99,7 @@ fn unused(package: &str, dependency: &Dependency, name: String, code: &Code) -> 
     }
 }
 
-/// Whether code names a crate: `name::`, `use name` or `extern crate name`.
+/// Returns whether code names a crate: `name::`, `use name` or `extern crate name`.
 pub fn uses(code: &str, name: &str) -> bool {
     code.match_indices(name).any(|(at, _)| {
         let (before, after) = (&code[..at], &code[at + name.len()..]);
@@ -119,12 +119,12 @@ pub fn uses(code: &str, name: &str) -> bool {
     })
 }
 
-/// The name of a dependency in the manifest.
+/// Returns the name of a dependency in the manifest.
 fn manifest_name(dependency: &Dependency) -> &str {
     dependency.rename.as_deref().unwrap_or(&dependency.name)
 }
 
-/// The name of a dependency in sources: that of its library, unless the manifest renames it.
+/// Returns the name of a dependency in sources: that of its library, unless the manifest renames it.
 fn extern_name(metadata: &Metadata, package: &Package, dependency: &Dependency) -> String {
     let nodes = metadata.resolve.as_ref().map(|resolve| resolve.nodes.as_slice()).unwrap_or_default();
     let node = nodes.iter().find(|node| node.id == package.id);
@@ -145,7 +145,7 @@ fn extern_name(metadata: &Metadata, package: &Package, dependency: &Dependency) 
     name.replace('-', "_")
 }
 
-/// Names under `[workspace.dependencies]` in the text of a manifest.
+/// Returns names under `[workspace.dependencies]` in the text of a manifest.
 pub fn shared(manifest: &str) -> Vec<&str> {
     let section = manifest.split_once("\n[workspace.dependencies]\n").map_or("", |(_, rest)| rest);
     let section = section.split_once("\n[").map_or(section, |(section, _)| section);

@@ -1,4 +1,4 @@
-//! The workspace keeps its own rules, and each rule can be broken.
+//! Tests that the workspace keeps its own rules, and that each rule can be broken.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -85,7 +85,7 @@ fn unsafe_is_seen_where_it_opens_something() {
     }
 }
 
-/// cargo-deny and the offline check must not tell different stories.
+/// cargo-deny and the offline check must agree.
 #[test]
 fn deny_toml_lists_the_same_crates_and_licences() {
     let text = std::fs::read_to_string(xtask::root().join("deny.toml")).expect("deny.toml");
