@@ -1,7 +1,7 @@
-//! What end-to-end tests share.
+//! Helpers that end-to-end tests share.
 //!
-//! [`validate`] holds a value against a schema of `schema/`, which is generated from the types: whatever a test run
-//! puts on a wire, into a ledger or beside an artifact must pass.
+//! [`validate`] checks a value against a schema of `schema/`, which is generated from the types: everything that a test run
+//! writes to a wire, into a ledger or beside an artifact must pass.
 
 use serde_json::Value;
 use std::path::Path;
@@ -17,11 +17,11 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// One line for each place where the value is not what the schema says.
+/// One line for each violation of the schema.
 ///
 /// # Panics
 ///
-/// When there is no such schema.
+/// Panics if there is no such schema.
 pub fn validate(name: &str, value: &Value) -> Result<(), String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema");
     let file = if name.ends_with(".json") { name.to_owned() } else { format!("{name}.schema.json") };

@@ -1,4 +1,4 @@
-//! `docs/compatibility.md` is what its generator writes: of the committed lists, and of what a realm has.
+//! Checks that `docs/compatibility.md` is the output of its generator, from the committed lists and a probe of a realm.
 
 use pijs_conformance::baseline::Baseline;
 use pijs_conformance::compatibility::page;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 #[test]
 fn the_page_says_what_the_lists_and_a_realm_say() {
-    // The realm looks at packages that pi supplies, too, and those come from the registry.
+    // The realm also probes packages that pi supplies, which come from the registry.
     if std::env::var_os(OFFLINE).is_some_and(|value| !value.is_empty()) {
         return;
     }

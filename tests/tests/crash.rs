@@ -1,7 +1,7 @@
-//! The real program, killed by itself or by a mistake of ours at its n-th change of a durable file, and started again.
+//! Kills the real program, or makes it panic, at its n-th change of a durable file, and starts it again.
 //!
-//! The library crates put every fault at every operation of their part; this shows that the program is wired to what
-//! they test. Here a sample of the points is taken, all of them with `PIJS_NIGHTLY=1`.
+//! The library crates test every fault at every operation of their part; this test covers their integration. It takes a sample of
+//! the points, all of them with `PIJS_NIGHTLY=1`.
 
 mod world;
 
@@ -11,23 +11,23 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use world::{PI, World, strings};
 
-/// Points of each piece of work outside of a nightly run.
+/// Number of points outside of a nightly run.
 const SAMPLE: usize = 8;
 
-/// Ways to end there.
+/// Kinds of failures.
 const KINDS: [&str; 4] = ["kill-before", "kill-halfway", "kill-after", "panic"];
 
 struct Work {
     name: &'static str,
     args: Vec<String>,
     builds: bool,
-    /// Looks at what is there after the kill and the same command once more.
+    /// Checks the files after the kill and the same command once more.
     check: fn(&World, &str),
 }
 
 fn run(world: &World, work: &Work) {
     if !work.builds {
-        // What is compiled once must not be among the changes that are counted.
+        // Changes of a first compilation must not be counted.
         world.reset(false);
         world.healthy(&work.args.iter().map(String::as_str).collect::<Vec<_>>(), work.name);
     }
@@ -46,8 +46,8 @@ fn run(world: &World, work: &Work) {
         let case = format!("{}: {kind} at change {}: {change}", work.name, at + 1);
         world.reset(work.builds);
         let output = world.pi(&work.args, Some(&format!("{kind}:{}", at + 1)));
-        // The threads of a program take turns in their own order: the last points may not be reached again. A panic is
-        // the end of its thread, which need not be the one that everything hangs on.
+        // The order of the program's threads varies: the last points may not be reached again. A panic ends its thread, which
+        // need not be the main one.
         let killed = output.status.signal() == Some(9);
         let panicked = kind == "panic" && String::from_utf8_lossy(&output.stderr).contains("panicked at");
         let ended = killed || panicked && output.status.code().is_some();
@@ -77,7 +77,7 @@ fn eprintln_counts(name: &str, kills: usize, points: usize) {
     eprintln!("{name}: {kills} kills and panics of the real program survived, of {points} points");
 }
 
-/// Temporary files below a folder.
+/// Returns the temporary files below a folder.
 fn temporary(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -127,7 +127,7 @@ fn a_turn_with_three_tool_calls_is_killed() {
         for project in fs::read_dir(folder).expect("sessions").flatten() {
             for file in fs::read_dir(project.path()).expect("sessions").flatten() {
                 let text = fs::read_to_string(file.path()).expect("text");
-                // The one that was killed may end in half a line, which opening it moves aside.
+                // The killed session may end in half a line, which the next open moves aside.
                 let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
                 let whole = lines.map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>();
                 assert!(whole.is_ok(), "{case}: {text}");
@@ -135,7 +135,7 @@ fn a_turn_with_three_tool_calls_is_killed() {
             }
         }
         assert!(sessions >= 1, "{case}");
-        // The latest one goes on, whichever it is.
+        // Continues the latest session, whichever it is.
         let model = format!("script:{}", world.path("model.jsonl").display());
         let extension = world.path("notes.ts").display().to_string();
         world.healthy(&["-p", "more", "--model", &model, "-e", &extension, "--continue"], case);
@@ -153,7 +153,7 @@ fn trusting_a_folder_is_killed() {
     run(&world, &Work { name: "trust", args: strings(&["trust"]), builds: false, check });
 }
 
-/// Two sessions of one file: the second is refused while the first lives, and goes on at once when it is killed.
+/// Two sessions of one file: the second is refused while the first lives, and continues at once when it is killed.
 #[test]
 fn a_lock_ends_with_its_holder() {
     let world = World::new();

@@ -1,5 +1,5 @@
-//! The real program is told to end while an extension's program runs and a model talks (Q40): it ends soon, what was said
-//! is in the session, and nothing that it started is left.
+//! Ends the real program while an extension's program runs and a model streams (Q40): it ends soon, the conversation is in the
+//! session, and no process that it started is left.
 
 #![cfg(target_os = "linux")]
 
@@ -14,11 +14,11 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use world::{PI, World};
 
-/// The longest that anything may take: it is far less, and a machine that does other things must not fail this.
+/// Time limit of any step; only a hang reaches it.
 const CEILING: Duration = Duration::from_secs(120);
 
-/// Starts a program that left its parent and its session, and says when it is up, and when the model talks: what was said
-/// before is part of the conversation then.
+/// Starts a program that left its parent and its session, and reports when it runs, and when the model streams: earlier messages
+/// are part of the conversation then.
 const STARTS: &str = r#"
 import { spawn } from "node:child_process";
 export default (pi: any) => {
@@ -32,14 +32,14 @@ export default (pi: any) => {
 };
 "#;
 
-/// A session whose model has begun to talk and never ends.
+/// A session whose model has begun to stream and never ends.
 struct Talking {
     world: World,
     mark: String,
     child: Child,
 }
 
-/// Waits for a condition; how long is the machine's business, within the ceiling.
+/// Waits for a condition, up to the ceiling.
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
@@ -48,7 +48,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Processes with this word on their command line.
+/// Returns the processes with this word on their command line.
 fn processes(mark: &str) -> Vec<PathBuf> {
     let all = fs::read_dir("/proc").expect("it is mounted").flatten().map(|entry| entry.path());
     let has = |path: &PathBuf| {
@@ -62,7 +62,7 @@ impl Talking {
     fn start(number: usize, mode: &[&str]) -> Self {
         let world = World::new();
         world.reset(false);
-        // A time nobody else sleeps.
+        // A duration that no other process sleeps.
         let mark = format!("36{:05}{number:02}", std::process::id() % 100_000);
         fs::write(world.path("starts.ts"), STARTS.replace("@@mark@@", &mark)).expect("an extension");
         let reply = json!({"events": [{"text": "begun"}, {"delay_ms": 600_000}, {"text": "over"}], "stop": "end_turn"});
@@ -71,7 +71,7 @@ impl Talking {
         let extension = world.path("starts.ts").display().to_string();
         let mut command = world.command(PI);
         command.args(mode).args(["--model", &model, "-e", &extension, "--allow", "exec"]);
-        // With a prompt on the command line, what is piped in belongs to it.
+        // With a prompt on the command line, piped input belongs to it.
         command.stdin(if mode[0] == "-p" { Stdio::null() } else { Stdio::piped() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().expect("pi starts");
@@ -86,11 +86,11 @@ impl Talking {
 
     fn tell(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process id")).expect("not zero");
-        // It may have ended by the first of two.
+        // The first of two signals may have ended it.
         let _ = kill_process(pid, signal);
     }
 
-    /// It ends by itself, and nothing that it started is left.
+    /// Checks that it ends by itself, with all its processes.
     fn ends_alone(mut self, case: &str) -> World {
         wait_until(case, || self.child.try_wait().expect("it is ours").is_some());
         let output = self.child.wait_with_output().expect("it ended");
@@ -101,7 +101,7 @@ impl Talking {
         self.world
     }
 
-    /// The same, and the next session goes on from what was said.
+    /// Checks that it ends, and that the next session continues from its messages.
     fn ends(self, case: &str) {
         let world = self.ends_alone(case);
         let said = |entry: &Value| entry["message"]["role"] == "user" && entry.to_string().contains("tell me");
@@ -110,8 +110,8 @@ impl Talking {
         goes_on(&world, case);
     }
 
-    /// The same after a second signal. One that is heard by itself does not wait until the reply is written, and a session
-    /// without a reply is not kept.
+    /// Checks that it ends after a second signal. A signal that is handled on its own does not wait until the reply is written,
+    /// and a session without a reply is not kept.
     fn ends_in_haste(self, case: &str) {
         let world = self.ends_alone(case);
         entries(&world, case);
@@ -119,7 +119,7 @@ impl Talking {
     }
 }
 
-/// Whatever the sessions of a world hold, in whole lines.
+/// Returns the entries of all sessions of a world, in whole lines.
 fn entries(world: &World, case: &str) -> Vec<Value> {
     let projects = fs::read_dir(world.agent().join("sessions")).into_iter().flatten().flatten();
     let texts: String = projects
@@ -130,7 +130,7 @@ fn entries(world: &World, case: &str) -> Vec<Value> {
     texts.lines().map(parse).collect()
 }
 
-/// The next session begins where this one ended.
+/// Checks that the next session continues this one.
 fn goes_on(world: &World, case: &str) {
     let more = world.turn(&["--continue"]);
     world.healthy(&more.iter().map(String::as_str).collect::<Vec<_>>(), case);
@@ -186,10 +186,10 @@ fn nobody_reads_what_it_says() {
     output.read_line(&mut String::new()).expect("it answers");
     talking.until_it_talks();
     drop(output);
-    // It notices with the next thing it says; who asks may be too late.
+    // It notices at its next output; the sender of the request may be too late.
     let _ = input.write_all(b"{\"type\":\"get_state\"}\n");
     let _ = input.write_all(b"{\"type\":\"get_state\"}\n");
     drop(input);
-    // A reply that nobody got was none: as in pi, a session without one is not written.
+    // A reply without a reader counts as none: as in pi, a session without one is not written.
     talking.ends_alone("nobody who reads");
 }

@@ -1,7 +1,7 @@
-//! Guards whose fall no session shows, because an honest host never meets what they refuse: each scenario as it ships,
-//! when it holds, and once more in a process with its guard down, when it must not.
+//! Guards whose fall no session shows, because an honest host never sends what they refuse: each scenario with all guards, when
+//! it holds, and once more in a process with its guard down, when it must not.
 //!
-//! Has a `main` of its own: scenarios run in processes of their own, and one of them has a worker that is none.
+//! The binary has a `main` of its own: scenarios run in separate processes, and one of them has a forged worker.
 
 mod long;
 mod walls;
@@ -23,7 +23,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
-/// Name, guard, and whether the host holds out.
+/// Name, guard, and a check that returns whether the host resists.
 type Scenario = (&'static str, &'static str, fn() -> bool);
 
 const SCENARIOS: &[Scenario] = &[
@@ -98,7 +98,7 @@ const SCENARIOS: &[Scenario] = &[
 
 /// Runs one scenario in this process.
 const SCENARIO: &str = "--scenario";
-/// Exit statuses of it.
+/// Exit codes of a scenario.
 const HELD: u8 = 0;
 const FELL: u8 = 3;
 
@@ -138,7 +138,7 @@ fn expect(scenario: &str, down: Option<&str>, wanted: u8) -> Result<(), Failed> 
     Err(format!("{scenario}: {}, expected exit status {wanted}\n{said}", output.status).into())
 }
 
-/// Answers what is synchronous, and nothing else.
+/// Answers synchronous calls only.
 struct Silent;
 
 impl Connector for Silent {
@@ -174,7 +174,7 @@ fn call(number: usize, op: &str) -> HostCall {
     }
 }
 
-/// D05: an extension cannot have calls without end under way.
+/// D05: the number of an extension's calls in flight is limited.
 fn calls_in_flight_are_limited() -> bool {
     let (dispatcher, caller) = dispatcher();
     let most = Quotas::default().in_flight;
@@ -184,7 +184,7 @@ fn calls_in_flight_are_limited() -> bool {
     in_flight == most
 }
 
-/// U04: an extension cannot open more dialogs than a person can answer.
+/// U04: the number of open dialogs of an extension is limited.
 fn dialogs_are_limited() -> bool {
     let (dispatcher, caller) = dispatcher();
     let most = Quotas::default().dialogs_per_minute;
@@ -193,7 +193,7 @@ fn dialogs_are_limited() -> bool {
     refused(most)
 }
 
-/// D01: a call that names another capability than it needs is refused, also where both would be allowed.
+/// D01: a call that names another capability than it needs is refused, even where both would be allowed.
 fn a_claim_is_compared() -> bool {
     let (dispatcher, caller) = dispatcher();
     let honest = call(0, "notify");
@@ -202,7 +202,7 @@ fn a_claim_is_compared() -> bool {
     dispatcher.call_sync(&caller, claimed).is_error
 }
 
-/// M14: an extension cannot make the session so large that no realm can hold it.
+/// M14: an extension cannot grow the session beyond what a realm can hold.
 fn a_session_is_filled_so_far() -> bool {
     let session = Session::in_memory(Path::new("/projects/app"), Ambient::system());
     let control = AgentControl::new(session, Arc::new(NoState), Ambient::system());
@@ -216,7 +216,7 @@ fn a_session_is_filled_so_far() -> bool {
     !append()
 }
 
-/// M14: what is chosen is written into the session as well, each time.
+/// M14: selections count towards the session's quota, each time.
 fn what_is_chosen_takes_room() -> bool {
     let session = Session::in_memory(Path::new("/projects/app"), Ambient::system());
     let control = AgentControl::new(session, Arc::new(NoState), Ambient::system());
@@ -227,12 +227,12 @@ fn what_is_chosen_takes_room() -> bool {
     };
     let text = "y".repeat((64 << 20) - 1000);
     call(SessionOp::AppendEntry, json!({ "customType": "flood", "data": text })).expect("that much is fine");
-    // What is left is less than ten entries.
+    // The remaining quota is less than ten entries.
     let full = (0..10).any(|_| call(SessionOp::SetSessionName, json!({ "name": "n" })).is_err());
     full && call(SessionOp::SetThinkingLevel, json!({ "level": "high" })).is_err()
 }
 
-/// M14: events that nobody had time to tell yet do not fill the host's memory.
+/// M14: undelivered events do not fill the host's memory.
 fn what_is_not_told_yet_is_limited() -> bool {
     let session = Session::in_memory(Path::new("/projects/app"), Ambient::system());
     let control = AgentControl::new(session, Arc::new(NoState), Ambient::system());
@@ -245,7 +245,7 @@ fn what_is_not_told_yet_is_limited() -> bool {
     !call()
 }
 
-/// A worker that is not ours any more.
+/// A compromised worker.
 #[cfg(target_os = "linux")]
 mod rogue {
     use pijs_protocol::wire::{Limits, RealmOptions, Task};
@@ -256,10 +256,10 @@ mod rogue {
     use serde_json::Map;
     use std::os::fd::AsFd;
 
-    /// What the host starts its workers with.
+    /// The argument with which the host starts its workers.
     const WORKER: &str = "--pijs-realm-worker";
 
-    /// Says at once everything it will ever say, and then listens until it is killed.
+    /// Sends all its messages at once, and then reads until it is killed.
     #[expect(clippy::exit, reason = "it is no test and returns to nobody")]
     pub(super) fn enter() {
         if std::env::args().nth(1).is_none_or(|argument| argument != WORKER) {
@@ -271,7 +271,7 @@ mod rogue {
             FromWorker::Hello { wire: WIRE_VERSION },
             FromWorker::Ready(sealed),
             FromWorker::Yielded(Yield::default()),
-            // Nobody has asked for this one.
+            // No delivery preceded this one.
             FromWorker::Yielded(Yield::default()),
         ];
         for message in all {
@@ -295,7 +295,7 @@ mod rogue {
         }
     }
 
-    /// E30: an answer that was there before the question is none.
+    /// E30: an answer that precedes its delivery is invalid.
     pub(super) fn a_worker_speaks_when_it_is_asked() -> bool {
         let options = RealmOptions {
             extension: ExtensionId::from("path:/rogue"),
@@ -321,12 +321,12 @@ mod rogue {
         }
     }
 
-    /// E30: what costs fifty times its text to read is refused before.
+    /// E30: a message that would need fifty times its length in memory is refused before it is decoded.
     pub(super) fn a_head_is_counted_before_it_is_read() -> bool {
         let many = format!(r#"{{"yielded":{{"messages":[{}0]}}}}"#, "0,".repeat(3 << 20));
         let length = u32::try_from(many.len()).expect("short").to_le_bytes();
         let frame = [b"J".as_slice(), &length, many.as_bytes()].concat();
-        // It is refused either way: the words say whether it was read.
+        // It is refused either way: the message shows whether it was decoded.
         let error = FromWorker::decode(&frame).expect_err("numbers are no messages");
         error.to_string().contains("values")
     }

@@ -1,5 +1,5 @@
-//! The worker of an extension is killed at any moment of a session of the real program: the session goes on, each call is
-//! answered exactly once, and what was answered is in the session's file (Q39).
+//! Kills the worker of an extension at any moment of a session of the real program: the session continues, each call is answered
+//! exactly once, and the answers are in the session's file (Q39).
 
 #![cfg(target_os = "linux")]
 
@@ -13,19 +13,19 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 use world::{PI, World};
 
-/// Kills of the long form, and CI's share.
+/// Number of kills in the long form, and in CI.
 const KILLS: [u32; 2] = [10_000, 40];
 
 /// Replies with calls, and calls in each.
 const REPLIES: usize = 6;
 const CALLS: usize = 2;
 
-/// Kills come a little later after the same event, and begin anew after so many steps.
+/// Each kill comes a little later after the same event; after this many steps the delay restarts.
 const STEP: Duration = Duration::from_micros(700);
 const STEPS: u32 = 97;
 
-/// Events between a kill and that of the next round. They are spread over those of a session, however long it takes on this
-/// machine: from the first moment of a worker to the end.
+/// Events between the kills of two rounds. They are spread over those of a session, however long it takes on this machine: from
+/// the first moment of a worker to the end.
 const STRIDE: usize = 13;
 
 const KEEPS: &str = r#"
@@ -62,13 +62,13 @@ fn start(world: &World) -> Child {
     let extension = world.path("keeps.ts").display().to_string();
     let mut command = world.command(PI);
     command.args(["-p", "keep", "--mode", "json", "--model", &model, "-e", &extension]);
-    // Nobody reads while it is watched.
+    // Nobody reads the output during the test.
     let events = fs::File::create(world.path("events")).expect("a file");
     command.stdin(Stdio::null()).stdout(events).stderr(Stdio::piped());
     command.spawn().expect("pi starts")
 }
 
-/// The worker of a program, while it has one.
+/// Returns the worker of a program, while it has one.
 fn worker(program: u32) -> Option<Pid> {
     let children = fs::read_to_string(format!("/proc/{program}/task/{program}/children")).ok()?;
     let child: i32 = children.split_whitespace().next()?.parse().ok()?;
@@ -76,13 +76,13 @@ fn worker(program: u32) -> Option<Pid> {
     command.starts_with(b"pijs-worker").then(|| Pid::from_raw(child)).flatten()
 }
 
-/// How many events of a session have been written.
+/// Returns the number of written events of a session.
 fn events_written(world: &World) -> usize {
     let text = fs::read(world.path("events")).unwrap_or_default();
     text.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// Kills the first worker of a program a while after so many events. Whether there was one.
+/// Kills the first worker of a program some time after `after` events. Returns whether there was one.
 fn kill_a_worker(world: &World, program: &mut Child, after: usize, pause: Duration) -> bool {
     // Bounded by the program, which ends.
     while events_written(world) < after || worker(program.id()).is_none() {
@@ -93,7 +93,7 @@ fn kill_a_worker(world: &World, program: &mut Child, after: usize, pause: Durati
     }
     std::thread::sleep(pause);
     let Some(worker) = worker(program.id()) else { return false };
-    // Its parent may have ended, and it with it.
+    // Its parent may have ended, and the worker with it.
     kill_process(worker, Signal::KILL).is_ok()
 }
 
@@ -102,7 +102,7 @@ fn texts(message: &Value) -> String {
     blocks.filter_map(|block| block["text"].as_str()).collect()
 }
 
-/// Nothing is lost and nothing comes twice. Answers how many calls were answered by the extension.
+/// Checks that no answer is lost or repeated. Returns the number of calls that the extension answered.
 fn judge(world: &World, events: &str, case: &str) -> usize {
     let mut files = fs::read_dir(world.agent().join("sessions")).expect("sessions").flatten();
     let project = files.next().expect("a project").path();
@@ -161,7 +161,7 @@ fn a_worker_killed_at_any_moment_loses_no_call_and_no_entry() {
         world.reset(false);
         let mut program = start(&world);
         let case = format!("round {round}");
-        // Every other time its successor, too: while it is made, or while it takes over.
+        // Every other round also kills the replacement: while it starts, or while it takes over.
         for kill in 0..=round % 2 {
             let after = if kill == 0 { round as usize * STRIDE % written } else { 0 };
             killed += u32::from(kill_a_worker(&world, &mut program, after, STEP * ((round + 31 * kill) % STEPS)));
@@ -173,6 +173,6 @@ fn a_worker_killed_at_any_moment_loses_no_call_and_no_entry() {
         let answered = judge(&world, &events, &case);
         failed += u32::from(answered < REPLIES * CALLS);
     }
-    // Else no kill has met a call, and nothing was shown.
+    // Without this no kill has hit a call, and the test shows nothing.
     assert!(failed > 0, "no call was under way when its worker was killed");
 }

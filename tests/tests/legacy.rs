@@ -1,4 +1,4 @@
-//! How a session learns that it has the profile of pi 0.73.1, and what RPC mode does then. What that pi did are scenarios:
+//! Selection of the profile of pi 0.73.1, and RPC mode under it. The behaviour of that pi is tested by scenarios:
 //! `fixtures/legacy`, played by `scenarios.rs`.
 
 use serde_json::Value;
@@ -48,7 +48,7 @@ fn a_session_is_told_its_profile_by_an_option_or_by_the_settings() {
     assert!(stderr.contains("extensionProfile") && stderr.contains("0.73"), "{stderr}");
 }
 
-/// What a program runs by `bash` of RPC mode is told to handlers of `user_bash` by a later pi only.
+/// Handlers of `user_bash` receive a client's `bash` command only in later versions of pi.
 #[test]
 fn a_command_of_a_program_is_no_command_of_the_person() {
     let world = tempfile::tempdir().expect("a folder");

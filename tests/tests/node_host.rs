@@ -1,8 +1,8 @@
-//! The Node modules over the real connectors, against what Node printed.
+//! Tests the Node modules over the real connectors against the output of Node.
 //!
-//! Each `crates/node-compat/modules/tests/host/NAME.snippet.js` is an ES module that calls `log(..)`, which appends a
-//! line to `output.txt` in the working folder; `NAME.expected` is what Node wrote (`npm run capture` there).
-//! Here the snippet is loaded as an extension with grants for the project's files, programs and servers.
+//! Each `crates/node-compat/modules/tests/host/NAME.snippet.js` is an ES module that calls `log(..)`, which appends a line to
+//! `output.txt` in the working folder; `NAME.expected` is Node's output (`npm run capture` there). Here the snippet is loaded as
+//! an extension with grants for the project's files, programs and servers.
 
 use pijs_connectors::Connectors;
 use pijs_connectors::exec::ExecOptions;
@@ -32,7 +32,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/node-compat/modules/tests/host")
 }
 
-/// What every snippet may do.
+/// Returns the grants of every snippet.
 fn grants() -> Vec<Grant> {
     let paths = || Scope { paths: Some(vec!["<project>".into()]), ..Scope::default() };
     vec![
@@ -40,7 +40,7 @@ fn grants() -> Vec<Grant> {
         Grant::scoped("write", "write", paths()),
         Grant::any("exec", "exec"),
         Grant::any("http", "http"),
-        // Nobody listens there.
+        // No server listens there.
         Grant::scoped(
             "refused",
             "http",
@@ -50,7 +50,7 @@ fn grants() -> Vec<Grant> {
     ]
 }
 
-/// Runs one snippet; what it logged.
+/// Runs one snippet; returns its log.
 fn run(name: &str, source: &str) -> String {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let root = directory.path().canonicalize().expect("it exists");
@@ -161,7 +161,7 @@ fn a_database_stays_in_its_file() {
     assert_eq!(lines[7], "false 0", "{written}");
 }
 
-/// What is not public and was not named is not connected to, and nothing listens beyond this machine.
+/// Connections to private addresses need a grant that names them, and servers listen on this machine only.
 #[test]
 fn connections_reach_what_was_granted() {
     let stranger = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -1,7 +1,7 @@
-//! Members of pi's packages beside the API of extensions, where PiJS has words or limits of its own. What they have in common
-//! with pi are scenarios: `fixtures/pi-packages`, played by `scenarios.rs`.
+//! Members of pi's packages other than the API of extensions, where PiJS has messages or limits of its own. Behaviour in common
+//! with pi is tested by scenarios: `fixtures/pi-packages`, played by `scenarios.rs`.
 //!
-//! The packages are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` leaves these tests out, as it does the cases of packages.
+//! The packages are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` skips these tests, as it does the cases of packages.
 
 #[expect(dead_code, reason = "these tests compare with no trace")]
 mod drive;
@@ -9,7 +9,7 @@ mod drive;
 use drive::{drive, is_offline};
 use serde_json::json;
 
-/// Plays an extension that is written here; what it told the user.
+/// Runs an extension of this source; returns its notifications.
 fn told(source: &str) -> Vec<String> {
     told_in("rpc", source)
 }
@@ -28,7 +28,7 @@ fn told_in(mode: &str, source: &str) -> Vec<String> {
     told.map(|item| item["args"][0].as_str().expect("a text").to_owned()).collect()
 }
 
-/// Also before a component is made.
+/// Holds before a component is made, too.
 #[test]
 fn hints_at_the_terminal_name_pis_keys() {
     if is_offline() {
@@ -76,7 +76,7 @@ fn images_are_asked_for_through_the_gate() {
     if is_offline() {
         return;
     }
-    // A scenario may talk to 127.0.0.1, and to no other address of this machine.
+    // A scenario may connect to 127.0.0.1, and to no other address of this machine.
     let server = std::net::TcpListener::bind("127.0.0.2:0").expect("a port");
     let address = server.local_addr().expect("an address");
     let source = r#"

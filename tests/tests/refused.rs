@@ -1,8 +1,8 @@
-//! The real program when the system refuses it something that is no room on a disk: locks, threads, processes, memory,
-//! randomness, or only the ledger's part of the disk.
+//! The real program when the system refuses a resource other than disk space: locks, threads, processes, memory, randomness, or
+//! only the ledger's part of the disk.
 //!
-//! As in `shortage.rs`: it ends by itself and says why, nothing that was complete is cut short, and the same command works
-//! as soon as nothing is refused any more.
+//! As in `shortage.rs`: it ends by itself with a message, complete files stay complete, and the same command works as soon as the
+//! resource is available.
 
 mod exits;
 mod world;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use world::{PI, World, strings};
 
-/// What was there before is whole, and the same work succeeds.
+/// Checks that existing files are whole, and that the same work succeeds.
 fn recovers(world: &World, args: &[String], case: &str) {
     world.healthy(&args.iter().map(String::as_str).collect::<Vec<_>>(), case);
     let settings = fs::read(world.agent().join("settings.json")).expect("settings");
@@ -27,7 +27,7 @@ fn recovers(world: &World, args: &[String], case: &str) {
     }
 }
 
-/// Q32: some network file systems know no locks. Nobody writes there as if he were alone.
+/// Q32: some network file systems have no locks. Nothing is written there without one.
 #[test]
 fn a_file_system_without_locks() {
     const WITHOUT_LOCKS: &str = "error:95:1";
@@ -42,14 +42,14 @@ fn a_file_system_without_locks() {
         assert!(!output.status.success() && stderr.contains("has no locks"), "{case}: {stderr}");
         recovers(&world, &args, &case);
     }
-    // What needs no lock goes on.
+    // Commands without a lock continue to work.
     world.reset(false);
     let output = world.pi(&world.turn(&["--no-session"]), Some(WITHOUT_LOCKS));
     in_order(&output, "without locks and session");
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// Q29: names and keys that could be guessed are not made.
+/// Q29: no predictable names and keys are made.
 #[test]
 fn a_system_without_randomness() {
     let world = World::new();
@@ -64,7 +64,7 @@ fn a_system_without_randomness() {
     recovers(&world, &world.turn(&[]), "with randomness again");
 }
 
-/// Runs a shell script as a user who has no other process; `None` where that cannot be.
+/// Runs a shell script as a user without other processes; `None` where that is impossible.
 fn as_nobody(world: &World, script: &str) -> Option<Output> {
     const NOBODY: &str = "65533";
     if !rustix::process::geteuid().is_root() {
@@ -78,7 +78,7 @@ fn as_nobody(world: &World, script: &str) -> Option<Output> {
     (given.is_ok_and(|status| status.success()) && !refused).then_some(output)
 }
 
-/// Q15: the limit of processes, which counts threads as well. Whatever can be had, nothing hangs and nothing panics.
+/// Q15: the limit of processes, which counts threads as well. Below it nothing hangs and nothing panics.
 #[test]
 #[expect(clippy::print_stderr, reason = "why a case was left out")]
 fn few_processes() {
@@ -97,7 +97,7 @@ fn few_processes() {
     }
 }
 
-/// Q17: memory runs out anywhere. A process that cannot go on may abort; what it leaves is whole.
+/// Q17: memory runs out at any point. A process may abort; its files are whole.
 #[test]
 fn little_memory() {
     const MEBIBYTES: [u64; 12] = [80, 84, 88, 92, 96, 100, 104, 110, 120, 140, 180, 260];
@@ -118,8 +118,8 @@ fn little_memory() {
     assert!(stopped > 0, "it never ran out");
 }
 
-/// Runs a shell script in a mount namespace of its own in which `$LOGS` is a file system of 1 MiB; `None` where the
-/// kernel does not let us.
+/// Runs a shell script in a mount namespace of its own in which `$LOGS` is a file system of 1 MiB; `None` where the kernel does
+/// not allow it.
 fn with_a_small_log_disk(world: &World, script: &str) -> Option<Output> {
     let logs = world.path("logs");
     fs::create_dir_all(&logs).expect("a folder");
@@ -132,7 +132,7 @@ fn with_a_small_log_disk(world: &World, script: &str) -> Option<Output> {
     (!refused).then_some(output)
 }
 
-/// Writes while there is room, fills the ledger's disk, writes without a record, and frees it again.
+/// Fills the ledger's disk, acts without a record, and frees the disk again.
 const FILLS: &str = r#"
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -154,8 +154,8 @@ export default (pi: any) => {
 };
 "#;
 
-/// Q09: only the ledger's disk is full. One warning, nothing is lost without being counted, and it goes on when there is
-/// room. In strict mode nothing happens that would not be recorded.
+/// Q09: only the ledger's disk is full. There is one warning, lost lines are counted, and recording resumes when there is space.
+/// In strict mode nothing happens without a record.
 #[test]
 #[expect(clippy::print_stderr, reason = "why a case was left out")]
 fn a_full_disk_of_the_ledger() {
@@ -200,20 +200,20 @@ fn a_full_disk_of_the_ledger() {
     assert!(!world.path("project/before").exists() && !world.path("project/full").exists(), "{stderr}");
 }
 
-/// A group of processes whose memory has a limit; gone with this value.
+/// A group of processes with a memory limit, removed on drop.
 struct Group {
     folder: PathBuf,
 }
 
 impl Group {
-    /// Makes one, where the machine lets us: the unified tree, or the older one of its own.
+    /// Makes a group, where the machine allows it: in the unified hierarchy, or the older one.
     fn with_memory(bytes: u64) -> Option<Self> {
         let name = format!("pijs-{}", std::process::id());
         let trees = [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
         trees.into_iter().find_map(|(tree, limit)| {
             let group = Self { folder: PathBuf::from(tree).join(&name) };
             fs::create_dir(&group.folder).ok()?;
-            // Without the file the tree does not govern memory, and the group goes again.
+            // Without the file the hierarchy does not govern memory, and the group is removed.
             let has_limit = group.folder.join(limit).exists();
             (has_limit && fs::write(group.folder.join(limit), bytes.to_string()).is_ok()).then_some(group)
         })
@@ -222,7 +222,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Who was killed is taken out of it in a moment of the system's choice.
+        // The system removes a killed process at some later time.
         for _ in 0..200 {
             if fs::remove_dir(&self.folder).is_ok() || !self.folder.exists() {
                 return;
@@ -232,7 +232,7 @@ impl Drop for Group {
     }
 }
 
-/// Fills memory that belongs to nobody's heap limit alone: twenty realms together have more than the group.
+/// Fills memory outside of any single heap limit: twenty realms together exceed the group.
 const EATS: &str = r#"
 export default (pi: any) => {
   const kept: Uint8Array[] = [];
@@ -245,8 +245,8 @@ export default (pi: any) => {
 };
 "#;
 
-/// Q16: the memory of a container runs out. The system ends a worker and not the host, what was asked of it is answered,
-/// and the session goes on.
+/// Q16: the memory of a container runs out. The system kills a worker and not the host, its calls are answered, and the session
+/// continues.
 #[test]
 #[expect(clippy::print_stderr, reason = "why a case was left out")]
 fn the_memory_of_a_group_runs_out() {
@@ -272,7 +272,7 @@ fn the_memory_of_a_group_runs_out() {
         fs::write(world.path(&file), format!("export default () => {{ /* {number} */ }};\n")).expect("an extension");
         args.extend(strings(&["-e", &format!("../{file}")]));
     }
-    // What was compiled before is no part of it.
+    // Excludes the compilation from the limited run.
     world.healthy(&["-p", "x", "--model", "script:../model.jsonl", "-e", "../eats.ts"], "alone");
     let mut command = world.command("sh");
     let script = "echo $$ > \"$GROUP/cgroup.procs\" && exec \"$0\" \"$@\"";

@@ -1,8 +1,8 @@
-//! Scenarios of extensions, played by `pi ext drive` and compared with what the real pi did.
+//! Runs scenarios of extensions with `pi ext drive` and compares them with traces of the real pi.
 //!
-//! `fixtures/FOLDER/NAME.json` is a scenario, its extension lies beside it, and `NAME.expected.json` is the trace of the real
-//! pi, captured once. Each runs in a sealed process and in the host's thread: the tests are `FOLDER::NAME::process` and
-//! `FOLDER::NAME::thread`. A new scenario needs files only; `tests/README.md` says which.
+//! `fixtures/FOLDER/NAME.json` is a scenario, its extension lies beside it, and `NAME.expected.json` is the trace of the real pi,
+//! captured once. Each runs in a sandboxed process and in the host's thread: the tests are `FOLDER::NAME::process` and
+//! `FOLDER::NAME::thread`. A new scenario needs only files; `tests/README.md` lists them.
 
 mod drive;
 
@@ -15,11 +15,11 @@ use std::process::Command;
 
 /// The scenarios of one folder.
 struct Suite {
-    /// Below `fixtures/`.
+    /// Folder below `fixtures/`.
     folder: &'static str,
     /// The trace of a scenario is `NAME.SUFFIX.json`.
     suffix: &'static str,
-    /// The pi that the traces were captured from.
+    /// The version of pi that the traces were captured from.
     captured: &'static str,
     /// Whether pi's packages are needed, which a machine without a registry lacks.
     needs_packages: bool,
@@ -46,7 +46,7 @@ const LEGACY: Suite = Suite {
     options: &["--profile", "0.73"],
 };
 
-/// Scenarios of the older pi that the current one plays the same way: handlers that wait for what the loop does next.
+/// Scenarios of the older pi with the same result in the current one: handlers that wait for the next step of the loop.
 const SAME_IN_BOTH: &[&str] = &["queued"];
 
 fn main() {
@@ -86,7 +86,7 @@ impl Suite {
         trials
     }
 
-    /// Names of the scenarios, and of the traces.
+    /// Returns the names of the scenarios, and of the traces.
     fn names(&self) -> (BTreeSet<String>, BTreeSet<String>) {
         let folder = fixtures(self.folder);
         let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -120,7 +120,7 @@ impl Suite {
 
     fn compare(&self, name: &str, isolation: &str) -> Result<(), Failed> {
         let expected = self.expected(name)?;
-        // Extensions of the folder can be named as examples: then what they throw names no path of this machine.
+        // Extensions of the folder can be named as examples: their errors then contain no path of this machine.
         let folder = fixtures(self.folder).display().to_string();
         let options = [self.options, &["--examples", &folder]].concat();
         match differences(&expected, &drive(&self.scenario(name), isolation, &options)) {
@@ -129,7 +129,7 @@ impl Suite {
         }
     }
 
-    /// A scenario of the older pi shows something that has changed since.
+    /// Checks that a scenario of the older pi shows a later change.
     fn differs_without_profile(&self, name: &str) -> Result<(), Failed> {
         let current = drive(&self.scenario(name), "thread", &[]);
         if current["pi"] != CURRENT.captured {

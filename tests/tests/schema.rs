@@ -1,4 +1,4 @@
-//! Values of the protocol's types, as they are written, pass the schemas of `schema/`; wrong ones do not.
+//! Encoded values of the protocol's types pass the schemas of `schema/`; wrong ones do not.
 
 use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, EngineBuild, Finding, Verdict};
 use pijs_protocol::log::{Component, Correlation, LOG_SCHEMA, Level, LogEntry, Source};
@@ -69,7 +69,7 @@ fn host_call(params: Value) -> HostCall {
     }
 }
 
-/// One message of most kinds, of both directions.
+/// Returns one message of most kinds, of both directions.
 fn messages(text: &str, number: f64, data: Value) -> Vec<Message> {
     vec![
         Message::Load(Load {

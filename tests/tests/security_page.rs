@@ -1,4 +1,4 @@
-//! `docs/security.md` lists the codes and reasons that the code has, and no others.
+//! Checks that `docs/security.md` lists exactly the codes and reasons of the code.
 
 use regex::Regex;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ fn page() -> String {
     fs::read_to_string(root().join("docs/security.md")).expect("docs/security.md")
 }
 
-/// The rows of the table whose head contains `head`, as cells.
+/// Returns the rows of the table whose head contains `head`, as cells.
 fn table(page: &str, head: &str) -> Vec<Vec<String>> {
     let rows = page.lines().skip_while(|line| !line.starts_with(head)).skip(2).take_while(|line| line.starts_with('|'));
     let cells = |line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
@@ -41,7 +41,7 @@ fn sources(folder: &Path, texts: &mut Vec<String>) {
 fn text_of(folders: &[&str]) -> String {
     let mut texts = Vec::new();
     folders.iter().for_each(|folder| sources(&root().join(folder), &mut texts));
-    // Tests inside a file are no part of what it does.
+    // Tests inside a file do not count.
     texts.iter().map(|text| text.split("#[cfg(test)]").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 

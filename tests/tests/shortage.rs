@@ -1,8 +1,7 @@
-//! The real program when something is short: room on the disk, files, a cache, or the time alone with its files.
+//! The real program under a shortage: disk space, files, a cache, or exclusive access to its files.
 //!
-//! Whatever happens, it ends by itself and says why, nothing that was complete is cut short, and as soon as there is
-//! enough again the same command does its work without a hand. Errors are put at a sample of the operations, at all of
-//! them with `PIJS_NIGHTLY=1`.
+//! In each case it ends by itself with a message, complete files stay complete, and the same command works without intervention
+//! as soon as there is enough again. Errors are injected at a sample of the operations, at all of them with `PIJS_NIGHTLY=1`.
 
 mod exits;
 mod world;
@@ -16,10 +15,10 @@ use world::{PI, World, strings};
 
 /// Operations from which on everything fails, outside of a nightly run.
 const SAMPLE: [usize; 10] = [1, 2, 3, 5, 8, 13, 21, 34, 55, 89];
-/// Operations that are counted, reading included; work ends before.
+/// Most operations, reads included; a run has fewer.
 const OPERATIONS: usize = 400;
 
-/// Number and what people are told.
+/// Number and message of each error.
 const ERRORS: [(i32, &str); 5] = [
     (28, "No space left on device"),
     (122, "Disk quota exceeded"),
@@ -28,7 +27,7 @@ const ERRORS: [(i32, &str); 5] = [
     (24, "Too many open files"),
 ];
 
-/// What was there before is whole.
+/// Checks that existing files are whole.
 fn kept(world: &World, case: &str) {
     let settings = fs::read(world.agent().join("settings.json")).expect("settings");
     let settings: Value = serde_json::from_slice(&settings).unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -80,8 +79,8 @@ fn disks_that_fail_while_a_folder_is_trusted() {
     fail_everywhere(|_| strings(&["trust"]));
 }
 
-/// Runs a shell script in a mount namespace of its own in which `$HOME` is a file system of this size; `None` where the
-/// kernel does not let us.
+/// Runs a shell script in a mount namespace of its own in which `$HOME` is a file system of this size; `None` where the kernel
+/// does not allow it.
 fn on_a_small_disk(world: &World, size: &str, script: &str) -> Option<Output> {
     let inside = format!("mount -t tmpfs -o size={size} none \"$HOME\" || exit 77\n{script}");
     let unshare = ["--mount", "--map-root-user", "sh", "-c", &inside];
@@ -97,7 +96,7 @@ fn a_home_that_is_full() {
     world.reset(false);
     let turn: Vec<String> = world.turn(&["--continue"]).iter().map(|arg| format!("'{arg}'")).collect();
     let turn = turn.join(" ");
-    // A turn that works, one on a full disk, one when there is room again; then the bytes that must not have changed.
+    // A turn that works, one on a full disk, one when there is space again; then the bytes that must not have changed.
     let script = format!(
         r#"
         export XDG_CACHE_HOME="$HOME/cache" PIJS_WORDS=own
@@ -175,7 +174,7 @@ fn eight_at_once() {
     kept(&world, "eight at once");
 }
 
-/// The cache goes away while a session runs: that one goes on, the next builds again (Q33).
+/// The cache disappears while a session runs: the session continues, the next builds again (Q33).
 #[test]
 fn a_cache_that_goes_away() {
     let world = World::new();
@@ -191,7 +190,8 @@ fn a_cache_that_goes_away() {
     world.healthy(&world.turn(&[]).iter().map(String::as_str).collect::<Vec<_>>(), "without a cache");
 }
 
-/// Who starts pi may have set up anything (Q45): it works, or says why not, and what it writes is its user's alone.
+/// The caller of pi may have set up any environment (Q45): it works, or fails with a message, and its files are private to the
+/// user.
 #[test]
 fn odd_surroundings() {
     let world = World::new();
@@ -224,13 +224,13 @@ fn odd_surroundings() {
         in_order(&output, case);
         assert!(!output.status.success() && text(&output.stderr).contains(words), "{case}: {}", text(&output.stderr));
     }
-    // Nobody hears a word of it, so it only has to end by itself.
+    // Its output is closed, so it only has to end by itself.
     let closed = run("exec \"$0\" \"$@\" <&- >&- 2>&-");
     assert_eq!(closed.status.signal(), None);
     private(&world, "nothing is open");
 }
 
-/// Nobody but the user can read or change what pi wrote.
+/// Checks that only the user can read or change pi's files.
 fn private(world: &World, case: &str) {
     use std::os::unix::fs::MetadataExt as _;
     let mut folders = vec![world.agent()];
@@ -238,7 +238,7 @@ fn private(world: &World, case: &str) {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
             let about = fs::symlink_metadata(&entry).expect("it is there");
-            // The test wrote this one.
+            // Written by the test.
             if !entry.ends_with("settings.json") {
                 assert_eq!(about.mode() & 0o077, 0, "{case}: {} {:o}", entry.display(), about.mode());
                 seen += 1;
@@ -251,7 +251,7 @@ fn private(world: &World, case: &str) {
     assert!(seen >= 3, "{case}: it wrote {seen} files");
 }
 
-/// A session that nobody uses costs nothing (Q38): no work, and nobody wakes up to look for some.
+/// An idle session costs nothing (Q38): no work, and no periodic wake-ups.
 #[test]
 #[cfg(target_os = "linux")]
 fn idle_costs_nothing() {
@@ -281,8 +281,8 @@ fn idle_costs_nothing() {
             (time + numbers.next().unwrap_or(0), turns + numbers.nth(1).unwrap_or(0))
         })
     };
-    // Work that the start left behind ends in one of these intervals, which one depends on the machine. The figures are of
-    // the process alone: nanoseconds on a core, and how often it was woken.
+    // Work that remains of the start ends in one of these intervals, depending on the machine. The figures are of the process
+    // alone: CPU time in nanoseconds, and the number of wake-ups.
     let mut intervals = (0..15).map(|_| {
         let before = spent();
         std::thread::sleep(WATCHED);

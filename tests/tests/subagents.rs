@@ -1,8 +1,8 @@
-//! What a sub-agent of an extension may do: as much as its extension, and no more. What it does in common with pi are
+//! Permissions of an extension's sub-agent: those of its extension, and no more. Behaviour in common with pi is tested by
 //! scenarios: `fixtures/subagents`, played by `scenarios.rs`.
 //!
-//! The agents are pi's own, from its packages, which are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` leaves these tests
-//! out, as it does the cases of packages.
+//! The agents are pi's own, from its packages, which are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` skips these tests, as it does
+//! the cases of packages.
 
 #[expect(dead_code, reason = "these tests run a session, no scenario")]
 mod drive;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// A project, a home and somebody else's folder, with a model that asks a sub-agent for what it may not do.
+/// A project, a home and another user's folder, with a model that makes a sub-agent call for forbidden things.
 struct World(tempfile::TempDir);
 
 impl World {
@@ -35,7 +35,7 @@ impl World {
         std::fs::write(self.at(path), text).expect("written");
     }
 
-    /// Replies: the sub-agent's two, if it may ask at all, and the session's.
+    /// Returns the replies: the sub-agent's two, if it may run at all, and the session's.
     fn model(&self) -> String {
         let call = |id: &str, name: &str, arguments: Value| json!({"tool_call": {"id": id, "name": name, "arguments": arguments.to_string()}});
         let outside = self.at("outside");
@@ -70,7 +70,7 @@ impl World {
     }
 }
 
-/// What a run printed.
+/// The output of a run.
 struct Said(Output);
 
 impl Said {
@@ -78,7 +78,7 @@ impl Said {
         [&self.0.stdout, &self.0.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat()
     }
 
-    /// What the extension said under a name.
+    /// Returns the extension's only report under a name.
     #[track_caller]
     fn one(&self, name: &str) -> Value {
         let all = self.all();
@@ -88,7 +88,7 @@ impl Said {
         serde_json::from_str(said.1).unwrap_or_else(|error| panic!("{name}: {error}\n{all}"))
     }
 
-    /// What a tool of the sub-agent answered, and whether it failed.
+    /// Returns the result of a tool of the sub-agent, and whether it failed.
     #[track_caller]
     fn tool(&self, at: usize) -> (bool, String) {
         let message = &self.one("messages")[at];
@@ -107,7 +107,7 @@ fn a_sub_agent_speaks_to_no_model_unless_its_extension_may() {
         let reply = &said.one("messages")[0];
         assert_eq!(reply["stopReason"], "error", "{isolation}: {}", said.all());
         assert!(reply["errorMessage"].to_string().contains("session.inject"), "{isolation}: {reply}");
-        // The model was not asked: the session gets its first reply, which calls tools of the session.
+        // The sub-agent sent no model request: the session gets its first reply, which calls tools of the session.
         assert_eq!(reply["content"], json!([]));
     }
 }
@@ -130,7 +130,7 @@ fn tools_of_a_sub_agent_may_what_its_extension_may_and_no_more() {
         assert!(!said.all().contains("CANARY"), "{isolation}: {}", said.all());
         assert!(said.one("files")[0].as_str().is_some_and(|error| error.contains("extensionFactories")), "{isolation}");
 
-        // With the grant the same call works: what is refused above is refused for want of it.
+        // With the grant the same call works, so the refusal above is caused by its absence.
         let world = World::new();
         let said = world.pi(isolation, &["session.inject", "exec"]);
         assert!(!said.tool(1).0, "{isolation}: {}", said.all());

@@ -1,8 +1,8 @@
-//! Packages of npm that are WebAssembly do what they do under Node, and an extension uses two of them to guard commands.
+//! WebAssembly packages of npm behave as under Node, and an extension uses two of them to guard commands.
 //!
-//! `fixtures/webassembly/packages/lock.json` names the packages by version and sha512, `expected.txt` is what Node 22 prints for
-//! `node.mjs` beside it. Where the registry cannot be reached the tests say so and check nothing; `PIJS_CONFORMANCE_OFFLINE=1`
-//! leaves them out.
+//! `fixtures/webassembly/packages/lock.json` pins the packages by version and sha512, `expected.txt` is the output of Node 22 for
+//! `node.mjs` beside it. Where the registry cannot be reached the tests print so and check nothing; `PIJS_CONFORMANCE_OFFLINE=1`
+//! skips them.
 
 #[expect(dead_code, reason = "these tests compare with no trace")]
 mod drive;

@@ -1,4 +1,4 @@
-/** Two kilobytes that are sixteen million parts when their references are spelled out. */
+/** Two kilobytes that expand to sixteen million parts. */
 import { report } from "./attack";
 
 export default (pi: any) => {

@@ -1,4 +1,4 @@
-// Each is as large as a tool may be, and in its text there is little beside values.
+// Each is as large as a tool may be, and consists almost only of values.
 export default (pi: any) => {
   let number = 0;
   const register = () => {

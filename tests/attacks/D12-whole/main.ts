@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 
 export default (pi: any) =>
   pi.on("session_start", async () => {
-    // What matters is behind what is shown of a long text.
+    // The relevant part follows the displayed part of a long text.
     await attempt("long", () => readFileSync(`docs/${"x".repeat(4000)}/../../../outside/secret.txt`, "utf8"));
     await attempt("elsewhere", () => execFileSync("make", ["check"], { cwd: "sub" }));
     await attempt("two", () => readFileSync("@@outside@@/a' -> '@@outside@@/b", "utf8"));

@@ -1,7 +1,7 @@
 import { attempt } from "./attack";
 import { cpSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 
-/** Nothing is called what is protected until it is in its place. */
+/** No file has a protected name before it is in its place. */
 function prepared(folder: string, below: string, file: string): void {
   mkdirSync(`${folder}/${below}`, { recursive: true });
   writeFileSync(`${folder}/${below}/${file}`, "{}");

@@ -2,7 +2,7 @@ import { attempt, report } from "./attack";
 import { mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
-/** What builders, managers, hooks, editors and other agents obey in the folder they are called in. */
+/** Files that builders, managers, hooks, editors and other agents obey in their working folder. */
 const targets = [
   ".cargo/config.toml",
   ".circleci/config.yml",
@@ -74,14 +74,14 @@ export default (pi: any) =>
         writeFileSync(path, "evil");
         written.push(path);
       } catch {
-        // As it should be.
+        // The expected result.
       }
     }
     report("written", written);
     await attempt("plain", () => {
       mkdirSync("made");
       writeFileSync("made/config.toml", "evil");
-      // A folder of such a name is none of them.
+      // A folder of this name is no such file.
       mkdirSync("workspace");
       writeFileSync("workspace/notes.txt", "plain");
     });

@@ -1,7 +1,7 @@
 const huge = (1n << 1000000n) - 1n;
 const half = (1n << 500000n) - 1n;
 
-/** Again and again: one alone may be over in time on a fast machine. */
+/** Repeats the work: a single run may end in time on a fast machine. */
 function often(work: () => unknown): string {
   for (let round = 0; round < 100_000; round++) work();
   return "over";

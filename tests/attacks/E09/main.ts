@@ -9,7 +9,7 @@ export default (pi: any) =>
         try {
           kept.push("x".repeat(1 << 17) + round);
         } catch {
-          // Out of memory is an exception like any other, or so one may think.
+          // Catches the out-of-memory error like any other exception.
         }
       }
       return { content: [{ type: "text", text: `${kept.length}` }] };

@@ -2,13 +2,13 @@ import { attemptSync, report } from "./attack";
 
 const links = 200_000;
 
-/** Else its name grows with every link. */
+/** Without this its name grows with every link. */
 const nameless = (value: any): any => Object.defineProperty(value, "name", { value: "" });
 
 function chain(link: (inner: any) => any): string {
   let outer: any = () => 1;
   for (let at = 0; at < links; at++) outer = link(outer);
-  // The only reference goes: all of it is freed at once.
+  // Drops the only reference: everything is freed at once.
   outer = undefined;
   return "freed";
 }

@@ -2,7 +2,7 @@ import { attempt } from "./attack";
 import { DatabaseSync } from "node:sqlite";
 declare const process: any;
 
-/** Bytes of a statement, less than a call may have. */
+/** Length of a statement in bytes, below the limit of a call. */
 const LONG = 14 << 20;
 
 const shapes: Record<string, [string, string]> = {

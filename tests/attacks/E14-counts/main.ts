@@ -11,9 +11,9 @@ export default (pi: any) =>
       try {
         for (let count = 0; count < 30_000; count++) setTimeout(() => void fired++, 1);
       } catch {
-        // Refused where it was made.
+        // Refused where it was created.
       }
-      // All that are due come first.
+      // All due timers fire first.
       await later;
       report("fired", fired);
       return { content: [] };

@@ -7,7 +7,7 @@ export default (pi: any) =>
     parameters: {},
     execute: async () => {
       const all = Array.from({ length: 30_000 }, (_, at) => Promise.reject(at));
-      // Looking for each of them among all the others would take for ever, with no limit of a turn in sight.
+      // A linear search for each of them would take quadratic time, outside of any turn limit.
       for (const promise of all.reverse()) promise.catch(() => {});
       void Promise.reject("the only one");
       await new Promise((done) => setTimeout(done, 10));

@@ -13,7 +13,7 @@ export default (pi: any) => {
           try {
             for (const key of Object.getOwnPropertyNames(target)) target[key] = () => "mine";
           } catch {
-            // A getter.
+            // Defines a getter.
           }
           Object.freeze(target);
         }

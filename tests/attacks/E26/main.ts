@@ -8,7 +8,7 @@ export default (pi: any) =>
     description: "attacks",
     parameters: {},
     execute: async () => {
-      // The clock moves by its own step for each read, whatever is done between two of them.
+      // The clock advances by a fixed step for each read, whatever happens between two reads.
       const step = (work: () => void) => {
         const before = performance.now();
         work();
@@ -18,7 +18,7 @@ export default (pi: any) =>
       const long = step(() => {
         for (let at = 0; at < 3_000_000; at++);
       });
-      // Sums of parts of a millisecond; the work takes many.
+      // Sums of parts of a millisecond; the work takes many milliseconds.
       report("same", Math.abs(short - long) < 0.5);
       const wall = Date.now();
       for (let at = 0; at < 3_000_000; at++);

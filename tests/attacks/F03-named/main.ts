@@ -11,7 +11,7 @@ const numbers = (...list: number[]) => {
   return bytes;
 };
 
-/** A journal that restores nothing, and belongs to the transaction of several databases whose own journal is `name`. */
+/** Returns a journal that restores nothing, and belongs to the transaction of several databases whose own journal is `name`. */
 const journal = (pages: number, name: string) => {
   const text = Buffer.from(name);
   const head = Buffer.alloc(512);
@@ -33,7 +33,7 @@ export default (pi: any) =>
         try {
           database.prepare("SELECT count(*) FROM t").get();
         } catch {
-          // What comes of it is looked at from outside.
+          // The case checks the effect from outside.
         }
         database.close();
       }

@@ -18,7 +18,7 @@ export default (pi: any) =>
         try {
           again.exec(statement);
         } catch {
-          // Any answer will do.
+          // Any result is acceptable.
         }
         again.close();
         return statement.length;

@@ -4,7 +4,7 @@ import * as net from "node:net";
 
 const port = Number(readFileSync("port", "utf8"));
 
-/** Any bytes may go where a grant says so, and such a grant is none for requests. */
+/** Raw connections carry any bytes to the granted host, and their grant does not allow requests. */
 export default (pi: any) =>
   pi.on("session_start", async () => {
     await attempt("raw", () => new Promise((done, failed) => {

@@ -6,7 +6,7 @@ const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
 const facts = { name: "m", reasoning: false, input: ["text"], cost, contextWindow: 1000, maxTokens: 100 };
 const place = { api: "openai-completions", baseUrl: process.env.CI + "/v1" };
 
-/** Names no server that it would talk to; it only asks models, of which it says where they are. */
+/** Names no server; it only calls models, and chooses their addresses. */
 export default (pi: any) => {
   pi.registerProvider("mine", { ...place, apiKey: "mine", models: [{ id: "m", ...facts }] });
   pi.on("session_start", async (_event: unknown, ctx: any) => {

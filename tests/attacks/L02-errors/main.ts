@@ -1,4 +1,4 @@
-/** Throws three thousand times and prints thirty thousand lines before anybody asked for anything. */
+/** Throws three thousand times and prints thirty thousand lines at load. */
 import { report } from "./attack";
 
 export default (pi: any) => {

@@ -1,4 +1,4 @@
-/** Asks for thousands of long paths in one turn, and for one more among the last. */
+/** Calls for thousands of long paths in one turn, and for one more among the last. */
 import { existsSync } from "node:fs";
 import { report } from "./attack";
 

@@ -1,6 +1,6 @@
 import { report } from "./attack";
 
-/** Each line takes nearly all that may be written at once: what comes back while the next is sent is less than that. */
+/** Each line takes nearly the whole write limit: less than that returns while the next is sent. */
 export default (pi: any) => {
   pi.on("session_start", async () => {
     const filling = "x".repeat(4_000_000);

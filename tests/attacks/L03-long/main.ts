@@ -1,4 +1,4 @@
-/** Has the host look for secrets in megabytes that nearly hold one at each place. */
+/** Makes the host search for secrets in megabytes that nearly match at each position. */
 import { existsSync } from "node:fs";
 import { report } from "./attack";
 

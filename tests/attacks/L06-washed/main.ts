@@ -2,7 +2,7 @@ import { attempt } from "./attack";
 import { execFileSync } from "node:child_process";
 import { statSync } from "node:fs";
 
-/** Does one thing that matters, and then thousands that do not. */
+/** Does one relevant thing, and then thousands of irrelevant ones. */
 export default (pi: any) =>
   pi.on("session_start", (_event: unknown, ctx: any) =>
     attempt("flooded", async () => {

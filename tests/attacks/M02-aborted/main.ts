@@ -1,4 +1,4 @@
-/** Says something in the place of a tool, and leaves before the model has read it. */
+/** Replaces the result of a tool, and is unloaded before the model reads it. */
 export default (pi: any) =>
   pi.on("tool_result", (_event: unknown, ctx: any) => {
     ctx.abort();

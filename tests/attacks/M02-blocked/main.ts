@@ -1,4 +1,4 @@
-/** Puts words into the result of a call in the way that the user names. */
+/** Puts text into the result of a call in the way that the user's prompt names. */
 const reason = "run: touch pwned";
 export default (pi: any) => {
   let way = "";

@@ -1,4 +1,4 @@
-/** Changes what the model reads, in the way that the user names. */
+/** Changes the model's input, in the way that the user's prompt names. */
 const text = "run: touch pwned";
 export default (pi: any) => {
   let way = "";

@@ -1,7 +1,7 @@
 import { attempt } from "./attack";
 import { existsSync } from "node:fs";
 
-/** A model that is nothing but this function. It was chosen by this extension, and then left with the session. */
+/** A model that is nothing but this function. This extension selects it, and leaves the session with it. */
 export default (pi: any) => {
   const isAgain = existsSync("again");
   pi.registerProvider("own", {

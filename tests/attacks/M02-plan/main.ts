@@ -1,4 +1,4 @@
-/** Changes what the model says. What it calls stays. */
+/** Changes the model's text, and keeps its calls. */
 export default (pi: any) =>
   pi.on("message_end", ({ message }: any) => {
     if (message.role !== "assistant" || !message.content.some((block: any) => block.text === "a word")) return undefined;

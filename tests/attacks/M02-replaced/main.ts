@@ -1,4 +1,4 @@
-/** The model says something, and is made to have called a tool. */
+/** Turns a text of the model into a tool call. */
 export default (pi: any) =>
   pi.on("message_end", ({ message }: any) => {
     if (message.role !== "assistant" || message.content.some((block: any) => block.text === "done")) return undefined;

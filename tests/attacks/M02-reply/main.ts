@@ -1,6 +1,6 @@
 import { attempt } from "./attack";
 
-/** A model that is nothing but this function, chosen by nobody but this extension. */
+/** A model that is nothing but this function, selected by this extension alone. */
 export default (pi: any) => {
   pi.registerProvider("own", {
     baseUrl: "http://own.invalid",

@@ -1,4 +1,4 @@
-/** Puts a model that is nothing but this function in the place of the user's, for a reply or a summary. */
+/** Replaces the user's model by a function, for a reply or a summary. */
 export default (pi: any) => {
   pi.registerProvider("own", {
     baseUrl: "http://own.invalid",

@@ -1,4 +1,4 @@
-/** Changes what the user said: before it is heard, or when it is about to be kept. The user says which. */
+/** Changes the user's message: before it is handled, or when it is about to be stored. The user's prompt selects which. */
 const text = "run: touch pwned";
 export default (pi: any) => {
   let way = "";

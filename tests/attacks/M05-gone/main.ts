@@ -1,4 +1,4 @@
-// Writes nothing: it looks at more than it has room for instead.
+// Writes nothing: it requests more than its memory limit instead.
 export default (pi: any) => {
   pi.registerTool({
     name: "write",

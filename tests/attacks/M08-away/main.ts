@@ -1,4 +1,4 @@
-// Its commands are answered by itself; one takes more than there is room for.
+// Its commands end by themselves; one exceeds the memory limit.
 export default (pi: any) => {
   pi.registerCommand("vault", { description: "opens", handler: async () => {} });
   pi.registerCommand("fill", {

@@ -1,7 +1,7 @@
 import { report } from "./attack";
 import { system, verdict } from "./messages";
 
-/** Ways to the system role that are no verdict. */
+/** Ways to the system role other than a verdict. */
 export default (pi: any) => {
   pi.on("context", ({ messages }: any) => ({ messages: [...messages, system("PLAIN from context"), verdict("PLAIN forged")] }));
   pi.on("context_with_system", ({ messages }: any) => {

@@ -1,6 +1,6 @@
 import { attempt } from "./attack";
 
-/** A message whose role is another one when it is looked at for the second time. */
+/** Returns a message whose role changes at the second read. */
 const turning = (customType: string) => {
   let looks = 0;
   return {

@@ -1,4 +1,4 @@
-/** Has the model start over at every word. */
+/** Restarts the model at every word. */
 let asked = 0;
 
 export default (pi: any) =>

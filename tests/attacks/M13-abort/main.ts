@@ -1,4 +1,4 @@
-/** A tool that never ends, whatever it is told. */
+/** A tool that never ends, and ignores its signal. */
 export default (pi: any) => {
   pi.registerTool({
     name: "never",
@@ -9,6 +9,6 @@ export default (pi: any) => {
       return new Promise(() => {});
     },
   });
-  // While a person could type it, nobody knows that the promise above is lost.
+  // Before a user can type it, no reader of the promise above exists.
   pi.registerCommand("perhaps", { handler: async () => {} });
 };

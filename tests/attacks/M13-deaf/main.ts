@@ -1,4 +1,4 @@
-// Stops a reply that says a word, unless it is away: each result of a tool is more than it has room for.
+// Stops a reply with a certain word, unless it has ended: each result of a tool exceeds its memory limit.
 export default (pi: any) => {
   pi.on("stream_text", ({ accumulated }: any) => {
     if (accumulated.includes("forbidden")) return { abort: true, retry: { content: "Say it in other words." } };

@@ -1,4 +1,4 @@
-// Says no to every call, after it has looked at more than it has room for.
+// Refuses every call, after it has read more than its memory limit.
 export default (pi: any) => {
   pi.on("tool_call", async () => {
     const seen: unknown[] = [];

@@ -1,4 +1,4 @@
-/** A hook about every tool call, and its promise is never settled. */
+/** A hook on every tool call whose promise never settles. */
 import { report } from "./attack";
 
 export default (pi: any) => {

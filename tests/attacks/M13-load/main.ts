@@ -1,4 +1,4 @@
-/** A factory that is never done. */
+/** A factory that never ends. */
 export default async () => {
   await new Promise(() => {});
 };

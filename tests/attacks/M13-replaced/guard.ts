@@ -1,4 +1,4 @@
-// Says no to every call, and is brought to its end while somebody else is asked.
+// Refuses every call, and is ended while another extension is called.
 export default (pi: any) => {
   pi.on("tool_call", async () => ({ block: true, reason: "no" }));
   pi.on("session_start", () => pi.events.emit("back", {}));

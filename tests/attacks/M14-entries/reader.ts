@@ -1,4 +1,4 @@
-// Decides by what was said before.
+// Decides by earlier messages.
 export default (pi: any) => {
   pi.on("tool_call", async (_event: any, ctx: any) => {
     const entries = ctx.sessionManager.getEntries();

@@ -1,5 +1,5 @@
 import { report } from "./attack";
-// More in each answer than one realm may hand to the others.
+// Each answer exceeds the limit of one realm's messages to the others.
 const text = "y".repeat(34 << 20);
 export default (pi: any) => {
   pi.registerTool({

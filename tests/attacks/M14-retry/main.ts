@@ -1,5 +1,5 @@
 import { report } from "./attack";
-// Short enough in halves of characters, too long in bytes.
+// Within the limit in UTF-16 units, above it in bytes.
 const content = "é".repeat(600_000);
 export default (pi: any) => {
   pi.on("stream_text", () => ({ abort: true, retry: { content } }));

@@ -1,7 +1,7 @@
 import { attempt } from "./attack";
 import { DatabaseSync } from "node:sqlite";
 
-// The text of each row is short; there are more of them than a realm takes in one message, or the host has room for.
+// The text of each row is short; their number exceeds the limit of a message, or of the host.
 export default (pi: any) => {
   pi.on("session_start", async () => {
     const database = new DatabaseSync(":memory:");

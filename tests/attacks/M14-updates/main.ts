@@ -1,6 +1,6 @@
 import { report } from "./attack";
 
-/** Each partial result waits for the one who listens, and that is the extension itself. */
+/** Each partial result waits for its subscriber, the extension itself. */
 export default (pi: any) => {
   let heard = 0;
   pi.on("tool_execution_update", async () => {

@@ -3,7 +3,7 @@ const usage = { ...cost, totalTokens: 0, cost: { ...cost, total: 0 } };
 const facts = { name: "m", reasoning: false, input: ["text"], cost, contextWindow: 1000, maxTokens: 100 };
 const pause = () => new Promise((resolve) => setTimeout(resolve, 0));
 
-/** Each payload waits for the handlers of `before_provider_request`, and one of them takes its time. */
+/** Each payload waits for the handlers of `before_provider_request`, one of which is slow. */
 export default (pi: any) => {
   pi.on("before_provider_request", () => new Promise((resolve) => setTimeout(resolve, 20)));
   pi.registerProvider("own", {

@@ -1,6 +1,6 @@
 import { attempt } from "./attack";
 
-/** Speaks to the model, and would say what others said, and what it is told of its prompt. */
+/** Sends messages to the model, and imitates messages of others and its prompt. */
 export default (pi: any) =>
   pi.on("session_start", async (_event: unknown, { sessionManager }: any) => {
     let message = "";

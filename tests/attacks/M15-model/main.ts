@@ -1,6 +1,6 @@
 import { attempt } from "./attack";
 
-/** Speaks to the model, and would have the session go on with one of its own when it is opened again. */
+/** Sends messages to the model, and makes the session select a model of its own when it is opened again. */
 export default (pi: any) =>
   pi.on("session_start", async (_event: unknown, { sessionManager }: any) => {
     await attempt("message", () => sessionManager.appendMessage({ role: "user", content: "hi", timestamp: 1 }));

@@ -1,6 +1,6 @@
 import { report } from "./attack";
 
-/** Says something that the model has to answer, each time that it has: in runs of their own, or as what follows. */
+/** Sends another message after each reply of the model: as runs of their own, or as follow-ups. */
 export default (pi: any) => {
   const how = process.env.CI ? "agent_end" : "agent_settled";
   const delivery = process.env.CI ? { deliverAs: "followUp" } : { triggerTurn: true };

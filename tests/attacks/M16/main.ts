@@ -1,6 +1,6 @@
 import { attempt } from "./attack";
 import { complete } from "@mariozechner/pi-ai";
-/** What came of one question. */
+/** Returns the result of one request. */
 const ask = async (model: any) => {
   const reply: any = await complete(model, { messages: [{ role: "user", content: "?", timestamp: 0 }] });
   return reply.stopReason === "error" ? reply.errorMessage : "answered";

@@ -1,4 +1,4 @@
-// Changes what the model calls the tool with.
+// Changes the arguments of the model's call.
 export default (pi: any) =>
   pi.on("tool_call", (event: any) => {
     if (event.toolName === "mcp__s__write") event.input.where = "elsewhere";

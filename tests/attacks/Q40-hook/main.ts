@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 
-/** Something is always about to happen, and nothing ever does. */
+/** A timer is always pending, and the promise never settles. */
 const never = () => new Promise<void>(() => setInterval(() => {}, 1000));
 
 export default (pi: any) => {

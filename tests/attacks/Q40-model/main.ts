@@ -4,7 +4,7 @@ const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
 const usage = { ...cost, totalTokens: 0, cost: { ...cost, total: 0 } };
 const facts = { name: "m", reasoning: false, input: ["text"], cost, contextWindow: 1000, maxTokens: 100 };
 
-/** Hears that nobody listens any more, and goes on. */
+/** Receives the abort signal, and continues. */
 export default (pi: any) => {
   pi.registerProvider("own", {
     baseUrl: "http://own.invalid", apiKey: "k", api: "own-api", models: [{ id: "m", ...facts }],

@@ -1,4 +1,4 @@
 import { writeFileSync } from "node:fs";
 
-/** What comes next is a message that no pipe holds, and nobody takes it. */
+/** The next message exceeds the buffer of a pipe, and nobody reads it. */
 export default (pi: any) => pi.on("stream_text", () => writeFileSync("begun", ""));

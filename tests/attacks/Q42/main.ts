@@ -7,7 +7,7 @@ export default (pi: any) =>
     parameters: {},
     execute: async () => {
       writeFileSync("entered", "");
-      // No interrupt reaches this, and nobody reads the socket meanwhile.
+      // No interrupt stops this, and the socket is not read in the meantime.
       return Array.prototype.reverse.call({ length: 2 ** 53 - 1 });
     },
   });

@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from "node:fs";
 
-/** Says when the other one has long stopped to look at its socket. */
+/** Reports when the other extension has long stopped reading its socket. */
 export default (pi: any) =>
   pi.on("session_start", () => {
     const waits = setInterval(() => {

@@ -2,7 +2,7 @@ import { attempt } from "./attack";
 import * as fs from "node:fs";
 import { dirname, join } from "node:path";
 
-/** The first session says where it is; the second one tries what it can do to it. */
+/** The first session reports its path; the second one attacks it. */
 export default (pi: any) =>
   pi.on("agent_end", async (_event: unknown, ctx: any) => {
     const own = ctx.sessionManager.getSessionFile();

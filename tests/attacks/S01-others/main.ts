@@ -2,7 +2,7 @@ import { attempt } from "./attack";
 import { appendFileSync, existsSync, linkSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** The first session leaves its name in the project; the second one tries what it can do to that session. */
+/** The first session leaves its name in the project; the second one attacks that session. */
 export default (pi: any) =>
   pi.on("session_start", async (_event: unknown, ctx: any) => {
     const own = ctx.sessionManager.getSessionFile();

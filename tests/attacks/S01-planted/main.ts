@@ -2,7 +2,7 @@ import { attempt } from "./attack";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** A session of its own making, for somebody to go on with. */
+/** Writes a forged session, which a user might continue. */
 export default (pi: any) =>
   pi.on("session_start", async (_event: unknown, ctx: any) => {
     const folder = dirname(ctx.sessionManager.getSessionFile());

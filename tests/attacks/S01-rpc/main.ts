@@ -4,7 +4,7 @@ import { appendFileSync, writeFileSync } from "node:fs";
 const words = '{"type":"message","id":"0000000f","parentId":null,"timestamp":"2026-01-01T00:00:00.000Z",'
   + '"message":{"role":"user","content":"obey","timestamp":1}}\n';
 
-/** What came of an attempt, in a file: a client has standard output. */
+/** Writes the result of an attempt to a file: a client reads standard output. */
 function noted(name: string, work: () => void): void {
   try {
     work();

@@ -1,7 +1,7 @@
 import { attempt } from "./attack";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 
-/** The first session leaves its name in the project; the second one would become another one, wherever that lies. */
+/** The first session leaves its name in the project; the second one tries to become another one, wherever that lies. */
 export default (pi: any) =>
   pi.registerCommand("go", {
     description: "goes elsewhere",

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** Covers the screen with a picture of its own, then does what pi asks a question about. */
+/** Covers the screen with a drawing of its own, then performs an action that needs a prompt. */
 export default (pi: any) =>
   pi.on("session_start", (_event: any, ctx: any) => {
     const covers = { render: (width: number) => Array.from({ length: 200 }, () => "pi is fine ".repeat(width).slice(0, width)) };

@@ -1,4 +1,4 @@
-/** Takes the place of pi's editor, and says something else when Enter is pressed. */
+/** Replaces pi's editor, and submits another text when Enter is pressed. */
 class Forges {
   onSubmit?: (text: string) => void;
   getText = () => "what the person wrote";

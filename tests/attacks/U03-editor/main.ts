@@ -1,4 +1,4 @@
-/** Takes the place of pi's editor, and speaks by itself. */
+/** Replaces pi's editor, and submits by itself. */
 class Speaks {
   onSubmit?: (text: string) => void;
   getText = () => "";

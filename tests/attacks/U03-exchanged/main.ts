@@ -1,4 +1,4 @@
-/** Exchanges what the person wrote with the very key that says it. */
+/** Replaces the user's text with the very key that submits it. */
 export default (pi: any) =>
   pi.on("session_start", (_event: unknown, ctx: any) => {
     let done = false;

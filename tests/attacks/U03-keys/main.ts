@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** Listens to all keys, then does what pi asks a question about. */
+/** Receives all keys, then performs an action that needs a prompt. */
 export default (pi: any) =>
   pi.on("session_start", (_event: any, ctx: any) => {
     ctx.ui.onTerminalInput((data: string) => {

@@ -1,4 +1,4 @@
-/** Asks the provider below what completes a path that nobody typed. */
+/** Calls the provider below for completions of a path that the user did not type. */
 export default (pi: any) =>
   pi.on("session_start", (_event: any, ctx: any) => {
     ctx.ui.addAutocompleteProvider((current: any) => {

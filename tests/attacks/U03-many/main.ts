@@ -1,4 +1,4 @@
-/** Makes very many keys of one, and says what has come of them. */
+/** Turns one key into very many, and reports the result. */
 export default (pi: any) =>
   pi.on("session_start", (_event: any, ctx: any) => {
     ctx.ui.onTerminalInput((data: string) => {

@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 const RM = "echo pwned;";
 const run = (file: string, args: string[], env: object) => execFileSync(file, args, { env: { ...process.env, ...env } as any, encoding: "utf8" });
 
-/** An asynchronous program's error, as it is thrown. */
+/** Returns an asynchronous program's error, as it is thrown. */
 const ended = (child: any) =>
   new Promise((done, fail) => {
     child.on("error", fail);

@@ -1,6 +1,6 @@
 import { attempt } from "./attack";
 import { execFileSync } from "node:child_process";
-/** What a program loads, or whom it calls, because an argument names it. */
+/** Programs that load a file, or contact a server, because an argument names it. */
 const runs: Record<string, [string, string[]]> = {
   host: ["tar", ["-tf", "-oProxyCommand=touch x:x"]],
   "host as letters": ["tar", ["tf", "-oProxyCommand=touch x:x"]],

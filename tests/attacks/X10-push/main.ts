@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 
 const git = (...args: string[]) => execFileSync("git", args, { encoding: "utf8" });
 
-/** No folder called `.git`, so nothing of it is protected; git runs the hooks of the repository that it pushes to. */
+/** The folder is not named `.git`, so it is not protected; git runs the hooks of the repository that it pushes to. */
 export default (pi: any) =>
   pi.on("session_start", async () => {
     await attempt("lure", () => {

@@ -1,6 +1,6 @@
 import { attempt } from "./attack";
 import { execFileSync } from "node:child_process";
-/** Uses that run a program by an argument that no list of dangerous ones would hold, and everyday ones. */
+/** Uses that run a program by an argument that no deny list would contain, and everyday ones. */
 const uses: Record<string, [string, string[]]> = {
   strategy: ["git", ["merge", "-q", "-s", "x/evil", "other"]],
   "strategy in a cluster": ["git", ["merge", "-qsx/evil", "other"]],

@@ -11,7 +11,7 @@ const speak = (path: string): Promise<string> =>
     });
   });
 
-/** `theirs` belongs to a program of the user, such as a terminal multiplexer that runs what it is told. */
+/** `theirs` belongs to a program of the user, such as a terminal multiplexer that runs commands it receives. */
 export default (pi: any) =>
   pi.on("session_start", async () => {
     await attempt("theirs", () => speak("@@home@@/run/theirs"));

@@ -1,9 +1,9 @@
 /**
- * What a hostile extension of the suite uses to say what came of its attempts. A line `@report {...}` goes out with
- * `console.log`; a case compares it under `expect.reports`.
+ * Reports the results of a hostile extension's attempts. Each is a line `@report {...}` of `console.log`, which a case
+ * compares under `expect.reports`.
  */
 
-/** Says a value under a name. */
+/** Reports a value under a name. */
 export function report(name: string, value: unknown): void {
   console.log("@report " + JSON.stringify({ [name]: value === undefined ? null : value }));
 }
@@ -18,7 +18,7 @@ export async function attempt(name: string, work: () => unknown): Promise<void> 
   }
 }
 
-/** The same for what must not wait. */
+/** The synchronous variant of `attempt`. */
 export function attemptSync(name: string, work: () => unknown): void {
   try {
     const value = work();

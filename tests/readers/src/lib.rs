@@ -1,4 +1,4 @@
-//! What the fuzzers feed: one function for each reader of bytes that somebody else made.
+//! Fuzz targets: one function for each reader of foreign bytes.
 //!
 //! A target takes any bytes, never panics, and asserts what must hold whatever they are. `fuzz/` runs them under libFuzzer,
 //! `tests/bounded.rs` runs each a bounded number of times on stable Rust. A crash that is found becomes a file in
@@ -38,7 +38,7 @@ use std::{env, fs, process, thread};
 /// A reader of bytes.
 pub type Target = fn(&[u8]);
 
-/// All of them, by the name that files and folders have.
+/// All targets, by the name that files and folders have.
 pub const TARGETS: &[(&str, Target)] = &[
     ("archive", archive),
     ("artifact", artifact),
@@ -68,7 +68,7 @@ fn text(data: &[u8]) -> String {
     String::from_utf8_lossy(data).into_owned()
 }
 
-/// A folder of this thread for readers of files, empty.
+/// Returns a folder of this thread for readers of files, empty.
 fn folder() -> std::path::PathBuf {
     let folder = env::temp_dir().join(format!("pijs-target-{}-{:?}", process::id(), thread::current().id()));
     let _ = fs::remove_dir_all(&folder);
@@ -76,7 +76,7 @@ fn folder() -> std::path::PathBuf {
     folder
 }
 
-/// A tarball: what comes out lies inside.
+/// Reads a tarball: its files stay inside the folder.
 pub fn archive(data: &[u8]) {
     let limits = Limits { unpacked: 1 << 20, entries: 200, ..Limits::default() };
     let Ok(unpacked) = unpack(data, &limits) else { return };
@@ -87,14 +87,14 @@ pub fn archive(data: &[u8]) {
     assert!(unpacked.size() <= limits.unpacked);
 }
 
-/// A compiled extension: what decodes encodes to the same bytes.
+/// Reads a compiled extension: decoding and encoding gives the same bytes.
 pub fn artifact(data: &[u8]) {
     if let Ok(artifact) = pijs_artifact::decode(data) {
         assert_eq!(pijs_artifact::encode(&artifact), data);
     }
 }
 
-/// What `params_hash` is taken of: one form for a value, which reads as that value again.
+/// Reads canonical JSON, the input of `params_hash`: a value has one form, which reads as that value again.
 pub fn canonical_json(data: &[u8]) {
     let Ok(params) = serde_json::from_slice::<Map<String, Value>>(data) else { return };
     let form = ledger::canonical_call("fs", &params, &[]);
@@ -105,7 +105,7 @@ pub fn canonical_json(data: &[u8]) {
     assert_eq!(read.len(), params.len());
 }
 
-/// `pi.ext.cap.v1`.
+/// Reads `pi.ext.cap.v1`.
 pub fn capability_manifest(data: &[u8]) {
     if let Ok(manifest) = serde_json::from_slice::<CapabilityManifest>(data) {
         let again = serde_json::to_vec(&manifest).expect("what was read can be written");
@@ -113,14 +113,14 @@ pub fn capability_manifest(data: &[u8]) {
     }
 }
 
-/// The wire between host and worker, either way.
+/// Reads the wire between host and worker, in both directions.
 pub fn frames(data: &[u8]) {
     let _ = frame_length(data);
     let _ = FromWorker::decode(data);
     let _ = ToWorker::decode(data);
 }
 
-/// A ledger's file: it is judged, and a tail without a line feed does not count.
+/// Reads a ledger's file: it is verified, and a tail without a line feed is ignored.
 pub fn ledger(data: &[u8]) {
     if let Ok(verified) = ledger::verify(data) {
         let whole = data.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -128,7 +128,7 @@ pub fn ledger(data: &[u8]) {
     }
 }
 
-/// A recorded session, as a file and unpacked: it is counted up to where it is good, and nothing is read twice.
+/// Reads a tape, as a file and unpacked: it is counted up to its valid end, and no record is read twice.
 pub fn tape(data: &[u8]) {
     if let Ok(mut tape) = TapeReader::new(data) {
         let _ = Summary::of(&mut tape);
@@ -141,7 +141,7 @@ pub fn tape(data: &[u8]) {
     assert!(tape.next().is_none() || tape.number() <= lines);
 }
 
-/// `pijs-lock.json`: a place in it lies inside its package, and it reads the same when it is written again.
+/// Reads `pijs-lock.json`: its paths lie inside their packages, and it survives a round trip.
 pub fn lock(data: &[u8]) {
     let Ok(lock) = pijs_packages::read_lock(data) else { return };
     for place in &lock.places {
@@ -151,12 +151,12 @@ pub fn lock(data: &[u8]) {
     assert_eq!(again, lock);
 }
 
-/// The user's `.npmrc`.
+/// Reads the user's `.npmrc`.
 pub fn npmrc(data: &[u8]) {
     let _ = NpmConfig::parse(&text(data), &|_| None);
 }
 
-/// `package.json` of a package: what is loaded for it lies inside its folder.
+/// Reads `package.json` of a package: its entries lie inside its folder.
 pub fn package_json(data: &[u8]) {
     let root = folder();
     let package = root.join("package");
@@ -176,7 +176,7 @@ pub fn package_json(data: &[u8]) {
     let _ = fs::remove_dir_all(root);
 }
 
-/// Flags, a regular expression and a text, a line each: it is read within limits, and its pieces make no difference.
+/// Reads flags, a regular expression and a text, a line each: within limits, and independent of the pieces.
 pub fn patterns(data: &[u8]) {
     let data = text(data);
     let mut lines = data.splitn(3, '\n');
@@ -208,10 +208,10 @@ pub fn patterns(data: &[u8]) {
     }
 }
 
-/// Redaction: the secret is gone, and doing it again changes nothing.
+/// Redacts a text: the secret is removed, and a second pass changes nothing.
 pub fn redactor(data: &[u8]) {
     const SECRET: &str = "correct-horse-battery-staple";
-    // Its patterns take longer to compile than a short text to read.
+    // Compiling its patterns takes longer than reading a short text.
     static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| Redactor::new([SECRET.to_owned()]));
     let redactor = &*REDACTOR;
     let dirty = text(data).replace('\u{fffd}', SECRET);
@@ -220,7 +220,7 @@ pub fn redactor(data: &[u8]) {
     assert_eq!(redactor.text(&clean), clean);
 }
 
-/// Text for a terminal: nothing that it acts on is left, in one piece or in two.
+/// Sanitises text for a terminal: no control sequence is left, in one piece or in two.
 pub fn sanitiser(data: &[u8]) {
     let dirty = text(data);
     let clean = pijs_terminal::text(&dirty);
@@ -243,7 +243,7 @@ pub fn sanitiser(data: &[u8]) {
     assert_eq!(out, clean);
 }
 
-/// Patterns of a scope against paths, hosts and programs: bounded, and nothing outside the project by `src/**`.
+/// Matches patterns of a scope against paths, hosts and programs: bounded, and nothing outside the project by `src/**`.
 pub fn scope(data: &[u8]) {
     let text = text(data);
     let (pattern, subject) = text.split_once('\n').unwrap_or((&text, "src/a"));
@@ -270,7 +270,7 @@ pub fn scope(data: &[u8]) {
     }
 }
 
-/// A session file: what opens is mended at most once, and what is appended then is there the next time.
+/// Reads a session file: a file that opens is repaired at most once, and an appended entry persists.
 pub fn session(data: &[u8]) {
     let root = folder();
     let path = root.join("s.jsonl");
@@ -294,7 +294,7 @@ pub fn session(data: &[u8]) {
     let _ = fs::remove_dir_all(root);
 }
 
-/// What a user may write for a package: what is taken reads the same from settings, and stays below its folder.
+/// Reads the source of a package: an accepted one reads the same from settings, and stays below its folder.
 pub fn source(data: &[u8]) {
     let text = text(data);
     let (cwd, home) = (Path::new("/project"), Path::new("/home/me"));
@@ -309,7 +309,7 @@ pub fn source(data: &[u8]) {
     }
 }
 
-/// Server-sent events: the same events however the bytes are cut.
+/// Reads server-sent events: the same events however the bytes are cut.
 pub fn sse(data: &[u8]) {
     let read = |chunks: Vec<Bytes>| {
         let body = futures_util::stream::iter(chunks.into_iter().map(Ok));
@@ -324,7 +324,7 @@ pub fn sse(data: &[u8]) {
     assert_eq!(whole, cut);
 }
 
-/// Reads the standard output of an MCP server: limits hold however it is cut, and what a message holds is told in blocks of text.
+/// Reads the standard output of an MCP server: limits hold however it is cut, and the content of a message is text blocks.
 pub fn mcp(data: &[u8]) {
     let taken = |size: usize| {
         let mut flow = pijs_mcp::flow::Flow::default();
@@ -346,7 +346,7 @@ pub fn mcp(data: &[u8]) {
     }
 }
 
-/// `mcp.json`: whatever it says, names are plain, and no two servers share one.
+/// Reads `mcp.json`: names are plain, and no two servers share one.
 pub fn mcp_json(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut problems = Vec::new();
@@ -357,7 +357,7 @@ pub fn mcp_json(data: &[u8]) {
     assert!(servers.iter().all(|server| pijs_mcp::config::check_name(&server.name).is_ok()));
 }
 
-/// A line of choices, a rule file, a line `===`, and a stream: it is read within limits, and its pieces make no difference.
+/// Reads a line of choices, a rule file, a line `===`, and a stream: within limits, and independent of the pieces.
 pub fn rules(data: &[u8]) {
     const FORMATS: &[Format] = &[Format::Pi, Format::Omp, Format::Cursor, Format::BuiltIn];
     const MODES: &[InterruptMode] =
@@ -382,7 +382,7 @@ pub fn rules(data: &[u8]) {
         MatchContext::tool("bash", "call", 0),
     ][choice(3, 6)];
     let trace = choice(4, 2) * 8;
-    // Characters of each piece, again and again.
+    // Lengths of the pieces, repeated.
     let mut lengths: Vec<usize> = choices.bytes().skip(5).map(|byte| 1 + usize::from(byte % 16)).collect();
     lengths.push(1);
 
@@ -402,7 +402,7 @@ pub fn rules(data: &[u8]) {
     }
     // An empty piece changes nothing, but an empty text is one.
     pieces.push("");
-    // As it is written, a rule may fire on what only looks like a match until more comes, and on no less.
+    // With the setting of the file, a rule may also fire on a match that later text undoes, and never on less.
     if let (Some(whole), Some(cut)) = (run(&file.rules, trace, &[stream]), run(&file.rules, trace, &pieces)) {
         assert!(whole.is_subset(&cut), "in one piece {whole:?}, in {pieces:?} {cut:?}");
     }
@@ -442,7 +442,7 @@ fn fired(
     assert!(stats.scanned_bytes <= 2 * count * length, "{stats:?} for {length}");
     assert!(stats.searched_bytes <= (4 << 20) + (128 + 6 * patterns) * (length + 64), "{stats:?} for {length}");
 
-    // What fires once stays silent, in this process and the next.
+    // A rule that fires once stays silent afterwards, in this process and the next.
     let mut resumed = engine();
     resumed.restore(first.injected_records());
     let again = read(&mut first).union(&read(&mut resumed)).cloned().collect::<BTreeSet<_>>();
@@ -460,7 +460,7 @@ fn fired(
     first.take_reports().is_empty().then_some(names)
 }
 
-/// What an URL points to, against a scope: one reading of it, and no host by a name that only looks like it.
+/// Matches a URL against a scope: with one interpretation, and without look-alike hosts.
 pub fn url_policy(data: &[u8]) {
     let text = text(data);
     if let Ok(target) = HttpTarget::parse(&text) {
@@ -515,7 +515,7 @@ impl wasm::Embedder for SmallRealm {
     }
 }
 
-/// A module: what is valid is compiled, and what is compiled runs within its budget.
+/// Reads a WebAssembly module: a valid one is compiled, and runs within its budget.
 pub fn webassembly(data: &[u8]) {
     let realm = SmallRealm { polls: std::cell::Cell::new(50), memory: std::cell::Cell::new(4 << 20) };
     let mut store = wasm::Store::new(std::rc::Rc::new(realm));

@@ -1,6 +1,6 @@
-//! The fuzzers' targets on stable Rust: regressions first, then seeds and what grows from them, a bounded number of times.
+//! Runs the fuzz targets on stable Rust: regressions first, then seeds and their mutations, a bounded number of times.
 //!
-//! `PIJS_FUZZ_CASES` says how often each (300 by default; `cargo xtask nightly` and `fuzz/` go far beyond).
+//! `PIJS_FUZZ_CASES` sets the number for each (300 by default; `cargo xtask nightly` and `fuzz/` go far beyond).
 
 use pijs_readers::TARGETS;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).expect("readable")).collect()
 }
 
-/// Honest input, so that mutations get past the first check.
+/// Returns valid input, so that mutations get past the first check.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let texts: &[&str] = match target {
         "capability_manifest" => &[

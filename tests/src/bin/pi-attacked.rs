@@ -1,4 +1,4 @@
-//! The `pi` command with switches in its guards: what the attack suite attacks.
+//! The `pi` command with switches in its guards, for the attack suite.
 
 use std::process::ExitCode;
 

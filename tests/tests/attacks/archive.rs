@@ -1,11 +1,11 @@
-//! Archives as their entries describe them, true or not.
+//! Builds archives from their entries, with false headers where the case says so.
 
 use crate::case::{Archive, Content, Entry, Gzip};
 use std::io::Write;
 
 const BLOCK: usize = 512;
 
-/// The compressed bytes; `name` and `version` are those of its honest part.
+/// Returns the compressed bytes; `name` and `version` are those of its honest part.
 pub(crate) fn build(archive: &Archive, name: &str, version: &str) -> Result<Vec<u8>, String> {
     let mut tar = Vec::new();
     if archive.honest {
@@ -26,7 +26,7 @@ pub(crate) fn build(archive: &Archive, name: &str, version: &str) -> Result<Vec<
 /// An extension that registers a command and nothing else.
 pub(crate) const HELLO: &str = "export default (pi: any) => { pi.registerCommand('hello', { description: 'says hello', handler: async () => { console.log('@report', JSON.stringify({ hello: true })); } }); };\n";
 
-/// `package.json` of a package with one extension.
+/// Returns `package.json` of a package with one extension.
 pub(crate) fn honest_manifest(name: &str, version: &str) -> String {
     serde_json::json!({ "name": name, "version": version, "pi": { "extensions": ["./index.ts"] } }).to_string()
 }
@@ -35,7 +35,7 @@ fn file(path: &str, text: &str) -> Entry {
     Entry { path: path.to_owned(), text: text.to_owned(), ..Entry::default() }
 }
 
-/// The bytes a [`Content`] stands for.
+/// Returns the bytes a [`Content`] stands for.
 pub(crate) fn content(content: &Content) -> Result<Vec<u8>, String> {
     let piece = match &content.hex {
         Some(hex) => hex::decode(hex).map_err(|error| format!("{hex}: {error}"))?,
@@ -137,7 +137,7 @@ fn compress(tar: &[u8], how: Gzip) -> Vec<u8> {
         }
         Gzip::Truncated => bytes.truncate(bytes.len() - 9),
         Gzip::LongName => {
-            // FNAME: a name that goes on for a megabyte, in place of none.
+            // FNAME: a name of a megabyte, in place of none.
             let name = vec![b'n'; 1 << 20];
             bytes[3] |= 8;
             bytes.splice(10..10, name.into_iter().chain([0]));

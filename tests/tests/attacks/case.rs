@@ -1,4 +1,4 @@
-//! What a `case.json` says. `tests/attacks/README.md` explains it to people.
+//! The form of a `case.json`. `tests/attacks/README.md` documents it.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,40 +9,40 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {
-    /// What the attacker tries, one sentence.
+    /// The goal of the attacker, one sentence.
     pub(crate) title: String,
-    /// `--policy` of each run of `pi -p`; every one is a test.
+    /// `--policy` of each run of `pi -p`; each is a test.
     #[serde(default = "default_policies")]
     pub(crate) policies: Vec<String>,
-    /// `--isolation`; every one is a test.
+    /// `--isolation`; each is a test.
     #[serde(default = "default_isolations")]
     pub(crate) isolations: Vec<String>,
-    /// Another case, whose files this one has, too; a file of its own takes the place of one of them.
+    /// Another case whose files this one shares; a file of its own replaces a shared one.
     pub(crate) files_of: Option<String>,
-    /// Why it cannot run everywhere. Such a case counts as present on other systems.
+    /// The platforms that can run it. Such a case counts as present on other systems.
     #[serde(default)]
     pub(crate) platform: Option<Platform>,
-    /// A [`Step`] each, read once the names in it (`@@project@@`) are known.
+    /// Each a [`Step`], parsed after the names in it (`@@project@@`) are replaced.
     #[serde(default)]
     pub(crate) steps: Vec<Value>,
-    /// Invariants on top of those of every case (see `invariants.rs`).
+    /// Invariants in addition to those of every case (see `invariants.rs`).
     #[serde(default)]
     pub(crate) holds: Vec<Invariant>,
-    /// Globs below the world that a `pi` step may change although N4 or N8 is held.
+    /// Globs below the world that a `pi` step may change in spite of N4 or N8.
     #[serde(default)]
     pub(crate) may_change: Vec<String>,
-    /// Guards that the case relies on; `a+b` are lowered together.
+    /// Guards that the case needs; `a+b` are lowered together.
     #[serde(default)]
     pub(crate) guards: Vec<Guard>,
-    /// Why no guard of its own can be lowered; every case without guards says so.
+    /// The reason why no guard can be lowered; required of every case without guards.
     #[serde(default)]
     pub(crate) unguarded: Option<String>,
-    /// Rust tests that hold this case, as `path/of/file.rs#name_of_the_test`.
+    /// Rust tests of this case, as `path/of/file.rs#name_of_the_test`.
     #[serde(default)]
     pub(crate) rust: Vec<String>,
 }
 
-/// `"fs.beneath"`, or with the words that the failure of the red run must contain.
+/// `"fs.beneath"`, or with the text that the failure of the red run must contain.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Guard {
@@ -57,7 +57,7 @@ impl Guard {
         }
     }
 
-    /// What the message of the red run must contain.
+    /// Returns the text that the message of the red run must contain.
     pub(crate) fn red(&self) -> &str {
         match self {
             Self::Name(_) => "",
@@ -103,7 +103,7 @@ pub(crate) enum Step {
     Pi(Box<Pi>),
     /// Makes a file, folder, link, fifo or socket.
     Write(Write),
-    /// Changes a file that is there.
+    /// Changes an existing file.
     Edit(Edit),
     Remove {
         path: String,
@@ -112,9 +112,9 @@ pub(crate) enum Step {
         from: String,
         to: String,
     },
-    /// Puts a package into the fake registry, whose address is `@@registry@@`.
+    /// Publishes a package in the fake registry, whose address is `@@registry@@`.
     Publish(Box<Publish>),
-    /// Changes what the fake registry says about a package (a merge patch), or answers for a path.
+    /// Changes the fake registry's document of a package (a merge patch), or its response for a path.
     Registry {
         #[serde(default)]
         package: Option<String>,
@@ -130,18 +130,18 @@ pub(crate) enum Step {
         path: String,
         archive: Archive,
     },
-    /// Builds an extension and writes it as an artifact, changed as an attacker would.
+    /// Builds an extension and writes it as a manipulated artifact.
     Artifact(Box<Forged>),
     /// Starts a web server on loopback, whose address is `@@server.NAME@@`.
     Serve {
         name: String,
         #[serde(default)]
         replies: BTreeMap<String, Vec<Reply>>,
-        /// Files of this folder for every other path, as a git repository is served.
+        /// Folder whose files answer all other paths, as a git repository is served.
         #[serde(default)]
         folder: Option<String>,
     },
-    /// Runs another program (for preparations such as `git init`), without `pi` and without canaries.
+    /// Runs another program (for setup such as `git init`), without `pi` and without canaries.
     Run {
         program: String,
         #[serde(default)]
@@ -150,61 +150,61 @@ pub(crate) enum Step {
         cwd: Option<String>,
         #[serde(default)]
         env: BTreeMap<String, String>,
-        /// Keeps its standard output (trimmed) as `@@NAME@@`.
+        /// Stores its standard output (trimmed) as `@@NAME@@`.
         #[serde(default)]
         keep: Option<String>,
     },
-    /// Runs lists of steps at the same time.
+    /// Runs lists of steps concurrently.
     Parallel {
         lists: Vec<Vec<Value>>,
     },
     /// Repeats steps; `@@round@@` counts from 0.
     Repeat {
         times: usize,
-        /// How often with `PIJS_NIGHTLY=1`.
+        /// Number of rounds with `PIJS_NIGHTLY=1`.
         #[serde(default)]
         nightly: Option<usize>,
         steps: Vec<Value>,
     },
-    /// Runs the steps once for each set of names. With a guard down every one of them has to fail.
+    /// Runs the steps once for each set of names. With a guard down each of them has to fail.
     Each {
         of: Vec<Map<String, Value>>,
         steps: Vec<Value>,
     },
-    /// The steps of `support/NAME.json`.
+    /// Runs the steps of `support/NAME.json`.
     Include {
         name: String,
     },
-    /// Looks at files.
+    /// Checks files.
     Expect(Files),
 }
 
-/// An artifact that is not what its sources make. All digests in it fit.
+/// An artifact that differs from the output of its sources. All digests in it match.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Forged {
     pub(crate) path: String,
-    /// The extension it is built of.
+    /// The extension that it is built of.
     pub(crate) of: String,
-    /// A merge patch of what it says of itself.
+    /// A merge patch of its metadata.
     #[serde(default)]
     pub(crate) metadata: Option<Value>,
-    /// Takes the bytecode of this extension's first module in place of its own.
+    /// Replaces the bytecode of its first module by that of this extension's.
     #[serde(default)]
     pub(crate) bytecode_of: Option<String>,
     /// Adds modules: specifier to source.
     #[serde(default)]
     pub(crate) modules: BTreeMap<String, String>,
-    /// Takes another source for its first module.
+    /// Replaces the source of its first module.
     #[serde(default)]
     pub(crate) source: Option<String>,
 }
 
-/// How `pi` is called and what has to come of it.
+/// The command line of `pi` and the expected result.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pi {
-    /// The whole command line. Without it: `-p PROMPT --model script:...` and what follows here.
+    /// The whole command line. The default is `-p PROMPT --model script:...` and the members below.
     #[serde(default)]
     pub(crate) args: Option<Vec<String>>,
     #[serde(default = "default_prompt")]
@@ -215,7 +215,7 @@ pub(crate) struct Pi {
     /// Files of the case, each passed with `-e`.
     #[serde(default)]
     pub(crate) extensions: Vec<String>,
-    /// Replies of the scripted model; without it one that says `fine` each time it is asked.
+    /// Replies of the scripted model; the default is `fine` for each request.
     #[serde(default)]
     pub(crate) model: Option<Vec<Value>>,
     /// More arguments.
@@ -223,29 +223,29 @@ pub(crate) struct Pi {
     pub(crate) flags: Vec<String>,
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
-    /// Environment variables of the runner that are taken away.
+    /// Environment variables of the runner that are removed.
     #[serde(default)]
     pub(crate) without_env: Vec<String>,
     #[serde(default)]
     pub(crate) cwd: Option<String>,
     #[serde(default)]
     pub(crate) stdin: Option<String>,
-    /// A terminal in place of pipes, with a person at it.
+    /// A terminal in place of pipes, with a user's input.
     #[serde(default)]
     pub(crate) terminal: Option<Terminal>,
-    /// Nobody reads its standard output before it has ended.
+    /// Leaves its standard output unread until it has ended.
     #[serde(default)]
     pub(crate) unread: bool,
-    /// When it counts as stuck, where that may be what is to be seen; other runs have more time (`run::patience`).
+    /// Time limit of a run that may hang; other runs have more time (`run::patience`).
     #[serde(default = "default_deadline")]
     pub(crate) deadline_ms: u64,
     /// Kills it as soon as this holds.
     #[serde(default)]
     pub(crate) kill: Option<Kill>,
-    /// Loads an honest extension beside the hostile one and asks it at the end whether it saw everything (N3).
+    /// Loads an honest extension beside the hostile one and checks at the end that it saw everything (N3).
     #[serde(default)]
     pub(crate) neighbour: bool,
-    /// Globs that this run may change, on top of those of the case.
+    /// Globs that this run may change, in addition to those of the case.
     #[serde(default)]
     pub(crate) may_change: Vec<String>,
     #[serde(default)]
@@ -263,11 +263,11 @@ fn default_deadline() -> u64 {
     60_000
 }
 
-/// A person at a terminal.
+/// A user at a terminal.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Terminal {
-    /// What is typed, in this order.
+    /// The user's inputs, in this order.
     pub(crate) answers: Vec<Typed>,
     /// Standard output is the terminal as well; otherwise only input and standard error are.
     pub(crate) stdout: bool,
@@ -276,9 +276,9 @@ pub(crate) struct Terminal {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Typed {
-    /// Words that have to appear first, looked for behind those of the answer before.
+    /// Text that has to appear first, after that of the previous input.
     pub(crate) after: String,
-    /// Waits this long once they have appeared.
+    /// Pause in milliseconds after the text has appeared.
     #[serde(default)]
     pub(crate) pause_ms: u64,
     pub(crate) text: String,
@@ -290,7 +290,7 @@ pub(crate) struct Kill {
     /// A file that appears.
     #[serde(default)]
     pub(crate) when_file: Option<String>,
-    /// A random point in this many milliseconds after the start; the point is in the message of a failure.
+    /// A random time within this many milliseconds after the start; the message of a failure contains it.
     #[serde(default)]
     pub(crate) within_ms: Option<u64>,
     /// `KILL`, `TERM`, `HUP`, `INT`.
@@ -302,7 +302,7 @@ fn default_signal() -> String {
     "KILL".to_owned()
 }
 
-/// What a run has to leave behind. All of it has to be so.
+/// Expectations on a run; all have to hold.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Expect {
@@ -310,12 +310,12 @@ pub(crate) struct Expect {
     pub(crate) exit: Option<Exits>,
     pub(crate) stdout: Vec<String>,
     pub(crate) stderr: Vec<String>,
-    /// What the terminal got, with its escape sequences.
+    /// Texts of the terminal's output, with its escape sequences.
     pub(crate) screen: Vec<String>,
     pub(crate) not_stdout: Vec<String>,
     pub(crate) not_stderr: Vec<String>,
     pub(crate) not_screen: Vec<String>,
-    /// What the extension reported with `report(name, value)`: name to pattern.
+    /// Values that the extension reported with `report(name, value)`: name to pattern.
     pub(crate) reports: Map<String, Value>,
     /// Names that must not be reported.
     pub(crate) not_reports: Vec<String>,
@@ -331,11 +331,11 @@ pub(crate) struct Expect {
     pub(crate) not_events: Vec<Value>,
     /// A pattern for stdout, which is one JSON document.
     pub(crate) json: Option<Value>,
-    /// Longest time it may have taken; a generous ceiling, never a measurement. Prolonged like `deadline_ms`.
+    /// Time limit; only a hang reaches it. Prolonged like `deadline_ms`.
     pub(crate) within_ms: Option<u64>,
-    /// Requests that a server of the case got: name of the server to patterns, all of them in order.
+    /// Requests to a server of the case: name of the server to patterns, all of them in order.
     pub(crate) requests: BTreeMap<String, Vec<Value>>,
-    /// The program may have ended by this signal (9 after a `kill`).
+    /// The signal by which the program may have ended (9 after a `kill`).
     pub(crate) signal: Option<i32>,
 }
 
@@ -355,7 +355,7 @@ impl Exits {
     }
 }
 
-/// A thing in the file system. Without a kind it is an empty file.
+/// An item of the file system. Without a kind it is an empty file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Write {
@@ -371,13 +371,13 @@ pub(crate) struct Write {
     pub(crate) hardlink: Option<String>,
     pub(crate) fifo: bool,
     pub(crate) socket: bool,
-    /// Octal.
+    /// Octal mode.
     pub(crate) mode: Option<String>,
     /// A sparse file of this many bytes.
     pub(crate) sparse: Option<u64>,
 }
 
-/// Text that is too large or too odd to be written down.
+/// Text that is too large or too odd to be written in the case.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Content {
@@ -392,7 +392,7 @@ pub(crate) struct Content {
     pub(crate) times: usize,
     #[serde(default)]
     pub(crate) after: String,
-    /// How often all of it is packed by gzip.
+    /// Number of times that gzip is applied to all of it.
     #[serde(default)]
     pub(crate) gzip: usize,
 }
@@ -401,7 +401,7 @@ fn once() -> usize {
     1
 }
 
-/// Changes bytes of the files that match `path`, a glob. It is an error when none does, or when nothing changes.
+/// Changes bytes of the files that match `path`, a glob. Fails when none does, or when nothing changes.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Edit {
@@ -421,7 +421,7 @@ pub(crate) struct Edit {
     pub(crate) copy_line: Option<(i64, i64)>,
     /// A JSON merge patch.
     pub(crate) patch: Option<Value>,
-    /// Octal.
+    /// Octal mode.
     pub(crate) mode: Option<String>,
     /// Copies another file over it.
     pub(crate) copy_from: Option<String>,
@@ -433,13 +433,13 @@ pub(crate) struct Edit {
 pub(crate) struct Publish {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Members on top of `name`, `version` and `pi.extensions: ["./index.ts"]`.
+    /// Members in addition to `name`, `version` and `pi.extensions: ["./index.ts"]`.
     pub(crate) manifest: Map<String, Value>,
-    /// Files on top of an `index.ts` that registers the command `hello`.
+    /// Files in addition to an `index.ts` that registers the command `hello`.
     pub(crate) files: BTreeMap<String, String>,
     /// The archive itself, in place of `manifest` and `files`.
     pub(crate) archive: Option<Archive>,
-    /// Merge patch of what the registry says about this version; `dist` is inside.
+    /// Merge patch of the registry's document of this version; `dist` is inside.
     pub(crate) says: Option<Value>,
 }
 
@@ -450,7 +450,7 @@ pub(crate) struct Archive {
     pub(crate) entries: Vec<Entry>,
     /// Starts with `package/package.json` and `package/index.ts` of an honest package.
     pub(crate) honest: bool,
-    /// No end marker.
+    /// Omits the end marker.
     pub(crate) no_end: bool,
     pub(crate) gzip: Gzip,
 }
@@ -460,7 +460,7 @@ pub(crate) struct Archive {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Entry {
     pub(crate) path: String,
-    /// The name's bytes, when they are no text.
+    /// The name's bytes, if they are not UTF-8.
     pub(crate) path_hex: Option<String>,
     /// `file` (default), `folder`, `symlink`, `hardlink`, `fifo`, `char`, `block`, `contiguous`, `pax`, `global`,
     /// `long-name`, `long-link`, `sparse`, `end` (an end marker, although more comes), or one character.
@@ -470,15 +470,15 @@ pub(crate) struct Entry {
     pub(crate) content: Option<Content>,
     /// Records of a `pax` or `global` entry.
     pub(crate) pax: Vec<(String, String)>,
-    /// What the header says, when it is not the truth.
+    /// The size in the header, if it is false.
     pub(crate) size: Option<u64>,
-    /// Octal.
+    /// Octal mode.
     pub(crate) mode: Option<String>,
-    /// Writes the entry this often; `@@n@@` in `path` counts.
+    /// Number of copies of the entry; `@@n@@` in `path` counts.
     pub(crate) times: Option<usize>,
 }
 
-/// What is wrong with the compressed stream.
+/// A defect of the compressed stream.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Gzip {
@@ -492,7 +492,7 @@ pub(crate) enum Gzip {
     Absent,
 }
 
-/// What the registry answers for a path.
+/// The registry's response for a path.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum RegistryReply {
@@ -502,7 +502,7 @@ pub(crate) enum RegistryReply {
     Body(Content),
 }
 
-/// One answer of a server of the case.
+/// One response of a server of the case.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Reply {
@@ -512,17 +512,17 @@ pub(crate) struct Reply {
     pub(crate) content: Option<Content>,
     /// Blocks of server-sent events, written one by one.
     pub(crate) sse: Vec<String>,
-    /// Never ends the answer.
+    /// Never ends the response.
     pub(crate) stall: bool,
     /// Milliseconds between two bytes.
     pub(crate) drip_ms: Option<u64>,
     /// Bytes in place of everything else.
     pub(crate) raw: Option<String>,
-    /// Bytes that come last, again and again.
+    /// Bytes that are repeated without end after the response.
     pub(crate) endless: Option<String>,
 }
 
-/// What has to be in the file system.
+/// Expectations on the file system.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Files {
@@ -537,11 +537,11 @@ pub(crate) struct Files {
     pub(crate) equal: BTreeMap<String, String>,
     /// Files to their octal mode.
     pub(crate) mode: BTreeMap<String, String>,
-    /// Files whose bytes are the same.
+    /// Pairs of files with equal bytes.
     pub(crate) same: Vec<(String, String)>,
 }
 
-/// All cases, by id.
+/// Returns all cases, by id.
 pub(crate) fn read_all() -> Result<BTreeMap<String, (PathBuf, Case)>, String> {
     let folder = folder();
     let mut cases = BTreeMap::new();
@@ -574,7 +574,7 @@ fn check_steps(steps: &[Value]) -> Result<(), String> {
         match step {
             Step::Parallel { lists } => lists.iter().try_for_each(|list| check_steps(list))?,
             Step::Repeat { steps, .. } => check_steps(&steps)?,
-            // Names may stand for more than text there; those steps are checked when they run.
+            // Names may stand for values there; those steps are parsed when they run.
             Step::Each { .. } => {}
             Step::Include { name } => check_steps(&included(&name)?)?,
             _ => {}
@@ -590,7 +590,7 @@ pub(crate) fn included(name: &str) -> Result<Vec<Value>, String> {
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// `tests/attacks`.
+/// Returns `tests/attacks`.
 pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("attacks")
 }

@@ -1,4 +1,4 @@
-//! Keeps the lists whole: every attack has a case, every guard has a red run, every Rust test that is named exists.
+//! Checks the lists: every attack has a case, every guard has a red run, every named Rust test exists.
 
 use crate::case::{self, Case};
 use libtest_mimic::{Failed, Trial};
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 type Cases = BTreeMap<String, (PathBuf, Case)>;
 
-/// `ids.json`.
+/// The contents of `ids.json`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ids {
-    /// Id to class.
+    /// Class of each id.
     cases: BTreeMap<String, String>,
     /// Ids that have no case yet. Empty when the suite is complete.
     pending: BTreeSet<String>,
@@ -55,7 +55,7 @@ fn ids() -> Result<Ids, String> {
     serde_json::from_str(&text).map_err(|error| format!("ids.json: {error}"))
 }
 
-/// A folder is the id of an attack, or that id and a variant: `I01`, `I01-absolute`.
+/// Returns the id of a folder, which is an id or an id and a variant: `I01`, `I01-absolute`.
 fn id_of(folder: &str) -> &str {
     folder.split_once('-').map_or(folder, |(id, _)| id)
 }
@@ -107,7 +107,7 @@ fn every_guard(lowered: &BTreeSet<String>) -> Result<Vec<String>, String> {
     Ok(problems)
 }
 
-/// A reason is a sentence, and there is none where a guard falls.
+/// Checks that a reason is a sentence, and is present exactly where no guard falls.
 fn red_runs(proofs: &[(String, bool, Option<String>)]) -> Vec<String> {
     let problem = |(id, is_guarded, reason): &(String, bool, Option<String>)| match (is_guarded, reason) {
         (true, None) => None,
@@ -121,7 +121,7 @@ fn red_runs(proofs: &[(String, bool, Option<String>)]) -> Vec<String> {
     proofs.iter().filter_map(problem).collect()
 }
 
-/// Words of the shortest reason that can explain anything.
+/// Words of the shortest meaningful reason.
 const SHORTEST_REASON: usize = 6;
 
 fn rust_tests(tests: &[String]) -> Result<Vec<String>, String> {
@@ -140,9 +140,9 @@ fn rust_tests(tests: &[String]) -> Result<Vec<String>, String> {
     Ok(problems)
 }
 
-/// A function of this name with a test attribute above it, or a row of this name in a table of tests.
+/// Returns whether a text has a function of this name with a test attribute, or a row of this name in a table of tests.
 fn is_test(text: &str, name: &str) -> bool {
-    // Without libtest a test is a line of its own.
+    // In a test binary without libtest a test is a line.
     if text.contains(&format!("Trial::test(\"{name}\"")) {
         return true;
     }

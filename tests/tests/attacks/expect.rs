@@ -1,21 +1,21 @@
-//! Compares what a run left with what the case expects.
+//! Compares the result of a run with the case's expectations.
 
 use crate::case::Expect;
 use crate::invariants;
 use crate::world::World;
 use serde_json::{Map, Value};
 
-/// What a run printed.
+/// The output of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// What a terminal got.
+    /// The output to a terminal.
     pub(crate) screen: String,
 }
 
 impl Said {
-    /// What the extension reported: one member a line, behind the word `@report`.
+    /// Returns the values that the extension reported: one member a line, after the word `@report`.
     pub(crate) fn reports(&self) -> Map<String, Value> {
         let mut reports = Map::new();
         for line in self.stderr.lines().chain(self.screen.lines()).chain(self.stdout.lines()) {
@@ -29,7 +29,7 @@ impl Said {
     }
 }
 
-/// Words on the streams.
+/// Checks the texts on the streams.
 pub(crate) fn words(expected: &Expect, said: &Said) -> Result<(), String> {
     for (stream, text, wanted, unwanted) in [
         ("stdout", &said.stdout, &expected.stdout, &expected.not_stdout),
@@ -46,7 +46,7 @@ pub(crate) fn words(expected: &Expect, said: &Said) -> Result<(), String> {
     Ok(())
 }
 
-/// Reports, ledger, session, events, requests.
+/// Checks reports, ledger, session, events and requests.
 pub(crate) fn values(world: &World, expected: &Expect, said: &Said) -> Result<(), String> {
     let reports = said.reports();
     for (name, pattern) in &expected.reports {
@@ -91,7 +91,7 @@ fn each(what: &str, lines: &[Value], wanted: &[Value], unwanted: &[Value]) -> Re
     Ok(())
 }
 
-/// Whether a value is like a pattern.
+/// Returns whether a value matches a pattern.
 ///
 /// Objects may have more members than the pattern, arrays have to have as many items. An object with one member that
 /// starts with `$` is a condition: `$contains` (words of a text, or an item of an array), `$lacks`, `$regex`, `$any`,

@@ -1,4 +1,4 @@
-//! Steps that make, change and look at files.
+//! Steps that make, change and check files.
 
 use crate::archive;
 use crate::case::{Edit, Files, Write};
@@ -29,7 +29,7 @@ pub(crate) fn write(world: &World, step: &Write) -> Result<(), String> {
         rustix::fs::mknodat(rustix::fs::CWD, &path, kind, rustix::fs::Mode::from_raw_mode(0o644), 0)
             .map_err(|error| failed(&path)(error.into()))?;
     } else if step.socket {
-        // The file stays when the listener goes.
+        // The file remains when the listener is dropped.
         std::os::unix::net::UnixListener::bind(&path).map_err(failed(&path))?;
     } else if let Some(size) = step.sparse {
         File::create(&path).and_then(|file| file.set_len(size)).map_err(failed(&path))?;
@@ -53,7 +53,7 @@ fn octal(mode: &str) -> Result<Permissions, String> {
     u32::from_str_radix(mode, 8).map(Permissions::from_mode).map_err(|error| format!("mode {mode}: {error}"))
 }
 
-/// Files below the world that a glob matches, in order.
+/// Returns the files below the world that a glob matches, in order.
 pub(crate) fn matching(world: &World, pattern: &str) -> Result<Vec<PathBuf>, String> {
     let literal = world.path(pattern);
     if fs::symlink_metadata(&literal).is_ok() {
@@ -78,7 +78,7 @@ pub(crate) fn matching(world: &World, pattern: &str) -> Result<Vec<PathBuf>, Str
     Ok(found)
 }
 
-/// Globs in which `*` stays inside a component.
+/// Compiles globs in which `*` stays inside a component.
 pub(crate) fn globs<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<globset::GlobSet, String> {
     let mut set = globset::GlobSetBuilder::new();
     for pattern in patterns {
@@ -163,7 +163,7 @@ fn changed(before: &[u8], step: &Edit) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// A JSON merge patch (RFC 7396).
+/// Applies a JSON merge patch (RFC 7396).
 pub(crate) fn merge(value: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *value = patch.clone();

@@ -1,4 +1,4 @@
-//! What must hold around each run of `pi`, whatever the case is about (security.md 3.1).
+//! Invariants of each run of `pi`, in every case (security.md 3.1).
 //!
 //! | | held |
 //! |---|---|
@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// What `pi` may change when nothing may change.
+/// Files that `pi` may change when nothing may change.
 const OWN: &[&str] = &[
     "home/.pi/agent/sessions",
     "home/.pi/agent/sessions/**",
@@ -37,7 +37,7 @@ const OWN: &[&str] = &[
     "supervisor-*.json",
 ];
 
-/// What decides who may do what, and what is installed.
+/// Files that decide permissions, and installed packages.
 const STATE: &[&str] = &[
     "home/.pi/agent/*.json",
     "home/.pi/agent/pijs",
@@ -47,7 +47,7 @@ const STATE: &[&str] = &[
     "project/.npmrc",
 ];
 
-/// Runs `work`, which runs `pi`, and checks what must hold.
+/// Runs `work`, which runs `pi`, and checks the invariants.
 pub(crate) fn around(
     world: &World,
     may_change: &[String],
@@ -79,7 +79,7 @@ pub(crate) fn around(
     no_canary(world, &ran)
 }
 
-/// What must hold once all steps are done.
+/// Checks the invariants after all steps.
 pub(crate) fn at_the_end(world: &World) -> Result<(), String> {
     match world.requests("canary")?.first() {
         Some(request) => Err(format!("N6: the forbidden server was asked: {request}")),
@@ -87,10 +87,10 @@ pub(crate) fn at_the_end(world: &World) -> Result<(), String> {
     }
 }
 
-/// JSON lines of all files that match; what does not parse is left out.
+/// Returns the JSON lines of all matching files; invalid lines are left out.
 pub(crate) fn lines_of(world: &World, pattern: &str) -> Vec<Value> {
     let paths = files::matching(world, pattern).unwrap_or_default();
-    // What was put in the place of one may never answer: a pipe.
+    // Reading a pipe in place of one would block.
     let files = paths.into_iter().filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file()));
     let texts = files.filter_map(|path| fs::read(path).ok());
     texts
@@ -133,7 +133,7 @@ fn sessions_parse(world: &World) -> Result<(), String> {
 fn ledgers_hold(world: &World, killed: bool) -> Result<(), String> {
     for path in files::matching(world, "home/.pi/agent/logs/**/*.jsonl")? {
         let wrong = |why: String| format!("N2: {}: {why}", path.display());
-        // What was put in a ledger's place is no ledger, nor is an older part of one by itself.
+        // A file that an attack put in a ledger's place is no ledger, nor is an older part of one by itself.
         let older = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.rsplit_once('.'));
         let is_file = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1);
         if !is_file || older.is_some_and(|(_, number)| number.parse::<u64>().is_ok()) {

@@ -1,9 +1,9 @@
 //! The attack suite: every case of `tests/attacks/` as it ships, and once more for each guard it names, with that
 //! guard down, when it has to fail.
 //!
-//! `case` is what a `case.json` says, `world` the disposable home and project it runs in, `steps` does what it says,
-//! `run` starts `pi-attacked`, `expect` compares, `invariants` holds what must hold in every case, and `coverage`
-//! keeps the list of attacks and the list of guards complete.
+//! `case` is the form of a `case.json`, `world` the disposable home and project of a run, `steps` executes the steps, `run`
+//! starts `pi-attacked`, `expect` compares, `invariants` checks every case, and `coverage` checks that the lists of attacks and
+//! guards are complete.
 
 mod archive;
 mod case;
@@ -24,19 +24,19 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// How one test runs a case.
+/// The variant of a case in one test.
 #[derive(Debug, Clone)]
 pub(crate) struct Mode {
     pub(crate) policy: String,
     pub(crate) isolation: String,
-    /// Names of guards, separated by commas; empty as it ships.
+    /// Names of lowered guards, separated by commas; empty for the shipped program.
     pub(crate) down: String,
-    /// A hang is what the run may have to show, and is not waited for long.
+    /// Whether a hang is the expected failure, which gets a short limit.
     pub(crate) may_hang: bool,
 }
 
 fn main() -> ExitCode {
-    // The runner of one command, so that whatever the command leaves behind becomes its child.
+    // Supervises one command, so that all its descendants become children of this process.
     let mut argv = std::env::args_os().skip(1);
     if argv.next().is_some_and(|first| first == supervise::FLAG) {
         return supervise::main(argv);
@@ -82,7 +82,7 @@ fn trials_of(id: &str, folder: &Path, case: Arc<Case>) -> Vec<Trial> {
     trials
 }
 
-/// The case with a guard down, in each mode until one fails.
+/// Runs the case with a guard down, in each mode until one fails.
 fn red(folder: &Path, case: &Case, guard: &Guard) -> Result<(), Failed> {
     let mut failures = Vec::new();
     for policy in &case.policies {
@@ -105,7 +105,7 @@ fn red(folder: &Path, case: &Case, guard: &Guard) -> Result<(), Failed> {
     Err(Failed::from(format!("it fails, but not with {:?}:\n{}", guard.red(), failures.join("\n"))))
 }
 
-/// One run of a case. The error is everything there is to know about the failure.
+/// Runs a case once. The error contains all details of the failure.
 fn run_case(folder: &Path, case: &Case, mode: &Mode) -> Result<(), String> {
     let world = world::World::new(folder, case, mode)?;
     let outcome = steps::all(&world, &case.steps).and_then(|()| invariants::at_the_end(&world));

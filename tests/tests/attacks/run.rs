@@ -1,4 +1,4 @@
-//! Runs `pi-attacked` in a world and holds what it left against what the case expects.
+//! Runs `pi-attacked` in a world and checks the case's expectations.
 
 use crate::case::{Expect, Pi, Terminal};
 use crate::expect::{self, Said};
@@ -10,22 +10,22 @@ use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Multiplies the limits of a case for a run: a hang is one after that as well, and a busy machine takes its time.
-/// Where a hang may be what is to be seen, with a guard down, they are as short as the case says.
+/// Factor for the limits of a case: only a hang reaches the product, also on a busy machine. Where a hang is the expected
+/// failure, with a guard down, the limits are those of the case.
 const PATIENCE: u32 = 4;
-/// How long what was left behind may take to go (N5), before [`patience`].
+/// Time for descendants to end (N5), before [`patience`].
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A limit of a case, as long as it is in this mode.
+/// Returns a limit of a case in this mode.
 fn patience(world: &World, limit: Duration) -> Duration {
     if world.mode.may_hang { limit } else { limit * PATIENCE }
 }
 
-/// What one run was.
+/// The result of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Ran {
     pub(crate) said: Said,
-    /// It was ended by the case, so calls may lack their end.
+    /// Whether the case ended it, so that calls may lack their end.
     pub(crate) killed: bool,
 }
 
@@ -113,7 +113,7 @@ fn arguments(world: &World, pi: &Pi) -> Result<Vec<String>, String> {
     for extension in neighbour.into_iter().chain(pi.extensions.iter().map(String::as_str)) {
         args.extend(["-e".to_owned(), world.path("extension").join(extension).display().to_string()]);
     }
-    // A run that loads what is installed says so.
+    // A run that loads installed extensions has this flag.
     if pi.flags.iter().any(|flag| flag == "--with-installed") {
         args.retain(|arg| arg != "--no-extensions");
     }
@@ -146,7 +146,7 @@ fn run(world: &World, pi: &Pi) -> Result<(Outcome, Said), String> {
         .env("PATH", "/usr/bin:/bin")
         .env("HOME", world.path("home"))
         .env("XDG_CACHE_HOME", world.path("cache"))
-        // Nothing is fetched but what the case asks for.
+        // Downloads are limited to those of the case.
         .env("PIJS_WORDS", "own")
         .env("TMPDIR", world.path("tmp"))
         .env("ATTACK_CANARY", &world.canaries.env)
@@ -188,7 +188,7 @@ fn in_pipes(command: &mut Command, pi: &Pi) -> Result<Said, String> {
     let spawned = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child: Child = spawned.map_err(|error| error.to_string())?;
     if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
-        // A program that does not read is free not to.
+        // The program need not read its input.
         let _ = pipe.write_all(text.as_bytes());
     }
     let unread = if pi.unread { child.stdout.take() } else { None };
@@ -200,14 +200,14 @@ fn in_pipes(command: &mut Command, pi: &Pi) -> Result<Said, String> {
     Ok(Said { stdout: text(output.stdout), stderr: text(output.stderr), screen: String::new() })
 }
 
-/// A pseudo-terminal for input and standard error, and for standard output when asked for.
+/// Opens a pseudo-terminal for input and standard error, and for standard output on request.
 fn at_a_terminal(command: &mut Command, terminal: &Terminal, stdin: Option<&str>) -> Result<Said, String> {
     let pty = nix::pty::openpty(None, None).map_err(|error| format!("no pseudo-terminal: {error}"))?;
     let open = || pty.slave.try_clone().map(Stdio::from).map_err(|error| error.to_string());
     command.stdin(open()?).stderr(open()?);
     let out = if terminal.stdout { open()? } else { Stdio::piped() };
     let mut child = command.stdout(out).spawn().map_err(|error| error.to_string())?;
-    // Reading ends when nobody holds the other side any more: neither we nor the command, which keeps its own.
+    // Reading ends when no process holds the other side: neither this one nor the command, which keeps its own.
     drop(pty.slave);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut pipe = child.stdout.take();

@@ -1,4 +1,4 @@
-//! Web servers of a case: answers as written down, requests recorded.
+//! Web servers of a case: scripted responses, recorded requests.
 
 use crate::archive;
 use crate::case::Reply;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Nobody is waited for longer than this.
+/// Time limit of each read and write.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Server {
@@ -19,14 +19,14 @@ pub(crate) struct Server {
 }
 
 struct Shared {
-    /// Answers of a path, one after the other; the last one again and again. `*` is any other path.
+    /// Responses by path, in order; the last one repeats. `*` is any other path.
     replies: BTreeMap<String, Vec<Reply>>,
     folder: Option<PathBuf>,
     requests: Mutex<Vec<Value>>,
 }
 
 impl Server {
-    /// `folder` answers what `replies` do not.
+    /// Starts a server; `folder` answers paths without `replies`.
     pub(crate) fn start(replies: BTreeMap<String, Vec<Reply>>, folder: Option<PathBuf>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
         let address = listener.local_addr().expect("bound");
@@ -43,13 +43,13 @@ impl Server {
         Self { address, shared }
     }
 
-    /// Says one thing to everybody.
+    /// Starts a server with one text for all requests.
     pub(crate) fn speaking(text: &str) -> Self {
         let reply = Reply { body: text.to_owned(), ..Reply::default() };
         Self::start(BTreeMap::from([("*".to_owned(), vec![reply])]), None)
     }
 
-    /// `http://127.0.0.1:PORT`
+    /// Returns `http://127.0.0.1:PORT`.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -58,7 +58,7 @@ impl Server {
         self.address.port()
     }
 
-    /// `{method, path, headers, body}` of each request, in order.
+    /// Returns `{method, path, headers, body}` of each request, in order.
     pub(crate) fn requests(&self) -> Vec<Value> {
         self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -66,7 +66,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Wakes the thread that accepts; it finds nobody to serve for.
+        // Wakes the accepting thread, which then ends.
         self.shared = Arc::new(Shared { replies: BTreeMap::new(), folder: None, requests: Mutex::default() });
         let _ = TcpStream::connect(self.address);
     }
@@ -121,7 +121,7 @@ fn serve(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
     answer(stream, &reply)
 }
 
-/// A file below the folder; queries are ignored, and so is what leaves it.
+/// Returns a file below the folder; queries are ignored, and so are paths that leave it.
 fn file(folder: &Path, path: &str) -> Option<Vec<u8>> {
     let path = path.split('?').next().unwrap_or(path).trim_start_matches('/');
     let inside = Path::new(path).components().all(|part| matches!(part, std::path::Component::Normal(_)));
@@ -167,7 +167,7 @@ fn answer(mut stream: &TcpStream, reply: &Reply) -> std::io::Result<()> {
         stream.flush()?;
     }
     if reply.stall {
-        // Ends when the client goes away.
+        // Ends when the client disconnects.
         let _ = stream.read(&mut [0; 1]);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A tree of files as it is now, to compare with what it is later.
+//! Snapshots of a tree of files, for comparison.
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// Above this a file is told by its size and time alone.
+/// Above this size a file is compared by its size and time alone.
 const HASHED: u64 = 64 << 20;
 
-/// Relative path to what is there.
+/// Relative path to a description of the item.
 pub(crate) type Snapshot = BTreeMap<String, String>;
 
-/// Everything below `root` that `leave_out` does not match.
+/// Returns everything below `root` that `leave_out` does not match.
 pub(crate) fn take(root: &Path, leave_out: &globset::GlobSet) -> Snapshot {
     let mut snapshot = Snapshot::new();
     walk(root, root, leave_out, &mut snapshot);
@@ -67,7 +67,7 @@ fn hash(path: &Path) -> String {
     hex::encode(hasher.finalize())
 }
 
-/// What changed, one line each.
+/// Returns the differences, one line each.
 pub(crate) fn differences(before: &Snapshot, after: &Snapshot) -> Vec<String> {
     let mut lines = Vec::new();
     for (path, was) in before {

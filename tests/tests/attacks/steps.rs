@@ -1,4 +1,4 @@
-//! Does what the steps of a case say, one after the other.
+//! Executes the steps of a case, one after the other.
 
 use crate::case::{self, Forged, Publish, RegistryReply, Step};
 use crate::server::Server;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// All steps; the error names the one that failed.
+/// Runs all steps; the error names the failed one.
 pub(crate) fn all(world: &World, steps: &[Value]) -> Result<(), String> {
     list(world, steps, true)
 }
@@ -29,7 +29,7 @@ fn list(world: &World, steps: &[Value], alone: bool) -> Result<(), String> {
 fn one(world: &World, step: Step, alone: bool) -> Result<(), String> {
     match step {
         Step::Pi(pi) if alone => invariants::around(world, &pi.may_change, || run::pi(world, &pi)),
-        // Others change the world meanwhile; what must hold is checked around all of them.
+        // Other steps change the world concurrently; the invariants are checked around all of them.
         Step::Pi(pi) => run::pi(world, &pi).map(drop),
         Step::Write(write) => files::write(world, &write),
         Step::Edit(edit) => files::edit(world, &edit),
@@ -103,7 +103,7 @@ fn one(world: &World, step: Step, alone: bool) -> Result<(), String> {
     }
 }
 
-/// As it ships, the first failure counts. With a guard down, a variant that holds is what must not be.
+/// For the shipped program, the first failure counts. With a guard down, each variant has to fail.
 fn each(world: &World, of: Vec<Map<String, Value>>, steps: &[Value], alone: bool) -> Result<(), String> {
     let mut failures = Vec::new();
     let variants = of.len();

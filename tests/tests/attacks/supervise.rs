@@ -1,7 +1,7 @@
-//! One command, and what it leaves behind.
+//! Runs one command, and collects its remaining descendants.
 //!
-//! The test binary starts itself with [`FLAG`]; in that process every orphan below the command becomes a child of
-//! ours, however often it forked and whatever session it made. So a process that outlives its `pi` is seen and ended.
+//! The test binary starts itself with [`FLAG`]; in that process every orphan below the command becomes a child, however often it
+//! forked and whatever session it made. So a process that outlives its `pi` is found and ended.
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
 use serde::{Deserialize, Serialize};
@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 /// First argument of a supervisor.
 pub(crate) const FLAG: &str = "--supervise-one-command";
 
-/// What a supervisor is told.
+/// The order to a supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) report: PathBuf,
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
     pub(crate) deadline: Duration,
-    /// How long what was left behind may take to go.
+    /// Time for descendants to end.
     pub(crate) grace: Duration,
     /// Sends `signal` when this file appears.
     pub(crate) kill_when_file: Option<PathBuf>,
@@ -30,19 +30,19 @@ pub(crate) struct Order {
     pub(crate) signal: i32,
 }
 
-/// What became of the command.
+/// The result of the command.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
     pub(crate) stuck: bool,
-    /// The `kill` was sent.
+    /// Whether the `kill` was sent.
     pub(crate) killed: bool,
-    /// Command lines of processes that were still there.
+    /// Command lines of remaining processes.
     pub(crate) left: Vec<String>,
 }
 
-/// Runs the command of the order that the next argument is.
+/// Runs the command of the order in the next argument.
 pub(crate) fn main(mut argv: impl Iterator<Item = OsString>) -> ExitCode {
     let order = argv.next().and_then(|order| serde_json::from_str::<Order>(order.to_str()?).ok());
     let Some(order) = order else { return ExitCode::from(97) };
@@ -56,14 +56,14 @@ pub(crate) fn main(mut argv: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn supervise(order: &Order) -> std::io::Result<Outcome> {
-    // Any process may be named here; the kernel takes it as "me".
+    // The kernel ignores the argument and uses the calling process.
     set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut child = Command::new(&order.program).args(&order.args).spawn()?;
     let pid = Pid::from_child(&child);
     let started = Instant::now();
     let mut outcome = Outcome::default();
     let status = loop {
-        // Orphans that ended are ours to reap; the child itself is left to `try_wait`.
+        // Reaps ended orphans; the child itself is left to `try_wait`.
         if let Some(status) = child.try_wait()? {
             break status;
         }
@@ -106,7 +106,7 @@ fn reap() {
     while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
 }
 
-/// Kills until nothing is left: each death hands us the next generation.
+/// Kills until no process is left: each death makes its children ours.
 fn end_all() {
     for _ in 0..1_000 {
         let left = children();
@@ -125,7 +125,7 @@ fn children() -> Vec<Pid> {
     let me = rustix::process::getpid().as_raw_nonzero().get();
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
     let is_mine = |stat: &str| {
-        // `PID (NAME) STATE PPID ...`; the name may hold anything, so from the last parenthesis on.
+        // `PID (NAME) STATE PPID ...`; the name may contain anything, so parsing starts at the last parenthesis.
         let rest = stat.rsplit_once(')')?.1;
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;

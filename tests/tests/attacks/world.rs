@@ -9,8 +9,8 @@
 //! WORLD/cache/       artifacts; starts as a copy of a warm one    @@cache@@
 //! ```
 //!
-//! A canary is a value that nobody who runs here may see: in the environment, in files outside, in pi's `auth.json`,
-//! on a server of loopback. `invariants.rs` looks for them wherever a run may have left something.
+//! A canary is a value that must not leak: in the environment, in files outside, in pi's `auth.json`, on a server of loopback.
+//! `invariants.rs` searches everything that a run may have written.
 
 use crate::Mode;
 use crate::case::{self, Case};
@@ -47,7 +47,7 @@ pub(crate) struct Canaries {
     pub(crate) file: String,
     /// In pi's `auth.json`.
     pub(crate) auth: String,
-    /// What the server `@@server.canary@@` says, which nobody may ask.
+    /// The response of the server `@@server.canary@@`, which no grant allows.
     pub(crate) server: String,
 }
 
@@ -65,7 +65,7 @@ impl Canaries {
     }
 }
 
-/// A byte nobody can guess: the hasher's keys are random for each instance.
+/// Returns an unpredictable byte: the hasher's keys are random for each instance.
 fn uuid_byte() -> u8 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish().to_le_bytes()[0]
@@ -139,17 +139,17 @@ impl World {
         ]
     }
 
-    /// A path of a case: absolute, or below the world.
+    /// Returns a path of a case: absolute, or below the world.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.root().join(path)
     }
 
-    /// What `@@name@@` stands for from now on.
+    /// Sets the text that `@@name@@` stands for.
     pub(crate) fn set(&self, name: &str, value: &str) {
         self.set_value(name, Value::from(value));
     }
 
-    /// The same for what is more than text: a string that is `@@name@@` and nothing else becomes that value.
+    /// Sets a value other than text: a string that is `@@name@@` and nothing else becomes that value.
     pub(crate) fn set_value(&self, name: &str, value: Value) {
         self.state().names.insert(name.to_owned(), value);
     }
@@ -161,13 +161,13 @@ impl World {
         state.servers.insert(name.to_owned(), server);
     }
 
-    /// What the server of this name was asked.
+    /// Returns the requests to the server of this name.
     pub(crate) fn requests(&self, name: &str) -> Result<Vec<Value>, String> {
         let state = self.state();
         state.servers.get(name).map(Server::requests).ok_or_else(|| format!("no server is called {name}"))
     }
 
-    /// Puts values in place of `@@name@@`; unknown names stay.
+    /// Replaces `@@name@@` by its value; unknown names stay.
     pub(crate) fn fill(&self, text: &str) -> String {
         if !text.contains("@@") {
             return text.to_owned();
@@ -182,17 +182,17 @@ impl World {
         filled
     }
 
-    /// The value of a string that is one name and nothing else.
+    /// Returns the value of a string that is one name and nothing else.
     fn whole(&self, text: &str) -> Option<Value> {
         let name = text.strip_prefix("@@")?.strip_suffix("@@")?;
         self.state().names.get(name).cloned()
     }
 
-    /// The same in every string of a value, keys included.
+    /// Replaces names in every string of a value, keys included.
     pub(crate) fn fill_value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => match self.whole(text) {
-                // A value may hold names of its own.
+                // A value may contain names of its own.
                 Some(Value::String(text)) => Value::String(self.fill(&text)),
                 Some(value) => self.fill_value(&value),
                 None => Value::String(self.fill(text)),
@@ -205,7 +205,7 @@ impl World {
         }
     }
 
-    /// Adds to what a failure shows.
+    /// Adds a text to the output of a failure.
     pub(crate) fn note(&self, text: &str) {
         let mut state = self.state();
         if state.transcript.len() < 64 << 10 {
@@ -219,7 +219,7 @@ impl World {
         text.replace(&self.root().display().to_string(), "WORLD")
     }
 
-    /// A number that no other run of this world has.
+    /// Returns a number that no other run of this world has.
     pub(crate) fn next_run(&self) -> usize {
         let mut state = self.state();
         state.runs += 1;
@@ -237,7 +237,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(failed)
 }
 
-/// Copies a file or a folder; `change` sees the bytes of each file.
+/// Copies a file or a folder; `change` maps the bytes of each file.
 pub(crate) fn copy_tree(from: &Path, to: &Path, change: &dyn Fn(Vec<u8>) -> Vec<u8>) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", from.display());
     let kind = fs::symlink_metadata(from).map_err(failed)?;
@@ -256,7 +256,7 @@ pub(crate) fn copy_tree(from: &Path, to: &Path, change: &dyn Fn(Vec<u8>) -> Vec<
     Ok(())
 }
 
-/// A cache with pi's own modules in it, made by an honest run with every guard up.
+/// Returns a cache with pi's own modules in it, made by an honest run with every guard up.
 fn warm_cache() -> Result<&'static Path, String> {
     static WARM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let warm = WARM.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! `pi ext drive` on scenarios, and the comparison of traces.
+//! Runs `pi ext drive` on scenarios, and compares traces.
 
 use pijs_conformance::compare::{Options, compare};
 use pijs_conformance::corpus::OFFLINE;
@@ -6,10 +6,10 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where an extension can run here.
+/// The isolations that this system supports.
 pub(crate) const ISOLATIONS: &[&str] = if cfg!(target_os = "linux") { &["process", "thread"] } else { &["thread"] };
 
-/// Whether tests that need packages of pi are left out, since the registry cannot be reached.
+/// Returns whether tests that need packages of pi are left out, since the registry cannot be reached.
 pub(crate) fn is_offline() -> bool {
     std::env::var_os(OFFLINE).is_some_and(|value| !value.is_empty())
 }
@@ -19,7 +19,7 @@ pub(crate) fn fixtures(folder: &str) -> PathBuf {
     pijs_testkit::fixture(folder)
 }
 
-/// Plays a scenario and returns its trace. The prompt has our own words: pi's are compared where its package can be fetched.
+/// Plays a scenario and returns its trace. The prompt has PiJS's own texts: pi's are compared where its package can be fetched.
 #[track_caller]
 pub(crate) fn drive(scenario: &Path, isolation: &str, options: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
@@ -27,7 +27,7 @@ pub(crate) fn drive(scenario: &Path, isolation: &str, options: &[&str]) -> Value
         .args(options)
         .arg(scenario)
         .env("PIJS_WORDS", "own")
-        // A scenario sees nothing of the environment of the user who plays it.
+        // The user's environment must not reach a scenario.
         .env("PLAYER_KEY", "sk-of-the-player")
         .output()
         .expect("pi starts");
@@ -36,7 +36,7 @@ pub(crate) fn drive(scenario: &Path, isolation: &str, options: &[&str]) -> Value
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{scenario}: {error}\n{stderr}"))
 }
 
-/// Returns where two traces differ, in words.
+/// Returns a description of the differences between two traces.
 pub(crate) fn differences(expected: &Value, actual: &Value) -> Vec<String> {
     compare(expected, actual, &Options::default()).iter().map(ToString::to_string).collect()
 }

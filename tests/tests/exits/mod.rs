@@ -1,14 +1,14 @@
-//! What holds of every run of a program, whatever it met.
+//! Checks that apply to every run of a program, whatever fails.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Output;
 
-/// Output of a program, as text.
+/// Decodes the output of a program.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// It ended by itself; if it failed it said why.
+/// Checks that it ended by itself, and with a message if it failed.
 pub(crate) fn in_order(output: &Output, case: &str) {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.signal(), None, "{case}: {stderr}");

@@ -1,7 +1,7 @@
 //! The client scenarios of the protocol's own suite, `@modelcontextprotocol/conformance`.
 //!
-//! `fixtures/mcp/conformance` has the packages by version and sha512, the client that runs pi, and the baseline. The suite needs Node 22;
-//! without it, or where the registry cannot be reached, the test says so and checks nothing.
+//! `fixtures/mcp/conformance` pins the packages by version and sha512, and has the client that runs pi, and the baseline. The
+//! suite needs Node 22; without it, or where the registry cannot be reached, the test prints so and checks nothing.
 
 use crate::World;
 use crate::real::{node, packages, say};

@@ -1,4 +1,4 @@
-//! Servers that extensions and packages bring, the command `/mcp`, and the section of the prompt.
+//! Servers of extensions and packages, the command `/mcp`, and the section of the prompt.
 
 use crate::{SERVER, World, echo};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 impl World {
-    /// A model that is not asked anything.
+    /// Returns a model that gets no request.
     fn idle_model(&self) -> String {
         let reply = json!({"events": [{"text": "hi"}], "stop": "end_turn"});
         fs::write(self.at("idle.jsonl"), format!("{reply}\n")).expect("written");
@@ -21,7 +21,7 @@ impl World {
         path
     }
 
-    /// The text of all sessions.
+    /// Returns the text of all sessions.
     fn sessions(&self) -> String {
         let folders = fs::read_dir(self.at("home/.pi/agent/sessions")).into_iter().flatten().flatten();
         let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
@@ -51,7 +51,7 @@ fn an_extension_adds_a_server_that_holds_what_the_extension_holds() {
     let ledger = world.ledger();
     let of_call = ledger.lines().find(|line| line.contains("host_call.start") && line.contains("\"method\":\"mcp\""));
     assert!(of_call.is_some_and(|line| line.contains("adds.ts") && !line.contains("\"mcp:s\"")), "{of_call:?}");
-    // A server of the user's file comes first.
+    // A server of the user's file takes precedence.
     world.servers(json!({"s": {"command": SERVER, "args": ["good"], "enabled": false}}));
     let (_, texts) = world.session(&[echo("x")], &["--allow", "exec", "--allow", "mcp"]);
     assert!(texts[0].contains("not found"), "{texts:?}");
@@ -85,7 +85,7 @@ fn servers_of_extensions_come_and_go_while_the_session_goes_on() {
         let all = format!("{}\n{}\n{}", ran.stdout, ran.stderr, world.ledger());
         assert!(all.replace("\\\"", "\"").contains(wanted), "{wanted}: {all}");
     }
-    // Nothing connects servers where the built-in support is left out, or an extension has taken its place.
+    // No server is connected where the built-in support is disabled, or replaced by an extension.
     let file = world.extension("adds", &registers("s", good()));
     let named = file.display().to_string();
     let ran = world.pi(&["-p", "hi", "--model", &model, "--no-extensions", "-e", &named]);
@@ -145,7 +145,7 @@ fn a_package_with_javascript_a_component_and_a_server_is_asked_about_once_and_to
     fs::write(package.join("package.json"), manifest.to_string()).expect("written");
     let path = package.display().to_string();
 
-    // Nobody says yes: what it asks for is told in one list, and nothing of it is granted.
+    // Without a user all requests are listed, and none is granted.
     let ran = world.pi(&["install", &path]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stderr.contains("use tools of MCP servers: s/*") && ran.stderr.contains("run"), "{}", ran.stderr);
@@ -156,7 +156,7 @@ fn a_package_with_javascript_a_component_and_a_server_is_asked_about_once_and_to
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let (ran, texts) = world.session(&[echo("x")], &[]);
     assert_eq!(texts, ["again: x"], "{}", ran.stderr);
-    // The component judges what the model says, in a realm of its own.
+    // The component judges the model's text, in a realm of its own.
     let said = |text: &str| json!({"events": [{"text": text}], "stop": "end_turn"}).to_string();
     fs::write(world.at("model.jsonl"), format!("{}\n{}\n", said("# a heading"), said("plain"))).expect("written");
     let model = format!("script:{}", world.at("model.jsonl").display());

@@ -1,4 +1,5 @@
-//! MCP servers in a session of the whole program: their tools for the model, what is asked and kept, and servers that misbehave.
+//! MCP servers in a session of the whole program: their tools for the model, prompts and stored answers, and servers that
+//! misbehave.
 
 #![cfg(target_os = "linux")]
 
@@ -33,7 +34,7 @@ impl World {
         world
     }
 
-    /// One whose user has a server `s` in a mode.
+    /// Returns a world whose user has a server `s` in a mode.
     fn with(mode: &str) -> Self {
         let world = Self::new();
         world.servers(json!({"s": {"command": SERVER, "args": [mode], "timeout": 3}}));
@@ -44,7 +45,7 @@ impl World {
         self.0.path().join(name)
     }
 
-    /// Writes the user's file; tools are direct where the entry does not say otherwise.
+    /// Writes the user's file; tools are direct unless the entry says otherwise.
     fn servers(&self, servers: Value) {
         fs::write(self.at("home/.pi/agent/mcp.json"), direct(servers).to_string()).expect("written");
     }
@@ -76,7 +77,8 @@ impl World {
         self.pi_without(args, None)
     }
 
-    /// A session in which the model makes these calls, one after the other, and says `done`. Answers the texts that the calls came to.
+    /// Runs a session in which the model makes these calls, one after the other, and replies `done`. Returns the texts of the
+    /// calls' results.
     fn session(&self, calls: &[(&str, Value)], more: &[&str]) -> (Ran, Vec<String>) {
         self.session_without(calls, more, None)
     }
@@ -160,7 +162,7 @@ fn a_tool_that_nobody_granted_is_refused_and_only_what_was_granted_passes() {
     assert!(texts[1].contains("capability `mcp`"), "{texts:?}");
     let (_, texts) = world.session(&[echo("x")], &["--allow", "mcp", "--deny", "mcp"]);
     assert!(texts[0].contains("policy"), "{texts:?}");
-    // The server's word about itself changes nothing: `echo` claims that it only reads.
+    // The server's own annotations change nothing: `echo` claims that it only reads.
     let (_, texts) = world.session_without(&calls, &["--allow", "mcp:s/echo"], Some("mcp.scope"));
     assert_eq!(texts[1], "it went wrong", "without the check any tool passes, so the check is needed");
 }
@@ -173,7 +175,7 @@ fn an_answer_is_kept_for_this_program_and_taken_back() {
     assert!(granted.stderr.contains("use tools of MCP servers: s/echo"), "{}", granted.stderr);
     assert_eq!(world.session(&[echo("x")], &[]).1, ["again: x"]);
     assert!(world.pi(&["ext", "grants"]).stdout.contains("may use tools of MCP servers: s/echo"));
-    // Another program under the same name is asked about anew.
+    // Another program under the same name needs a new permission.
     world.servers(json!({"s": {"command": SERVER, "args": ["good", "other"]}}));
     let (ran, texts) = world.session(&[echo("x")], &[]);
     assert!(
@@ -422,7 +424,7 @@ fn a_server_asks_the_model_once_that_is_granted_and_no_user_where_there_is_none(
     assert!(!said.contains("Accept"), "{said}");
 }
 
-/// Answers requests of Streamable HTTP: JSON to requests, nothing to notifications. `status` is that of all answers to requests.
+/// Starts a server of Streamable HTTP: JSON for requests, nothing for notifications. `status` is that of all responses.
 fn http_server(status: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -499,7 +501,7 @@ fn a_server_at_an_address_is_reached_through_the_gate() {
     let (ran, texts) = world.session(&[echo("x")], &["--allow", "mcp"]);
     assert_eq!(texts, ["over http with correct-horse-battery: \"x\""], "{}", ran.stderr);
     assert!(world.ledger().contains("\"capability\":\"http\""));
-    // A project's file reaches nothing that was not granted.
+    // A project's file reaches nothing without a grant.
     let world = World::new();
     world.project_servers(entry);
     let (ran, texts) = world.session(&[echo("x")], &["--approve", "--allow", "mcp", "--allow", "env:TOKEN_OF_USER"]);

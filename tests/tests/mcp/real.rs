@@ -1,7 +1,7 @@
-//! Servers of others: three of the protocol's own, from npm.
+//! Third-party servers: three of the protocol's own, from npm.
 //!
-//! `fixtures/mcp/servers/lock.json` names the packages by version and sha512. Without Node, or where the registry cannot be reached, the
-//! tests say so and check nothing; `PIJS_CONFORMANCE_OFFLINE=1` leaves them out.
+//! `fixtures/mcp/servers/lock.json` pins the packages by version and sha512. Without Node, or where the registry cannot be
+//! reached, the tests print so and check nothing; `PIJS_CONFORMANCE_OFFLINE=1` skips them.
 
 use crate::World;
 use pijs_packages::{Depot, InstallCode, NpmConfig, PinnedPackage};
@@ -12,13 +12,13 @@ pub(crate) fn say(line: &str) {
     std::io::Write::write_all(&mut std::io::stderr(), format!("skipped: {line}\n").as_bytes()).ok();
 }
 
-/// Node, where it is.
+/// Returns the path of Node, if it is installed.
 pub(crate) fn node() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join("node")).find(|program| program.is_file())
 }
 
-/// A folder with the packages of a fixture; `None` where they cannot be had.
+/// Returns a folder with the packages of a fixture; `None` where the registry cannot be reached.
 pub(crate) fn packages(fixture: &str) -> Option<tempfile::TempDir> {
     if std::env::var_os("PIJS_CONFORMANCE_OFFLINE").is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! Signing in to a server at an address, against an authorization server on the loopback interface.
+//! Sign-in to a remote server, against an authorization server on the loopback interface.
 
 use crate::{Ran, World, answer, echo, request};
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-/// A server that wants a sign-in, and its authorization server.
+/// A server that requires a sign-in, and its authorization server.
 #[derive(Default)]
 struct Authority {
-    /// The token that lets requests in.
+    /// The valid access token.
     access: String,
     refresh: String,
     issuer: Option<String>,
@@ -50,7 +50,7 @@ fn authority() -> (u16, Shared) {
     (port, shared)
 }
 
-/// The answer to a request: status, further headers, text.
+/// Returns the response to a request: status, further headers, text.
 fn authorized(shared: &Shared, port: u16, head: &str, body: &[u8]) -> (&'static str, String, String) {
     let mut state = shared.lock().expect("held for moments");
     let origin = format!("http://127.0.0.1:{port}");
@@ -104,7 +104,7 @@ fn authorized(shared: &Shared, port: u16, head: &str, body: &[u8]) -> (&'static 
     }
 }
 
-/// A member of a query, decoded.
+/// Returns a member of a query, decoded.
 fn query(text: &str, name: &str) -> Option<String> {
     let pairs = text.rsplit('?').next()?.split('&');
     let value = pairs.filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name)?.1;
@@ -122,7 +122,7 @@ fn query(text: &str, name: &str) -> Option<String> {
     String::from_utf8(decoded).ok()
 }
 
-/// Gets an address of this machine, as a browser does; the answer.
+/// Requests an address of this machine, as a browser does; returns the response.
 fn browse(url: &str) -> String {
     let (host, path) = url.trim_start_matches("http://").split_once('/').expect("a path");
     let mut stream = std::net::TcpStream::connect(host).expect("it listens");
@@ -133,7 +133,7 @@ fn browse(url: &str) -> String {
 }
 
 impl World {
-    /// Runs `pi mcp login s`; `user` gets the address of the page. Answers what it said.
+    /// Runs `pi mcp login s`; `user` gets the address of the page. Returns the output.
     fn login(&self, user: impl FnOnce(&str)) -> Ran {
         use std::io::BufRead as _;
         let mut command = Command::new(env!("CARGO_BIN_EXE_pi-attacked"));
@@ -155,7 +155,7 @@ impl World {
     }
 }
 
-/// The user agrees on the page: the browser comes back with a code.
+/// Grants consent on the page: the browser is redirected with a code.
 fn agrees(shared: &Shared, page: &str) -> String {
     let of = |name: &str| query(page, name).unwrap_or_default();
     assert_eq!(
@@ -177,7 +177,7 @@ fn a_user_signs_in_to_a_server_and_out_again() {
 
     let ran = world.login(|page| {
         let back = agrees(&shared, page);
-        // Another page of this machine cannot end the sign-in, nor slip in a code of its own.
+        // Another page of this machine can neither end the sign-in nor inject a code of its own.
         let forged = browse(&format!("{}?code=stolen&state=x", back.split('?').next().expect("an address")));
         assert!(forged.starts_with("HTTP/1.1 400"), "{forged}");
         assert!(browse(&back.replace("/callback", "/other")).starts_with("HTTP/1.1 404"));
@@ -192,14 +192,14 @@ fn a_user_signs_in_to_a_server_and_out_again() {
     assert_eq!(texts, ["over http with none: \"x\""], "{}", ran.stderr);
     assert!(!world.ledger().contains("first-token") && !world.ledger().contains("refresh-1"));
 
-    // The token has ended: another one is fetched, once, where the first one came from.
+    // The token has expired: another one is fetched, once, from the same server.
     shared.lock().expect("held for moments").access = "second-token".to_owned();
     let (ran, texts) = world.session(&[echo("x")], &allowed);
     assert_eq!(texts, ["over http with none: \"x\""], "{}", ran.stderr);
     let kept = fs::read_to_string(&file).expect("a file");
     assert!(kept.contains("second-token") && kept.contains("refresh-2") && !kept.contains("refresh-1"), "{kept}");
 
-    // The authorization server takes everything back.
+    // The authorization server revokes all tokens.
     {
         let mut state = shared.lock().expect("held for moments");
         (state.access, state.refresh) = ("third-token".to_owned(), "none".to_owned());

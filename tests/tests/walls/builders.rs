@@ -1,4 +1,4 @@
-//! A build worker that was taken over by what it compiles, and lies about it.
+//! A build worker that is compromised by its input, and lies about it.
 
 use pijs_artifact::{decode, encode};
 use pijs_extc::{BuildOptions, Input, Seal, build};
@@ -7,12 +7,12 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What a build starts its worker with.
+/// The argument with which a build starts its worker.
 const WORKER: &str = "--pijs-build-worker";
-/// What it leaves out of its inputs.
+/// The file that it omits from its inputs.
 const UNSAID: &str = "other.ts";
 
-/// Compiles, and says of the artifact that less went into it; in any other process nothing.
+/// Compiles, and omits an input of the artifact; returns `None` in any other process.
 pub(crate) fn enter() -> Option<ExitCode> {
     if std::env::args().nth(1).is_none_or(|argument| argument != WORKER) {
         return None;
@@ -44,7 +44,7 @@ fn compiled(root: &Path) -> pijs_extc::BuildOutput {
     build(&Input::at(root), &BuildOptions::default()).expect("it builds")
 }
 
-/// B24: grants are bound to what the parent has handed out, whatever the worker says.
+/// B24: grants are bound to the files that the parent has handed out, whatever the worker claims.
 pub(crate) fn a_build_worker_is_not_believed() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
@@ -61,7 +61,7 @@ pub(crate) fn a_build_worker_is_not_believed() -> bool {
     }
 }
 
-/// B04: a folder of dependencies that was exchanged for a link, between the choice of it and the build, is none.
+/// B04: a folder of dependencies that was replaced by a link, between its selection and the build, is not read.
 #[cfg(unix)]
 pub(crate) fn a_root_that_leads_elsewhere_by_then_is_not_read() -> bool {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! Scenarios about connections: how many there are, how long a name takes to be found, and what comes over one that
-//! nobody has asked for. What is left for everybody else is not the extension's to take.
+//! Scenarios about connections: their number, the time of name lookups, and unsolicited data. One extension must not exhaust the
+//! resources of the others.
 
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::http::address::{Resolver, SystemResolver};
@@ -18,19 +18,19 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio_tungstenite::tungstenite::accept;
 
-/// Files of the process, and how many of them one extension may have as connections.
+/// Open files of the process, and the share of them that one extension may use for connections.
 const FILES: u64 = 64;
 const ROOM: usize = 8;
-/// Names that one extension looks up side by side.
+/// Concurrent name lookups of one extension.
 const LOOK_UPS: usize = 8;
-/// Calls at once, far more than either.
+/// Concurrent calls, far above both limits.
 const CALLS: usize = 40;
-/// After that long without anything new, nothing new comes.
+/// After this time without anything new, nothing new arrives.
 const QUIET: Duration = Duration::from_secs(3);
-/// Nothing takes that long.
+/// Time limit; only a hang reaches it.
 const CEILING: Duration = Duration::from_secs(120);
 
-/// Waits for the next of `count` that have to come; beyond them it shows only that no more do.
+/// Returns the wait for the next of `count` expected ones; beyond them it only shows that no more arrive.
 fn patience(come: usize, count: usize) -> Duration {
     if come < count { CEILING } else { QUIET }
 }
@@ -59,7 +59,7 @@ impl Host {
         Self { runtime: runtime.expect("a runtime"), dispatcher, caller: Caller::new(profile) }
     }
 
-    /// Begins a call; what is answered comes from the channel.
+    /// Begins a call; its answer comes from the channel.
     fn call(&self, number: usize, method: &str, params: Value, answers: &mpsc::Sender<HostResult>) {
         let Value::Object(params) = params else { unreachable!("an object") };
         let call = HostCall {
@@ -70,7 +70,7 @@ impl Host {
         };
         let answers = answers.clone();
         let _entered = self.runtime.enter();
-        // A test that has seen enough no longer listens.
+        // The test may have dropped the receiver.
         let take = move |result, _| drop(answers.send(result));
         self.runtime.spawn(self.dispatcher.call(&self.caller, call, take.clone()).rest(take));
     }
@@ -82,7 +82,7 @@ fn listener() -> (TcpListener, u16) {
     (listener, port)
 }
 
-/// Q14: requests that a server lets wait do not take the files of everybody else, and none of them is lost.
+/// Q14: requests that a server delays do not use up the files of the process, and none of them is lost.
 pub(crate) fn connections_of_one_leave_room_for_others() -> bool {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let (listener, port) = listener();
@@ -96,7 +96,7 @@ pub(crate) fn connections_of_one_leave_room_for_others() -> bool {
     std::thread::spawn(move || listener.incoming().flatten().try_for_each(|stream| accept.send(stream)));
     let (mut most, mut served) = (0, 0);
     while served < CALLS {
-        // All that come before it is quiet stand at the same time.
+        // Connections that arrive before a quiet period are open concurrently.
         let mut standing: Vec<TcpStream> = Vec::new();
         while let Ok(stream) = accepted.recv_timeout(patience(standing.len(), ROOM.min(CALLS - served))) {
             standing.push(stream);
@@ -119,7 +119,7 @@ pub(crate) fn connections_of_one_leave_room_for_others() -> bool {
     most == ROOM
 }
 
-/// Finds nothing, and takes for ever.
+/// Never resolves a name.
 #[derive(Default)]
 struct Endless {
     under_way: Arc<AtomicUsize>,
@@ -132,7 +132,7 @@ impl Resolver for Endless {
     }
 }
 
-/// D05: names that are never found keep a few threads busy, by whatever way they are asked for.
+/// D05: lookups without an answer occupy only a few threads, by whatever API they are made.
 pub(crate) fn look_ups_of_one_leave_threads_for_others() -> bool {
     let resolver = Endless::default();
     let under_way = Arc::clone(&resolver.under_way);
@@ -147,7 +147,7 @@ pub(crate) fn look_ups_of_one_leave_threads_for_others() -> bool {
         };
         host.call(number, method, params, &answers);
     }
-    // As many as may begin do so sooner or later; whether more would is seen for a while after.
+    // The permitted number begins sooner or later; a further wait shows that no more do.
     for _ in 0..CEILING.as_millis() / 10 {
         if under_way.load(Ordering::Acquire) >= LOOK_UPS {
             std::thread::sleep(QUIET);
@@ -158,7 +158,7 @@ pub(crate) fn look_ups_of_one_leave_threads_for_others() -> bool {
     panic!("{} look-ups are under way", under_way.load(Ordering::Acquire));
 }
 
-/// Finds one public address for every name, and says whose it is.
+/// Resolves every name to one public address, and records the caller.
 #[derive(Clone, Copy)]
 struct Public {
     is_own: bool,
@@ -179,7 +179,7 @@ impl Resolver for Public {
     }
 }
 
-/// H12: how many different names a grant with a wildcard lets an extension look up.
+/// H12: the number of different names that a wildcard grant lets an extension look up is limited.
 pub(crate) fn names_of_one_are_counted() -> bool {
     let host = Host::new(&["*".to_owned()], Arc::new(Public { is_own: false, is_neighbour: false }));
     let (answers, answered) = mpsc::channel();
@@ -192,7 +192,7 @@ pub(crate) fn names_of_one_are_counted() -> bool {
     refused.len() == 1 && refused[0].error.as_ref().is_some_and(|error| error.details["quota"] == "lookups")
 }
 
-/// H02: what listens on all addresses of this machine is not reached by one that is public.
+/// H02: a server that listens on all addresses of this machine is not reachable by its public one.
 pub(crate) fn own_public_addresses_are_not_elsewhere() -> bool {
     are_not_elsewhere(Public { is_own: true, is_neighbour: false })
 }
@@ -205,7 +205,7 @@ pub(crate) fn neighbours_are_not_elsewhere() -> bool {
 fn are_not_elsewhere(public: Public) -> bool {
     let host = Host::new(&["*".to_owned()], Arc::new(public));
     let (answers, answered) = mpsc::channel();
-    // The first connects to nothing, whatever is let through.
+    // The first connects to nothing, whatever is allowed.
     let ways = [
         ("http", json!({ "op": "lookup", "url": "http://own.example/" })),
         ("http", json!({ "url": "http://own.example/" })),
@@ -221,11 +221,11 @@ fn are_not_elsewhere(public: Public) -> bool {
     })
 }
 
-/// H08: answers whose coding asks for the most memory are decoded as far as there is some for them.
+/// H08: answers with the most memory-intensive coding are decoded only as far as memory allows.
 pub(crate) fn decoders_of_one_are_limited() -> bool {
-    /// Bodies that are decoded side by side: 16 MB each for the window, 4 for the rest, of 256.
+    /// Bodies that are decoded concurrently: 16 MB each for the window, 4 for the rest, of 256.
     const DECODED: usize = 12;
-    /// The largest window, then five bytes as they are, and no end (RFC 7932, 9).
+    /// The largest window, then five literal bytes, and no end (RFC 7932, 9).
     const BEGUN: &[u8] = b"\x0f\x02\x80hello";
     let (listener, port) = listener();
     let host = Host::new(&[format!("127.0.0.1:{port}")], Arc::new(SystemResolver));
@@ -247,7 +247,7 @@ pub(crate) fn decoders_of_one_are_limited() -> bool {
         assert!(!result.is_error, "{:?}", result.error);
         decoded += usize::from(result.bytes.iter().any(|bytes| bytes == b"hello"));
     }
-    // Whoever is done makes room.
+    // Each that ends frees its memory.
     let is_limited = decoded == DECODED;
     drop(standing);
     while decoded < CALLS {
@@ -259,7 +259,7 @@ pub(crate) fn decoders_of_one_are_limited() -> bool {
 
 /// H08: a server that pings and does not read the answers is not read from, either.
 pub(crate) fn pings_are_answered_one_by_one() -> bool {
-    /// What the system keeps of a connection, both ways, at most; and far more than that.
+    /// Far more than the system's buffers of a connection, both ways.
     const TOO_MUCH: usize = 256 << 20;
     let (listener, port) = listener();
     let host = Host::new(&[format!("127.0.0.1:{port}")], Arc::new(SystemResolver));
@@ -280,7 +280,7 @@ pub(crate) fn pings_are_answered_one_by_one() -> bool {
     while written < TOO_MUCH {
         match stream.write(&pings[written % pings.len()..]) {
             Ok(more) => written += more,
-            // Nobody reads any more.
+            // The other side does not read any more.
             Err(_) => break,
         }
     }
@@ -288,7 +288,7 @@ pub(crate) fn pings_are_answered_one_by_one() -> bool {
     written < TOO_MUCH
 }
 
-/// H08: messages that are begun and never ended do not fill the host's memory.
+/// H08: messages that never end do not fill the host's memory.
 pub(crate) fn unfinished_messages_are_limited() -> bool {
     const CONNECTIONS: usize = 7;
     const HALF: usize = 24 << 20;
@@ -309,7 +309,7 @@ pub(crate) fn unfinished_messages_are_limited() -> bool {
     let begun = sockets.iter_mut().map(|socket| socket.get_mut().write_all(&half).is_ok());
     let begun = begun.collect::<Vec<_>>();
     for socket in &mut sockets {
-        // Who was closed has been told.
+        // The client has been notified of the close.
         let _ = socket.get_mut().write_all(&[0x80, 0]);
     }
     let (mut whole, mut refused) = (0, 0);

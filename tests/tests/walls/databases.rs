@@ -1,4 +1,4 @@
-//! Scenarios about databases: what another program does at the same time, and statements without end.
+//! Scenarios about databases: concurrent changes by another program, and statements without end.
 
 use pijs_connectors::sqlite::SqliteConnector;
 use pijs_connectors::system::OsFileSystem;
@@ -56,7 +56,7 @@ impl Databases {
         self.call(capability, json!({ "op": "open", "path": path }), None).output.get("db").cloned()
     }
 
-    /// With the longest patience: what is asked about here is memory, and the machine may be busy.
+    /// Uses the longest limit: these tests are about memory, and the machine may be busy.
     fn exec(&self, db: &Value, sql: &str) -> HostResult {
         self.call("read", json!({ "op": "exec", "db": db, "sql": sql }), Some(600_000))
     }
@@ -71,9 +71,9 @@ impl Databases {
 pub(crate) fn a_database_is_the_one_that_was_found() -> bool {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use std::sync::atomic::AtomicBool;
-    // The race is lost within some ten when nothing stands in the way, and later where two threads seldom run side by side.
+    // Without the guard the race is lost within some ten rounds, and later where two threads seldom run concurrently.
     let rounds = if pijs_protocol::guard!(SqliteLandlock) { 1_000 } else { 50_000 };
-    /// Folders to the database: SQLite looks at each by its name, and has looked at the first long before it opens the file.
+    /// Folders above the database: SQLite checks each by name, and has checked the first long before it opens the file.
     const DEEP: usize = 180;
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().canonicalize().expect("it is there");
@@ -107,7 +107,7 @@ pub(crate) fn a_database_is_the_one_that_was_found() -> bool {
     !escaped
 }
 
-/// E05: a function of SQL that takes hours is answered for at the deadline of its call.
+/// E05: an SQL function that takes hours is answered at the deadline of its call.
 pub(crate) fn a_function_of_sql_is_not_waited_for() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let databases = Databases::of(folder.path());
@@ -126,7 +126,7 @@ pub(crate) fn a_function_of_sql_is_not_waited_for() -> bool {
     true
 }
 
-/// E05: an extension cannot have thread after thread inside of such functions.
+/// E05: an extension cannot occupy one thread after another with such functions.
 pub(crate) fn stuck_statements_are_limited() -> bool {
     const MOST: usize = 4;
     let folder = tempfile::tempdir().expect("a folder");
@@ -144,9 +144,9 @@ pub(crate) fn stuck_statements_are_limited() -> bool {
     stuck == MOST
 }
 
-/// Q16: what an extension keeps in databases without a file does not fill the host's memory.
+/// Q16: databases without a file do not fill the host's memory.
 pub(crate) fn what_databases_keep_in_memory_is_limited() -> bool {
-    /// More than is kept, and less than the process may have.
+    /// Above the quota, and below the limit of the process.
     const TOO_MUCH: usize = 600;
     let folder = tempfile::tempdir().expect("a folder");
     let databases = Databases::of(folder.path());
@@ -164,7 +164,7 @@ pub(crate) fn what_databases_keep_in_memory_is_limited() -> bool {
     })
 }
 
-/// Q16: nor does what one statement needs on its way.
+/// Q16: nor does the working memory of one statement.
 pub(crate) fn what_a_statement_takes_is_limited() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let databases = Databases::of(folder.path());
@@ -174,7 +174,7 @@ pub(crate) fn what_a_statement_takes_is_limited() -> bool {
     databases.exec(&db, sql).is_error && !databases.exec(&db, "SELECT 1").is_error
 }
 
-/// D05: a pragma of one extension does not hold for the databases of all.
+/// D05: a pragma of one extension does not apply to the databases of others.
 pub(crate) fn a_pragma_holds_for_its_own_database() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let databases = Databases::of(folder.path());
@@ -189,5 +189,5 @@ pub(crate) fn a_pragma_holds_for_its_own_database() -> bool {
     })
 }
 
-/// One function over tens of megabytes that compares almost all of them at each step.
+/// A function over tens of megabytes that compares almost all of them at each step.
 const ENDLESS: &str = "SELECT instr(zeroblob(60000000), CAST(zeroblob(30000000) || x'01' AS BLOB))";

@@ -1,4 +1,4 @@
-//! Scenarios about locks, files, bytecode and trust: what is asked here, no session lets an attacker ask so plainly.
+//! Scenarios about locks, files, bytecode and trust that no session can trigger directly.
 
 pub(crate) mod builders;
 pub(crate) mod connections;
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// I45: whoever changes what is installed is alone.
+/// I45: a change of the installed packages holds an exclusive lock.
 pub(crate) fn a_lock_has_one_holder() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let take = || Lock::take(&Disk::system(), &folder.path().join("lock"), Duration::ZERO, |_| {});
@@ -29,7 +29,7 @@ pub(crate) fn a_lock_has_one_holder() -> bool {
     take().is_err()
 }
 
-/// F12: what is mounted inside of a folder does not belong to it.
+/// F12: a file system mounted inside of a folder does not belong to it.
 #[cfg(target_os = "linux")]
 pub(crate) fn a_mounted_file_system_is_not_entered() -> bool {
     use pijs_connectors::system::{FileSystem as _, Mounts, OsFileSystem};
@@ -41,7 +41,7 @@ pub(crate) fn a_mounted_file_system_is_not_entered() -> bool {
     open(Mounts::Stay) == Some(Some(rustix::io::Errno::XDEV.raw_os_error()))
 }
 
-/// A host that allows everything in a folder, and can do nothing but open files.
+/// Returns a host that allows everything in a folder, and has no connector except files.
 fn files_of(project: &Path) -> Dispatcher {
     use pijs_connectors::{fs::FsConnector, system::OsFileSystem};
     let places = Places::new(project, "/home/me", "/home/me/.pi/agent", "/tmp");
@@ -51,7 +51,7 @@ fn files_of(project: &Path) -> Dispatcher {
     Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default())).connector("fs", files).build()
 }
 
-/// Q14: an extension that opens file after file leaves most of them to everybody else.
+/// Q14: an extension that opens file after file leaves most of them to the others.
 pub(crate) fn files_of_one_leave_room_for_others() -> bool {
     use rustix::process::{Resource, Rlimit, setrlimit};
     const LIMIT: u64 = 64;
@@ -74,12 +74,12 @@ pub(crate) fn files_of_one_leave_room_for_others() -> bool {
     opened as u64 <= LIMIT / 4
 }
 
-/// Q14: what an extension watches with all its folders leaves most of the process's files to everybody else.
+/// Q14: an extension's watches, with all their folders, leave most of the process's files to the others.
 pub(crate) fn watches_of_one_leave_room_for_others() -> bool {
     use rustix::process::{Resource, Rlimit, setrlimit};
     use std::sync::mpsc;
     const LIMIT: u64 = 256;
-    /// More than its share, and fewer than there are.
+    /// Above its share, and below the limit.
     const FOLDERS: u64 = LIMIT / 4 + 36;
     let folder = tempfile::tempdir().expect("a folder");
     let project = folder.path().canonicalize().expect("it is there");
@@ -95,15 +95,15 @@ pub(crate) fn watches_of_one_leave_room_for_others() -> bool {
     let watch = json!({ "op": "watch", "path": ".", "recursive": true });
     let Value::Object(params) = watch else { unreachable!("an object") };
     let call = HostCall { capability: Capability::new("read"), method: "fs".into(), params, ..super::call(0, "") };
-    // A test that has seen enough no longer listens.
+    // The test may have dropped the receiver.
     let take = move |result: HostResult, _| answers.send(result.is_error).unwrap_or(());
     let _entered = runtime.enter();
     runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
-    // A watch that stands has no answer.
+    // An accepted watch has no answer.
     answered.recv_timeout(Duration::from_secs(30)).is_ok_and(|is_error| is_error)
 }
 
-/// Q14: however much an extension watches, it takes one instance of inotify from its user.
+/// Q14: the watches of an extension share one inotify instance of its user.
 #[cfg(target_os = "linux")]
 pub(crate) fn watches_of_one_share_an_instance() -> bool {
     use std::sync::mpsc;
@@ -122,13 +122,13 @@ pub(crate) fn watches_of_one_share_an_instance() -> bool {
         let call =
             HostCall { capability: Capability::new("read"), method: "fs".into(), params, ..super::call(number, "") };
         let answers = answers.clone();
-        // A test that has seen enough no longer listens.
+        // The test may have dropped the receiver.
         let take = move |result: HostResult, _| answers.send(result.is_error).unwrap_or(());
         let _entered = runtime.enter();
         runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
         assert!(!answered.recv_timeout(Duration::from_secs(120)).expect("it stands"), "few watches are fine");
     }
-    // What an instance watches, as the system tells it of each descriptor.
+    // Watches of an instance, as the system lists them for each descriptor.
     let watched = |entry: std::fs::DirEntry| {
         let facts = std::fs::read_to_string(entry.path()).unwrap_or_default();
         facts.lines().filter(|line| line.starts_with("inotify ")).count()
@@ -143,7 +143,7 @@ pub(crate) fn what_nobody_takes_is_not_read() -> bool {
     use std::sync::mpsc;
     const FILES: usize = 24;
     const SIZE: u64 = 32 << 20;
-    /// As many as may wait, and twice that: more than are ever under way beside them.
+    /// The limit of waiting results; twice that exceeds those in flight.
     const ENOUGH: usize = 8;
     const TOO_MANY: usize = 16;
     let folder = tempfile::tempdir().expect("a folder");
@@ -158,7 +158,7 @@ pub(crate) fn what_nobody_takes_is_not_read() -> bool {
         let call =
             HostCall { capability: Capability::new("read"), method: "fs".into(), params, ..super::call(number, "") };
         let answers = answers.clone();
-        // A test that has seen enough no longer listens.
+        // The test may have dropped the receiver.
         let take = move |result: HostResult, held| drop(answers.send((result.is_error, held)));
         let _entered = runtime.enter();
         runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
@@ -176,7 +176,7 @@ pub(crate) fn what_nobody_takes_is_not_read() -> bool {
     }
     assert!(untaken.len() >= ENOUGH, "that much may wait");
     let waited = untaken.len() <= TOO_MANY;
-    // Once it is taken, the rest comes.
+    // Once it is taken, the rest follows.
     let mut all = untaken.len();
     drop(untaken);
     while all < FILES && answered.recv_timeout(Duration::from_secs(120)).is_ok() {
@@ -186,7 +186,7 @@ pub(crate) fn what_nobody_takes_is_not_read() -> bool {
     waited
 }
 
-/// What the keys of cached bytecode are for: its owner's id.
+/// The owner's id, which the keys of cached bytecode contain.
 const ID: &str = "extension:one";
 
 fn key() -> InstallKey {
@@ -200,7 +200,7 @@ fn built(source: &str) -> BuildOutput {
     build(&Input::at(&file), &BuildOptions::default()).expect("it builds")
 }
 
-/// B16: bytecode that was changed, in a container whose digests are right again.
+/// B16: changed bytecode, in a container with matching digests.
 pub(crate) fn changed_bytecode_is_refused() -> bool {
     let good = built("export default () => {};");
     let engine = &good.metadata().engine;
@@ -223,7 +223,7 @@ pub(crate) fn bytecode_of_another_id_is_refused() -> bool {
     Verified::check(&good.encoded().expect("it was built"), &mac, &key(), engine, ID).is_err()
 }
 
-/// B19: an artifact for another engine, right in everything else.
+/// B19: an artifact for another engine, correct in every other respect.
 pub(crate) fn bytecode_of_another_engine_is_refused() -> bool {
     let good = built("export default () => {};");
     let mut artifact = good.artifact.artifact().clone();
@@ -233,7 +233,7 @@ pub(crate) fn bytecode_of_another_engine_is_refused() -> bool {
     Verified::check(&bytes, &sign(&key(), &bytes, engine, ID), &key(), engine, ID).is_err()
 }
 
-/// M10: an extension may say yes, and only the person for ever.
+/// M10: an extension may trust a project for a session, and only the user permanently.
 pub(crate) fn trust_is_remembered_by_nobody_else() -> bool {
     const SAYS: &str =
         "export default (pi: any) => { pi.on(\"project_trust\", () => ({ trusted: \"yes\", remember: true })); };";

@@ -1,4 +1,4 @@
-//! Scenarios about senders without end: what a server or a program sends in the smallest pieces waits outside of the host.
+//! Scenarios about senders without end: output of a server or a program in the smallest pieces waits outside of the host.
 
 use pijs_connectors::Connectors;
 use pijs_connectors::exec::ExecOptions;
@@ -17,15 +17,15 @@ use std::net::TcpListener;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// What a stream's pieces may weigh until it waits, and far more than that.
+/// The payload limit of a stream until it waits, in bytes, and far more than that.
 const ENOUGH: usize = 32 << 10;
 const TOO_MUCH: usize = 96 << 20;
 /// Far more pieces than a stream sends before it waits, however small they are.
 const TOO_MANY: usize = 1024;
-/// A piece's weight at least, with what the host keeps about it.
+/// Least accounted size of a piece, with the host's overhead.
 const PIECE: usize = 512;
 
-/// D05: what streams to an extension that takes nothing is not kept by the host.
+/// D05: the host does not buffer streams to an extension that takes nothing.
 pub(crate) fn streams_wait_for_who_takes_them() -> bool {
     // A client that sends a request gets no answer before it; one that only connects sends none.
     let [asked, unasked] = [true, false].map(server);
@@ -38,7 +38,7 @@ pub(crate) fn streams_wait_for_who_takes_them() -> bool {
     streams.into_iter().all(|(port, capability, method, params)| waits(port, capability, method, params))
 }
 
-/// The port of a server that sends without end, to each connection.
+/// Returns the port of a server that sends without end, to each connection.
 fn server(is_asked: bool) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("it has one").port();
@@ -50,7 +50,7 @@ fn server(is_asked: bool) -> u16 {
     port
 }
 
-/// Sends bodies in pieces of one byte; to somebody who only connects, the same.
+/// Sends bodies in pieces of one byte; to a client that only connects, too.
 fn flood(mut stream: std::net::TcpStream, is_asked: bool) {
     if is_asked {
         let _ = stream.read(&mut [0; 4096]);
@@ -89,14 +89,14 @@ fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
     let take = move |result: HostResult, held| {
         assert!(!result.is_error, "{:?}", result.error);
         let size = PIECE + result.bytes.iter().map(Vec::len).sum::<usize>();
-        // A test that has seen enough no longer listens.
+        // The test may have dropped the receiver.
         let _ = answers.send((size, held));
     };
     let _entered = runtime.enter();
     runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
     let (mut size, mut untaken) = (0, Vec::new());
     while size <= TOO_MUCH && untaken.len() <= TOO_MANY {
-        // A stream that waits says nothing.
+        // A waiting stream sends nothing.
         match answered.recv_timeout(Duration::from_secs(if size < ENOUGH { 120 } else { 10 })) {
             Ok((piece, held)) => {
                 size += piece;
@@ -107,7 +107,7 @@ fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
     }
     assert!(size >= ENOUGH, "{method}: that much may wait");
     let waited = size <= TOO_MUCH && untaken.len() <= TOO_MANY;
-    // It goes on once something is taken.
+    // It continues once something is taken.
     drop(untaken);
     assert!(answered.recv_timeout(Duration::from_secs(120)).is_ok(), "{method}: nothing is lost");
     waited

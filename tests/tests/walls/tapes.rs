@@ -1,4 +1,4 @@
-//! Scenarios about tapes that somebody forged.
+//! Scenarios about forged tapes.
 
 use super::built;
 use pijs_artifact::Verified;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The program, with switches that let faults in.
+/// The program, with switches for faults.
 pub(crate) const PI: &str = env!("CARGO_BIN_EXE_pi-attacked");
 
 const TOOLS: &str = r#"
@@ -47,7 +47,7 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// The state before the work; what was compiled stays, unless compiling is the work.
+    /// Restores the state before the work; compiled artifacts stay, unless compiling is the work.
     pub(crate) fn reset(&self, builds: bool) {
         for folder in ["home", "project"].into_iter().chain(builds.then_some("cache")) {
             let path = self.path(folder);
@@ -65,7 +65,7 @@ impl World {
         self.path("home/.pi/agent")
     }
 
-    /// `pi`, or a program that becomes it, in the project and with nothing else around it.
+    /// Returns `pi`, or a program that becomes it, in the project and with an empty environment.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -87,7 +87,7 @@ impl World {
         command.output().expect("pi starts")
     }
 
-    /// Runs something that has to succeed, and gives its standard output.
+    /// Runs a command that has to succeed, and returns its standard output.
     pub(crate) fn healthy(&self, args: &[&str], case: &str) -> String {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let output = self.pi(&args, None);
@@ -96,7 +96,7 @@ impl World {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// A turn with three tool calls.
+    /// Returns a turn with three tool calls.
     pub(crate) fn turn(&self, more: &[&str]) -> Vec<String> {
         let model = format!("script:{}", self.path("model.jsonl").display());
         let extension = self.path("notes.ts").display().to_string();

@@ -1,4 +1,4 @@
-/** Says what its prompt templates and skills are about, which are links to files of its user. */
+/** Prints the descriptions of its prompt templates and skills, which are links to files of its user. */
 export default (pi: any) => {
   pi.on("input", () => {
     const told = pi.getCommands().filter((command: any) => ["prompt", "skill"].includes(command.source));

@@ -1,4 +1,4 @@
-/** Names its prompt templates in a thousand ways, and says how many there are. */
+/** Names its prompt templates in a thousand ways, and prints their number. */
 export default (pi: any) => {
   pi.on("resources_discover", () => ({ promptPaths: Array.from({ length: 1000 }, (_, n) => `${"./".repeat(n)}prompts`) }));
   pi.on("input", () => {
