@@ -55,8 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// `modules/index.txt` and `modules/*/index.txt`, sorted. The folders are watched too, so that a
-/// new index is noticed.
+/// Returns `modules/index.txt` and `modules/*/index.txt`, sorted. Also watches the folders, so that a new index triggers a build.
 fn indexes(root: &Path) -> io::Result<Vec<PathBuf>> {
     println!("cargo::rerun-if-changed={}", root.display());
     let mut found = Vec::new();

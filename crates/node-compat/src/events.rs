@@ -1,48 +1,47 @@
-//! The events of pi: which there are, what their handlers may change, how answers combine.
+//! The events of pi: their names, the changes that handlers may make, the combination of results.
 //!
 //! [`EVENTS`] is the whole table, sorted by name; the shapes are those of pi 0.87.1. An event that is
 //! not in it registers with a warning and never fires. `extc` warns of it at the build, the host plays rounds by the table.
 
-/// What holds for one event.
+/// The rule of one event.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EventRule {
     /// Its name.
     pub name: &'static str,
-    /// Members of the event object whose changes in place count.
+    /// Members of the event object that handlers may change in place.
     pub mutable: &'static [&'static str],
-    /// How answers combine.
+    /// The combination of results.
     pub combine: Combine,
-    /// What an exception does.
+    /// The effect of an exception.
     pub on_throw: OnThrow,
-    /// What an extension must hold for its answers and changes to count; `None` where they are
-    /// ignored anyway, only steer the extension's own session commands, or where it depends on the answer what it needs.
+    /// The capability that an extension's results and changes need; `None` where they are ignored anyway, only steer the
+    /// extension's own session commands, or where the result decides about the capability.
     pub capability: Option<&'static str>,
 }
 
-/// How the answers of several handlers become one.
+/// The combination of several handlers' results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Combine {
-    /// Answers are ignored.
+    /// Results are ignored.
     Ignore,
-    /// The last truthy answer wins; one whose named member is truthy ends the round.
+    /// The last truthy result wins; one whose named member is truthy ends the round.
     LastUntil(&'static str),
-    /// The first answer wins, `null` included.
+    /// The first result wins, `null` included.
     First,
-    /// The first answer whose `trusted` is `yes` or `no` wins.
+    /// The first result whose `trusted` is `yes` or `no` wins.
     FirstDecided,
-    /// The named member of the answer replaces that of the event; the round's answer is `{member}`
-    /// when somebody replaced it.
+    /// The named member of the result replaces that of the event; the round's result is `{member}` if a handler replaced it.
     Replace(&'static str),
     /// As `Replace("message")`, and only by a message of the same role.
     ReplaceMessage,
-    /// The answer itself replaces the named member.
+    /// The result itself replaces the named member.
     ReplaceWhole(&'static str),
-    /// Each of the named members of an answer replaces that of the event; the round's answer has all
-    /// of them once somebody replaced one.
+    /// Each of the named members of a result replaces that of the event; the round's result has all of them if a handler replaced
+    /// one.
     Fields(&'static [&'static str]),
-    /// As `Fields`, and the round always has an answer.
+    /// As `Fields`, and the round always has a result.
     Chain(&'static [&'static str]),
-    /// Lists under the named members are concatenated, each item with the extension it is from.
+    /// Lists under the named members are concatenated, each item with its extension.
     Collect(&'static [&'static str]),
     /// `message`s are collected, `systemPrompt` is chained.
     AgentStart,
@@ -50,12 +49,12 @@ pub enum Combine {
     Input,
 }
 
-/// What an exception in a handler does.
+/// The effect of an exception in a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnThrow {
     /// It is reported; the next handler runs.
     Report,
-    /// It blocks what the event is about, with its message as the reason; nothing is reported.
+    /// It blocks the operation of the event, with its message as the reason; nothing is reported.
     Block,
     /// It is reported and ends the round; the caller fails.
     Fail,
@@ -70,7 +69,7 @@ const fn rule(name: &'static str, mutable: &'static [&'static str], combine: Com
 }
 
 impl EventRule {
-    /// The same, for extensions that hold a capability.
+    /// Restricts the rule to extensions with a capability.
     const fn held_by(self, capability: &'static str) -> Self {
         Self { capability: Some(capability), ..self }
     }
@@ -130,18 +129,18 @@ pub const EVENTS: &[EventRule] = &[
     rule("user_bash", &[], Combine::First).on_throw(OnThrow::Fail).held_by("tool.modify"),
 ];
 
-/// The event of a piece of a reply, which the host fires by itself.
+/// The event of a piece of a reply, which the host fires itself.
 pub const STREAM_TEXT: &str = "stream_text";
 
-/// For names outside the table, which an embedder may emit all the same.
+/// The rule of unknown names, which an embedder may emit.
 static UNKNOWN: EventRule = quiet("");
 
-/// Whether handlers of this name can ever be called.
+/// Returns whether handlers of this name can ever be called.
 pub fn is_known(name: &str) -> bool {
     name == STREAM_TEXT || find(name).is_some()
 }
 
-/// The rule of an event; a name that is not in the table has the quietest one.
+/// Returns the rule of an event; an unknown name has a rule without effects.
 pub fn rule_for(name: &str) -> &'static EventRule {
     find(name).unwrap_or(&UNKNOWN)
 }
@@ -151,15 +150,15 @@ fn find(name: &str) -> Option<&'static EventRule> {
     EVENTS.get(at)
 }
 
-/// Edits (a letter more, less, changed or moved by one) up to which a name counts as misspelt; one in a short name.
+/// Most edits (a letter more, less, changed or moved by one) of a misspelt name; one in a short name.
 const MOST_EDITS: usize = 2;
 
-/// Returns the event that is most like `name`, unless none is.
+/// Returns the event with the most similar name, if there is one.
 pub fn similar(name: &str) -> Option<&'static str> {
     most_like(name, EVENTS.iter().map(|rule| rule.name).chain([STREAM_TEXT]))
 }
 
-/// Returns the known name that is most like `name`, unless none is.
+/// Returns the most similar known name, if there is one.
 pub fn most_like<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let most = if name.len() < 6 { 1 } else { MOST_EDITS };
     let edits = |known: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase());

@@ -1,4 +1,4 @@
-//! The host modules: TypeScript that stands between an extension and the hostcalls.
+//! The host modules: TypeScript between an extension and the hostcalls.
 //!
 //! `modules/web` holds the globals of a browser and what every other module uses, `modules/node` the builtins of Node,
 //! `modules/pi` pi's API and the packages that pi brings, `modules/rummy` what the rummy dialect calls. [`MODULES`] embeds
@@ -14,7 +14,7 @@ pub mod events;
 /// One host module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostModule {
-    /// What an import names: `pi:runtime`, `node:path`, `@earendil-works/pi-coding-agent`.
+    /// Specifier of an import: `pi:runtime`, `node:path`, `@earendil-works/pi-coding-agent`.
     pub specifier: &'static str,
     /// File inside this crate, for diagnostics.
     pub path: &'static str,
@@ -22,9 +22,9 @@ pub struct HostModule {
     pub source: &'static str,
 }
 
-/// SHA-256 of [`MODULES`]: specifier, path and source of each, every one after its length as a little-endian `u64`.
+/// SHA-256 of [`MODULES`]: specifier, path and source of each, each after its length as a little-endian `u64`.
 ///
-/// A program that starts identifies its module set by it without reading a megabyte.
+/// A starting program identifies its module set by it without reading a megabyte.
 pub const MODULES_DIGEST: [u8; 32] = include!(concat!(env!("OUT_DIR"), "/digest.rs"));
 
 /// Every host module, sorted by specifier.

@@ -22,7 +22,7 @@ export const btoa = encodeBase64;
 
 const BYTES = "an instance of Buffer or Uint8Array";
 
-/** A view of the same memory as a Buffer. */
+/** Returns a view of the same memory as a Buffer. */
 function adopt(bytes: Uint8Array): Buffer {
   return Object.setPrototypeOf(bytes, Buffer.prototype);
 }
@@ -240,7 +240,7 @@ class BufferClass extends Uint8Array {
     const shown = Array.from(Uint8Array.prototype.subarray.call(this, 0, INSPECT_MAX_BYTES), (byte) => (byte + 0x100).toString(16).slice(1)).join(" ");
     const more = this.length - INSPECT_MAX_BYTES;
     const tail = more > 0 ? ` ... ${more} more byte${more > 1 ? "s" : ""}` : "";
-    // Members of its own are shown, too.
+    // Own properties are shown, too.
     const names = Object.keys(this).filter((name) => !/^\d+$/.test(name));
     const { inspect } = names.length > 0 ? importSync("pi:node/util/inspect") : { inspect: undefined };
     const extras = names.map((name) => `, ${name}: ${inspect((this as any)[name])}`).join("");
@@ -257,7 +257,7 @@ function swap<B extends Uint8Array>(buffer: B, size: number): B {
   return buffer;
 }
 
-/** Position of a byte, a text or bytes in `buffer`, searching from `offset` in the given direction. */
+/** Returns the position of a byte, a text or bytes in `buffer`, searching from `offset` in the given direction. */
 function find(buffer: Uint8Array, value: any, offset: any, encoding: any, forwards: boolean): number {
   if (typeof offset === "string") [encoding, offset] = [offset, undefined];
   let start = offset === undefined ? Number.NaN : Math.trunc(Number(offset));
@@ -317,7 +317,7 @@ export const Buffer = function Buffer(value: any, second?: any, length?: any): B
   return typeof value === "number" ? allocate(value) : fromAny(value, second, length);
 } as unknown as Omit<typeof BufferClass, "prototype"> & { prototype: Buffer } & ((value: any, second?: any, length?: any) => Buffer);
 
-/** Old code says `new Buffer.alloc(0)`, which a method of a class does not take. */
+/** Old code calls `new Buffer.alloc(0)`, which fails for a class method. */
 function constructible(name: string, method: (...args: any[]) => unknown): unknown {
   const made = { [name]: function (...args: any[]) { return method(...args); } }[name]!;
   return Object.defineProperty(made, "length", { value: method.length, configurable: true });
@@ -333,7 +333,7 @@ for (const name of Object.getOwnPropertyNames(BufferClass)) {
 Object.setPrototypeOf(Buffer, Uint8Array);
 (Buffer as any).prototype = BufferClass.prototype;
 Object.defineProperty(BufferClass.prototype, "constructor", { value: Buffer, writable: true, configurable: true });
-// What Uint8Array's own methods make (map, filter) is a Buffer again.
+// Uint8Array's own methods (map, filter) return a Buffer again.
 Object.defineProperty(Buffer, Symbol.species, { get: () => Buffer, configurable: true });
 
 export const SlowBuffer = Buffer;
@@ -348,12 +348,12 @@ export function isAscii(bytes: ArrayBuffer | ArrayBufferView): boolean {
 }
 export function transcode(source: Uint8Array, from: string, to: string): Buffer {
   const text = decodeText(source, checkedEncoding(from));
-  // What one byte cannot hold is a question mark.
+  // A character without a byte becomes a question mark.
   return Buffer.from(/^(?:latin1|binary|ascii)$/i.test(to) ? text.replace(to.toLowerCase() === "ascii" ? /[^\0-\x7f]/gu : /[^\0-\xff]/gu, "?") : text, to);
 }
 
 export const kStringMaxLength: number = constants.MAX_STRING_LENGTH;
-/** Nothing here makes an object URL. */
+/** Returns nothing: a realm has no object URLs. */
 export function resolveObjectURL(): undefined {
   return undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * `pi:node/callable`: classes that old code calls as functions, `http.ServerResponse.call(this, request)` with
- * `util.inherits`, as their constructors in Node are functions.
+ * `pi:node/callable`: classes that old code calls as functions, `http.ServerResponse.call(this, request)` with `util.inherits`,
+ * as their constructors in Node are functions.
  *
  * A class cannot be called, but what its outermost parent returns is the object that its constructors go on with. So the
  * parent of such a class gives back the object that the call was for, and members and private names are put on that.
@@ -8,7 +8,7 @@
 
 let adopted: object | undefined;
 
-/** The parent of a class that is made [`callable`]: `Base`, which is a function, with the object of a call. */
+/** Returns the parent of a class that [`callable`] wraps: `Base`, which is a function, with the object of a call. */
 export function adopting<B>(Base: B): B {
   const Parent: any = function (this: object, ...args: unknown[]) {
     const target = adopted ?? this;
@@ -20,7 +20,7 @@ export function adopting<B>(Base: B): B {
   return Object.setPrototypeOf(Parent, Base as any);
 }
 
-/** The class as a function that may be called, too: on an object that inherits from it, else as with `new`. */
+/** Wraps a class as a function that can also be called: on an object that inherits from it, otherwise like `new`. */
 export function callable<C>(made: C): C {
   const Class = made as any;
   const Outer: any = function (this: unknown, ...args: unknown[]) {

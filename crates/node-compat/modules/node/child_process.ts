@@ -50,7 +50,7 @@ function split(given: any[], hasArgs: boolean): [any, any, ExecDone | undefined]
   return [args, options, done ?? undefined];
 }
 
-/** Runs it with pipes, and says what came of it. Who looks at its streams meanwhile gets text, unless bytes are asked for. */
+/** Runs a program with pipes, and collects its output. Readers of its streams get text, unless bytes are requested. */
 function collect(file: string, args: any, given: any, done: ExecDone | undefined, command?: string): ChildProcess {
   const what = program(file, args, given);
   const { killSignal, timeout } = what.options;
@@ -77,7 +77,7 @@ function collect(file: string, args: any, given: any, done: ExecDone | undefined
     failure ??= Object.assign(new Error(`Command failed: ${line}\n${stderr}`), { code, killed: child.killed || killed, signal });
     done(Object.assign(failure, { cmd: line }), stdout, stderr);
   };
-  // What it started may hold its pipes for long after it: nobody waits for those then.
+  // Descendants may hold its pipes long after its exit; the result does not wait for them.
   const letGo = () => {
     child.stdout.destroy();
     child.stderr.destroy();
@@ -115,7 +115,7 @@ function checkCommand(command: unknown): void {
   if (command === "") throw coded(TypeError, "ERR_INVALID_ARG_VALUE", "The argument 'file' cannot be empty. Received ''");
 }
 
-/** A command line for the shell. */
+/** Runs a command line in the shell. */
 export function exec(command: string, ...rest: any[]): ChildProcess {
   checkCommand(command);
   const [, given, done] = split(rest, false);
@@ -157,7 +157,7 @@ export function spawnSync(file: string, args?: readonly string[] | SpawnOptions,
   const bytes: Uint8Array[] = [];
   const params = wholeParams(what, bytes, inputOf(what.options.input));
   params.maxBuffer ??= MAX_BUFFER;
-  // As text, what is no UTF-8 would be lost.
+  // Text would lose invalid UTF-8.
   params.encoding = "buffer";
   const mode = (at: number) => (Array.isArray(stdio) ? stdio[at] : stdio);
   const piped = (at: number) => mode(at) === undefined || mode(at) === null || mode(at) === "pipe";
@@ -172,7 +172,7 @@ export function spawnSync(file: string, args?: readonly string[] | SpawnOptions,
     }
     const [out, err] = outputs.map((output, at) => (piped(at + 1) ? shown(output, encoding, null) : null));
     const overflows = Boolean(answer.output.truncated);
-    // The pipe that closed on it may have ended it before the signal did, which makes no difference.
+    // The closed pipe may have ended it before the signal did, which makes no difference.
     const ended: string | null = overflows ? signalName(killSignal) : (signal ?? null);
     let failure: unknown;
     if (overflows) failure = spawnError(new HostcallError({ code: "io", details: { errno: "ENOBUFS" } }), "spawnSync", what);
@@ -196,7 +196,7 @@ function checked(result: SyncResult, command: string): any {
   return result.stdout;
 }
 
-/** Without `stdio`, what the program says on stderr is passed on. */
+/** Without `stdio`, the program's stderr is passed on. */
 function passErrors(result: SyncResult, options: SpawnOptions | undefined): SyncResult {
   if (!options?.stdio && result.stderr?.length > 0) log("error", "stderr", result.stderr.toString().replace(/\n$/, ""));
   return result;

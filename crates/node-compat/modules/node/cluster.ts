@@ -1,4 +1,4 @@
-/** `node:cluster`: can be imported and extended; using it says what to do instead. */
+/** `node:cluster`: can be imported and extended; its use throws an error with a hint. */
 
 import { refuse } from "pi:node/refuse";
 

@@ -5,7 +5,7 @@ import { constants as files } from "pi:node/fs/constants";
 import { constants as system } from "pi:node/os/constants";
 
 const all: Record<string, any> = { ...system.dlopen, ...system.errno, ...system.priority, ...system.signals, ...files, ...openssl };
-// Only crypto has this one.
+// Only `crypto` has this one.
 delete all.defaultCipherList;
 
 export const {

@@ -22,7 +22,7 @@ import { queueTick } from "pi:web/ticks";
 type Done = (error: Error | null, value?: any) => void;
 
 export const webcrypto = web;
-/** Loads when it is first asked for something. */
+/** Loads on first use. */
 export const subtle = new Proxy({} as typeof web.subtle, {
   get: (_target, name) => {
     const member = (web.subtle as any)[name];
@@ -57,7 +57,7 @@ export function randomFill(buffer: ArrayBufferView, ...args: any[]): void {
   queueTick(() => done(null, buffer));
 }
 
-/** An integer from `min` to below `max`, each as likely as the other. */
+/** Returns a uniformly distributed integer from `min` to below `max`. */
 export function randomInt(min: number, max?: number | Done, done?: Done): number | void {
   const callback = typeof max === "function" ? max : done;
   const [low, high] = typeof max === "number" ? [min, max] : [0, min];
@@ -90,7 +90,7 @@ export function timingSafeEqual(a: ArrayBufferView, b: ArrayBufferView): boolean
 export const getFips = (): number => 0;
 export const secureHeapUsed = () => ({ total: 0, used: 0, utilization: 0, min: 2 });
 
-/** A new random secret, of `length` bits. */
+/** Returns a new random secret, of `length` bits. */
 export function generateKeySync(type: string, options: { length: number }): KeyObject {
   const bits = options?.length;
   if (type === "hmac") {

@@ -77,7 +77,7 @@ class TracingChannel {
     return PARTS.filter((part) => subscribers[part]).map((part) => this[part].unsubscribe(subscribers[part]!)).every(Boolean);
   }
 
-  /** What is traced, from its start to the end of its synchronous part. */
+  /** Runs the synchronous part of a traced operation. */
   #begun<T>(context: any, work: () => T): T {
     return this.start.runStores(context, () => {
       try {

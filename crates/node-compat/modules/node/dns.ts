@@ -1,4 +1,4 @@
-/** `node:dns`: addresses of names, with callbacks; other records say what to do instead. */
+/** `node:dns`: address lookups with callbacks; other records throw a hint. */
 
 import promises from "node:dns/promises";
 import { lookupOptions } from "pi:node/dns/lookup";
@@ -19,7 +19,7 @@ export const {
   resolveTlsa, resolveTxt, reverse, setServers,
 } = refused;
 
-/** What a callback throws is nobody's rejection. */
+/** An exception of the callback must not reject the promise. */
 function answer(promise: Promise<unknown>, done: Done, values: (found: any) => unknown[]): void {
   promise.then(
     (found) => queueTick(() => done(null, ...values(found))),
@@ -51,7 +51,7 @@ export function resolve(hostname: string, ...rest: any[]): void {
 
 export const { getDefaultResultOrder, getServers, setDefaultResultOrder } = promises;
 
-/** Asks as the functions do; what they refuse, it refuses. */
+/** Resolves like the functions, and refuses the same records. */
 export class Resolver extends promises.Resolver {}
 Object.assign(Resolver.prototype, refused, { resolve, resolve4, resolve6 });
 export { promises };

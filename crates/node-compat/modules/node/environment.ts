@@ -1,8 +1,8 @@
 /**
  * `pi:node/environment`: the variables behind `process.env`.
  *
- * Those that need no grant are facts; any other name is asked for by a sync `env` call when it is read, and is undefined when
- * it is not granted. Assignments stay in the realm, and go to the programs that it runs.
+ * Variables that need no grant are facts; any other name causes a sync `env` call when it is read, and is undefined when it is
+ * not granted. Assignments stay in the realm, and go to the programs that it runs.
  */
 
 import { facts } from "pi:engine";
@@ -10,9 +10,9 @@ import { callSync } from "pi:hostcall";
 
 export type Names = Record<string, string>;
 
-/** What was asked for or given; undefined stands for "not there". */
+/** Known values; undefined stands for "not set". */
 const local = new Map<string, string | undefined>(Object.entries((facts.env ?? {}) as Names));
-/** What the extension set or deleted. */
+/** Variables that the extension set or deleted. */
 const changed = new Map<string, string | undefined>();
 
 function change(name: string, value: string | undefined): void {
@@ -20,7 +20,10 @@ function change(name: string, value: string | undefined): void {
   changed.set(name, value);
 }
 
-/** What programs get that are given no environment: nothing where the extension changed nothing, since the host knows its own. */
+/**
+ * Returns the environment of programs without an explicit one: nothing where the extension changed nothing, since the host knows
+ * its own.
+ */
 export function inherited(): Names | undefined {
   if (changed.size === 0) return undefined;
   const names = Object.entries({ ...(facts.env ?? {}), ...Object.fromEntries(changed) });
@@ -33,7 +36,7 @@ function variable(name: string): string | undefined {
   try {
     value = callSync("env", "env", { op: "get", names: [name] }).output.values?.[name];
   } catch {
-    // Not granted looks like not set, and is asked again: a grant may come later.
+    // A missing grant looks like an unset variable, and is not cached: a grant may follow.
     return undefined;
   }
   local.set(name, value);

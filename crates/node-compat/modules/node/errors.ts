@@ -1,5 +1,5 @@
 /**
- * `pi:node/errors`: errors with Node's codes and words.
+ * `pi:node/errors`: errors with Node's codes and messages.
  *
  * A coded error shows its code in `toString` and `stack` position the way Node's do: `name` stays the
  * class name, `code` is an own property.
@@ -7,14 +7,14 @@
 
 type ErrorType = new (message: string) => Error;
 
-/** An error with `code`. */
+/** Returns an error with `code`. */
 export function coded<E extends Error = Error>(Type: ErrorType, code: string, message: string): E & { code: string } {
   const error = new Type(message);
   Object.defineProperty(error, "code", { value: code, writable: true, enumerable: true, configurable: true });
   return error as E & { code: string };
 }
 
-/** How Node names a value in "Received ...". */
+/** Describes a value as Node does in "Received ...". */
 export function received(value: unknown): string {
   if (value === null || value === undefined) return ` Received ${value}`;
   if (typeof value === "function") return ` Received function ${value.name}`;
@@ -29,13 +29,13 @@ export function received(value: unknown): string {
   return ` Received type ${typeof value} (${shown})`;
 }
 
-/** ERR_INVALID_ARG_TYPE. `expected` continues "must be": `of type string`, `an instance of Buffer`. */
+/** Returns ERR_INVALID_ARG_TYPE. `expected` continues "must be": `of type string`, `an instance of Buffer`. */
 export function invalidArgType(name: string, expected: string, value: unknown): TypeError & { code: string } {
   const what = name.includes(" ") ? name : name.includes(".") ? `"${name}" property` : `"${name}" argument`;
   return coded(TypeError, "ERR_INVALID_ARG_TYPE", `The ${what} must be ${expected}.${received(value)}`);
 }
 
-/** ERR_OUT_OF_RANGE. */
+/** Returns ERR_OUT_OF_RANGE. */
 export function outOfRange(name: string, range: string, value: unknown): RangeError & { code: string } {
   return coded(RangeError, "ERR_OUT_OF_RANGE", `The value of "${name}" is out of range. It must be ${range}. Received ${grouped(value)}`);
 }
@@ -63,12 +63,12 @@ export class AbortError extends Error {
   }
 }
 
-/** What rejects when a signal fires: its reason is the cause. */
+/** Returns the error of an aborted operation: the signal's reason is its cause. */
 export function abortError(signal: { readonly reason: unknown }): AbortError {
   return new AbortError({ cause: signal.reason });
 }
 
-/** Something that Node has and a realm does not: says which member and what to do instead. */
+/** Returns the error of a Node member that a realm does not support, with the member and a hint. */
 export function notSupported(member: string, advice: string): Error & { code: string } {
   return coded(Error, "ERR_FEATURE_UNAVAILABLE_ON_PLATFORM", `${member} is not available in a PiJS realm: ${advice}`);
 }

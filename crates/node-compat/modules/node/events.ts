@@ -13,7 +13,7 @@ export const captureRejectionSymbol: unique symbol = Symbol.for("nodejs.rejectio
 
 let defaultMax = 10;
 
-/** On an emitter whose listeners' rejections become its `error` events. */
+/** Marks an emitter whose listeners' rejections become its `error` events. */
 const CAPTURES = Symbol("kCapture");
 
 interface Wrapped extends Listener {
@@ -45,7 +45,7 @@ class Emitter {
   declare _events: Map<Name, Wrapped[]> | undefined;
   declare _maxListeners: number | undefined;
 
-  // Two names of one function each, as in Node: a class that puts one in the place of the other would call itself otherwise.
+  // Each pair of names shares a function, as in Node: a class that overrides one name must not change the other.
   declare on: (name: Name, listener: Listener) => this;
   declare off: (name: Name, listener: Listener) => this;
 
@@ -129,13 +129,13 @@ class Emitter {
   }
 }
 
-/** What an async listener rejects with goes to the emitter's own method for it, or becomes an `error` event. */
+/** Passes a rejection of an async listener to the emitter's own method for it, or emits it as `error`. */
 function capture(emitter: Emitter, result: any, name: Name, args: any[]): void {
   if (typeof result?.then !== "function") return;
   const told = (error: unknown) => {
     const own = (emitter as any)[captureRejectionSymbol];
     if (typeof own === "function") return own.call(emitter, error, name, ...args);
-    // A listener of `error` that rejects must not be asked about its own rejection.
+    // A rejecting listener of `error` must not be called with its own rejection.
     const before = (emitter as any)[CAPTURES];
     try {
       (emitter as any)[CAPTURES] = false;
@@ -152,7 +152,7 @@ function capture(emitter: Emitter, result: any, name: Name, args: any[]): void {
  * and its methods are enumerable, since old code copies them.
  */
 export const EventEmitter: typeof Emitter = function EventEmitter(this: Emitter, options?: { captureRejections?: boolean }) {
-  // The table is made when the first listener comes.
+  // The table is created with the first listener.
   if (options?.captureRejections ?? (EventEmitter as unknown as typeof Emitter).captureRejections) Object.defineProperty(this, CAPTURES, { value: true, writable: true, enumerable: false, configurable: true });
 } as unknown as typeof Emitter;
 export type EventEmitter = Emitter;
@@ -227,7 +227,7 @@ function isTarget(value: any): boolean {
   return typeof value?.on !== "function" && typeof value?.addEventListener === "function";
 }
 
-/** The arguments of the next emission; rejects when `error` comes first. */
+/** Returns the arguments of the next emission; rejects when `error` comes first. */
 export function once(emitter: any, name: Name, options: WaitOptions = {}): Promise<any[]> {
   return new Promise((resolve, reject) => {
     const { signal } = options;
@@ -268,7 +268,7 @@ export function once(emitter: any, name: Name, options: WaitOptions = {}): Promi
   });
 }
 
-/** Every emission from now on, as an async iterator. */
+/** Returns every emission from now on, as an async iterator. */
 export function on(emitter: any, name: Name, options: WaitOptions & { close?: Name[] } = {}): AsyncIterableIterator<any[]> {
   const { signal } = options;
   if (signal?.aborted) throw abortError(signal);
@@ -348,12 +348,12 @@ export function addAbortListener(signal: AbortSignal, listener: Listener): objec
   return { [Symbol.dispose ?? Symbol.for("dispose")]: () => signal.removeEventListener("abort", listener) };
 }
 
-/** An emitter; there are no async resources to follow in a realm. */
+/** An emitter; a realm has no async resources to follow. */
 export class EventEmitterAsyncResource extends EventEmitter {}
 
 export const captureRejections = false;
 export const usingDomains = false;
-/** What the constructor does, for code that calls it as a function. */
+/** Does the work of the constructor, for code that calls it as a function. */
 export function init(): void {}
 
 Object.assign(EventEmitter, {

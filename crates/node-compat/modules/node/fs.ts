@@ -1,9 +1,9 @@
 /**
  * `node:fs`: the sync and callback forms of every operation, and `fs.promises`.
  *
- * What an operation is stands in `pi:node/fs/requests`; here it gets its two forms. Files are reached
- * through the host's gate: what it refuses is EACCES, and for `existsSync` simply not there. Streams and
- * watchers load when they are used; owners are not for extensions to change.
+ * `pi:node/fs/requests` defines the operations; this module gives each its two forms. The host's gate decides each access: a
+ * refusal is EACCES, and for `existsSync` a missing file. Streams and watchers load on first use; extensions cannot change
+ * owners.
  */
 
 import { importSync } from "pi:engine";
@@ -31,12 +31,12 @@ export const Stats = StatsClass;
 
 const PROMISIFY = Symbol.for("nodejs.util.promisify.custom");
 
-/** The sync form. */
+/** Returns the sync form. */
 function blocking<A extends any[], T>(make: (...args: A) => Request<T>): (...args: A) => T {
   return (...args) => runSync(make(...args));
 }
 
-/** The callback form: the last function is the callback; a bad argument throws at once. */
+/** Returns the callback form: the last function is the callback; a bad argument throws at once. */
 function called<A extends any[], T>(make: (...args: A) => Request<T>): (...args: any[]) => void {
   return (...args) => {
     // The first argument is never the callback: without a second one there is none.
@@ -45,14 +45,14 @@ function called<A extends any[], T>(make: (...args: A) => Request<T>): (...args:
   };
 }
 
-/** Takes the callback, which is the last of what may follow the arguments that have to be there. */
+/** Takes the callback, which is the last argument after the required ones. */
 function takeCallback(args: unknown[]): Done {
   const done = args.pop();
   checkFunction("cb", done);
   return done as Done;
 }
 
-/** The callback runs outside the promise's own error handling: what it throws is the extension's. */
+/** Calls the callback outside of the promise, so that its exceptions are the extension's. */
 function settle<T>(promise: Promise<T>, done: Done): void {
   whenSettled(promise, (value) => (value === undefined ? done(null) : done(null, value)), done);
 }
@@ -134,7 +134,7 @@ export const utimes = called(requests.utimes);
 export const writeFileSync = blocking(requests.writeFile);
 export const writeFile = called(requests.writeFile);
 
-/** With `throwIfNoEntry: false` a missing file is undefined. */
+/** Wraps `stat`: with `throwIfNoEntry: false` a missing file is undefined. */
 function statSyncWith(make: typeof stat_) {
   return (path: unknown, options?: { bigint?: boolean; throwIfNoEntry?: boolean }): any => {
     try {
@@ -149,7 +149,7 @@ function statSyncWith(make: typeof stat_) {
 export const statSync = statSyncWith(stat_);
 export const lstatSync = statSyncWith(lstat_);
 
-/** Never throws: what may not be seen is not there. */
+/** Never throws: an inaccessible file counts as missing. */
 export function existsSync(path: unknown): boolean {
   try {
     return runSync(exists_(path));
@@ -221,7 +221,7 @@ export function writevSync(fd: unknown, buffers: ArrayBufferView[], position?: n
   return count;
 }
 
-/** The callback forms of several buffers at once. */
+/** Returns the callback forms of several buffers at once. */
 function many(each: (fd: unknown, buffer: ArrayBufferView, position: number | undefined) => Promise<number>, partial: boolean) {
   return (fd: unknown, buffers: ArrayBufferView[], ...args: any[]): void => {
     const done = takeCallback(args);
@@ -284,7 +284,7 @@ export function glob(pattern: string | string[], ...rest: any[]): void {
     for await (const one of promiseForms.glob(pattern, rest[0])) found.push(one);
     return found;
   };
-  // Node has it go on with a promise.
+  // Node calls back with a promise's result.
   all().then((found) => done(null, found), done);
 }
 export async function openAsBlob(path: unknown, options?: { type?: string }): Promise<any> {
@@ -303,11 +303,11 @@ const fs = {
   utimes, utimesSync, glob, globSync, openAsBlob, readv, writev, watch, watchFile, write, writeFile, writeFileSync, writeSync, writevSync,
 };
 
-// Classes that load when they are read, as `ReadStream` of the default export; a named import has them too.
+// Classes that load when they are read, as `ReadStream` of the default export; named imports provide them too.
 for (const [name, from] of [["ReadStream", "streams"], ["WriteStream", "streams"], ["FileReadStream", "streams"], ["FileWriteStream", "streams"], ["FSWatcher", "watch"]] as const) {
   defineLazy(fs, name, `pi:node/fs/${from}`, name.replace("File", ""));
 }
-/** Constructors in front of the classes, which load at the first use. */
+/** Returns a constructor in front of a class that loads at first use. */
 function lazyClass(name: "ReadStream" | "WriteStream"): any {
   return new Proxy(function () {}, {
     apply: (_target, _self, args) => new (streams()[name])(...args),

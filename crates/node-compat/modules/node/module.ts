@@ -1,8 +1,8 @@
 /**
  * `node:module`: `createRequire` for host modules.
  *
- * Packages and files are bundled by extc, so what is left for `require` at run time are builtins, pi's own
- * packages, files of JSON, and things that are not there: those throw MODULE_NOT_FOUND as Node's do.
+ * Packages and files are bundled by extc, so `require` at run time serves builtins, pi's own packages and files of JSON; for
+ * others it throws MODULE_NOT_FOUND as Node does.
  */
 
 import { importSync } from "pi:engine";
@@ -37,14 +37,14 @@ export function createRequire(from: string | { href: string }): Require {
   const resolve = resolver(origin);
   const load = (specifier: string): any => {
     checkString("id", specifier);
-    // Modules of the host are its own, as they are for `import`.
+    // Modules of the host are private, as they are for `import`.
     if (specifier.startsWith("pi:")) throw notFound(specifier, origin);
     let namespace: any;
     try {
       namespace = importSync(isBuiltin(specifier) && !specifier.startsWith("node:") ? `node:${specifier}` : specifier);
     } catch (cause) {
       if (isBuiltin(specifier)) throw cause;
-      // Data is no code.
+      // JSON is data and no code.
       const file = attempt(() => resolve(specifier));
       if (file?.endsWith(".json")) return readJson(file);
       throw Object.assign(notFound(specifier, origin), { cause });
@@ -59,7 +59,7 @@ export function createRequire(from: string | { href: string }): Require {
   });
 }
 
-/** Old code asks for `require("module")._load` and the like; only these exist. */
+/** Old code uses `require("module")._load` and the like; only these members exist. */
 export class Module {
   static createRequire = createRequire;
   static builtinModules = builtinModules;

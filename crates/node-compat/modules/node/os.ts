@@ -1,4 +1,4 @@
-/** `node:os`: facts of the machine as the host chose to tell them. Nothing here asks the host. */
+/** `node:os`: facts of the machine that the host provides. No member calls the host. */
 
 import { facts } from "pi:engine";
 import { coded } from "pi:node/errors";
@@ -46,7 +46,7 @@ export function machine(): string {
 export function endianness(): "LE" | "BE" {
   return new Uint8Array(Uint16Array.of(1).buffer)[0] === 1 ? "LE" : "BE";
 }
-/** One entry, without times: the number of processors is the host's business. */
+/** Returns one entry, without times: the host does not expose the number of processors. */
 export function cpus(): object[] {
   const count = Number(machineFacts.cpus ?? 1);
   return Array.from({ length: count }, () => ({ model: "unknown", speed: 0, times: { user: 0, nice: 0, sys: 0, idle: 0, irq: 0 } }));
@@ -66,7 +66,7 @@ export function uptime(): number {
 export function loadavg(): number[] {
   return [0, 0, 0];
 }
-/** Addresses are not told to extensions. */
+/** Returns no interfaces: extensions do not see addresses. */
 export function networkInterfaces(): Record<string, object[]> {
   return {};
 }

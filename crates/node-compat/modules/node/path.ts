@@ -1,7 +1,7 @@
 /**
  * `node:path`: both flavours, and the POSIX one by default (facts.platform decides).
  *
- * Pure text work; the only ambient value is the working directory, a fact of the realm.
+ * Pure text functions; the only ambient value is the working directory, a fact of the realm.
  */
 
 import { facts, importSync } from "pi:engine";
@@ -15,7 +15,7 @@ export interface ParsedPath {
   name: string;
 }
 
-/** What the two flavours differ in, besides roots. */
+/** The differences between the two flavours, except for roots. */
 interface Flavour {
   sep: string;
   isSep(character: string | undefined): boolean;
@@ -40,7 +40,7 @@ function squeeze(path: string, aboveRoot: boolean, flavour: Flavour): string {
   return out.join(flavour.sep);
 }
 
-/** The end of `path` without trailing separators, never shorter than `root`. */
+/** Returns the end of `path` without trailing separators, never shorter than `root`. */
 function trimmedEnd(path: string, root: number, flavour: Flavour): number {
   let end = path.length;
   while (end > root && flavour.isSep(path[end - 1])) end--;
@@ -59,7 +59,7 @@ function basenameOf(path: string, suffix: string | undefined, root: number, flav
   return suffix && base !== suffix && base.endsWith(suffix) ? base.slice(0, -suffix.length) : base;
 }
 
-/** Extension of a file name: from the last dot that is neither first nor part of `..`. */
+/** Returns the extension of a file name: from the last dot that is neither first nor part of `..`. */
 function extensionOf(base: string): string {
   const dot = base.lastIndexOf(".");
   return dot <= 0 || base === ".." ? "" : base.slice(dot);
@@ -259,7 +259,7 @@ const windowsMembers = {
     const parts = paths.filter((path) => path !== "");
     if (parts.length === 0) return ".";
     let joined = parts.join("\\");
-    // Two separators at the front mean a share only when the first argument wrote them.
+    // Two leading separators mean a share only when the first argument has them.
     const first = /^[\\/]*/.exec(parts[0]!)![0].length;
     const share = first === 2 && parts[0]!.length > 2;
     if (!share) joined = joined.replace(/^[\\/]{2,}/, "\\");

@@ -1,4 +1,4 @@
-/** `node:perf_hooks`: the clock, and observers of what an extension marks itself; nothing is measured behind its back. */
+/** `node:perf_hooks`: the clock, and observers of the extension's own marks; nothing else is measured. */
 
 import { createHistogram, monitorEventLoopDelay } from "pi:node/perf_hooks/histogram";
 import {

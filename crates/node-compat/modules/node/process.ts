@@ -1,7 +1,7 @@
 /**
- * `node:process`: what an extension may see of a process.
+ * `node:process`: the parts of a process that an extension may see.
  *
- * Nothing here reaches the host's own process: `exit` asks the session to end, `kill` and `chdir` say what to do instead.
+ * Nothing here reaches the host's own process: `exit` asks the session to end, `kill` and `chdir` throw a hint.
  */
 
 import { decodeUtf8, elapsedMs, facts, importSync } from "pi:engine";
@@ -21,7 +21,7 @@ export { env };
 
 const NODE_VERSION: string = facts.node_version ?? "22.20.0";
 
-/** Listeners of `exit` are told once. */
+/** Whether listeners of `exit` have been called. */
 let isExiting = false;
 
 /** stdout and stderr: lines become log messages; an unfinished line waits for its end or the next task. */
@@ -139,10 +139,10 @@ function hrtimeOf(previous?: [number, number]): [number, number] {
   return [seconds, nanos];
 }
 
-/** Memory belongs to the realm's limits, which the host reports; these are constants of a small program. */
+/** Constants of a small program: the realm's limits bound memory, and the host reports them. */
 const MEMORY = { rss: 64 << 20, heapTotal: 32 << 20, heapUsed: 16 << 20, external: 1 << 20, arrayBuffers: 0 };
 
-/** What a realm may use, as far as an extension is told. */
+/** Memory available to a realm, as far as an extension sees. */
 const MEMORY_LIMIT = 256 << 20;
 
 type WarningOptions = { type?: string; code?: string; detail?: string };
@@ -223,7 +223,7 @@ class Process extends EventEmitter {
     return [this.getgid()];
   }
 
-  /** Ends the session and then pi, for an extension that may; for any other it is an error: it is a guest of the program. */
+  /** Ends the session and then pi, for an extension that may; for others it throws, since they are guests of the program. */
   exit(code?: number | string | null): never {
     const number = Number(code ?? this.exitCode ?? 0);
     try {
@@ -248,14 +248,14 @@ class Process extends EventEmitter {
     throw coded(Error, "ERR_PROCESS_EXIT", "process.abort() was called by an extension: throw an error instead");
   }
   /**
-   * Reaches programs that the extension started, by their number or, negative, as a group, and what those have started, by
-   * its number; any other is not its to end.
-   * Whether there is one (signal 0) is told of every number: locks hold the numbers of whoever took them.
+   * Sends a signal to programs that the extension started, by their number or, negative, as a group, and to their descendants, by
+   * number; it cannot end others. Existence (signal 0) is reported of every number: lock files hold numbers of arbitrary
+   * processes.
    */
   kill(pid: number, signal?: string | number): true {
     if (typeof pid !== "number" || pid !== (pid | 0)) throw invalidArgType("pid", "of type number", pid);
     const named = signal === 0 ? 0 : signalName(signal);
-    // Zero is the group that this program is in.
+    // Zero is the group of this program.
     if (named === 0 && (pid === this.pid || pid === 0)) return true;
     const own = started.has(Math.abs(pid));
     const told = pid > 0 && !own ? callSync("exec", "exec", { op: "alive", pid }).output.error : null;
@@ -293,14 +293,14 @@ class Process extends EventEmitter {
     return importSync(id.startsWith("node:") ? id : `node:${id}`).default;
   }
 
-  /** Sets what the file says and the environment does not. */
+  /** Sets variables of the file that the environment lacks. */
   loadEnvFile(path: unknown = ".env"): void {
     const text: string = importSync("node:fs").readFileSync(path, "utf8");
     const values: Names = importSync("pi:node/util/env").parseEnv(text);
     for (const name of Object.keys(values)) if (env[name] === undefined) env[name] = values[name]!;
   }
 
-  // What follows is about a process of one's own; there is nothing to change in a realm.
+  // The rest concerns a separate process, and changes nothing in a realm.
   readonly allowedNodeEnvironmentFlags = new Set<string>();
   readonly debugPort = 9229;
   readonly sourceMapsEnabled = false;

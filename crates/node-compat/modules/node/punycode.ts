@@ -25,7 +25,7 @@ function wrong(kind: keyof typeof ERRORS): never {
   throw new RangeError(ERRORS[kind]);
 }
 
-/** Code points of a string; a half of a pair stands for itself. */
+/** Returns the code points of a string; a lone surrogate is kept. */
 const decodePoints = (text: string): number[] => Array.from(text, (letter) => letter.codePointAt(0)!);
 const encodePoints = (points: Iterable<number>): string => String.fromCodePoint(...points);
 
@@ -50,7 +50,7 @@ function digitOf(unit: number): number {
 
 const letterOf = (digit: number): string => String.fromCharCode(digit + (digit < 26 ? 0x61 : 0x30 - 26));
 
-/** Code points of an ASCII text. */
+/** Returns the code points that an ASCII text encodes. */
 export function decode(input: string): string {
   const points: number[] = [];
   const basic = Math.max(input.lastIndexOf("-"), 0);
@@ -84,7 +84,7 @@ export function decode(input: string): string {
   return encodePoints(points);
 }
 
-/** The ASCII text of a string. */
+/** Encodes a string as ASCII. */
 export function encode(input: string): string {
   const points = decodePoints(input);
   const basic = points.filter((point) => point < FIRST_POINT);
@@ -120,7 +120,7 @@ export function encode(input: string): string {
   return output;
 }
 
-/** Changes the labels of a domain, or of what follows the `@` of an address. */
+/** Maps the labels of a domain, or of the part after the `@` of an address. */
 function eachLabel(input: string, change: (label: string) => string): string {
   const at = input.lastIndexOf("@") + 1;
   const labels = input.slice(at).replace(/[\u002e\u3002\uff0e\uff61]/g, ".").split(".");

@@ -18,7 +18,7 @@ export function unescape(text: string): string {
   }
 }
 
-/** The bytes of a text with its valid escapes replaced. */
+/** Returns the bytes of a text with its valid escapes replaced. */
 export function unescapeBuffer(text: string): Uint8Array {
   const source = encodeUtf8(String(text).toWellFormed());
   const bytes: number[] = [];

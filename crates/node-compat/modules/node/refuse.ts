@@ -1,18 +1,18 @@
 /**
- * `pi:node/refuse`: members of modules that a realm does not offer.
+ * `pi:node/refuse`: members of modules that a realm does not support.
  *
- * Importing such a module, reading its members and extending its classes work, since packages do that
- * while they load. Calling or constructing one throws an error that names it and what to do instead.
+ * Importing such a module, reading its members and extending its classes work, since packages do that while they load. Calling or
+ * constructing one throws an error with its name and a hint.
  */
 
 import { notSupported } from "pi:node/errors";
 
 type Refused = (new (...args: any[]) => any) & ((...args: any[]) => never);
 
-/** Marks a function that only throws, so that code and the coverage report can tell without calling it. */
+/** Marks a function that only throws, so that code and the coverage report recognise it without a call. */
 export const REFUSED: unique symbol = Symbol.for("pijs.refused") as any;
 
-/** A function that stands for a member, named as in `fs.chown`, and says what to do instead. */
+/** Returns a function in place of a member, named as in `fs.chown`, that throws `advice`. */
 export function absent(path: string, advice: string): Refused {
   const member = function (): never {
     throw notSupported(path, advice);
@@ -22,7 +22,7 @@ export function absent(path: string, advice: string): Refused {
   return member as unknown as Refused;
 }
 
-/** The same for a member that gives a promise. */
+/** Returns a function in place of a member that returns a promise. */
 export function absentAsync(path: string, advice: string): (...args: unknown[]) => Promise<never> {
   const refused = absent(path, advice);
   const member = async () => refused();
@@ -31,7 +31,7 @@ export function absentAsync(path: string, advice: string): (...args: unknown[]) 
   return member;
 }
 
-/** One function per name. */
+/** Returns one function per name. */
 export function refuse<N extends string>(module: string, advice: string, names: readonly N[]): Record<N, Refused> {
   const members = {} as Record<N, Refused>;
   for (const name of names) members[name] = absent(`${module}.${name}`, advice);

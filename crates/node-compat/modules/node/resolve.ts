@@ -1,8 +1,8 @@
 /**
- * `pi:node/resolve`: where `require.resolve` leads, found in the file system as Node finds it.
+ * `pi:node/resolve`: `require.resolve`, found in the file system as Node finds it.
  *
- * Code is bundled by extc, so this is for files that a package reads: templates, workers, data. What may not be looked at
- * is not there.
+ * Code is bundled by extc, so this serves files that a package reads: templates, workers, data. An inaccessible file counts as
+ * missing.
  */
 
 import { importSync } from "pi:engine";
@@ -30,7 +30,7 @@ export type Resolve = ((specifier: string) => string) & { paths(specifier: strin
 
 const EXTENSIONS = [".js", ".json", ".node"];
 
-/** What of `exports` counts for `require`. */
+/** Conditions of `exports` that apply to `require`. */
 const CONDITIONS = ["node", "require", "module-sync", "default"];
 
 const fs = () => importSync("node:fs");
@@ -49,7 +49,7 @@ export function readJson(name: string): any {
   return JSON.parse(fs().readFileSync(name, "utf8").replace(/^\ufeff/, ""));
 }
 
-/** The manifest of a folder, if it has one that can be read. */
+/** Returns the manifest of a folder, if it has a readable one. */
 function manifest(folder: string): any {
   try {
     return readJson(`${folder}/package.json`);
@@ -58,7 +58,7 @@ function manifest(folder: string): any {
   }
 }
 
-/** A file, or what stands for it or for a folder. */
+/** Returns a file, its variant with a suffix, or the index of a folder. */
 function fileAt(name: string): string | undefined {
   const is = kind(name);
   if (is === "file") return name;
@@ -70,7 +70,7 @@ function fileAt(name: string): string | undefined {
   return found ?? EXTENSIONS.map((extension) => `${name}/index${extension}`).find((each) => kind(each) === "file");
 }
 
-/** What a target of `exports` comes to: a path in the package, or nothing. */
+/** Resolves a target of `exports` to a path in the package, or to nothing. */
 function target(value: any, star: string): string | undefined {
   if (typeof value === "string") return value.replaceAll("*", star);
   if (typeof value !== "object" || value === null) return undefined;
@@ -82,7 +82,7 @@ function target(value: any, star: string): string | undefined {
   return undefined;
 }
 
-/** Where `exports` leads for `.` or `./sub`. */
+/** Resolves `exports` for `.` or `./sub`. */
 function exported(exports: any, sub: string): string | undefined {
   const isMap = typeof exports === "object" && exports !== null && Object.keys(exports).some((key) => key.startsWith("."));
   if (!isMap) return sub === "." ? target(exports, "") : undefined;
@@ -97,7 +97,7 @@ function exported(exports: any, sub: string): string | undefined {
   return target(exports[key], sub.slice(before.length, sub.length - after.length));
 }
 
-/** A package's file, seen from a folder of packages. */
+/** Returns a package's file, relative to a folder of packages. */
 function packaged(modules: string, specifier: string): string | undefined {
   const [, name, sub = ""] = /^((?:@[^/]+\/)?[^/]+)(\/.*)?$/.exec(specifier) ?? [];
   if (name === undefined) return undefined;
@@ -108,7 +108,7 @@ function packaged(modules: string, specifier: string): string | undefined {
   return found !== undefined && kind(found) === "file" ? found : undefined;
 }
 
-/** The folders of packages that count for a folder, the nearest first. */
+/** Returns the folders of packages that apply to a folder, the nearest first. */
 function folders(from: string): string[] {
   const found: string[] = [];
   for (let folder = from; ; folder = path().dirname(folder)) {
@@ -118,8 +118,8 @@ function folders(from: string): string[] {
 }
 
 /**
- * `require.resolve` for a file, a folder with a slash behind it, or the URL of one. `looks` says in which folders of packages it
- * looks.
+ * Implements `require.resolve` for a file, a folder with a trailing slash, or the URL of one. `looks` selects the folders of
+ * packages that are searched.
  */
 export function resolver(from: string, looks: (modules: string) => boolean = () => true): Resolve {
   const folder = (): string => {

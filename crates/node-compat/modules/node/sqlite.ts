@@ -1,9 +1,8 @@
 /**
  * `node:sqlite`: databases over the `sqlite` hostcall, which is synchronous as the API is.
  *
- * The host holds the database; each call takes the SQL and its values there. Functions, aggregates and
- * extensions written in JavaScript cannot be called from the host's SQLite and say so; sessions and
- * backups are not offered.
+ * The host holds the database; each call passes the SQL and its values. The host's SQLite cannot call functions, aggregates and
+ * extensions written in JavaScript, which throw; sessions and backups are not supported.
  */
 
 import { HostcallError, attach, bytesOf, callSync } from "pi:hostcall";
@@ -17,7 +16,7 @@ export const constants = Object.freeze({
   SQLITE_CHANGESET_CONFLICT: 3, SQLITE_CHANGESET_CONSTRAINT: 4, SQLITE_CHANGESET_FOREIGN_KEY: 5,
 });
 
-/** What SQLite calls its result codes (`sqlite3_errstr`). */
+/** SQLite's names of its result codes (`sqlite3_errstr`). */
 const WORDS: Record<number, string> = {
   1: "SQL logic error", 3: "access permission denied", 4: "query aborted", 5: "database is locked", 6: "database table is locked", 7: "out of memory",
   8: "attempt to write a readonly database", 9: "interrupted", 10: "disk I/O error", 11: "database disk image is malformed", 13: "database or disk is full",
@@ -30,7 +29,7 @@ type Row = any[];
 
 function request(op: string, params: Record<string, unknown>, bytes: Uint8Array[] = []): Answer {
   try {
-    // Opening a file decides; what follows names what is open.
+    // Opening a file is the decision; later calls use the open database.
     const capability = op === "open" && params.path !== ":memory:" && !params.readOnly ? "write" : "read";
     return callSync("sqlite", capability, { op, ...params }, bytes);
   } catch (failure) {
@@ -44,7 +43,7 @@ function sqlError(failure: unknown): unknown {
   if (reason === "parameter") return coded(Error, "ERR_INVALID_STATE", failure.message);
   const isTooMuch = reason === "EFBIG" || reason === "quota";
   const errcode = typeof sqlite === "number" ? sqlite : isTooMuch ? 18 : failure.code === "timeout" ? 9 : 14;
-  // SQLite has no word for a limit of the host: it says itself what to do about it.
+  // SQLite has no message for a limit of the host, which provides its own.
   const message = typeof sqlite === "number" || isTooMuch ? failure.message : WORDS[errcode];
   const error = coded(Error, "ERR_SQLITE_ERROR", message);
   Object.assign(error, { errcode, errstr: WORDS[errcode & 0xff] ?? "unknown error" });
@@ -149,7 +148,7 @@ export class DatabaseSync {
     if (typeof sql !== "string") throw coded(TypeError, "ERR_INVALID_ARG_TYPE", 'The "sql" argument must be a string.');
     return new StatementSync(this, sql, request("prepare", { db, sql: sql.toWellFormed() }).output);
   }
-  /** Whether a transaction is open follows from the statements that pass. */
+  /** Tracks whether a transaction is open, by the executed statements. */
   _follow(sql: string): void {
     for (const [word] of sql.matchAll(/^\s*(?:begin|commit|end|rollback)\b(?!\s+to\b)/gim)) this.#inTransaction = /begin/i.test(word);
   }
@@ -190,7 +189,7 @@ export class StatementSync {
   #bare = true;
   #unknown = false;
 
-  /** Made by `database.prepare`. */
+  /** Called by `database.prepare`. */
   constructor(database?: DatabaseSync, sql?: string, shape?: Shape) {
     if (!(database instanceof DatabaseSync)) throw coded(Error, "ERR_ILLEGAL_CONSTRUCTOR", "Illegal constructor");
     this.#database = database;
@@ -259,7 +258,7 @@ export class StatementSync {
     if (first !== null && typeof first === "object" && !ArrayBuffer.isView(first)) {
       params.named = this.#named(first, bytes);
       values = given.slice(1);
-      // Values after the named ones fill the places that have no name.
+      // Values after the named ones bind the unnamed parameters.
       const free = this.#shape.parameters.flatMap((name, at) => (name === null || /^\?/.test(name) ? [at + 1] : []));
       if (values.length > 0) {
         const all: unknown[] = [];
@@ -273,7 +272,7 @@ export class StatementSync {
     return request(op, params, bytes);
   }
 
-  /** Names as SQLite knows them, with their sign; a bare name stands for the one that has it. */
+  /** Returns names with their prefix, as SQLite knows them; a bare name matches the one with a prefix. */
   #named(values: Record<string, unknown>, bytes: Uint8Array[]): Record<string, unknown> {
     const named: Record<string, unknown> = {};
     for (const [name, value] of Object.entries(values)) {

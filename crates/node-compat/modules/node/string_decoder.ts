@@ -1,4 +1,4 @@
-/** `node:string_decoder`: text of a byte stream, holding back what is no whole character yet. */
+/** `node:string_decoder`: text of a byte stream; incomplete characters are buffered. */
 
 import { checkedEncoding, decodeText } from "pi:node/buffer/codec";
 import type { Encoding } from "pi:node/buffer/codec";

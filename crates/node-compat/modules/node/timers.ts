@@ -1,4 +1,4 @@
-/** `node:timers`: the globals under their module name. */
+/** `node:timers`: the global timer functions as a module. */
 
 import { clearImmediate, clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "pi:web/timers";
 import promiseForms from "node:timers/promises";

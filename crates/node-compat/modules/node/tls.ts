@@ -1,6 +1,6 @@
 /**
- * `node:tls`: encrypted connections as a client. The host shakes hands and checks the certificate; a realm
- * serves no TLS, has no client certificates and never connects to a server whose certificate does not hold.
+ * `node:tls`: encrypted connections of a client. The host performs the handshake and checks the certificate; a realm serves no
+ * TLS, has no client certificates and never connects to a server with an invalid certificate.
  */
 
 import { Buffer } from "node:buffer";
@@ -20,7 +20,7 @@ const refused = refuse("node:tls", "connect as a client with tls.connect, or ser
 ]);
 export const { createServer, createSecurePair, checkServerIdentity, Server, convertALPNProtocols } = refused;
 
-/** Options that would need what the host does not do. */
+/** Refuses options that the host does not support. */
 function checkOptions(options: TlsOptions): void {
   if (options.rejectUnauthorized === false) throw notSupported("tls.connect with rejectUnauthorized: false", "certificates are always checked; pass the authority's certificate as `ca`");
   for (const name of ["key", "cert", "pfx"]) {
@@ -29,13 +29,13 @@ function checkOptions(options: TlsOptions): void {
   if (options.socket !== undefined) throw notSupported("tls.connect over an open socket", "connect with host and port");
 }
 
-/** PEM texts of what Node takes as `ca`. */
+/** Returns the PEM texts in a `ca` option. */
 function authorities(ca: any): string[] {
   if (ca === undefined || ca === null) return [];
   return (Array.isArray(ca) ? ca : [ca]).map((one) => (typeof one === "string" ? one : Buffer.from(one).toString("latin1")));
 }
 
-/** `ALPNProtocols`: texts, or what they are on the wire. */
+/** Reads `ALPNProtocols`: strings, or their wire form. */
 function protocols(offered: any): string[] {
   if (offered === undefined || offered === null) return [];
   if (Array.isArray(offered)) return offered.map((one) => (typeof one === "string" ? one : Buffer.from(one).toString("latin1")));
@@ -75,7 +75,7 @@ export class TLSSocket extends Socket {
     super(options);
     this.#options = options;
     this.#isOver = socket !== undefined && socket !== null;
-    // Libraries make one only to look at what is inside; it is refused once something is sent or read.
+    // Libraries create a socket only to inspect it; it is refused on the first read or write.
     if (this.#isOver) Object.defineProperty(this, "_handle", { value: { _parentWrap: socket }, writable: true, enumerable: false, configurable: true });
   }
 
@@ -159,7 +159,7 @@ export function getCiphers(): string[] {
   ];
 }
 
-/** The authorities are the system's, which the host reads. */
+/** Root certificates of the system, which the host reads. */
 export const rootCertificates: string[] = [];
 export const DEFAULT_MIN_VERSION = "TLSv1.2";
 export const DEFAULT_MAX_VERSION = "TLSv1.3";

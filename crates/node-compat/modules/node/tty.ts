@@ -1,4 +1,4 @@
-/** `node:tty`: which of the program's streams are terminals; nothing is read from one or drawn on it here. */
+/** `node:tty`: recognition of terminals among the program's streams; reading and drawing are not supported. */
 
 import { isTerminal } from "pi:node/terminals";
 import { refuse } from "pi:node/refuse";

@@ -15,7 +15,7 @@ interface FileUrlOptions {
   windows?: boolean;
 }
 
-/** The path a `file:` URL names. */
+/** Returns the path a `file:` URL names. */
 export function fileURLToPath(url: string | UrlClass, options?: FileUrlOptions): string {
   const parsed = typeof url === "string" ? new UrlClass(url) : url;
   if (typeof parsed !== "object" || parsed === null || !("href" in parsed)) {
@@ -41,7 +41,7 @@ export function fileURLToPath(url: string | UrlClass, options?: FileUrlOptions):
   return decodeURIComponent(pathname);
 }
 
-/** The `file:` URL of a path, which is resolved first; a trailing separator stays. */
+/** Returns the `file:` URL of a path, which is resolved first; a trailing separator stays. */
 export function pathToFileURL(path: string, options?: FileUrlOptions): UrlClass {
   checkString("path", path);
   const windows = options?.windows ?? windowsHost;
@@ -83,7 +83,7 @@ export function domainToUnicode(domain: string): string {
 
 const SLASHED = new Set(["http:", "https:", "ftp:", "gopher:", "file:", "ws:", "wss:"]);
 
-/** What the legacy `parse` returns. */
+/** The result of the legacy `parse`. */
 export class Url {
   protocol: string | null = null;
   slashes: boolean | null = null;

@@ -1,4 +1,4 @@
-/** `node:util`. The heavy parts stand in `pi:node/util/...`. */
+/** `node:util`. The larger parts are in `pi:node/util/...`. */
 
 import { importSync } from "pi:engine";
 import { checkFunction, checkString, coded, invalidArgType, outOfRange } from "pi:node/errors";
@@ -28,7 +28,7 @@ const CUSTOM = Symbol.for("nodejs.util.promisify.custom");
 
 type AnyFunction = (...args: any[]) => any;
 
-/** A function that takes a callback last, as one that returns a promise. */
+/** Wraps a function with a final callback as one that returns a promise. */
 function promisifyFunction(original: AnyFunction): AnyFunction {
   checkFunction("original", original);
   const custom = (original as any)[CUSTOM];
@@ -51,7 +51,7 @@ function promisifyFunction(original: AnyFunction): AnyFunction {
 }
 export const promisify = Object.assign(promisifyFunction, { custom: CUSTOM });
 
-/** A function that returns a promise, as one that takes a callback last. */
+/** Wraps a function that returns a promise as one with a final callback. */
 export function callbackify(original: AnyFunction): AnyFunction {
   checkFunction("original", original);
   return function callbackified(this: unknown, ...args: any[]): void {
@@ -99,7 +99,7 @@ export function stripVTControlCharacters(text: string): string {
   return text.replace(CONTROL, "");
 }
 
-/** The stream that styled text is for: stdout unless one is named. */
+/** Returns the stream of styled text: stdout by default. */
 function streamOf(given: any): object {
   if (given === undefined) return importSync("node:process").default.stdout;
   const isStream = typeof given?.pipe === "function" || typeof given?.write === "function" || typeof given?.getReader === "function" || typeof given?.getWriter === "function";
@@ -107,12 +107,12 @@ function streamOf(given: any): object {
   return given;
 }
 
-/** Whether a stream shows colours. `FORCE_COLOR` has no say: reading it would be asking a person for it. */
+/** Returns whether a stream shows colours. `FORCE_COLOR` is ignored: reading it would cause a permission prompt. */
 function showsColours(stream: any): boolean {
   return Boolean(stream?.isTTY) && (typeof stream.getColorDepth !== "function" || stream.getColorDepth() > 2);
 }
 
-/** Text in the colours of `inspect.colors`; plain for a stream that shows none, unless it is not to be asked. */
+/** Returns text in the colours of `inspect.colors`; plain for a stream without colours, unless validation is off. */
 export function styleText(style: string | string[], text: string, { validateStream = true, stream }: { validateStream?: boolean; stream?: any } = {}): string {
   if (typeof text !== "string") throw invalidArgType("text", "of type string", text);
   if (typeof validateStream !== "boolean") throw invalidArgType("options.validateStream", "of type boolean", validateStream);
@@ -150,7 +150,7 @@ export function getSystemErrorMap(): Map<number, [string, string]> {
   return new Map(systemErrors);
 }
 
-/** The callers' places, innermost first. */
+/** Returns the callers' positions, innermost first. */
 export function getCallSites(frameCount: unknown = 10): object[] {
   const count = typeof frameCount === "object" && frameCount !== null ? 10 : frameCount;
   if (typeof count !== "number") throw invalidArgType("frameCount", "of type number", count);
@@ -170,7 +170,7 @@ export function getCallSites(frameCount: unknown = 10): object[] {
 }
 export const getCallSite = getCallSites;
 
-/** Nothing leaves for another thread here, so that each of these is as good as any. */
+/** A realm transfers nothing to another thread, so an ordinary controller suffices. */
 export function transferableAbortController(): AbortController {
   return new AbortController();
 }
@@ -179,7 +179,7 @@ export function transferableAbortSignal(signal: AbortSignal): AbortSignal {
 }
 export function setTraceSigInt(): void {}
 
-/** Logging that NODE_DEBUG would turn on; it is off in a realm. */
+/** Returns a logger for NODE_DEBUG, which is off in a realm. */
 export function debuglog(): AnyFunction & { enabled: boolean } {
   return Object.assign(() => undefined, { enabled: false });
 }
@@ -195,7 +195,7 @@ export async function aborted(signal: any, resource: unknown): Promise<void> {
 export const MIMEType = Type;
 export const MIMEParams = Params;
 
-/** What lists, or the characters of texts, differ by: `[-1 | 0 | 1, entry]`. */
+/** Returns the differences of lists, or of the characters of strings: `[-1 | 0 | 1, entry]`. */
 export function diff(actual: string | string[], expected: string | string[]): [number, string][] {
   if (actual === expected) return [];
   for (const [name, value] of [["actual", actual], ["expected", expected]] as const) {

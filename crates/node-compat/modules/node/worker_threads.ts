@@ -1,4 +1,4 @@
-/** `node:worker_threads`: the channels of one thread; a second one says what to do instead. */
+/** `node:worker_threads`: channels inside one thread; starting a worker throws a hint. */
 
 import { refuse } from "pi:node/refuse";
 import { BroadcastChannel, MessageChannel, MessagePort } from "pi:web/channels";

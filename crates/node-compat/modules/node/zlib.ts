@@ -1,4 +1,4 @@
-/** `node:zlib`: gzip, deflate and brotli; at once, with a callback, and as transform streams. Zstandard is not offered. */
+/** `node:zlib`: gzip, deflate and brotli; synchronous, with a callback, and as transform streams. Zstandard is not supported. */
 
 import { crc32 as engineCrc32, importSync } from "pi:engine";
 import { checkFunction, coded, invalidArgType } from "pi:node/errors";
@@ -28,9 +28,9 @@ const CODEC = Symbol("codec");
 /** Marks the empty chunk of a flush. */
 const FLUSH = Symbol("flush");
 
-/** The native half of Node's classes, as far as libraries use it: a write that fills a buffer of theirs. */
+/** The native half of Node's classes, as far as libraries use it: writes that fill the caller's buffer. */
 class Handle {
-  /** What was made and found no room yet. */
+  /** Output that did not fit yet. */
   #left: Uint8Array = new Uint8Array(0);
   readonly #stream: any;
 
@@ -38,7 +38,7 @@ class Handle {
     this.#stream = stream;
   }
 
-  /** Says what room is left, and what input, in the stream's `_writeState`. */
+  /** Reports the remaining output space and input in the stream's `_writeState`. */
   writeSync(flush: number, input: Uint8Array | null, inOffset: number, inLength: number, out: Uint8Array, outOffset: number, outLength: number): void {
     const stream = this.#stream;
     if (inLength > 0) {
@@ -55,7 +55,7 @@ class Handle {
   close(): void {}
 }
 
-/** A member that is made when it is first asked for. */
+/** Defines a member that is created on first read. */
 function lazily(name: string, make: (stream: any) => unknown): void {
   Object.defineProperty(Zlib.prototype, name, {
     configurable: true,
@@ -70,12 +70,12 @@ function lazily(name: string, make: (stream: any) => unknown): void {
   });
 }
 
-/** What all of the classes share: a transform over a codec. */
+/** Common constructor of the classes: a transform over a codec. */
 const Zlib: any = function Zlib(this: any, kind: Kind, options: Options = {}) {
   const codec = new Codec(kind, options ?? {});
   Transform.call(this, { autoDestroy: true, ...options });
   Object.defineProperty(this, CODEC, { value: codec });
-  // Libraries that work a chunk at a time (`_processChunk`) hold on to the native half, or work with it.
+  // Libraries that work a chunk at a time (`_processChunk`) use the native half.
   Object.defineProperty(this, "_handle", { value: new Handle(this), writable: true, enumerable: false, configurable: true });
   this._chunkSize = options?.chunkSize ?? constants.Z_DEFAULT_CHUNK;
   this._outOffset = 0;
@@ -104,7 +104,7 @@ define(Zlib.prototype, {
     }
     done();
   },
-  /** One chunk at once, beside the stream; with a callback the output is pushed, as in Node. */
+  /** Processes one chunk synchronously, outside of the stream; with a callback the output is pushed, as in Node. */
   _processChunk(this: any, chunk: Uint8Array, flush: number, done?: (error?: unknown) => void): Buffer | undefined {
     if (typeof done === "function") return void this._run(chunk, flush, done);
     const pieces = [...this[CODEC].run(chunk, flush)];
@@ -128,14 +128,14 @@ define(Zlib.prototype, {
       done();
     });
   },
-  /** Gives what is compressed so far. */
+  /** Emits the data compressed so far. */
   flush(this: any, kind?: any, done?: any): void {
     if (typeof kind === "function" || (kind === undefined && !done)) [done, kind] = [kind, isBrotli(this[CODEC].kind) ? constants.BROTLI_OPERATION_FLUSH : constants.Z_FULL_FLUSH];
     if (this.writableEnded) {
       if (done) queueTick(done);
       return;
     }
-    // In line with the data: what was written before is flushed, what comes later is not.
+    // Ordered with the data: earlier writes are flushed, later ones are not.
     const marker: any = Buffer.alloc(0);
     marker[FLUSH] = kind;
     this.write(marker, () => done?.());
@@ -177,7 +177,7 @@ export const BrotliCompress: any = streamClass("BrotliCompress", "brotliCompress
 export const BrotliDecompress: any = streamClass("BrotliDecompress", "brotliDecompress");
 
 const create = (Class: any) => (options?: Options) => {
-  // Readers of a codec use the operators of streams too.
+  // Users of a codec also use the stream operators.
   importSync("node:stream");
   return new Class(options);
 };
@@ -191,7 +191,7 @@ export const createUnzip = create(Unzip);
 export const createBrotliCompress = create(BrotliCompress);
 export const createBrotliDecompress = create(BrotliDecompress);
 
-// At once
+// Synchronous forms.
 
 const sync = (kind: Kind) => (input: unknown, options?: Options) => runSync(kind, input, options);
 export const gzipSync = sync("gzip");
@@ -246,7 +246,7 @@ const zlib = {
   deflateRaw, inflateRaw, unzip, brotliCompress, brotliDecompress, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync,
   createZstdCompress, createZstdDecompress,
 };
-// Old code takes the numbers from the module itself.
+// Old code reads the constants from the module itself.
 for (const [name, value] of Object.entries(constants)) {
   if (!name.startsWith("BROTLI")) Object.defineProperty(zlib, name, { value, configurable: true });
 }

@@ -1,8 +1,6 @@
 /**
- * `pi:pi/accounts`: log-ins that a provider of this extension brings: `oauth` of its configuration, or of the `auth` of a
- * provider of pi-ai.
- *
- * What comes of a log-in is kept by the host, which hands it back before a request is made.
+ * `pi:pi/accounts`: log-ins of a provider of this extension: `oauth` of its configuration, or of the `auth` of a provider of
+ * pi-ai.
  */
 
 import { uiOfSession } from "pi:pi/ui";
@@ -11,17 +9,17 @@ import type { AbortSignal } from "pi:web/abort";
 
 type Config = Record<string, any>;
 
-/** pi's `Credential`: a log-in with what its extension keeps there, or a key that a person gave. */
+/** pi's `Credential`: a log-in with the extension's own data, or a key of the user. */
 export type Stored = { type: "oauth"; [member: string]: any } | { type: "api_key"; key: string };
 
-/** pi's `ModelAuth`: what a request carries. */
+/** pi's `ModelAuth`: the authorisation of a request. */
 export interface ModelAuth {
   apiKey?: string | undefined;
   headers?: Record<string, string | null>;
   baseUrl?: string;
 }
 
-/** pi's `AuthInteraction`: how a log-in asks and tells. */
+/** pi's `AuthInteraction`: dialogs and messages of a log-in. */
 interface Interaction {
   prompt(prompt: Config): Promise<string>;
   notify(event: Config): void;
@@ -35,7 +33,7 @@ export interface OAuth {
   toAuth(credential: Stored): ModelAuth | Promise<ModelAuth>;
 }
 
-/** What is stored for each provider, as the host said last. */
+/** Stored credentials by provider, as the host last reported them. */
 const stored = new Map<string, Stored>();
 
 export const storedFor = (provider: string): Stored | undefined => stored.get(provider);
@@ -45,7 +43,7 @@ export function takeStored(provider: string, credential: Stored | null | undefin
   else stored.delete(provider);
 }
 
-/** The `oauth` of a configuration in the form of pi-ai. */
+/** Returns the `oauth` of a configuration in the form of pi-ai. */
 export function adapted(oauth: Config): OAuth {
   return {
     login: ({ prompt, notify, signal }) =>
@@ -63,7 +61,7 @@ export function adapted(oauth: Config): OAuth {
   };
 }
 
-/** What an event of a log-in says to the person. */
+/** Returns the message of a log-in event for the user. */
 function wordsOf(event: Config): string {
   if (event.type === "auth_url") return `Open this page to log in: ${event.url}${event.instructions ? `\n${event.instructions}` : ""}`;
   if (event.type === "device_code") return `Open ${event.verificationUri} and enter the code ${event.userCode}`;
@@ -71,7 +69,7 @@ function wordsOf(event: Config): string {
   return `${event.message}${links.join("")}`;
 }
 
-/** Runs a log-in: what it asks and tells is shown by dialogs of the session. */
+/** Runs a log-in with dialogs of the session. */
 export async function logIn(oauth: OAuth): Promise<unknown> {
   const ui = uiOfSession();
   const over = new AbortController();
@@ -82,7 +80,7 @@ export async function logIn(oauth: OAuth): Promise<unknown> {
       over.abort();
     };
   });
-  /** Ends the dialog that is shown while the extension waits for somebody else. */
+  /** Ends the dialog that is shown while the extension waits for an external event. */
   let stopWaiting = (): void => {};
 
   const waitFor = (): void => {
@@ -112,7 +110,7 @@ export async function logIn(oauth: OAuth): Promise<unknown> {
         const text = await ui.input(message, placeholder, options);
         if (text !== undefined) return text;
       }
-      // Nobody waits for an answer once the log-in is over.
+      // A log-in that is over needs no answer.
       if (over.signal.aborted) return new Promise<never>(() => {});
       if (!withdrawn?.aborted) giveUp();
       throw new Error("Login cancelled");

@@ -27,7 +27,7 @@ import type { AbortSignal } from "pi:web/abort";
 
 type Callable = (...args: any[]) => any;
 
-/** Members of a tool that cross as data: pi's name, and the wire's. */
+/** Members of a tool that are sent as data: pi's name, and the wire's. */
 const TOOL_DATA: readonly (readonly [string, string])[] = [
   ["label", "label"],
   ["description", "description"],
@@ -52,7 +52,7 @@ export function createApi(entry: Entry, ctx: object): object {
         spec.sources = added.sources;
         entry.onFailure(() => removeStreamHandler(handle));
       } else {
-        // The handler is looked up when it is called, as pi does: registering nothing is no error.
+        // The handler is looked up when it is called, as pi does: registering a missing one is no error.
         handle = issueHandle((payload: object, context: object) => handler(payload, context));
       }
       spec.handle = handle;
@@ -97,7 +97,7 @@ export function createApi(entry: Entry, ctx: object): object {
       if (checksRegistrations && value !== undefined && typeof value !== options.type) {
         throw new Error(`Invalid default for flag "${name}": expected ${options.type}, got ${typeof value}`);
       }
-      // The first default counts, whatever a later registration of the flag says.
+      // The first default wins, whatever a later registration of the flag says.
       entry.flags.set(name, entry.flags.get(name) ?? value);
       const spec: Record<string, unknown> = { kind: "flag", name: String(name), type: String(options.type) };
       if (value !== undefined) spec.default = value;
@@ -105,11 +105,11 @@ export function createApi(entry: Entry, ctx: object): object {
       entry.register(spec as { kind: string });
     },
 
-    /** The flag's value; undefined unless this entry registered it. */
+    /** Returns the flag's value; undefined unless this entry registered it. */
     getFlag(name: string): boolean | string | undefined {
       entry.assertUsable();
       if (!entry.flags.has(name)) return undefined;
-      // What the command line says is known once everything is loaded.
+      // The command line's values are known once everything is loaded.
       const values = entry.state === "loading" ? undefined : state().set.flags;
       return values && Object.hasOwn(values, name) ? values[name] : entry.flags.get(name);
     },
@@ -135,13 +135,15 @@ export function createApi(entry: Entry, ctx: object): object {
       entry.register({ kind: "entry_renderer", custom_type: String(customType), handle: issueHandle(asRenderer(renderer)) });
     },
 
-    /** Changes Markdown before a terminal shows it. The last registration of an entry counts. */
+    /** Transforms Markdown before a terminal shows it. The last registration of an entry wins. */
     registerMarkdownTransformer(transformer: Callable): void {
       entry.assertUsable();
       entry.register({ kind: "markdown_transformer", handle: issueHandle(transformer) });
     },
 
-    /** Offers a model provider, or a native one: an object with `id`, `models` and functions. Its functions stay here. */
+    /**
+     * Registers a model provider, or a native one: an object with `id`, `models` and functions. Its functions stay in the realm.
+     */
     registerProvider(name: string | Record<string, any>, config?: Record<string, any>): void {
       entry.assertUsable();
       if (typeof name === "string" && !config) throw new Error("Provider config is required when registering by name");
@@ -162,19 +164,19 @@ export function createApi(entry: Entry, ctx: object): object {
       registerServer(entry, String(name), config);
     },
 
-    /** Takes away a server that this entry registered. */
+    /** Removes a server that this entry registered. */
     unregisterMcpServer(name: string): void {
       entry.assertUsable();
       withdrawServer(entry, String(name));
     },
 
-    /** Every MCP server that extensions registered. */
+    /** Returns every MCP server that extensions registered. */
     getMcpServers(): object[] {
       entry.assertUsable();
       return registeredServers();
     },
 
-    /** Runs a program. What could not run has code 1, and says why on stderr. */
+    /** Runs a program. A program that cannot run gives code 1, and the reason on stderr. */
     async exec(command: string, args: string[] = [], options: { signal?: AbortSignal; timeout?: number; cwd?: string } = {}) {
       entry.assertUsable();
       checkString("file", command);
@@ -184,7 +186,7 @@ export function createApi(entry: Entry, ctx: object): object {
       const { signal, timeout, cwd } = options;
       const params: Record<string, unknown> = jsonOf({ command, args: [...args].map(String), cwd: cwd ?? facts.cwd, api: "pi.exec" });
       if (timeout !== undefined && timeout > 0) params.timeout = timeout;
-      // A driver that writes down what happens is told at once, in the order of the calls.
+      // A recording driver is notified at once, in the order of the calls.
       if (facts.observesEvents === true) callSync("log", "log", { level: "debug", event: "pi.exec", message: command, data: params });
       const env = importSync("pi:node/environment").inherited();
       if (env !== undefined) Object.assign(params, { env, inherits: true });
@@ -200,7 +202,7 @@ export function createApi(entry: Entry, ctx: object): object {
 
     sendMessage(message: Record<string, unknown>, options?: object): void {
       entry.assertReady();
-      // What is missing is looked for when the message is sent: under pi, too, that is an error of its own.
+      // Missing members are detected when the message is sent: under pi, too, that is a separate error.
       inject("send_message", () => ({ message: messageOf(message), options: options ?? {} }), entry.index);
     },
 
@@ -209,13 +211,13 @@ export function createApi(entry: Entry, ctx: object): object {
       inject("send_user_message", () => ({ content: contentOf(content), options: options ?? {} }), entry.index);
     },
 
-    /** Keeps data in the session. It is there when this returns. */
+    /** Appends data to the session before it returns. */
     appendEntry(customType: string, data?: unknown): void {
       entry.assertReady();
       callSync("session", "session", { op: "append_entry", customType: typeOf(customType), ...(data === undefined ? {} : { data }) });
     },
 
-    /** Every tool, active or not. */
+    /** Returns every tool, active or not. */
     getAllTools(): object[] {
       entry.assertReady();
       return allTools().map(({ name, description, parameters, promptGuidelines, sourceInfo }) => ({
@@ -225,13 +227,13 @@ export function createApi(entry: Entry, ctx: object): object {
       }));
     },
 
-    /** Names of the tools that the model may call. */
+    /** Returns names of the tools that the model may call. */
     getActiveTools(): string[] {
       entry.assertReady();
       return activeTools();
     },
 
-    /** Chooses the tools of the next turn; names of no tool are ignored. */
+    /** Selects the tools of the next turn; unknown names are ignored. */
     setActiveTools(toolNames: string[]): void {
       entry.assertReady();
       chooseTools(Array.from(each(toolNames, "toolNames"), String));
@@ -244,30 +246,30 @@ export function createApi(entry: Entry, ctx: object): object {
 
     setSessionName(name: string): void {
       entry.assertReady();
-      // The method is the name's own: what is no text fails here, in the engine's words or in pi's.
+      // Calls the name's own method: a value that is no string fails here, with the engine's or pi's message.
       if (typeof name.replace !== "function") throw new TypeError("name.replace is not a function");
       const text = String(name.replace(/[\r\n]+/g, " ")).toWellFormed();
       beginHandlers(callSync("session", "session", { op: "set_session_name", name: text }).output);
     },
 
-    /** Labels an entry; without a label, takes it away. */
+    /** Labels an entry; without a label, removes it. */
     setLabel(entryId: string, label?: string): void {
       entry.assertReady();
       if (!sessionManager.getEntry(entryId)) throw new Error(`Entry ${entryId} not found`);
       callSync("session", "session", { op: "set_label", entryId, ...(label === undefined ? {} : { label: String(label).toWellFormed() }) });
     },
 
-    /** Slash commands: those of extensions, then prompt templates, then skills. */
+    /** Returns slash commands: those of extensions, then prompt templates, then skills. */
     getCommands(): object[] {
       entry.assertReady();
       return (state().set.commands ?? []).map(({ name, ...others }: any) => ({ name, description: undefined, ...(jsonOf(others) as object) }));
     },
 
-    /** Changes to another model. `false`: its provider has no key. */
+    /** Switches to another model. `false`: its provider has no key. */
     async setModel(model: { provider?: unknown }): Promise<boolean> {
       if (entry.state === "loading") throw new Error("Extension runtime not initialized");
       entry.assertReady();
-      // A provider that nobody knows has no key.
+      // An unknown provider has no key.
       if (typeof model.provider !== "string") return false;
       const { output } = await call("session", "session.control", { op: "set_model", model: jsonOf(model) });
       return output.ok === true;
@@ -278,7 +280,7 @@ export function createApi(entry: Entry, ctx: object): object {
       return state().set.thinkingLevel ?? "off";
     },
 
-    /** The nearest level that the model takes. */
+    /** Sets the nearest level that the model supports. */
     setThinkingLevel(level: string): void {
       entry.assertReady();
       beginHandlers(callSync("session", "session.control", { op: "set_thinking_level", level: String(level) }).output);
@@ -307,29 +309,31 @@ export function createApi(entry: Entry, ctx: object): object {
     session: managerOfSession(),
     ui: uiOfSession(),
   };
-  // Another name of the connector surface.
+  // An alias of the connector surface.
   return Object.assign(ofThisPi("pi", api), { registerSlashCommand: api.registerCommand });
 }
 
-/** Has the session look at what is offered now, and a provider for its models. While the factory runs it will do so anyway. */
+/**
+ * Makes the session refresh registered providers, and one provider list its models. While the factory runs it will do so anyway.
+ */
 function refreshProviders(entry: Entry, look?: string): void {
   if (entry.state === "loading") return;
   call("session", "session", { op: "refresh_providers", ...(look !== undefined && { look: [look] }) }).then(undefined, () => {});
 }
 
-/** Sends something into the conversation; a failure is an error of the extension, as under pi. */
+/** Adds a message to the conversation; a failure is an error of the extension, as under pi. */
 function inject(op: string, params: () => object, entry: number): void {
   try {
-    // At once, as under pi: what ends a run and sends a message starts the next one.
+    // Synchronous, as under pi: ending a run and sending a message starts the next one.
     callSync("session", "session.inject", { op, ...jsonOf(params()) });
   } catch (error) {
     sendError(error, op, entry);
   }
 }
 
-/** Whose a message or an entry is; nobody has to say so. */
+/** Returns the custom type of a message or an entry, which is optional. */
 function typeOf(customType: unknown): string {
-  // As it is: an extension may have put anything in the place of what makes texts well-formed.
+  // Used unchanged: an extension may have replaced `toWellFormed`.
   if (typeof customType === "string") return customType;
   return customType === undefined || customType === null ? "" : String(customType).toWellFormed();
 }
@@ -340,14 +344,14 @@ function messageOf(message: Record<string, unknown>): object {
   return { ...message, customType, content: message.content ?? [], ...(display !== undefined && { display: Boolean(display) }) };
 }
 
-/** Text, or parts of a message. */
+/** Returns text, or the parts of a message. */
 function contentOf(content: any): unknown {
   if (typeof content === "string") return content;
   const parts = each(content, "content");
   return Array.isArray(parts) ? parts : Array.from(parts);
 }
 
-/** What can be gone through; otherwise the error that names it. */
+/** Returns an iterable; throws an error that names it otherwise. */
 function each<T>(list: Iterable<T>, name: string): Iterable<T> {
   if (typeof (list as any)?.[Symbol.iterator] !== "function") throw new TypeError(`${name} is not iterable`);
   return list;
@@ -379,7 +383,7 @@ function toolSpec(tool: Record<string, any>, path: string): { kind: string } {
     }
   }
   functions.sort((a, b) => (a.name < b.name ? -1 : 1));
-  // What typebox made says so in a member that JSON does not have.
+  // typebox marks its schemas with a member that JSON does not keep.
   if (parameters?.["~kind"] !== undefined) spec.converts = true;
   // A tool without `execute` registers, and fails when it is called.
   if (!checksRegistrations) spec.parameters ??= {};
@@ -390,7 +394,7 @@ function toolSpec(tool: Record<string, any>, path: string): { kind: string } {
   return spec as { kind: string };
 }
 
-/** Own enumerable members, and the functions of a class instance. */
+/** Returns own enumerable members, and the methods of a class instance. */
 function memberNames(tool: object): string[] {
   const names = new Set(Object.keys(tool));
   for (let proto = Object.getPrototypeOf(tool); proto && proto !== Object.prototype; proto = Object.getPrototypeOf(proto)) {

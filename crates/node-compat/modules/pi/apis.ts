@@ -1,8 +1,8 @@
 /**
- * `pi:pi/apis`: the global interface of pi-ai, where a model's `api` says which functions speak to it.
+ * `pi:pi/apis`: the global interface of pi-ai, where a model's `api` selects the functions for it.
  *
- * What the extension registers here is its own and answers first. Models of the session and those that
- * speak one of the well-known APIs go through the host.
+ * APIs that the extension registers are its own and take precedence. Models of the session and of the well-known APIs go through
+ * the host.
  */
 
 import { complete as ask, stream as askInPieces } from "pi:pi/asking";
@@ -84,7 +84,7 @@ export function streamSimple(model: Model, context: Context, options?: AskOption
   return providerOf(model).streamSimple(model, withSystemMessage(context), options);
 }
 
-/** Whether a request goes to the host: its reply need not come in pieces then. */
+/** Returns whether a request goes to the host: its reply need not be streamed then. */
 const isHosted = (model: Model): boolean => !registered.has(String(model?.api));
 
 export async function complete(model: Model, context: Context, options?: AskOptions): Promise<any> {

@@ -1,9 +1,8 @@
 /**
- * `pi:pi/asking`: models that an extension asks by itself.
+ * `pi:pi/asking`: model requests of an extension.
  *
- * A request goes through the host: the gate decides, the session's key is added there, and the reply
- * comes back event by event. Like pi's stream functions these never throw for the model's sake: a
- * failure, a refusal and an abort are replies too.
+ * A request goes through the host: the gate decides, the session's key is added there, and the reply returns event by event. Like
+ * pi's stream functions these do not throw for errors of the model: a failure, a refusal and an abort are replies too.
  */
 
 import { call } from "pi:hostcall";
@@ -15,7 +14,7 @@ import { withoutSystemMessages } from "pi:pi/transcript";
 import type { Context } from "pi:pi/transcript";
 import type { AbortSignal } from "pi:web/abort";
 
-/** What stands for a key of the session's. */
+/** Prefix of the name that stands for a key of the session. */
 export const KEY_NAME = "pijs-session-key:";
 
 export interface Model {
@@ -34,12 +33,12 @@ export interface AskOptions {
 /** An event of a reply, as pi-ai has it. */
 export type ReplyEvent = { type: string; [member: string]: any };
 
-/** A reply on its way: its events, and the message they end in. */
+/** A reply in flight: its events, and the final message. */
 export interface Reply extends AsyncIterable<ReplyEvent> {
   result(): Promise<any>;
 }
 
-/** Options of a request that cross; functions and the signal stay here. */
+/** Returns the options that can be sent; functions and the signal stay here. */
 function plainOptions(options: AskOptions): Record<string, unknown> {
   const { apiKey, headers, maxTokens, reasoning, temperature } = options;
   return jsonOf({ apiKey, headers, maxTokens, reasoning, temperature });
@@ -58,13 +57,13 @@ function emptyMessage(model: Model): any {
   };
 }
 
-/** What a request that went wrong ends in, with what had arrived. */
+/** Returns the final message of a failed request, with the partial content. */
 function failure(partial: any, error: unknown, aborted: boolean): object {
   const said = error instanceof Error ? error.message : String(error);
   return { ...partial, stopReason: aborted ? "aborted" : "error", errorMessage: aborted ? "Request was aborted" : said };
 }
 
-/** Adds an event of the host's to the message in the making. */
+/** Applies an event of the host to the partial message. */
 function take(partial: any, event: ReplyEvent): ReplyEvent {
   const { type, contentIndex } = event;
   const content = partial.content;
@@ -80,8 +79,8 @@ function take(partial: any, event: ReplyEvent): ReplyEvent {
 }
 
 /**
- * Whether a model is the extension's own. With a key that was given for it that is one of a provider that it registered, or
- * one that the session does not know; without, one whose stream function asks by a client of pi's.
+ * Returns whether a model is the extension's own. With an explicit key that is one of a provider that it registered, or one that
+ * the session does not know; without, one whose stream function uses a client of pi's.
  */
 function isOwn({ provider, id }: Model, { apiKey }: AskOptions): boolean {
   if (typeof apiKey !== "string") return isStreaming(provider);
@@ -89,10 +88,10 @@ function isOwn({ provider, id }: Model, { apiKey }: AskOptions): boolean {
   return isRegistered(provider) || modelRegistry.find(provider, id) === undefined;
 }
 
-/** Sends a request. `onEvent` hears of the pieces; without it the reply comes in one. */
+/** Sends a request. `onEvent` receives the pieces; without it the reply arrives whole. */
 async function ask(model: Model, context: Context, options: AskOptions, partial: any, onEvent?: (event: ReplyEvent) => void): Promise<any> {
   try {
-    // A server of its own needs what registering a provider needs.
+    // A server of its own needs the capability of registering a provider.
     const [op, capability] = isOwn(model, options) ? ["ask_model_at", "provider"] : ["ask_model", "session.inject"];
     const params = {
       op,
@@ -126,12 +125,12 @@ function checked(model: Model): Model {
   return model;
 }
 
-/** One reply of a model of the session's, as an `AssistantMessage`. */
+/** Returns one reply of a model of the session, as an `AssistantMessage`. */
 export async function complete(model: Model, context: Context, options: AskOptions = {}): Promise<any> {
   return ask(checked(model), context, options, emptyMessage(model));
 }
 
-/** The same, event by event: `for await`, and `result()` for the message. */
+/** Streams a reply: `for await` over events, and `result()` for the message. */
 export function stream(model: Model, context: Context, options: AskOptions = {}): Reply {
   const arrived: ReplyEvent[] = [];
   let wake: (() => void) | undefined;

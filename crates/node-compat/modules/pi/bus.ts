@@ -1,6 +1,6 @@
 /**
- * `pi:pi/bus`: `pi.events`. Listeners in this realm are called at once, in the order they came; other
- * realms get a copy of the data after the current macrotask.
+ * `pi:pi/bus`: `pi.events`. Listeners in this realm are called at once, in the order of registration; other realms get a copy of
+ * the data after the current macrotask.
  */
 
 import { facts, send } from "pi:engine";
@@ -13,7 +13,7 @@ type Listener = (data: unknown) => unknown;
 
 const channels = new Map<string, Set<{ listener: Listener }>>();
 
-/** Listens to a channel and returns the function that stops it. */
+/** Subscribes to a channel and returns the function that unsubscribes. */
 export function listen(channel: string, listener: Listener): () => void {
   let listeners = channels.get(channel);
   if (!listeners) channels.set(channel, (listeners = new Set()));
@@ -25,11 +25,11 @@ export function listen(channel: string, listener: Listener): () => void {
 }
 
 /**
- * Emits here and, as a copy, everywhere else. A function stays where it is: in the copy stands one that says so when it
- * is called. Data that refers to itself is an error of the emitter.
+ * Emits in this realm and, as a copy, in all others. A function is not copied: in its place the copy has one that throws. Cyclic
+ * data is an error of the emitter.
  */
 export function emit(channel: string, data: unknown, entry?: number): void {
-  // A driver that writes down what happens is told before anybody hears it.
+  // A recording driver is notified before the listeners.
   if (facts.observesEvents === true) tellObserver(channel, data);
   deliver(channel, data);
   try {
@@ -43,16 +43,16 @@ function tellObserver(channel: string, data: unknown): void {
   try {
     callSync("events", "events", { op: "emit", channel: String(channel), data: plain(data) ?? null });
   } catch {
-    // A refusal, which is in the ledger.
+    // The ledger has the refusal.
   }
 }
 
-/** Calls the listeners of this realm; what one throws does not reach the others. */
+/** Calls the listeners of this realm; an exception of one does not affect the others. */
 export function deliver(channel: string, data: unknown): void {
   const listeners = channels.get(channel);
   if (!listeners) return;
   for (const { listener } of [...listeners]) {
-    // pi writes it where a person looks, and tells nobody else.
+    // pi prints the error to the console only.
     const failed = (error: unknown) => console.error(`Event handler error (${channel}):`, error);
     try {
       const result = listener(data);
@@ -63,12 +63,12 @@ export function deliver(channel: string, data: unknown): void {
   }
 }
 
-/** An emission of another realm. */
+/** Handles an emission of another realm. */
 export function arrive(channel: string, data: unknown): void {
   if (channels.get(channel)?.size) deliver(channel, revived(data));
 }
 
-/** A copy whose functions are marked. */
+/** Returns a copy in which functions are replaced by markers. */
 function portable(value: unknown, above: Set<object>): unknown {
   if (typeof value === "function") return { $function: value.name };
   if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
@@ -83,7 +83,7 @@ function portable(value: unknown, above: Set<object>): unknown {
   return copy;
 }
 
-/** Whether a value says itself what it is outside: a Date, a URL. */
+/** Returns whether a value has a JSON form of its own: a Date, a URL. */
 function hasOwnJson(value: object): boolean {
   return typeof (value as { toJSON?: unknown }).toJSON === "function";
 }
@@ -96,14 +96,14 @@ function revived(value: unknown): unknown {
   return Object.fromEntries(members.map(([key, member]) => [key, revived(member)]));
 }
 
-/** Stands for a function of another extension. */
+/** Replaces a function of another extension. */
 function elsewhere(name: string): () => never {
   return () => {
     throw new TypeError(`pi.events: the function ${name || "(anonymous)"} belongs to another extension and cannot be called from here`);
   };
 }
 
-/** Forgets every listener. */
+/** Removes every listener. */
 export function deafen(): void {
   channels.clear();
 }

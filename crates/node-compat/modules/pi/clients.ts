@@ -1,6 +1,6 @@
 /**
- * `pi:pi/clients`: the clients of single APIs. Whatever the API, a request goes through the session, which has the
- * key and speaks to the server; only Bedrock's may be the extension's own, as pi allows.
+ * `pi:pi/clients`: clients of single APIs. A request goes through the session, which has the key and connects to the server; only
+ * Bedrock's client may be the extension's own, as pi allows.
  */
 
 import { stream } from "pi:pi/asking";
@@ -25,14 +25,14 @@ export const openAICompletionsApi = client;
 export const openAIResponsesApi = client;
 export const piMessagesApi = client;
 
-/** What an extension put in the place of Bedrock's client. */
+/** The extension's replacement of Bedrock's client. */
 let bedrock: Client | undefined;
 
 export function setBedrockProviderModule(module: Client | undefined): void {
   bedrock = module;
 }
 
-/** Which client answers is asked with each request, as pi loads it with the first. */
+/** The client is selected with each request, as pi loads it with the first. */
 export const bedrockConverseStreamApi = (): Client => ({
   stream: (model, context, options) => (bedrock?.stream ?? stream)(model, context, options),
   streamSimple: (model, context, options) => (bedrock?.streamSimple ?? stream)(model, context, options),

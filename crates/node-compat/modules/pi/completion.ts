@@ -1,8 +1,8 @@
 /**
- * `pi:pi/completion`: who completes what is typed.
+ * `pi:pi/completion`: completion providers of the editor.
  *
- * Providers are stacked over pi's own, each with the one below as `current`. They may live in several realms, so `current`
- * asks the host, which knows who is below; what is chosen is put into the text here, the way pi does.
+ * Providers are stacked over pi's own, each with the one below as `current`. They may live in several realms, so `current` calls
+ * the host, which knows the stack; the selected item is applied here, as in pi.
  */
 
 import { call } from "pi:hostcall";
@@ -29,7 +29,7 @@ export interface Provider {
   shouldTriggerFileCompletion?(lines: string[], line: number, col: number): boolean;
 }
 
-/** Puts an item in the place of the prefix before the cursor. Behind a command, and a file that was named with `@`, a blank follows. */
+/** Replaces the prefix before the cursor by an item. A blank follows a command, and a file of an `@` mention. */
 function applyCompletion(lines: string[], line: number, col: number, item: Item, prefix: string): Applied {
   const current = lines[line] ?? "";
   const head = current.slice(0, col - prefix.length);
@@ -43,13 +43,13 @@ function applyCompletion(lines: string[], line: number, col: number, item: Item,
   return { lines: changed, cursorLine: line, cursorCol: head.length + value.length };
 }
 
-/** Whether a path may be completed here: not the name of a command. */
+/** Returns whether a path may be completed here: not in the name of a command. */
 function shouldTriggerFileCompletion(lines: string[], line: number, col: number): boolean {
   const head = (lines[line] ?? "").slice(0, col).trim();
   return !(head.startsWith("/") && !head.includes(" "));
 }
 
-/** The providers below `above`, or all of them: asked of the host. */
+/** Returns the providers below `above`, or all of them, by a request to the host. */
 export function provider(above?: number): Provider {
   return {
     async getSuggestions(lines, line, col, options: any) {
@@ -58,7 +58,7 @@ export function provider(above?: number): Provider {
         const { output } = await call("ui", "ui", above === undefined ? params : { ...params, below: above }, { signal: options?.signal });
         return Array.isArray(output?.items) ? { items: output.items, prefix: String(output.prefix ?? "") } : null;
       } catch {
-        // Called off by the next key, as editors do.
+        // Aborted by the next key, as editors do.
         return null;
       }
     },
@@ -67,7 +67,7 @@ export function provider(above?: number): Provider {
   };
 }
 
-/** Puts the provider that a factory makes on top of those there are. */
+/** Adds a provider on top of the stack. */
 export function addProvider(factory: (current: Provider) => Provider): void {
   let made: Provider | undefined;
   const handle: number = issueHandle((request: any) => answer(made, request));

@@ -1,8 +1,8 @@
 /**
  * `pi:pi/components`: components of the terminal, which live in this realm and are drawn here.
  *
- * A component is an object with `render(width)` that gives lines, and, where it wants them,
- * `handleInput(data)`, `invalidate()` and `dispose()`. The host knows it by a handle and asks it:
+ * A component is an object with `render(width)` that returns lines, and optionally `handleInput(data)`, `invalidate()` and
+ * `dispose()`. The host identifies it by a handle and sends requests:
  *
  * | request | does | answer |
  * |---|---|---|
@@ -11,38 +11,38 @@
  * | `{type: "text", text}` | of an editor: holds this text now | `{}` |
  * | `{type: "dispose"}` | tells it that it is gone | `{}` |
  *
- * What a component throws while it draws is a member `failed` of the answer: the host takes it away.
+ * A component's exception in `render` is the member `failed` of the answer: the host removes the component.
  */
 
 import { state } from "pi:engine";
 import { callSync } from "pi:hostcall";
 import { issueHandle } from "pi:pi/handles";
 
-/** What an extension makes. */
+/** A component of an extension. */
 export interface Component {
   render(width: number): string[];
   handleInput?(data: string): void;
   wantsKeyRelease?: boolean;
   invalidate?(): void;
   dispose?(): void;
-  /** Whether it has the keys; only components that show a cursor have this. */
+  /** Whether it has the focus; only components with a cursor have this. */
   focused?: boolean;
 }
 
-/** A component as the host knows it. */
+/** A component in the host's view. */
 export interface Mounted {
   handle: number;
-  /** Puts the component in its place once it is made. */
+  /** Mounts the component once it is made. */
   mount(component: Component): void;
   component(): Component | undefined;
-  /** The component has ended, or was never made. */
+  /** Unmounts a component that has ended, or was never made. */
   unmount(): void;
 }
 
-/** What a mounted component is beside lines. */
+/** The position of a mounted component. */
 export interface Place {
   isClosed?: () => boolean;
-  /** Members of an answer to `render` that say where it floats. */
+  /** Returns the members of an answer to `render` that position an overlay. */
   floats?: () => object;
 }
 
@@ -51,18 +51,18 @@ interface Screen {
   height: number;
 }
 
-/** Size of the terminal, as the host last told it. */
+/** Returns the size of the terminal, as the host last reported it. */
 export function screen(): Screen {
   return state().set.screen ?? { width: 80, height: 24 };
 }
 
-/** What a picture is: lines, and why there are none where drawing failed. */
+/** The result of drawing: lines, or the error. */
 export interface Picture {
   lines: string[];
   failed?: string;
 }
 
-/** What `render` gives, or a line that says why it gave nothing. */
+/** Draws a component; a failure gives a line with the error. */
 export function draw(component: Component, width: number): Picture {
   try {
     return { lines: Array.from(component.render(width), (line) => String(line).toWellFormed()) };
@@ -72,45 +72,45 @@ export function draw(component: Component, width: number): Picture {
   }
 }
 
-/** Components of this realm that are on the screen, by their handle. */
+/** Components of this realm on the screen, by their handle. */
 const onScreen = new Map<number, Component>();
-/** The part of a mounted component that `tui.setFocus` gave the keys to. */
+/** The part of a mounted component that has the focus by `tui.setFocus`. */
 let part: Component | undefined;
 
-/** The handle of a component that is on the screen. */
+/** Returns the handle of a component on the screen. */
 export function handleOf(component: unknown): number | undefined {
   for (const [handle, mounted] of onScreen) if (mounted === component) return handle;
   return undefined;
 }
 
-/** Gives the keys of the mounted component that has them to a part of it. */
+/** Focuses a part of the mounted component that has the keys. */
 export function focusPart(component: Component | undefined): void {
   if (part) setFocused(part, false);
   part = component;
   if (part) setFocused(part, true);
 }
 
-/** Tells a component whether it has the keys, if it wants to know. */
+/** Notifies a component of its focus, if it supports that. */
 function setFocused(component: Component, focused: boolean): void {
   if ("focused" in component && component.focused !== focused) component.focused = focused;
 }
 
-/** The component with this handle has the keys; of this realm no other. */
+/** Focuses the component with this handle; others of this realm lose the focus. */
 export function focusOnly(handle: number | undefined): void {
   focusPart(undefined);
   for (const [other, component] of onScreen) setFocused(component, other === handle);
 }
 
-/** A key that was let go of, in the forms that terminals have for it. */
+/** Key release events, in the forms of terminals. */
 const RELEASE = /^\x1b\[[\d;:]*:3[u~A-HPQRS]$/;
 
-/** That a key was let go of is for components that want to know. */
+/** Passes a key to a component; releases only to components that handle them. */
 function takeKey(component: Component | undefined, data: string): void {
   if (component?.wantsKeyRelease !== true && RELEASE.test(data)) return;
   component?.handleInput?.(data);
 }
 
-/** Takes a handle for a component that is about to be made. */
+/** Issues a handle for a component that is about to be made. */
 export function mounted(place: Place = {}): Mounted {
   let component: Component | undefined;
   const isClosed = place.isClosed ?? (() => false);
@@ -150,7 +150,7 @@ export function mounted(place: Place = {}): Mounted {
   };
 }
 
-/** One call to the user interface, at once and in order. What is refused gives `{}`; it is in the ledger. */
+/** Calls the user interface, synchronously and in order. A refusal gives `{}`; the ledger has it. */
 export function tellUi(op: string, params: object): any {
   try {
     return callSync("ui", "ui", { op, ...params }).output ?? {};
@@ -159,7 +159,7 @@ export function tellUi(op: string, params: object): any {
   }
 }
 
-/** Shows a component that was made at once, so that the screen has it when the extension goes on. */
+/** Shows a component that was made synchronously, before the extension continues. */
 export function showFirst(spot: Mounted, component: Component): void {
   spot.mount(component);
   tellUi("drawn", { component: spot.handle, ...draw(component, screen().width) });

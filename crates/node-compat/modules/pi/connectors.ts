@@ -18,7 +18,7 @@ function options(given: Options | undefined, bytes?: Uint8Array[]): object {
   return { signal: given?.signal, timeoutMs: given?.timeout, bytes };
 }
 
-/** Capabilities that the built-in tools need; any other tool needs `tool`. */
+/** Capabilities of the built-in tools; any other tool needs `tool`. */
 const TOOL_CAPABILITIES: Record<string, string> = {
   read: "read",
   grep: "read",
@@ -52,7 +52,7 @@ export interface HttpResponse {
   body: Uint8Array;
 }
 
-/** Makes one request. The body comes back as bytes, without its content codings. */
+/** Makes one request. The body arrives as decoded bytes. */
 export async function http(request: HttpRequest): Promise<HttpResponse> {
   const { signal: _signal, timeout: _timeout, body, ...params } = request;
   const bytes: Uint8Array[] = [];
@@ -61,7 +61,7 @@ export async function http(request: HttpRequest): Promise<HttpResponse> {
   return { ...answer.output, body: bytesOf(answer, answer.output.body) ?? new Uint8Array() };
 }
 
-/** Environment variables by name; one that is not set has no member. */
+/** Returns environment variables by name; an unset one has no member. */
 export async function env(...names: string[]): Promise<Record<string, string>> {
   return (await call("env", "env", { op: "get", names })).output.values;
 }
@@ -116,10 +116,10 @@ export function log(level: Level, event: string, data?: unknown): void {
   writeLog(level, text, text);
   const members = data === undefined ? {} : { data };
   try {
-    // At once: lines stand in the ledger in the order they were written.
+    // Synchronous: lines are in the ledger in the order of the calls.
     callSync("log", "log", { level, event: text, message: text, ...members });
   } catch (error) {
-    // A refusal, which is in the ledger; data that cannot be written down is the caller's mistake.
+    // The ledger has a refusal; data without a JSON form is the caller's mistake.
     if (!(error instanceof HostcallError)) throw error;
   }
 }

@@ -1,10 +1,10 @@
 /**
- * `pi:pi/constants`: what `extc` puts where the extension assigns to a constant.
+ * `pi:pi/constants`: the target to which `extc` redirects assignments to constants.
  *
  *     limit = 2   →   __pi_constant(limit).held = 2
  */
 
-/** What stands where a constant is assigned to: it is what it was, and throws what the language throws. */
+/** Wraps a constant: reading gives its value, and assigning throws the language's error. */
 function constant<T>(value: T): { held: T } {
   return {
     get held(): T {

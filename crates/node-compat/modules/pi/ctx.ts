@@ -1,10 +1,5 @@
 /**
- * `pi:pi/ctx`: the context that handlers, tools and commands get. Getters are live: they read the
- * state as it is when they are read.
- *
- * What changes the whole session (a reload, another session) is asked of the host and goes on here
- * while other realms take the place of this one: members of the context then throw, and `withSession`
- * gets a context that works.
+ * `pi:pi/ctx`: the context of handlers, tools and commands. Getters are live: each read returns the current state.
  */
 
 import { facts, state } from "pi:engine";
@@ -25,7 +20,7 @@ interface ReplaceOptions {
   withSession?: Callback<object>;
 }
 
-/** A request to the owner of the session. Its refusals are errors with pi's words. */
+/** Sends a request to the owner of the session. Its refusals are errors with pi's messages. */
 async function control(op: string, params: object = {}): Promise<any> {
   try {
     return (await call("session", op === "wait_for_idle" ? "session" : "session.control", { op, ...jsonOf(params) })).output;
@@ -34,7 +29,7 @@ async function control(op: string, params: object = {}): Promise<any> {
   }
 }
 
-/** A refusal that is about the session's state is, under pi, an Error with these words. */
+/** Converts a refusal that is about the session's state to an Error with pi's message. */
 function worded(error: unknown): unknown {
   const isState = error instanceof HostcallError && error.details?.reason === "state";
   return isState ? Object.assign(new Error(error.message), { cause: error }) : error;
@@ -64,7 +59,7 @@ function members(entry: number) {
     get thinkingLevel(): string | undefined {
       return read("thinkingLevel") ?? undefined;
     },
-    /** The active run's signal. */
+    /** Returns the active run's signal. */
     get signal(): AbortSignal | undefined {
       const number = read("signal");
       return typeof number === "number" ? signalOf(number) : undefined;
@@ -74,11 +69,11 @@ function members(entry: number) {
     hasPendingMessages: (): boolean => read("hasPendingMessages") ?? false,
     getContextUsage: (): object | undefined => read("contextUsage") ?? undefined,
     getSystemPrompt: (): string => read("systemPrompt") ?? "",
-    /** Stops the run; does not wait for it. */
+    /** Aborts the run; does not wait for it. */
     abort(): void {
       call("session", "session.control", { op: "abort" }).then(undefined, (error) => sendError(error, "abort", entry));
     },
-    /** Asks the program to end. Print mode ends by itself. */
+    /** Requests the end of the program. Print mode ends by itself. */
     shutdown(): void {
       callSync("session", "session.control", { op: "shutdown" });
     },
@@ -104,7 +99,7 @@ function commandMembers(entry: number) {
     getSystemPromptOptions: (): object =>
       withMembers(promptOptions, JSON.parse(JSON.stringify(state().set.systemPromptOptions ?? { cwd: facts.cwd }))),
 
-    /** Waits until no run is on and none waits to begin. */
+    /** Waits until no run is active or pending. */
     async waitForIdle(): Promise<void> {
       await control("wait_for_idle");
     },
@@ -153,17 +148,17 @@ function together(...parts: object[]): object {
   return Object.defineProperties({}, Object.assign({}, ...descriptors));
 }
 
-/** The context of an entry. */
+/** Returns the context of an entry. */
 export function createContext(entry: number): object {
   return guarded(ofThisPi("ctx", members(entry)));
 }
 
-/** The same for a command, with what only commands may do. */
+/** Returns the context of a command, with members that only commands have. */
 export function createCommandContext(entry: number): object {
   return guarded(together(ofThisPi("ctx", members(entry)), ofThisPi("command", commandMembers(entry))));
 }
 
-/** What `withSession` gets: a command's context of the session that is open now. */
+/** Returns the context for `withSession`: a command's context of the session that is open now. */
 function replacedContext(entry: number): object {
   const inject = async (op: string, params: object): Promise<void> => {
     try {
@@ -180,7 +175,7 @@ function replacedContext(entry: number): object {
   });
 }
 
-/** The same inside `before_agent_start`, where the prompt is what the handlers so far made of it. */
+/** Returns the context inside `before_agent_start`, whose prompt includes the handlers' changes so far. */
 export function withSystemPrompt(context: object, prompt: () => string): object {
   return Object.defineProperties({}, {
     ...Object.getOwnPropertyDescriptors(context),

@@ -1,6 +1,6 @@
 /**
- * `pi:pi/default-stream`, in place of `stream-fn.js` of pi-agent-core: how an agent speaks that was told of no
- * stream function. pi sets its global `streamSimple` when it starts.
+ * `pi:pi/default-stream`, in place of `stream-fn.js` of pi-agent-core: the stream function of an agent without one. pi sets its
+ * global `streamSimple` when it starts.
  */
 
 import { streamSimple } from "pi:pi/apis";

@@ -1,5 +1,5 @@
 /**
- * `pi:pi/dynamic-import`: files that a computed import() names and that were not compiled with the extension.
+ * `pi:pi/dynamic-import`: files of a computed import() that were not compiled with the extension.
  *
  * Such a file is read as `fs` reads it, and compiled as a module once the host allowed that (capability `eval`); JSON is
  * only read. It is evaluated once for each URL. It imports Node's modules, pi's packages and the modules of the bundle
@@ -14,12 +14,12 @@ import { readFile, run } from "pi:node/fs/requests";
 import { SafeMap } from "pi:web/safe";
 import { dirname, extname } from "node:path";
 
-/** Where a file lies, and how its own relative imports are read. */
+/** The location of a file, and the resolution of its own relative imports. */
 export interface Files {
-  /** Endings of modules, in the order in which they are tried behind a path that has none. */
+  /** Suffixes that are tried after a path without one, in order. */
   endings: readonly string[];
   urlOf(path: string): string;
-  /** Imports the module of the bundle that a specifier means, seen from a file. */
+  /** Imports the module of the bundle that a specifier names, relative to a file. */
   bundle(specifier: string, from: string): (() => Promise<unknown>) | undefined;
   resolve(specifier: string, from: string): string;
 }
@@ -32,12 +32,12 @@ interface Source {
 
 const TYPED = [".ts", ".mts", ".cts", ".tsx", ".jsx"];
 
-/** By URL. */
+/** Imported modules by URL. */
 const imported = new SafeMap<string, Promise<unknown>>();
 
 /**
- * The module at a path; `undefined` where no file is that could be one. `suffix` is the query of its URL, which makes
- * it another module.
+ * Returns the module at a path; `undefined` where no candidate file exists. `suffix` is the query of its URL, which makes it
+ * another module.
  */
 export async function importFile(path: string, suffix: string, files: Files): Promise<{ module: unknown } | undefined> {
   const before = imported.get(files.urlOf(path) + suffix);
@@ -46,12 +46,12 @@ export async function importFile(path: string, suffix: string, files: Files): Pr
   if (!source) return undefined;
   const url = files.urlOf(source.path) + suffix;
   let module = imported.get(url);
-  // What is refused or does not parse may be tried again.
+  // A refused or invalid file may be tried again.
   if (!module) imported.set(url, (module = prepare(source, url, files)()));
   return { module: await module };
 }
 
-/** The first file that a path may mean. */
+/** Returns the first existing candidate of a path. */
 async function find(path: string, endings: readonly string[]): Promise<Source | undefined> {
   const candidates = endings.includes(extname(path)) ? [path] : endings.map((ending) => path + ending);
   for (const candidate of candidates) {
@@ -65,7 +65,7 @@ async function find(path: string, endings: readonly string[]): Promise<Source | 
   return undefined;
 }
 
-/** Reads or compiles a file; evaluating it is what is left. */
+/** Reads or compiles a file, and returns a function that evaluates it. */
 function prepare(source: Source, url: string, files: Files): () => Promise<unknown> {
   const { path, kind, text } = source;
   if (kind === ".json") {
@@ -80,7 +80,7 @@ function prepare(source: Source, url: string, files: Files): () => Promise<unkno
     throw Object.assign(error, { code: "ERR_UNKNOWN_FILE_EXTENSION" });
   }
   const isCommonJs = kind === ".cjs" || (kind === ".js" && !hasModuleSyntax(text));
-  // Its wrapper is no module that others may mean.
+  // Other modules cannot import its wrapper.
   const name = isCommonJs ? `${url}#commonjs` : url;
   const imports = compile(source, name, isCommonJs, files);
   return async () => {
@@ -105,7 +105,7 @@ function compile({ path, text }: Source, url: string, isCommonJs: boolean, files
   }
 }
 
-/** The namespace of a module of the bundle, or of a file that was imported before. */
+/** Returns the namespace of a module of the bundle, or of a file imported before. */
 function opened(specifier: string, from: string, files: Files): Promise<unknown> {
   const open = files.bundle(specifier, from);
   if (open) return open();
@@ -117,7 +117,7 @@ function opened(specifier: string, from: string, files: Files): Promise<unknown>
   throw Object.assign(new Error(message), { code: "ERR_MODULE_NOT_FOUND" });
 }
 
-/** What a CommonJS module exports. */
+/** Returns the exports of a CommonJS module. */
 function exportsOf(wrapper: (...args: unknown[]) => void, path: string): unknown {
   const require = importSync("node:module").createRequire(path);
   const module = { id: path, filename: path, path: dirname(path), exports: {}, loaded: false, children: [], paths: [], require };
@@ -126,13 +126,13 @@ function exportsOf(wrapper: (...args: unknown[]) => void, path: string): unknown
   return module.exports;
 }
 
-/** The namespace of what a CommonJS module exports. */
+/** Returns the namespace of a CommonJS module's exports. */
 function namespaceOf(exported: unknown): object {
   const names = typeof exported === "object" || typeof exported === "function" ? exported : undefined;
   return Object.freeze({ __proto__: null, ...names, default: exported });
 }
 
-/** Whether a specifier names a file. */
+/** Returns whether a specifier names a file. */
 function isFile(specifier: string): boolean {
   return /^(\.{1,2}(\/|$)|\/|file:)/.test(specifier);
 }
@@ -145,7 +145,7 @@ function parseJson(path: string, text: string): unknown {
   }
 }
 
-/** Whether the text of a `.js` file looks like an ES module. */
+/** Returns whether the text of a `.js` file looks like an ES module. */
 function hasModuleSyntax(text: string): boolean {
   if (/^\s*(?:import\b\s*[\w*{"'$]|export\b\s*(?:[*{]|default\b|async\b|class\b|const\b|function\b|let\b|var\b))/m.test(text)) return true;
   return /\bimport\.meta\b/.test(text) || !/\b(?:require\s*\(|exports\b)/.test(text);

@@ -1,8 +1,8 @@
 /**
- * `pi:pi/editor`: an editor of an extension in the place of pi's.
+ * `pi:pi/editor`: an editor of an extension in place of pi's.
  *
- * It lives here and gets the keys; the host keeps a copy of its text for everybody who asks for it. What it says, and the
- * actions that it hands back, count only while it handles a key of the person that stands for them: the host sees to that.
+ * It runs here and gets the keys; the host keeps a copy of its text for readers. The host accepts its submissions and actions
+ * only while it handles a corresponding key of the user.
  */
 
 import { state } from "pi:engine";
@@ -21,11 +21,11 @@ interface Editor extends Component {
 
 type Factory = (tui: object, theme: object, keybindings: object) => Editor;
 
-/** The factory that was given last, also where nothing is drawn. */
+/** The last factory, also where nothing is drawn. */
 let given: Factory | undefined;
 let active: { editor: Editor; spot: Mounted } | undefined;
 
-/** What editors are coloured with. */
+/** Colours of editors. */
 const editorTheme = {
   borderColor: (text: string) => theme.fg("borderMuted", text),
   selectList: {
@@ -37,18 +37,18 @@ const editorTheme = {
   },
 };
 
-/** The factory of the editor that is in place. */
+/** Returns the factory of the editor that is in place. */
 export function editorFactory(): unknown {
   return given;
 }
 
-/** Forgets the editor that was put in the place of pi's: the host has taken it away. */
+/** Drops the editor that replaced pi's: the host has removed it. */
 export function leaveEditor(): void {
   active?.spot.unmount();
   active = given = undefined;
 }
 
-/** Puts an editor in the place of pi's, or pi's own back. */
+/** Replaces pi's editor, or restores it. */
 export function setEditor(factory: Factory | undefined): void {
   const before = active;
   active = undefined;
@@ -75,7 +75,7 @@ export function setEditor(factory: Factory | undefined): void {
   }
 }
 
-/** Gives an editor what pi gives one: who hears of changes, what pi's actions do, what completes. */
+/** Connects an editor as pi does: change listeners, pi's actions, completion. */
 function wire(editor: Editor, spot: Mounted): void {
   const component = spot.handle;
   editor["onChange"] = (text: string) => tellUi("editor_text", { component, text: String(text).toWellFormed() });
@@ -84,7 +84,7 @@ function wire(editor: Editor, spot: Mounted): void {
   editor["setPaddingX"]?.(0);
   editor["setAutocompleteMaxVisible"]?.(5);
   editor["setAutocompleteProvider"]?.(provider());
-  // By its shape: an extension may bring a copy of its own of pi's class.
+  // Recognised by its shape: an extension may bundle a copy of pi's class.
   if (!(editor["actionHandlers"] instanceof Map)) return;
   const act = (action: string) => () => {
     if (action === "app.message.followUp") void submit(editor, component, editor.getText(), true);
@@ -97,7 +97,7 @@ function wire(editor: Editor, spot: Mounted): void {
   }
 }
 
-/** What the capability of a line is that is said in the person's place. */
+/** Returns the capability of submitting a line in the user's place. */
 function capabilityOf(text: string): string {
   const said = text.trim();
   if (said.startsWith("!")) return "exec";
@@ -111,12 +111,12 @@ async function submit(editor: Editor, component: number, text: string, later = f
     await call("ui", capabilityOf(text), { op: "editor_submit", component, text: text.toWellFormed(), ...(later ? { later } : {}) });
     editor["addToHistory"]?.(text);
   } catch {
-    // What was refused is in the ledger; what was written is not lost.
+    // The ledger has the refusal; the text is restored.
     if (editor.getText() === "") editor.setText(text);
   }
 }
 
-/** Another text in this realm's editor; `false` when it has none. */
+/** Sets the text of this realm's editor; `false` when it has none. */
 export function setEditorText(text: string): boolean {
   if (!active) return false;
   active.editor.setText(text);

@@ -10,7 +10,7 @@ import { currency } from "pi:pi/stale";
 
 export type Registration = { kind: string; [member: string]: unknown };
 
-/** What the host takes in a message is 120 levels deep, and a registration stands some levels down in one. */
+/** Deepest nesting that the host accepts in a message is 120 levels, and a registration is some levels down in one. */
 const DEEPEST = 110;
 
 const isDeeper = (value: unknown, levels: number): boolean =>
@@ -18,10 +18,10 @@ const isDeeper = (value: unknown, levels: number): boolean =>
 
 export class Entry {
   readonly index: number;
-  /** As it is shown in errors. */
+  /** The path in errors. */
   path = "";
   state: "loading" | "active" | "failed" = "loading";
-  /** Flags this entry registered, with their defaults. */
+  /** Flags that this entry registered, with their defaults. */
   readonly flags = new Map<string, boolean | string | undefined>();
   readonly #assertCurrent = currency();
   #pending: Registration[] = [];
@@ -31,7 +31,7 @@ export class Entry {
     this.index = index;
   }
 
-  /** Throws when the entry failed to load, or when another run has taken the place of this one. */
+  /** Throws when the entry failed to load, or when another run has replaced this one. */
   assertUsable(): void {
     this.#assertCurrent();
     if (this.state === "failed") {
@@ -58,7 +58,7 @@ export class Entry {
     else send({ type: "register", payload: { entry: this.index, ready: false, registrations: [registration] } });
   }
 
-  /** What to undo when the factory fails. */
+  /** Registers an undo action for a failed factory. */
   onFailure(undo: () => void): void {
     if (this.state === "loading") this.#undo.push(undo);
   }

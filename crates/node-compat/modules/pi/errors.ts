@@ -1,5 +1,5 @@
 /**
- * `pi:pi/errors`: what was thrown, in the form the host reports it.
+ * `pi:pi/errors`: converts thrown values to the host's error reports.
  *
  * Extensions may throw anything, with getters that throw in turn; building a report never does.
  * Positions are those of the linked module; the host maps them to the source.
@@ -15,7 +15,7 @@ export interface ErrorReport {
   stack?: string;
 }
 
-/** A thrown value as a report. Only an Error has a name; anything else is its text. */
+/** Returns a thrown value as a report. Only an Error has a name; anything else is its text. */
 export function errorReport(thrown: unknown, phase: string, entry?: number): ErrorReport {
   const report: ErrorReport = { phase, message: text(() => messageOf(thrown)) };
   if (entry !== undefined) report.entry = entry;
@@ -32,12 +32,12 @@ export function sendError(thrown: unknown, phase: string, entry?: number): void 
   send({ type: "error", payload: errorReport(thrown, phase, entry) });
 }
 
-/** pi's words for a thrown value: the message of an Error, else the value as text. Runs its code, which may throw. */
+/** Returns pi's text of a thrown value: the message of an Error, otherwise the value as text. Runs its code, which may throw. */
 export function messageOf(thrown: unknown): string {
   return isError(thrown) ? String(thrown.message) : String(thrown);
 }
 
-/** Asking a proxy for its prototype runs its handler, which may throw. */
+/** Returns whether a value is an Error. Reading a proxy's prototype runs its handler, which may throw. */
 function isError(thrown: unknown): thrown is Error {
   try {
     return thrown instanceof Error || thrown instanceof DOMException;

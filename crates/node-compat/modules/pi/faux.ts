@@ -1,12 +1,12 @@
 /**
- * `pi:pi/faux`: `registerFauxProvider` of pi-ai, a model that says what a test told it to. It comes from the real
- * package and is registered with the APIs of this extension.
+ * `pi:pi/faux`: `registerFauxProvider` of pi-ai, a scripted model for tests. It comes from the real package and is registered
+ * with the APIs of this extension.
  */
 
 import { createFauxCore } from "@earendil-works/pi-ai/dist/providers/faux.js";
 import { registerApiProvider, unregisterApiProviders } from "pi:pi/apis";
 
-/** Tells the providers of one extension apart. */
+/** Distinguishes the providers of one extension. */
 let count = 0;
 
 export function registerFauxProvider(options: object = {}): object {

@@ -1,9 +1,9 @@
 /**
- * `pi:pi/growing-message`: a message in the making, put together from what is new in it.
+ * `pi:pi/growing-message`: a partial message, assembled from its updates.
  *
- * A reply has thousands of updates, and `message_update` shows the whole message with each. The host sends the message once
- * and then what is new; the work for a reply grows with its length, not with the square of it. What a handler was shown stays
- * as it was: a block that grows is another object.
+ * A reply has thousands of updates, and `message_update` shows the whole message with each. The host sends the message once and
+ * then only the changes; the work for a reply is linear in its length. Objects that a handler received do not change: a growing
+ * block is replaced by another object.
  */
 
 type Block = Record<string, any>;
@@ -19,14 +19,14 @@ interface Update {
 const GROWING: Record<string, string> = { text_delta: "text", thinking_delta: "thinking" };
 
 let message: Message | undefined;
-/** The update after which it is as it is. */
+/** Number of the last applied update. */
 let known = 0;
 
-/** The members of an event as pi has them. */
+/** Returns the members of an event in pi's form. */
 export function grown(update: Update): Record<string, unknown> {
   const { $grows: grows, ...members } = update;
   if (grows === undefined) return members;
-  // Several handlers hear of the same update.
+  // Several handlers receive the same update.
   if (grows.number !== known) {
     message = update.message ?? next(grows.number === known + 1 ? (message?.content ?? []) : [], update);
     known = grows.number;

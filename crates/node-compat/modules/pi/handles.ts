@@ -1,5 +1,5 @@
 /**
- * `pi:pi/handles`: functions stay here; the host names them by number.
+ * `pi:pi/handles`: functions stay in the realm; the host names them by number.
  *
  * Numbers are issued in registration order and never again in this realm.
  */
@@ -19,14 +19,14 @@ export function issueHandle(callable: Callable): number {
   return handle;
 }
 
-/** The function behind a handle of this realm. */
+/** Returns the function behind a handle of this realm. */
 export function byHandle(handle: number): Callable {
   const callable = functions.get(handle);
   if (!callable) throw new Error(`handle ${handle} was never issued`);
   return callable;
 }
 
-/** A copy of a value in which functions are `{"$handle": n}`, for values that carry functions out. */
+/** Returns a copy of a value in which functions are `{"$handle": n}`, for values that contain functions. */
 export function withHandles(value: unknown): unknown {
   if (typeof value === "function") return { $handle: issueHandle(value as Callable) };
   if (value === null || typeof value !== "object") return value;

@@ -1,6 +1,6 @@
 /**
- * `pi:pi/images`: who makes images for which API. The registry is that of the real package, which takes pi's one
- * provider into it as soon as anybody imports it; a file of that package says so by an import for its effect alone.
+ * `pi:pi/images`: the registry of image APIs. It is that of the real package, which adds pi's one provider as soon as anything
+ * imports it; a file of that package does so by an import for its side effect.
  */
 
 import { registerBuiltInImagesApiProviders } from "@earendil-works/pi-ai/dist/providers/images/register-builtins.js";

@@ -1,6 +1,6 @@
 /**
- * `pi:pi/location`: where a module of the extension lies. A bundle lies nowhere, so `extc` turns
- * `import.meta.url`, `__dirname` and their like into calls of the one global that is defined here.
+ * `pi:pi/location`: the locations of the extension's modules. A bundle has no location, so `extc` turns `import.meta.url`,
+ * `__dirname` and similar expressions into calls of the one global that is defined here.
  *
  * The package's folder comes with the first entry that is loaded; reading below it needs no asking.
  */
@@ -14,14 +14,14 @@ interface Location {
   url: string;
   filename: string;
   dirname: string;
-  /** `module` in a module of the package that is no CommonJS; nobody reads what it exports. */
+  /** `module` in an ES module of the package; its exports are ignored. */
   readonly module: object;
   resolve(specifier: string): string;
   /** `require.resolve` of a CommonJS module. */
   requireResolve: (specifier: string) => string;
   /**
-   * What stands for `import` where its target is computed; `load` is that `import` itself. `reach` gives the modules that
-   * the compiler took along because the target may mean them, by specifiers seen from this module.
+   * Replaces `import` with a computed target; `load` is that `import` itself. `reach` returns the modules that the compiler
+   * linked as possible targets, by specifiers relative to this module.
    */
   import(load: (target: string) => Promise<unknown>, reach?: () => Record<string, Opener>): (target: unknown) => Promise<unknown>;
 }
@@ -29,26 +29,26 @@ interface Location {
 /** Imports one module of the bundle. */
 type Opener = () => Promise<unknown>;
 
-/** What stands for a folder when the host named none. */
+/** Replaces the folder when the host named none. */
 const NOWHERE = "/";
 
 let root = NOWHERE;
-/** By file, so that each module meets one. */
+/** Locations by file, so that each module gets one object. */
 const modules = new Map<string, object>();
-/** By file: what computed imports may mean. */
+/** Possible targets of computed imports, by file. */
 const reached = new Map<string, Opener>();
-/** Endings that the loader tries behind a path, in its order. */
+/** Suffixes that the loader tries after a path, in order. */
 const ENDINGS = [".ts", ".tsx", ".mts", ".cts", ".mjs", ".js", ".cjs", ".jsx", ".json"];
 
-/** Says where the package lies, before any of its modules runs. */
+/** Sets the package's folder, before any of its modules runs. */
 export function setRoot(folder: string | undefined): void {
   root = folder ?? NOWHERE;
 }
 
 /**
- * `file` is a name as `artifact.json` lists it: a path inside the package, `dep:NAME@VERSION/PATH` for a
- * dependency beside the package, or nothing for the package itself. `place` says where a dependency lies, seen from the
- * package: `../NAME/PATH`.
+ * Returns the location of `file`, a name as `artifact.json` lists it: a path inside the package, `dep:NAME@VERSION/PATH` for a
+ * dependency beside the package, or nothing for the package itself. `place` is a dependency's path relative to the package:
+ * `../NAME/PATH`.
  */
 function locate(file: string, place = file): Location {
   const filename = absolute(place);
@@ -99,17 +99,17 @@ function locate(file: string, place = file): Location {
   };
 }
 
-/** Whether a specifier names a file. */
+/** Returns whether a specifier names a file. */
 function isFile(specifier: string): boolean {
   return /^(\.{1,2}(\/|$)|\/|file:)/.test(specifier);
 }
 
-/** The one name of a package of pi that has several. */
+/** Returns the canonical name of a package of pi that has several. */
 function canonical(specifier: string): string {
   return specifier.replace(/^@sinclair\/(?=typebox(?:\/|$))/, "").replace(/^@mariozechner\/(?=pi-)/, "@earendil-works/");
 }
 
-/** A file that is there now and was not compiled with the extension. */
+/** Imports a file that exists now and was not compiled with the extension. */
 function importFile(specifier: string, from: string): Promise<{ module: unknown } | undefined> {
   const suffix = /[?#].*$/.exec(specifier.startsWith("/") ? "" : specifier)?.[0] ?? "";
   const resolve = (specifier: string, from: string) => new URL(specifier, fileUrl(from)).href;
@@ -117,13 +117,13 @@ function importFile(specifier: string, from: string): Promise<{ module: unknown 
   return importSync("pi:pi/dynamic-import").importFile(pathOf(specifier, from), suffix, files);
 }
 
-/** The file that a specifier names, seen from another file. */
+/** Returns the file that a specifier names, relative to another file. */
 function pathOf(specifier: string, from: string): string {
   const url = new URL(specifier.startsWith("/") ? fileUrl(specifier) : specifier, fileUrl(from)).href;
   return decodeURIComponent(url.replace(/^file:\/\//, "").replace(/[?#].*$/, ""));
 }
 
-/** The module of the bundle that a path or a `file:` URL means, as the loader would look for it. */
+/** Returns the module of the bundle that a path or a `file:` URL names, by the loader's rules. */
 function opener(specifier: string, from: string): Opener | undefined {
   if (reached.size === 0 || !isFile(specifier)) return undefined;
   const path = pathOf(specifier, from);
@@ -137,7 +137,7 @@ function opener(specifier: string, from: string): Opener | undefined {
   return undefined;
 }
 
-/** Whether packages there may be the extension's own or the project's: nobody is asked about others only to look. */
+/** Returns whether packages there may be the extension's own or the project's: a mere search must not prompt for others. */
 function isNear(modules: string): boolean {
   const store = root.lastIndexOf("/node_modules/");
   const own = store < 0 ? root : root.slice(0, store);
@@ -153,7 +153,7 @@ function absolute(place: string): string {
   return `/${[...parts, rest].join("/")}`;
 }
 
-/** The file URL of an absolute path, with Node's escapes. */
+/** Returns the file URL of an absolute path, with Node's escapes. */
 function fileUrl(path: string): string {
   return `file://${encodeURI(path).replace(/[?#]/g, encodeURIComponent)}`;
 }

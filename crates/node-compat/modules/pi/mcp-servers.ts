@@ -1,8 +1,8 @@
 /**
- * `pi:pi/mcp-servers`: the MCP servers that extensions register, as pi 1.5 has it.
+ * `pi:pi/mcp-servers`: the MCP servers that extensions register, with pi 1.5's interface.
  *
- * A registration goes to the host, which connects the server under the extension's own grants. What the readable state says of the
- * servers of other extensions leaves out their variables and headers; those of this realm are whole.
+ * A registration goes to the host, which connects the server under the extension's own grants. The readable state omits the
+ * variables and headers of other extensions' servers; those of this realm are complete.
  */
 
 import { state } from "pi:engine";
@@ -20,7 +20,7 @@ const own = new Map<string, RegisteredServer>();
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 const isTexts = (value: unknown): boolean => isRecord(value) && Object.values(value).every((text) => typeof text === "string");
-/** Tools of servers whose names differ in `-` and `_` only would have one name. */
+/** Tools of servers whose names differ only in `-` and `_` would share names. */
 const namespace = (name: string): string => name.replaceAll("-", "_");
 
 const FIELDS: readonly (readonly [string, (value: unknown) => boolean, string])[] = [
@@ -34,7 +34,7 @@ const FIELDS: readonly (readonly [string, (value: unknown) => boolean, string])[
   ["cwd", (value) => typeof value === "string", "cwd must be a string"],
 ];
 
-/** Returns what is wrong with an entry; the host checks it once more. */
+/** Returns the error of an entry; the host checks it again. */
 function problemOf(name: string, raw: unknown): string | undefined {
   if (!/^[A-Za-z0-9_-]+$/.test(name)) return `invalid server name "${name}" (use letters, digits, "_" and "-")`;
   if (!isRecord(raw)) return `server "${name}" must be an object`;
@@ -49,7 +49,7 @@ function problemOf(name: string, raw: unknown): string | undefined {
   return `server "${name}" needs either "command" (stdio) or "url" (streamable HTTP)`;
 }
 
-/** Every registered server, in the order of registration. */
+/** Returns every registered server, in the order of registration. */
 export function registeredServers(): RegisteredServer[] {
   const told: RegisteredServer[] = state().set.mcpServers ?? [];
   const others = told.filter(({ name }) => !own.has(name));
@@ -73,14 +73,14 @@ export function registerServer(entry: Entry, name: string, config: unknown): voi
   entry.register({ kind: "mcp_server", name, config: copy });
 }
 
-/** Withdraws a server that this entry registered; those of others are left alone. */
+/** Removes a server that this entry registered; others are ignored. */
 export function withdrawServer(entry: Entry, name: string): void {
   if (own.get(name)?.extensionPath !== entry.path) return;
   own.delete(name);
   entry.register({ kind: "mcp_server_removed", name });
 }
 
-/** Forgets the servers of an earlier run of an entry. */
+/** Drops the servers of an earlier run of an entry. */
 export function forgetServers(path: string): void {
   for (const [name, server] of own) if (server.extensionPath === path) own.delete(name);
 }

@@ -1,11 +1,10 @@
 /**
  * `pi:pi/models`: `ctx.modelRegistry`.
  *
- * The catalogue is the session's. What extensions registered and what came ready is in the readable state; of the rest
- * the state names the providers, and their models are asked for when somebody wants them. A key of the session's is
- * never in a realm:
- * what `getApiKeyAndHeaders` gives is a name for it (`pijs-session-key:PROVIDER`), which the host
- * understands and no server does. A request goes through the host, which adds the real key.
+ * The catalogue is the session's. The readable state has the registered and ready models; of the rest it names the providers,
+ * whose models are fetched on demand. A realm never has a key of the session: `getApiKeyAndHeaders` returns a name for it
+ * (`pijs-session-key:PROVIDER`), which the host understands and no server does. A request goes through the host, which adds the
+ * real key.
  */
 
 import { send, state } from "pi:engine";
@@ -25,17 +24,17 @@ interface ProviderState {
   displayName: string;
   configured: boolean;
   registered: boolean;
-  /** pi's `AuthStatus`, where a key of the session's own is known. */
+  /** pi's `AuthStatus`, where the session has a key of its own. */
   status?: object;
   oauth?: boolean;
 }
 
 interface Catalogue {
   all: Model[];
-  /** Providers whose models are not among `all`. */
+  /** Providers whose models are not in `all`. */
   asked: string[];
   providers: Record<string, ProviderState>;
-  /** What is wrong with `models.json`. */
+  /** The error in `models.json`. */
   error?: string;
 }
 
@@ -43,9 +42,9 @@ function catalogue(): Catalogue {
   return state().set.models ?? { all: [], asked: [], providers: {} };
 }
 
-/** Models that were asked for: they stay as they are while a session lasts. */
+/** Fetched models, which do not change during a session. */
 const asked = new Map<string, Model[]>();
-/** The same of pi's own catalogue, without what the user changed. */
+/** Fetched models of pi's own catalogue, without the user's changes. */
 const builtin = new Map<string, Model[]>();
 
 function ask(providers: string[], into: Map<string, Model[]>): void {
@@ -56,7 +55,7 @@ function ask(providers: string[], into: Map<string, Model[]>): void {
   for (const provider of missing) into.set(provider, models[provider] ?? []);
 }
 
-/** Models of these providers, in this order, with what this realm registered a moment ago. */
+/** Returns the models of these providers, in this order, including new registrations of this realm. */
 function modelsOf(providers: string[]): Model[] {
   const { all, asked: known } = catalogue();
   const local = localModels();
@@ -82,7 +81,7 @@ export function builtinProviderNames(): string[] {
   return builtinProviders;
 }
 
-/** Models of pi's own catalogue: there before any session is, and the same in all of them. */
+/** Returns models of pi's own catalogue: available before any session, and equal in all of them. */
 export function builtinModels(provider: string): Model[] {
   ask([provider], builtin);
   return builtin.get(provider)!;
@@ -99,7 +98,7 @@ interface RefreshOptions {
   signal?: { aborted: boolean };
 }
 
-/** Has providers look up their models, of other extensions, too. What a provider throws is among the errors. */
+/** Makes providers refresh their models, also those of other extensions. A provider's exception is among the errors. */
 export async function refreshAll({ allowNetwork, providers, force, signal }: RefreshOptions = {}): Promise<object> {
   if (signal?.aborted) return { aborted: true, errors: new Map() };
   const params = { op: "refresh_providers", look: providers ? [...providers] : true, allowNetwork, force };
@@ -122,7 +121,7 @@ const registry = {
     }
     if (bringsKey(model.provider)) return authOf(model.provider, model.id);
     if (!isConfigured(model.provider)) {
-      // A provider that wants its key as a header is of no use without one.
+      // A provider that sends its key as a header is useless without one.
       const { authHeader } = configOf(model.provider) ?? {};
       return authHeader ? { ok: false, error: `No API key found for "${model.provider}"` } : { ok: true, headers: undefined };
     }
@@ -160,7 +159,7 @@ const registry = {
     Object.entries(catalogue().providers).filter(([, provider]) => provider.registered).map(([name]) => name),
 };
 
-/** `ctx.modelRegistry` of an entry: what it registers here is registered as with `pi.registerProvider`. */
+/** Returns `ctx.modelRegistry` of an entry: registrations through it are those of `pi.registerProvider`. */
 export function modelRegistryOf(entry: number) {
   const register = (registration: object) => {
     send({ type: "register", payload: { entry, ready: false, registrations: [registration] } });
@@ -180,7 +179,7 @@ export function modelRegistryOf(entry: number) {
     getRegisteredProviderConfig: (provider: string): object | undefined => configOf(provider),
     getRegisteredNativeProvider: (provider: string): object | undefined => nativeOf(provider),
   };
-  // In pi a private member, which extensions hand to their sub-agents all the same.
+  // A private member in pi, which extensions pass to their sub-agents nevertheless.
   return ofThisPi("modelRegistry", Object.defineProperty(own, "runtime", { value: sessionRuntimeOf(own), configurable: true })) as typeof own & { readonly runtime: object };
 }
 

@@ -1,6 +1,5 @@
 /**
- * `pi:pi/native-providers`: providers that pi-ai made, registered as they are. They keep their lists themselves, and their
- * `auth` finds the key.
+ * `pi:pi/native-providers`: providers of pi-ai, registered unchanged. They manage their lists, and their `auth` finds the key.
  */
 
 import { facts } from "pi:engine";
@@ -10,13 +9,13 @@ import { AbortController } from "pi:web/abort";
 
 type Config = Record<string, any>;
 
-/** What a native provider finds its key with. */
+/** The environment in which a native provider looks up its key. */
 const surroundings = {
   async env(name: string): Promise<string | undefined> {
     try {
       return callSync("env", "env", { op: "get", names: [name] }).output.values?.[name] || undefined;
     } catch {
-      // Refused: then it is not there.
+      // A refused read counts as missing.
       return undefined;
     }
   },
@@ -30,20 +29,23 @@ const surroundings = {
   },
 };
 
-/** What its `auth` is asked with: what a person stored, if it is a key. */
+/** Returns the argument of `auth`: a stored credential, if it is a key. */
 export function asking(name: string): object {
   const known = storedFor(name);
   const credential = known?.type === "api_key" ? known : undefined;
   return { ctx: surroundings, credential, signal: new AbortController().signal };
 }
 
-/** The list of a native provider as it is now. */
+/** Returns the current list of a native provider. */
 function nativeModels(provider: Config): any {
   if (typeof provider.getModels === "function") return provider.getModels();
   return typeof provider.models === "function" ? provider.models() : provider.models;
 }
 
-/** A native provider of pi-ai, as far as it can be one here: its models, its key, its stream function. */
+/**
+ * Returns the configuration of a native provider of pi-ai, as far as a realm supports it: its models, its key, its stream
+ * function.
+ */
 export function nativeConfig(provider: Config): Config {
   const models = nativeModels(provider);
   const streamSimple = provider.streamSimple ?? provider.api?.streamSimple;
@@ -59,7 +61,7 @@ export function nativeConfig(provider: Config): Config {
   };
 }
 
-/** A native provider keeps its list itself. */
+/** Returns the refresh function of a native provider, which manages its list itself. */
 function looksUp(provider: Config): (context: object) => Promise<unknown> {
   return async (context) => {
     await provider.refreshModels(context);

@@ -1,15 +1,15 @@
 /**
- * `pi:pi/overlays`: components that float above the rest of the screen, and the handles that steer them.
+ * `pi:pi/overlays`: components that float above the rest of the screen, and their handles.
  *
- * The host owns the order, the focus and the places, since overlays of several extensions share one screen; a handle asks
- * it. Where nobody draws, an overlay is simply there and has the keys.
+ * The host owns the order, the focus and the positions, since overlays of several extensions share one screen; a handle calls it.
+ * Without a screen, an overlay exists and has the keys.
  */
 
 import { draw, focusOnly, handleOf, mounted, screen, tellUi } from "pi:pi/components";
 import type { Component, Mounted } from "pi:pi/components";
 import { plain } from "pi:pi/plain";
 
-/** What pi-tui's `showOverlay` gives. */
+/** The result of pi-tui's `showOverlay`. */
 export interface OverlayHandle {
   hide(): void;
   setHidden(hidden: boolean): void;
@@ -20,10 +20,10 @@ export interface OverlayHandle {
   getBounds(): { row: number; col: number; width: number; height: number } | undefined;
 }
 
-/** Overlays that were not hidden for good, the newest last. */
+/** Overlays that were not permanently hidden, the newest last. */
 const shown: OverlayHandle[] = [];
 
-/** The options of an overlay as data, and its `visible` asked for the terminal as it is. */
+/** Returns a function with the options of an overlay as data, and its `visible` evaluated for the terminal. */
 export function floatsBy(options: any): () => object {
   return () => {
     const now = typeof options === "function" ? options() : options;
@@ -33,7 +33,7 @@ export function floatsBy(options: any): () => object {
   };
 }
 
-/** The handle of an overlay that stands at `spot`; `close` takes it away for good, `gone` says that it is away. */
+/** Returns the handle of the overlay at `spot`; `close` removes it permanently, `gone` reports its removal. */
 export function handleFor(spot: Mounted, close: () => void): { handle: OverlayHandle; gone: () => void } {
   const ask = (set?: string, more: object = {}) => {
     const answer = tellUi("overlay", { component: spot.handle, ...(set === undefined ? {} : { set }), ...more });
@@ -67,7 +67,7 @@ export function handleFor(spot: Mounted, close: () => void): { handle: OverlayHa
   return { handle, gone };
 }
 
-/** Floats a component over the screen until it is hidden. It has the keys unless its options say otherwise. */
+/** Shows a component above the screen until it is hidden. It has the keys unless its options say otherwise. */
 export function showOverlay(component: Component, options?: any): OverlayHandle {
   const floats = floatsBy(options);
   const spot = mounted({ floats });
@@ -84,17 +84,17 @@ export function showOverlay(component: Component, options?: any): OverlayHandle 
   return handleFor(spot, close).handle;
 }
 
-/** Takes the newest overlay away. */
+/** Removes the newest overlay. */
 export function hideOverlay(): void {
   shown.at(-1)?.hide();
 }
 
-/** Forgets every overlay: the host has taken them away. */
+/** Drops every overlay: the host has removed them. */
 export function leaveOverlays(): void {
   shown.length = 0;
 }
 
-/** Whether an overlay of this realm can be seen. */
+/** Returns whether an overlay of this realm is visible. */
 export function hasOverlay(): boolean {
   return shown.some((overlay) => !overlay.isHidden());
 }

@@ -1,9 +1,9 @@
 /**
- * `pi:pi/own-handlers`: begins handlers of this package inside the call that causes their event.
+ * `pi:pi/own-handlers`: runs handlers of this package inside the call that causes their event.
  *
- * A call such as `pi.setThinkingLevel()` tells handlers of what it changed. pi runs the first handler of all before the call
- * returns, and each other one after the handler before it. The host answers such a call with the event when the first handler
- * is one of this package's; the package then tells its own handlers, and the host those of the others.
+ * A call such as `pi.setThinkingLevel()` emits an event to handlers. pi runs the first handler before the call returns, and each
+ * other one after the handler before it. The host answers such a call with the event when the first handler is one of this
+ * package's; the package then runs its own handlers, and the host those of the others.
  */
 
 import type { Entry } from "pi:pi/entry";
@@ -19,16 +19,16 @@ interface Registered {
   handler: Handler;
 }
 
-/** Events whose handlers a call of this package may begin. */
+/** Events whose handlers a call of this package may run. */
 const BEGUN_BY_CALLS: readonly string[] = ["session_info_changed", "thinking_level_select"];
 
 let registered: { event: string; registered: Registered }[] = [];
 
-/** Notes a handler; answers how it is taken away again. */
+/** Records a handler; returns the function that removes it. */
 export function noteHandler(event: string, entry: Entry, ctx: object, handler: Handler): () => void {
   if (!BEGUN_BY_CALLS.includes(event)) return () => {};
   const noted = { event, registered: { entry, ctx, handler } };
-  // In the order of the entries; those of one are in the order in which it registered them.
+  // In the order of the entries, then of registration.
   const after = registered.findIndex((other) => other.registered.entry.index > entry.index);
   registered.splice(after < 0 ? registered.length : after, 0, noted);
   return () => {
@@ -36,7 +36,7 @@ export function noteHandler(event: string, entry: Entry, ctx: object, handler: H
   };
 }
 
-/** Tells the handlers of this package of what a call changed, if the host left that to it. */
+/** Runs the handlers of this package for a call's event, if the host delegated that. */
 export function beginHandlers({ begins }: { begins?: { event: string; payload: object } }): void {
   if (begins === undefined) return;
   const { event, payload } = begins;
@@ -44,23 +44,23 @@ export function beginHandlers({ begins }: { begins?: { event: string; payload: o
   void tell({ type: event, ...payload }, told.map((other) => other.registered));
 }
 
-/** Runs up to where the first handler waits, and from there on by itself. */
+/** Runs synchronously up to the first wait of a handler, and asynchronously from there. */
 async function tell(event: { type: string }, handlers: readonly Registered[]): Promise<void> {
   for (const one of handlers) {
-    // One that was taken away meanwhile is not told.
+    // A removed handler is not called.
     if (!registered.some((other) => other.registered === one)) continue;
     try {
       await one.handler(event, one.ctx);
     } catch (error) {
       if (error === exiting) return;
       sendError(error, event.type, one.entry.index);
-      // The report leaves with this turn, and stands before what the next handler does.
+      // The report leaves with this turn, before effects of the next handler.
       await new Promise<void>((resume) => setImmediate(resume));
     }
   }
 }
 
-/** Takes away all handlers of this package: they take no part any more. */
+/** Removes all handlers of this package. */
 export function forgetHandlers(): void {
   registered = [];
 }

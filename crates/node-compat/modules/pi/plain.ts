@@ -1,5 +1,5 @@
 /**
- * `pi:pi/plain`: a value as plain JSON, for what is written down or shown outside this realm.
+ * `pi:pi/plain`: a value as plain JSON, for records and display outside of this realm.
  *
  * Functions become `"<function>"`, a Date its ISO text, an Error `{error: message}`, a Map
  * `{"<map>": [[key, value]]}`, a Set `{"<set>": []}`, byte arrays `"<bytes:N>"`, symbols `"<symbol>"`,
@@ -8,17 +8,17 @@
  */
 
 /**
- * What `JSON.stringify` keeps of a value, as text that crosses: half a surrogate pair, which is what is left of a character
- * that was cut in two, is U+FFFD.
+ * Returns the JSON form of a value, as text that can be sent: a lone surrogate, which is left of a character that was cut in two,
+ * becomes U+FFFD.
  */
 export function jsonOf<T>(value: T): T {
   const text = JSON.stringify(value);
   if (text === undefined) return undefined as T;
-  // Of a surrogate there is an escape only where it is alone.
+  // `JSON.stringify` escapes a surrogate only if it is alone.
   return JSON.parse(text.includes("\\ud") ? text.replace(/\\(?:u(d[89a-f])[0-9a-f]{2}|.)/g, (escape, half) => (half ? "\ufffd" : escape)) : text);
 }
 
-/** The copy. */
+/** Returns the copy. */
 export function plain(value: any, above: readonly object[] = []): any {
   switch (typeof value) {
     case "function":

@@ -1,8 +1,8 @@
 /**
- * `pi:pi/projection`: what the model sees of a session, from entries to messages.
+ * `pi:pi/projection`: the model's view of a session, from entries to messages.
  *
- * The newest compaction comes first, then what it kept; edits of entries count. The host does the same
- * for a request; this is for extensions that look.
+ * The newest compaction comes first, then the entries that it kept; edits of entries apply. The host computes the same for a
+ * request; this is for extensions.
  */
 
 export interface Entry {
@@ -19,10 +19,12 @@ export interface Projection {
   model: { provider: string; modelId: string } | null;
 }
 
-/** Whether an entry tells the model of its prompt or its tools. */
+/** Whether an entry changes the model's prompt or tools. */
 const tellsSystem = (entry: Entry): boolean => entry.type === "message" && entry.message?.role === "system";
 
-/** Entries of a branch that the model still sees. A compaction tells itself what was kept of prompt and tools. */
+/**
+ * Returns the entries of a branch that the model still sees. A compaction itself contains the prompt and tools that were kept.
+ */
 export function contextEntries<T extends Entry>(branch: T[]): T[] {
   const at = branch.findLastIndex((entry) => entry.type === "compaction");
   const compaction = branch[at];
@@ -32,7 +34,7 @@ export function contextEntries<T extends Entry>(branch: T[]): T[] {
   return [compaction, ...before, ...branch.slice(at + 1)];
 }
 
-/** Messages of one entry. */
+/** Returns the messages of one entry. */
 export function messagesOf(entry: Entry): any[] {
   const timestamp = Date.parse(entry.timestamp);
   switch (entry.type) {
@@ -53,7 +55,7 @@ export function messagesOf(entry: Entry): any[] {
   }
 }
 
-/** The whole projection of a branch. */
+/** Returns the whole projection of a branch. */
 export function project(branch: Entry[]): Projection {
   const visible = contextEntries(branch);
   const edits = new Map<string, any>();

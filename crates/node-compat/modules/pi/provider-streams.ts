@@ -1,5 +1,5 @@
 /**
- * `pi:pi/provider-streams`: stream functions of providers. They run here, and each of their events crosses by itself.
+ * `pi:pi/provider-streams`: stream functions of providers. They run here, and send each event separately.
  */
 
 import { state } from "pi:engine";
@@ -8,30 +8,30 @@ import type { AbortSignal } from "pi:web/abort";
 
 type Config = Record<string, any>;
 
-/** What a request carries. */
+/** The authorisation of a request. */
 export interface Credentials {
   apiKey: string | undefined;
   headers: Record<string, string>;
-  /** Where the key is good, when that is another place than the model's. */
+  /** The server of the key, if it differs from the model's. */
   baseUrl: string | undefined;
 }
 
-/** Questions of stream functions that wait for the host. */
+/** Pending requests of stream functions to the host. */
 const waiting = new Map<number, (answer: unknown) => void>();
 let questions = 0;
 
-/** What the host calls with the answer to one. */
+/** Called by the host with the answer. */
 export const reply = issueHandle((number: number, answer: unknown) => {
   const resolve = waiting.get(number);
   waiting.delete(number);
   resolve?.(answer);
 });
 
-/** How many stream functions of each provider are at work. */
+/** Number of active stream functions by provider. */
 const streaming = new Map<string, number>();
 export const isStreaming = (name: string): boolean => (streaming.get(name) ?? 0) > 0;
 
-/** The stream function as the host calls it: events are updates of the callback. */
+/** Wraps the stream function for the host: events are updates of the callback. */
 export function streamThrough(name: string, config: Config, credentials: (ofModel?: Record<string, string>) => Promise<Credentials>) {
   return async function streamSimple(
     this: { update(value: unknown): void },
@@ -67,7 +67,7 @@ export function streamThrough(name: string, config: Config, credentials: (ofMode
       const events = await config.streamSimple({ ...model, ...moved, headers: undefined }, context, settings);
       let counted: string | undefined;
       for await (const event of events) {
-        // Only what is new crosses: the host keeps the rest itself.
+        // Only changes are sent: the host keeps the rest.
         const usage = JSON.stringify(event?.partial?.usage);
         this.update(withoutPartial(event, usage !== counted));
         counted = usage;
@@ -88,7 +88,7 @@ function withoutPartial(event: any, counts: boolean): unknown {
   return copied(rest);
 }
 
-/** A copy as JSON has it: without functions. */
+/** Returns a JSON copy, without functions. */
 export function copied(value: unknown): any {
   const text = JSON.stringify(value);
   return text === undefined ? undefined : JSON.parse(text);

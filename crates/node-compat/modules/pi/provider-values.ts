@@ -1,7 +1,6 @@
 /**
- * `pi:pi/provider-values`: keys and headers as they are written into the configuration of a provider: literal text, text
- * with variables, or a command. A variable is read through the `env` hostcall and a command runs through `exec`, so both
- * need what any use of them needs.
+ * `pi:pi/provider-values`: keys and headers in the configuration of a provider: literal text, text with variables, or a command.
+ * A variable is read through the `env` hostcall and a command runs through `exec`, so both need the usual permissions.
  */
 
 import { facts } from "pi:engine";
@@ -10,10 +9,10 @@ import { hasTemplates } from "pi:pi/profile";
 
 type Config = Record<string, any>;
 
-/** A text that is written into a configuration: literal pieces, and variables. */
+/** A part of a configured text: literal, or a variable. */
 type Piece = { text: string } | { variable: string };
 
-/** Reads `$NAME` and `${NAME}`; `$$` and `$!` are one character each. pi 0.73 took the name of a variable, or the text. */
+/** Parses `$NAME` and `${NAME}`; `$$` and `$!` are one character each. pi 0.73 took the name of a variable, or the text. */
 function piecesOf(text: string): Piece[] {
   if (!hasTemplates) return /^[A-Z][A-Z0-9]*_[A-Z0-9_]+$/.test(text) ? [{ variable: text }] : [{ text }];
   const pieces: Piece[] = [];
@@ -33,7 +32,7 @@ export const variablesOf = (text: string): string[] => [
   ...new Set(piecesOf(text).flatMap((piece) => ("variable" in piece ? [piece.variable] : []))),
 ];
 
-/** Whether the key of a configuration can be had, as far as that is known without running a command. */
+/** Returns whether the key of a configuration is available, as far as that is known without running a command. */
 export function isConfigured(config: Config): boolean {
   const key = config.apiKey;
   if (typeof key !== "string" || key === "") return false;
@@ -43,12 +42,12 @@ export function isConfigured(config: Config): boolean {
     const { values } = callSync("env", "env", { op: "get", names }).output;
     return names.every((name) => Boolean(values?.[name]));
   } catch {
-    // Refused: then the key cannot be had.
+    // A refused read means that the key is unavailable.
     return false;
   }
 }
 
-/** pi's `AuthStatus` of a provider that brings its key along. */
+/** Returns pi's `AuthStatus` of a provider with its own key. */
 export function statusOf(config: Config): object | undefined {
   const { apiKey } = config;
   if (typeof apiKey !== "string") return undefined;
@@ -58,7 +57,7 @@ export function statusOf(config: Config): object | undefined {
   return isConfigured(config) ? { configured: true, source: "environment", label: names.join(", ") } : { configured: false };
 }
 
-/** A value as it is used; nothing where a variable of it is not set, or a command printed nothing. */
+/** Resolves a configured text; nothing where a variable of it is unset, or a command printed nothing. */
 export async function valueOf(text: string): Promise<string | undefined> {
   if (isCommand(text)) {
     const answer = await call("exec", "exec", { command: "sh", args: ["-c", text.slice(1)], cwd: facts.cwd });

@@ -1,8 +1,8 @@
 /**
  * `pi:pi/providers`: model providers that this extension registers.
  *
- * The configuration goes to the host as data; keys and functions stay here. When a request is made the
- * host asks for the key ({@link credentials}).
+ * The configuration goes to the host as data; keys and functions stay here. For a request the host fetches the key ({@link
+ * credentials}).
  *
  * | module | is |
  * |---|---|
@@ -25,10 +25,10 @@ import { AbortSignal } from "pi:web/abort";
 
 type Config = Record<string, any>;
 
-/** What was registered here and may not be in the catalogue yet. */
+/** Registrations that may not be in the catalogue yet. */
 const registered = new Map<string, Config>();
 
-/** Models of providers that were registered here, as pi completes them: headers are added when a request is made. */
+/** Returns the models of providers registered here, completed as in pi: headers are added when a request is made. */
 export function localModels(): any[] {
   const models: any[] = [];
   for (const [provider, config] of registered) {
@@ -42,7 +42,7 @@ export function localModels(): any[] {
 
 const modelsIn = (config: Config): any[] => (Array.isArray(config.models) ? config.models : []);
 
-/** How and where a model is spoken to: what neither it nor its provider says is as with a model of pi's own that is like it. */
+/** Returns the API and the server of a model: missing values are those of a similar model of pi. */
 function placeOf(provider: string, config: Config, model: any): { api: unknown; baseUrl: unknown } {
   const own = { api: model.api ?? config.api, baseUrl: model.baseUrl ?? config.baseUrl };
   if (own.api && own.baseUrl) return own;
@@ -55,7 +55,7 @@ function placeOf(provider: string, config: Config, model: any): { api: unknown; 
   return { api: own.api ?? like?.api, baseUrl: own.baseUrl ?? like?.baseUrl };
 }
 
-/** What a configuration lacks, in pi's words. */
+/** Returns the error of an incomplete configuration, with pi's message. */
 function lacking(provider: string, config: Config): string | undefined {
   if (typeof config.streamSimple === "function" && !config.api) {
     return `Provider ${provider}: "api" is required when registering streamSimple.`;
@@ -68,26 +68,26 @@ function lacking(provider: string, config: Config): string | undefined {
   return undefined;
 }
 
-/** Objects of pi-ai that were registered as they are. */
+/** Objects of pi-ai that were registered unchanged. */
 const natives = new Map<string, Config>();
-/** Those of them whose `auth` has said that there is a key. */
+/** Those of them whose `auth` has found a key. */
 const withKey = new WeakSet<object>();
 
-/** What was registered here under a name. */
+/** Returns the registration of a name. */
 export const configOf = (name: string): Config | undefined => (natives.has(name) ? undefined : registered.get(name));
 export const nativeOf = (name: string): object | undefined => natives.get(name);
-/** Whether a provider was registered here, in either form. */
+/** Returns whether a provider was registered here, in either form. */
 export const isRegistered = (name: string): boolean => registered.has(name);
-/** Whether a provider brings its key, or somebody stored one for it. */
+/** Returns whether a provider has its own key, or a stored one. */
 export const bringsKey = (name: string): boolean =>
   typeof registered.get(name)?.apiKey === "string" || withKey.has(natives.get(name) ?? {}) || storedFor(name) !== undefined;
 
-/** Sends what a provider is now. */
+/** Sends the current state of a provider. */
 type Offer = (spec: { kind: string }) => void;
 
 /**
- * Offers a provider in either form, now and whenever its list changes: a name and its configuration, or a native one.
- * While the factory runs nobody looks at it yet: what is wrong with it is said by the host when all is loaded.
+ * Offers a provider in either form, now and whenever its list changes: a name and its configuration, or a native one. While the
+ * factory runs it is not used yet: the host reports its errors after loading.
  */
 export function offerProvider(provider: string | Config, config: Config, offer: Offer, isLoading = false): void {
   if (typeof provider === "string") {
@@ -118,27 +118,27 @@ async function lookForKey(name: string, provider: Config, offer: Offer): Promise
   }
 }
 
-/** Providers that were taken out, and the list of the state that still has them. */
+/** Removed providers, with the state's list that still has them. */
 const withdrawn = new Map<string, unknown>();
 
-/** Takes a provider out again. */
+/** Removes a provider. */
 export function forget(name: string): void {
   if (registered.delete(name)) withdrawn.set(name, state().set.models);
   natives.delete(name);
 }
 
-/** Forgets what was registered: the next session has providers of its own. */
+/** Drops all registrations: the next session has its own. */
 export function forgetAll(): void {
   registered.clear();
   natives.clear();
   withdrawn.clear();
 }
 
-/** Whether what the state says of a provider was taken out since. */
+/** Returns whether a provider of the state was removed since. */
 export const isWithdrawn = (name: string): boolean =>
   withdrawn.has(name) && withdrawn.get(name) === state().set.models && !registered.has(name);
 
-/** What goes to the host for a provider. */
+/** Returns the data of a provider for the host. */
 function providerSpec(name: string, config: Config, offer: Offer, counts = true): { kind: string } {
   const known = registered.get(name);
   const merged = { ...known, ...Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined)) };
@@ -158,7 +158,7 @@ function providerSpec(name: string, config: Config, offer: Offer, counts = true)
   return spec as { kind: string };
 }
 
-/** What the host asks about an account with a provider. */
+/** A request of the host about an account. */
 type Question = { op: "log_in" } | { op: "renew"; stored: Stored } | { op: "stored"; stored: Stored | null };
 
 function account(name: string, question: Question, offer: Offer): unknown {
@@ -172,7 +172,7 @@ function account(name: string, question: Question, offer: Offer): unknown {
   return question.op === "log_in" ? logIn(oauth) : oauth.refresh(question.stored, AbortSignal.timeout(RENEW_TIME_MS));
 }
 
-/** The log-in of a provider, whichever way it was registered. */
+/** Returns the log-in of a provider, in either form of registration. */
 function oauthOf(name: string): OAuth | undefined {
   const native = natives.get(name);
   if (native !== undefined) return native.auth?.oauth;
@@ -180,7 +180,7 @@ function oauthOf(name: string): OAuth | undefined {
   return oauth && adapted(oauth);
 }
 
-/** What lets a request in: what is stored comes first, then what the provider brings along. */
+/** Returns the authorisation of a request: stored credentials first, then the provider's own. */
 async function authFor(name: string, config: Config): Promise<ModelAuth> {
   const known = storedFor(name);
   if (known?.type === "oauth") return (await oauthOf(name)?.toAuth(known)) ?? {};
@@ -190,13 +190,13 @@ async function authFor(name: string, config: Config): Promise<ModelAuth> {
   return { apiKey: typeof config.apiKey === "string" ? await valueOf(config.apiKey) : undefined };
 }
 
-/** Renewing takes no longer; pi's figure. */
+/** Time limit of a renewal, as in pi. */
 const RENEW_TIME_MS = 15_000;
 
-/** Lists that `modifyModels` made, and what of. */
+/** Lists that `modifyModels` made, by their source. */
 const projected = new WeakMap<object, any[]>();
 
-/** Has a provider change its list by who is logged in, or change it back. */
+/** Makes a provider change its list by the current log-in, or restore it. */
 function projectModels(name: string, oauth: Config | undefined, offer: Offer): void {
   const config = registered.get(name);
   const current = config && modelsIn(config);
@@ -215,7 +215,7 @@ function projectModels(name: string, oauth: Config | undefined, offer: Offer): v
   offer(providerSpec(name, { models }, offer));
 }
 
-/** A configuration as the host gets it: what it calls itself is wrapped. */
+/** Returns a configuration for the host: functions that it calls itself are wrapped. */
 function shown(name: string, config: Config, offer: Offer): Config {
   if (typeof config.refreshModels !== "function") return config;
   const refreshModels = refreshThrough({
@@ -228,7 +228,7 @@ function shown(name: string, config: Config, offer: Offer): Config {
       return apiKey === undefined ? undefined : { type: "api_key", key: apiKey };
     },
     put(models) {
-      // Withdrawn or registered anew meanwhile: then the list is of something that is gone.
+      // After a withdrawal or a new registration the result is obsolete.
       if (registered.get(name)?.refreshModels === config.refreshModels && Array.isArray(models)) offer(providerSpec(name, { models }, offer));
     },
   });
@@ -236,7 +236,7 @@ function shown(name: string, config: Config, offer: Offer): Config {
 }
 
 
-/** Key and headers of a request: those of all its models first, the key as one, then those of the model. */
+/** Returns key and headers of a request: those of all its models first, the key as one, then those of the model. */
 export async function credentials(name: string, config: Config, ofModel: Record<string, string> = {}): Promise<Credentials> {
   const auth = await authFor(name, config);
   const { apiKey, baseUrl } = auth;
@@ -256,7 +256,7 @@ export async function credentials(name: string, config: Config, ofModel: Record<
   return { apiKey, headers, baseUrl };
 }
 
-/** The same for a provider that was registered here and brings its key. */
+/** Returns the authorisation of a provider registered here that has its own key. */
 export async function ownAuth(name: string): Promise<ModelAuth | undefined> {
   const config = registered.get(name);
   if (config === undefined || !bringsKey(name)) return undefined;
@@ -264,7 +264,7 @@ export async function ownAuth(name: string): Promise<ModelAuth | undefined> {
   return { apiKey, headers };
 }
 
-/** What `getApiKeyAndHeaders` says of a provider that brings its key along, for one of its models. */
+/** Returns the result of `getApiKeyAndHeaders` for a model of a provider with its own key. */
 export async function authOf(name: string, modelId: string): Promise<object> {
   const config = registered.get(name) ?? {};
   const { apiKey, headers } = await credentials(name, config, modelsIn(config).find(({ id }) => id === modelId)?.headers);

@@ -1,8 +1,8 @@
 /**
- * `pi:pi/refreshing`: lists of models that a provider looks up.
+ * `pi:pi/refreshing`: refreshed model lists of providers.
  *
- * The host asks when a session begins, and when an extension calls `ctx.modelRegistry.refresh()`. What comes of it takes
- * the place of the list that was registered. As under pi a look without the network goes before one with it.
+ * The host requests a refresh when a session begins, and when an extension calls `ctx.modelRegistry.refresh()`. The result
+ * replaces the registered list. As under pi a refresh without the network precedes one with it.
  */
 
 import { AbortController } from "pi:web/abort";
@@ -10,20 +10,20 @@ import { structuredClone } from "pi:web/clone";
 
 type Config = Record<string, any>;
 
-/** What a provider gives to be there the next time: as long as this realm lives. */
+/** Values that a provider keeps for the next refresh: as long as this realm lives. */
 const kept = new Map<string, unknown>();
 
 interface Look {
   provider: string;
-  /** The provider's own function. */
+  /** Calls the provider's own function. */
   run(context: object): unknown;
-  /** What stands for its key, if there is one. */
+  /** Returns the placeholder of its key, if there is one. */
   credential(): Promise<object | undefined>;
-  /** Puts a list in the place of the one that was registered. */
+  /** Replaces the registered list. */
   put(models: unknown): void;
 }
 
-/** The function that the host calls. */
+/** Returns the function for the host. */
 export function refreshThrough({ provider, run, credential, put }: Look) {
   const look = async (allowNetwork: boolean, more: object) => {
     const context = {

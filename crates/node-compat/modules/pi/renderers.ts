@@ -1,7 +1,6 @@
 /**
- * `pi:pi/renderers`: functions of extensions that draw messages, entries and tool calls, as the host calls them: what
- * they are told, then the width. The component they make is drawn at once; nothing is answered when they make none.
- *
+ * `pi:pi/renderers`: functions of extensions that render messages, entries and tool calls, as the host calls them: their
+ * arguments, then the width. The resulting component is drawn at once; without a component there is no answer.
  * The renderers of one tool call share a `state`, and each finds the component it made last as `lastComponent`.
  */
 
@@ -12,13 +11,13 @@ import { nameKeys } from "pi:pi/tui";
 
 type Callable = (...args: any[]) => any;
 
-/** What the renderers of one tool call keep. */
+/** State that the renderers of one tool call share. */
 interface Row {
   state: object;
   last: Record<string, Component | undefined>;
 }
 
-/** Tool calls whose rows are kept; the oldest makes room. A screen shows fewer. */
+/** Most tool calls whose rows are kept; the oldest is dropped. A screen shows fewer. */
 const MOST_ROWS = 500;
 const rows = new Map<string, Row>();
 
@@ -32,12 +31,12 @@ function rowOf(id: string): Row {
   return row;
 }
 
-/** Lines of a component that an extension made; nothing when it made none. */
+/** Draws a component of an extension; nothing when there is none. */
 function drawn(component: Component | undefined, width: number): Picture | undefined {
   return component ? draw(component, width) : undefined;
 }
 
-/** A message or entry renderer as the host calls it: `(value, options, width)`. */
+/** Wraps a message or entry renderer for the host: `(value, options, width)`. */
 export function asRenderer(renderer: Callable): Callable {
   return (value, options, width) => {
     nameKeys();
@@ -46,8 +45,8 @@ export function asRenderer(renderer: Callable): Callable {
 }
 
 /**
- * A function of a tool as the host calls it. `renderCall` gets `(args, context, width)` and `renderResult`
- * `(result, options, context, width)`; all others get what they are given.
+ * Wraps a function of a tool for the host. `renderCall` gets `(args, context, width)` and `renderResult` `(result, options,
+ * context, width)`; others get their arguments unchanged.
  */
 export function asToolFunction(name: string, callable: Callable): Callable {
   const render = (context: any, width: number, make: (context: object) => Component | undefined) => {

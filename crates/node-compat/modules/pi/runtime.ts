@@ -1,6 +1,6 @@
 /**
- * `pi:runtime`: what the engine calls. One function per kind of task; none of them throws, whatever an
- * extension does, since an exception that leaves this module is a bug of the host.
+ * `pi:runtime`: the entry points of the engine. One function per kind of task; none of them throws, whatever an extension does,
+ * since an exception that leaves this module is a bug of the host.
  *
  * Every task answers through messages: `register` or `error` for `load`, `event_result` for
  * `event_hook`, and so on, in the turn in which the answer is known. A handler that answers without
@@ -36,15 +36,15 @@ import { exiting, tellUncaught, tellUnhandled } from "pi:web/uncaught";
 
 const loaded: ReturnType<typeof run>[] = [];
 
-/** Whose code this realm runs. */
+/** Id of the realm's extension. */
 let extension = "";
 
-/** Taken before an extension could put something else in its place. */
+/** Captured before an extension could replace it. */
 const { stringify } = JSON;
 
-/** Runs a function; its value, or that of its promise, or what went wrong, goes to one of two. */
+/** Runs a function; passes its value, or that of its promise, to one callback, and its error to the other. */
 function settle(run: () => unknown, onValue: (value: any) => void, onFailure: (error: unknown) => void): void {
-  // What ends with pi has no answer, and did not fail.
+  // A call that ends with pi has no answer, and did not fail.
   const onError = (error: unknown) => (error === exiting ? guardedAnswer(onValue, onFailure)(undefined) : onFailure(error));
   let result: any;
   try {
@@ -60,7 +60,7 @@ function settle(run: () => unknown, onValue: (value: any) => void, onFailure: (e
   guardedAnswer(onValue, onError)(result);
 }
 
-/** An answer that cannot be sent (a cycle, a getter that throws) is the extension's error. */
+/** Wraps a callback: an answer that cannot be sent (a cycle, a getter that throws) is the extension's error. */
 function guardedAnswer(onValue: (value: any) => void, onError: (error: unknown) => void): (value: any) => void {
   return (value) => {
     try {
@@ -71,13 +71,13 @@ function guardedAnswer(onValue: (value: any) => void, onError: (error: unknown) 
   };
 }
 
-/** A CommonJS module keeps its default export one level down, whether it says what it was compiled from or not. */
+/** Returns the default export: a CommonJS module keeps it one level down, with or without a mark of the compiler. */
 function defaultOf(value: any): unknown {
   if (typeof value !== "object" || value === null) return value;
   return value.__esModule === true || typeof value.default === "function" ? value.default : value;
 }
 
-/** What one run of a factory is made with. */
+/** Makes the objects of one run of a factory. */
 function run(index: number) {
   const entry = new Entry(index);
   const ctx = createContext(index);
@@ -85,8 +85,8 @@ function run(index: number) {
 }
 
 /**
- * The first run's, made before anybody asks: workers are copies of a process that has got here, and need not make it again. They keep
- * it, too: to free what the process shares with others takes memory.
+ * The objects of the first run, made in advance: workers are forks of a process at this point, and need not make them again. They
+ * also keep them: freeing memory that the processes share would copy it.
  */
 let first: ReturnType<typeof run> | undefined = run(0);
 
@@ -119,7 +119,7 @@ function load(payload: { entry: number; module: string; path: string; extension:
   );
 }
 
-/** Members that are `{"$signal": n}` become the signal. */
+/** Replaces members `{"$signal": n}` by the signal. */
 function revive(value: any): any {
   const isSignal = typeof value === "object" && value !== null && typeof value.$signal === "number";
   return isSignal ? signalOf(value.$signal) : value;
@@ -128,7 +128,7 @@ function revive(value: any): any {
 const NO_BASH_ANSWER =
   "Invalid user_bash handler result: return undefined for local execution or exactly one valid { operations } or { result } object";
 
-/** Whether this says what becomes of a command: how it is run elsewhere, or what came of it, and not both. */
+/** Returns whether an answer decides about a command: its operations, or its result, and not both. */
 function decidesBash(value: any): boolean {
   if (typeof value !== "object" || value === null) return false;
   const { operations, result } = value;
@@ -147,7 +147,7 @@ function decidesBash(value: any): boolean {
   );
 }
 
-/** An answer of a `user_bash` handler: its functions as handles, `exec` as one that says what it prints. */
+/** Returns an answer of a `user_bash` handler: its functions as handles, `exec` as one that reports its output. */
 function withOperations(value: any, entry: number): unknown {
   const exec = value?.operations?.exec;
   if (typeof exec !== "function") return withHandles(value);
@@ -160,7 +160,7 @@ function withOperations(value: any, entry: number): unknown {
   return { operations: { exec: withHandles(run) }, $entry: entry, $extension: extension };
 }
 
-/** Events of which the object that was handed in counts, not one that a handler puts in its place: pi keeps the object. */
+/** Events whose own object counts, not one that a handler returns in its place: pi keeps the object. */
 const HANDED_IN = new Set([
   "before_agent_start",
   "before_provider_headers",
@@ -171,7 +171,8 @@ const HANDED_IN = new Set([
 ]);
 
 /**
- * Of the result of a tool pi hands its own lists and objects to the handlers: what one changes inside of them counts, whatever it returns.
+ * Returns the changes inside a tool's result. pi passes its own lists and objects to the handlers: changes inside of them count,
+ * whatever a handler returns.
  */
 function withChangesInside(event: Record<string, any>, value: unknown, before: { key: string; value: unknown; text: string }[]): unknown {
   const returned: Record<string, unknown> = typeof value === "object" && value !== null ? { ...value } : {};
@@ -185,7 +186,7 @@ function withChangesInside(event: Record<string, any>, value: unknown, before: {
   return counts ? returned : value;
 }
 
-/** Members that pi's events have although nothing may stand in them, in its order: what came as JSON left such out. */
+/** Members of pi's events that may be undefined, in its order: JSON omits those. */
 const MEMBERS: Record<string, string[]> = {
   before_agent_start: ["prompt", "images", "systemPrompt"],
   input: ["text", "images", "source", "streamingBehavior"],
@@ -197,14 +198,14 @@ const MEMBERS: Record<string, string[]> = {
   tool_result: ["toolName", "toolCallId", "input", "content", "details", "isError", "usage"],
 };
 
-/** The same of events that have a member only where one session takes the place of another. */
+/** Such members of events that have them only where one session replaces another. */
 const REPLACING: Record<string, string[]> = {
   session_shutdown: ["reason", "targetSessionFile"],
   session_start: ["reason", "previousSessionFile"],
 };
 const REPLACEMENTS = new Set(["fork", "new", "resume"]);
 
-/** The same of an object in an event. */
+/** Such members of an object in an event. */
 const INSIDE: Record<string, [member: string, names: readonly string[]]> = {
   before_agent_start: ["systemPromptOptions", promptOptions],
   session_before_compact: [
@@ -223,10 +224,10 @@ const INSIDE: Record<string, [member: string, names: readonly string[]]> = {
   ],
 };
 
-/** The same for the result of a tool as a message. */
+/** Such members of the result of a tool as a message. */
 const RESULT = ["role", "toolCallId", "toolName", "content", "details", "usage", "isError", "timestamp"];
 
-/** A message as pi has it. */
+/** Returns a message in pi's form. */
 const wholeMessage = (value: any) => (value?.role === "toolResult" ? withMembers(RESULT, value) : value);
 
 function eventHook(payload: {
@@ -265,7 +266,7 @@ function eventHook(payload: {
     try {
       answer({ error: report });
     } catch {
-      // The changed members are what cannot be sent.
+      // The changed members cannot be sent.
       send({ type: "event_result", payload: { event_id: payload.event_id, error: report } });
     }
   };
@@ -274,7 +275,7 @@ function eventHook(payload: {
     (returned) => {
       const value = payload.event === "tool_result" ? withChangesInside(event, returned, before) : returned;
       if (value === undefined) answer({});
-      // Nothing is a body, too; as an answer it would be taken for none.
+      // Null is a body, too; as an answer it would count as none.
       else if (value === null && payload.event === "before_provider_request") answer({ changed: { payload: null } });
       else if (payload.event !== "user_bash") answer({ value });
       else if (!checksBashAnswers && !value) answer({});
@@ -335,9 +336,9 @@ function callback(payload: { callback_id: string; entry: number; handle: number;
   );
 }
 
-/** What there is of this package takes no part any more. Its factories may run again, for the next session. */
+/** Retires the present code of this package. Its factories may run again, for the next session. */
 function retireAll(): void {
-  // What a component does in its end it may still do.
+  // A component may still act in its `dispose`.
   leaveScreen();
   retire();
   deafen();
@@ -359,7 +360,7 @@ const TASKS: Record<string, (payload: any) => void> = {
   handler_muted: ({ handler }) => removeStreamHandler(handler),
 };
 
-/** Which error a task's own exception is: those of timers and listeners belong to the extension. */
+/** The phase of a task's own exception: those of timers and listeners belong to the extension. */
 const PHASES: Record<string, string> = { timer_fired: "timer", signal_aborted: "signal" };
 
 function message({ type, payload }: { type: string; payload: any }): void {
@@ -372,7 +373,7 @@ function message({ type, payload }: { type: string; payload: any }): void {
   afterTask();
 }
 
-/** An answer of an asynchronous hostcall, or a piece of one. */
+/** Handles an answer of an asynchronous hostcall, or a piece of one. */
 const result: typeof onResult = (callId, output, bytes, error, chunk) => {
   enter(undefined);
   try {
@@ -403,7 +404,7 @@ function unhandled(reason: unknown): void {
   sendError(reason, "unhandled_rejection", onlyEntry());
 }
 
-/** Listeners for what nobody caught that fail themselves are told of to the host only. */
+/** Runs listeners for uncaught errors; their own failures are reported to the host only. */
 function listeners(tell: () => void): void {
   try {
     tell();
@@ -412,7 +413,7 @@ function listeners(tell: () => void): void {
   }
 }
 
-/** Code that runs by itself belongs to the entry, where there is one only. */
+/** Returns the only entry, to which code outside of handlers is attributed. */
 function onlyEntry(): number | undefined {
   return loaded.length === 1 ? 0 : undefined;
 }

@@ -1,8 +1,6 @@
 /**
- * `pi:pi/session-runtime`: the session's models in the shape of pi's `ModelRuntime`, as
- * `ctx.modelRegistry.runtime`. A sub-agent that gets it speaks to what the session speaks to.
- *
- * Credentials are changed by the person alone: what would change them is refused.
+ * `pi:pi/session-runtime`: the session's models in the form of pi's `ModelRuntime`, as `ctx.modelRegistry.runtime`. A sub-agent
+ * that gets it uses the session's servers.
  */
 
 import type { Model } from "pi:pi/asking";
@@ -16,12 +14,12 @@ const refuse = (member: string) => async (): Promise<never> => {
   );
 };
 
-/** Replies that are fetched later: no provider of the session's has them. */
+/** Rejects deferred replies, which no provider of the session supports. */
 const noDeferred = (model: Model): never => {
   throw new Error(`Provider ${model.provider} does not support deferred responses`);
 };
 
-/** The runtime behind a registry. */
+/** Returns the runtime behind a registry. */
 export function sessionRuntimeOf(registry: Registry): object {
   const providerIds = (): string[] => [...new Set<string>(registry.getAll().map((model: Model) => model.provider))];
   const configured = (provider: string): boolean => registry.hasConfiguredAuth({ provider, id: "" });

@@ -1,9 +1,9 @@
 /**
  * `pi:pi/session`: `ctx.sessionManager`.
  *
- * Reading is answered from the readable state and asks nobody. Of a long session the state has the entries that the model
- * sees, and `session.absent` counts the others: they are asked for when they are needed, one by its id, all of them once.
- * Entries are this realm's copies: changing one changes nothing in the session. Writing is a hostcall, done when it returns.
+ * Reads are answered from the readable state without a hostcall. Of a long session the state has the entries that the model sees,
+ * and `session.absent` counts the others: they are fetched on demand, one by its id, or all of them once. Entries are this
+ * realm's copies: changing one changes nothing in the session. Writing is a hostcall, complete when it returns.
  */
 
 import { state } from "pi:engine";
@@ -27,20 +27,20 @@ export interface TreeNode {
   labelTimestamp: string | undefined;
 }
 
-/** The `session` member of the readable state: `{cwd, dir, id, file, header, leafId}`. */
+/** Returns the `session` member of the readable state: `{cwd, dir, id, file, header, leafId}`. */
 function session(): Record<string, any> {
   return state().set.session ?? {};
 }
 
-/** The entries that are here without asking. */
+/** Returns the entries of the state. */
 function shown(): SessionEntry[] {
   return state().entries;
 }
 
-/** All entries of the session `id`, when they were asked for. */
+/** All entries of the session `id`, once fetched. */
 let all: { id: string; entries: SessionEntry[] } = { id: "", entries: [] };
 
-/** All entries in file order. */
+/** Returns all entries in file order. */
 function entries(): SessionEntry[] {
   const { absent, count, id } = session();
   if (!absent) return shown();
@@ -65,14 +65,14 @@ function leafId(): string | null {
   return shown().at(-1)?.id ?? null;
 }
 
-/** From the root to an entry, as far as it is among these. */
+/** Returns the path from the root to an entry, as far as it is among these. */
 function branchAmong(entries: SessionEntry[], from: string | null | undefined): SessionEntry[] {
   const byId = new Map(entries.map((entry) => [entry.id, entry]));
   const branch: SessionEntry[] = [];
   let id = from;
   while (id !== null && id !== undefined) {
     const entry = byId.get(id);
-    // A file that was edited by hand may lead in a circle.
+    // A manually edited file may contain a cycle.
     if (!entry || branch.length > byId.size) break;
     branch.push(entry);
     id = entry.parentId;
@@ -80,13 +80,13 @@ function branchAmong(entries: SessionEntry[], from: string | null | undefined): 
   return branch.reverse();
 }
 
-/** What the model sees of the branch: it is here, unless the conversation is longer than what is shown without asking. */
+/** Returns the model's view of the branch: it is in the state, unless the conversation is too long. */
 function contextBranch(): SessionEntry[] {
   const { absent, partial } = session();
   return branchAmong(absent && partial ? entries() : shown(), leafId());
 }
 
-/** The last label given to an entry, and when. */
+/** Returns the last label of an entry, and its time. */
 function labelOf(id: string): { label: string; timestamp: string } | undefined {
   let found: { label: string; timestamp: string } | undefined;
   for (const entry of entries()) {
@@ -98,7 +98,7 @@ function labelOf(id: string): { label: string; timestamp: string } | undefined {
   return found;
 }
 
-/** What the model sees. What a long session was left with may be said before that, and is what holds now. */
+/** Returns the model's view. The state of a long session may precede the entries, and takes effect. */
 function projected(): projection.Projection {
   const found = projection.project(contextBranch());
   if (!session().absent) return found;
@@ -110,7 +110,10 @@ function projected(): projection.Projection {
   };
 }
 
-/** What an entry needs: to say what the model is told of others' words, of its prompt, or which model it is, is more than to speak. */
+/**
+ * Returns the capability of an entry: imitating others' messages, the prompt or the model's name needs more than sending a
+ * message.
+ */
 function neededFor(entry: any): string {
   if (entry.type === "compaction" || entry.type === "branch_summary") return "compaction";
   if (entry.type === "context_edit") return "context.modify";
@@ -143,12 +146,12 @@ export const sessionManager = {
 
   getEntry: entryById,
 
-  /** All entries in file order; a new list. */
+  /** Returns a new list of all entries in file order. */
   getEntries: (): SessionEntry[] => entries().slice(),
 
   getLabel: (id: string): string | undefined => labelOf(id)?.label,
 
-  /** From the root to an entry, the leaf unless told otherwise. */
+  /** Returns the path from the root to an entry, the leaf by default. */
   getBranch(fromId?: string): SessionEntry[] {
     return branchAmong(entries(), fromId ?? leafId());
   },
@@ -219,7 +222,7 @@ export const sessionManager = {
     return append({ type: "label", targetId, label });
   },
 
-  /** What is appended next follows this entry. */
+  /** Sets the parent of the next entry. */
   branch(fromId: string): void {
     if (!entryById(fromId)) throw new Error(`Entry ${fromId} not found`);
     setLeaf(fromId);
@@ -232,7 +235,7 @@ export const sessionManager = {
     return append({ type: "branch_summary", fromId: left, summary, details, usage, fromHook });
   },
 
-  // What replaces the whole session is done by the session's owner, with its events.
+  // Replacing the whole session belongs to its owner, with events.
   newSession: (): never => replaces("newSession", "ctx.newSession()"),
   setSessionFile: (): never => replaces("setSessionFile", "ctx.switchSession(path)"),
   createBranchedSession: (): never => replaces("createBranchedSession", 'ctx.fork(entryId, { position: "at" })'),

@@ -1,8 +1,8 @@
 /**
- * `pi:pi/stale`: what of this realm still takes part in the session.
+ * `pi:pi/stale`: tracks which objects of this realm still take part in the session.
  *
- * After a reload other realms have taken its place; after a change of session the factories run here again. Code of before
- * that still runs goes on; `pi` and the contexts it kept throw, as under pi.
+ * After a reload other realms have replaced it; after a change of session the factories run here again. Older code continues;
+ * `pi` and its contexts throw, as under pi.
  */
 
 const MESSAGE =
@@ -13,12 +13,12 @@ const MESSAGE =
 
 let retirements = 0;
 
-/** `retired`: from now on nothing that there is takes part. */
+/** Handles `retired`: no present object takes part from now on. */
 export function retire(): void {
   retirements += 1;
 }
 
-/** A check that throws once what there is now has retired. */
+/** Returns a check that throws once the present objects are retired. */
 export function currency(): () => void {
   const born = retirements;
   return () => {
@@ -26,7 +26,7 @@ export function currency(): () => void {
   };
 }
 
-/** Copies of an object, one for each session: extensions tell sessions apart by what they are handed. */
+/** Returns copies of an object, one for each session: extensions distinguish sessions by the objects they get. */
 export function renewed<T extends object>(target: T): () => T {
   let of = -1;
   let copy = target;
@@ -39,7 +39,7 @@ export function renewed<T extends object>(target: T): () => T {
   };
 }
 
-/** A copy of an object whose members throw once it is stale. Getters stay getters. */
+/** Returns a copy of an object whose members throw once it is stale. Getters stay getters. */
 export function guarded<T extends object>(target: T): T {
   const assertCurrent = currency();
   const descriptors = Object.getOwnPropertyDescriptors(target) as Record<string, PropertyDescriptor>;

@@ -1,10 +1,9 @@
 /**
- * `pi:pi/stream`: `stream_text`, the handlers that may stop what the model is writing.
+ * `pi:pi/stream`: `stream_text`, the handlers that may stop the model's reply.
  *
- * `stream` is called for every delta the package hears and is the one hot path of a realm: it appends
- * to the accumulated text (the engine keeps the concatenation as a rope, so text nobody reads is never
- * joined) and calls the handlers in order. The first `abort` ends the round.
- *
+ * `stream` is called for every delta that the package subscribes to and is the one hot path of a realm: it appends to the
+ * accumulated text (the engine keeps the concatenation as a rope, so unread text is never joined) and calls the handlers in
+ * order. The first `abort` ends the round.
  * A promise that is settled when the handler returns counts at once. One that is pending makes
  * `stream` answer `false`: the engine drains the microtasks and calls `resume`, which goes on with the
  * same handler. If the promise still waits then, it waits for the world; the handler is reported as
@@ -40,7 +39,7 @@ interface StreamHandler {
   readonly tool: boolean;
 }
 
-/** What a round answers: nothing, *drain and resume*, or an abort. */
+/** The result of a round: nothing, *drain and resume*, or an abort. */
 type RoundAnswer = undefined | false | { abort: { entry: number; handler: number; retry?: Injection } };
 
 interface Injection {
@@ -51,7 +50,7 @@ interface Injection {
 interface Waiting {
   handler: StreamHandler;
   promise: Promise<unknown>;
-  /** The round has gone on without it. */
+  /** Whether the round has continued without it. */
   isLate: boolean;
 }
 
@@ -63,12 +62,12 @@ let handlers: StreamHandler[] = [];
 let attempt = -1;
 /** Accumulated text of the current attempt by source and stream. */
 let texts = new Map<string, { text: string }>();
-/** The one that grew last; most deltas continue it. */
+/** The text that grew last; most deltas extend it. */
 let current = { text: "" };
 let currentSource = "";
 let currentStream = -1;
 
-/** The round under way: its event, and the place of the next handler. */
+/** The current round: its event, and the index of the next handler. */
 let event: StreamTextEvent;
 let next = 0;
 let waiting: Waiting | undefined;
@@ -92,17 +91,17 @@ export function addStreamHandler(
     tool: sources.includes("tool"),
   };
   const at = handlers.findIndex((other) => other.entry > entry);
-  // A new list: a round that is under way goes on with the one it began with.
+  // A new list: the current round keeps the one it began with.
   handlers = handlers.toSpliced(at === -1 ? handlers.length : at, 0, handler);
   return { handle, sources };
 }
 
-/** Forgets a handler: it unsubscribed, its entry failed, or it has used up its strikes. */
+/** Removes a handler: it unsubscribed, its entry failed, or it has used up its strikes. */
 export function removeStreamHandler(handle: number): void {
   handlers = handlers.filter((handler) => handler.handle !== handle);
 }
 
-/** Forgets every handler. */
+/** Removes every handler. */
 export function removeStreamHandlers(): void {
   handlers = [];
 }
@@ -114,7 +113,7 @@ function checkedSources(wanted: unknown): string[] {
   return SOURCES.filter((source) => wanted.includes(source));
 }
 
-/** Takes a delta and asks the handlers. */
+/** Takes a delta and calls the handlers. */
 export function stream(
   chunk: string,
   source: StreamSource,
@@ -136,7 +135,7 @@ export function stream(
   return ask(handlers);
 }
 
-/** A new attempt starts with empty text. */
+/** Starts a new attempt with empty text. */
 function begin(attemptNumber: number): void {
   attempt = attemptNumber;
   texts = new Map();
@@ -153,10 +152,10 @@ function select(source: string, streamIndex: number): void {
   currentStream = streamIndex;
 }
 
-/** The list the round began with. */
+/** The handlers of the current round. */
 let round: StreamHandler[] = [];
 
-/** Goes on after the microtasks were drained. */
+/** Continues after the microtasks were drained. */
 export function resume(): RoundAnswer {
   const pending = waiting;
   if (!pending) return undefined;
@@ -202,13 +201,13 @@ function ask(list: StreamHandler[]): RoundAnswer {
 const PENDING = Symbol("pending");
 const then = Promise.prototype.then;
 
-/** The value of a promise that is settled already; otherwise remembers it for `resume`. */
+/** Returns the value of a settled promise; otherwise stores it for `resume`. */
 function awaited(handler: StreamHandler, thenable: PromiseLike<unknown>): unknown {
   const promise = thenable instanceof Promise ? thenable : Promise.resolve(thenable);
   const { state, value } = promiseState(promise);
   if (state === "fulfilled") return value;
   const record: Waiting = { handler, promise, isLate: false };
-  // A rejection is ours to report: as a fault when it comes in time, as an error later on.
+  // This module reports a rejection: as a fault when it comes in time, as an error later on.
   then.call(promise, undefined, (error: unknown) => {
     if (record.isLate) sendError(error, "stream_text", handler.entry);
   });
@@ -224,10 +223,10 @@ function isThenable(value: any): value is PromiseLike<unknown> {
   }
 }
 
-/** `RETRY_BYTES` of the host. */
+/** The host's `RETRY_BYTES`. */
 const LONGEST_RETRY = 1 << 20;
 
-/** Reads an answer. `undefined` is *continue*; nonsense is a fault. */
+/** Reads a handler's result. `undefined` is *continue*; an invalid one is a fault. */
 function verdict(handler: StreamHandler, result: any): RoundAnswer {
   try {
     if (result === undefined || result === null || result === false) return undefined;
@@ -240,7 +239,7 @@ function verdict(handler: StreamHandler, result: any): RoundAnswer {
       const content = retry.content;
       const role = retry.role ?? "system";
       if (typeof content !== "string") throw nonsense("retry.content is no string");
-      // The host counts bytes; what is longer than that in halves of characters need not cross first.
+      // The host counts bytes; a text above the limit in UTF-16 units need not be sent.
       if (content.length > LONGEST_RETRY) throw nonsense(`retry.content is longer than ${LONGEST_RETRY} bytes`);
       if (role !== "system" && role !== "user") throw nonsense(`retry.role is ${String(role)}`);
       abort.retry = { content: content.toWellFormed(), role };

@@ -1,8 +1,8 @@
 /**
- * `pi:pi/terminal_input`: listeners that see keys before the editor does.
+ * `pi:pi/terminal_input`: listeners that receive keys before the editor.
  *
- * The host hands a key to each realm that listens, in the order in which they began, and goes on with what is left of it.
- * Keys for a question of pi's, or for a dialog of somebody else, are handed to nobody.
+ * The host passes a key to each subscribed realm, in the order of subscription, and continues with the remaining data. Keys for a
+ * prompt of pi's, or for another extension's dialog, are not passed on.
  */
 
 import { tellUi } from "pi:pi/components";
@@ -14,7 +14,7 @@ type Listener = (data: string) => { consume?: boolean; data?: string } | undefin
 const listeners = new Set<{ listener: Listener }>();
 let handle: number | undefined;
 
-/** What is left of a key: `{data}`, or `{}` when a listener took it. */
+/** Returns the remaining data of a key: `{data}`, or `{}` when a listener consumed it. */
 function filter(data: string): { data?: string } {
   let current = data;
   for (const { listener } of listeners) {
@@ -23,19 +23,19 @@ function filter(data: string): { data?: string } {
       if (result?.consume) return {};
       if (typeof result?.data === "string") current = result.data;
     } catch (error) {
-      // The others, and the person, still have the key.
+      // Other listeners, and the user, still get the key.
       sendError(error, "terminal_input");
     }
   }
   return current.length > 0 ? { data: current } : {};
 }
 
-/** Forgets every listener. */
+/** Removes every listener. */
 export function endKeys(): void {
   listeners.clear();
 }
 
-/** Begins to hand keys to a listener; the function that is returned ends it. */
+/** Subscribes a listener to keys; returns the function that unsubscribes. */
 export function listenToKeys(listener: Listener): () => void {
   const entry = { listener };
   handle ??= issueHandle((data: string) => filter(data));

@@ -1,8 +1,8 @@
 /**
  * `pi:pi/theme`: colours and text styles, with the names of pi's themes.
  *
- * A theme maps names to 24-bit colours; `fg` and `bg` wrap a text in the terminal sequences and end them
- * with the default colour. The palettes are ours; the names are pi's.
+ * A theme maps names to 24-bit colours; `fg` and `bg` wrap a text in the terminal sequences and end them with the default colour.
+ * The palettes are PiJS's own; the names are pi's.
  */
 
 import { state } from "pi:engine";
@@ -132,7 +132,7 @@ const THEMES: Record<string, Theme> = {
   light: new Theme(palette(LIGHT), palette(LIGHT_BACKGROUNDS), "truecolor", { name: "light" }),
 };
 
-/** One of ours as a theme's file. */
+/** Returns a built-in theme in the form of a theme's file. */
 export function themeDocument(name: string): { name: string; colors: Palette } | undefined {
   if (!Object.hasOwn(THEMES, name)) return undefined;
   const [foregrounds, backgrounds] = name === "dark" ? [DARK, DARK_BACKGROUNDS] : [LIGHT, LIGHT_BACKGROUNDS];
@@ -140,7 +140,7 @@ export function themeDocument(name: string): { name: string; colors: Palette } |
   return { name, colors: Object.fromEntries(colours.map(([name, colour]) => [name, `#${colour}`])) };
 }
 
-/** A theme's file as the host read it: colours by name, variables resolved. */
+/** A theme's file as the host reads it: colours by name, variables resolved. */
 interface ThemeFile {
   name: string;
   path: string;
@@ -148,7 +148,7 @@ interface ThemeFile {
   backgrounds: Record<string, string | number>;
 }
 
-/** Themes that were made of files, by their path. */
+/** Themes from files, by their path. */
 const made = new Map<string, { file: ThemeFile; theme: Theme }>();
 
 function ofFile(file: ThemeFile): Theme {
@@ -163,29 +163,29 @@ function files(): ThemeFile[] {
   return state().set.themes ?? [];
 }
 
-/** The theme of a name. */
+/** Returns the theme of a name. */
 export function themeNamed(name: string): Theme | undefined {
   if (Object.hasOwn(THEMES, name)) return THEMES[name];
   const file = files().find((file) => file.name === name);
   return file && ofFile(file);
 }
 
-/** All themes: ours, then those of files. */
+/** Returns all themes: built-in ones, then those of files. */
 export function themes(): Theme[] {
   return [...Object.values(THEMES), ...files().filter(({ name }) => !Object.hasOwn(THEMES, name)).map(ofFile)];
 }
 
 let current = THEMES["dark"]!;
-/** What the host last said is in use; an extension of another realm may have chosen it. */
+/** Name of the theme that the host last reported; an extension of another realm may have selected it. */
 let named: unknown;
 
-/** What is drawn with from now on. */
+/** Selects the theme for drawing. */
 export function useTheme(theme: Theme): void {
   named = state().set.theme;
   current = theme;
 }
 
-/** What is drawn with. */
+/** Returns the theme for drawing. */
 export function currentTheme(): Theme {
   const wanted = state().set.theme;
   if (wanted !== named) {
@@ -195,7 +195,7 @@ export function currentTheme(): Theme {
   return current;
 }
 
-/** The theme that is in use whenever it is read, so that a component that keeps it follows a change. */
+/** The current theme at each read, so that a component that keeps it follows a change. */
 export const theme: Theme = new Proxy({} as Theme, {
   get(_, name) {
     const theme = currentTheme();
@@ -205,7 +205,7 @@ export const theme: Theme = new Proxy({} as Theme, {
   has: (_, name) => Reflect.has(currentTheme(), name),
 });
 
-// The components of the real packages find the theme here.
+// The components of the real packages read the theme here.
 for (const scope of ["@earendil-works", "@mariozechner"]) {
   Object.defineProperty(globalThis, Symbol.for(`${scope}/pi-coding-agent:theme`), {
     value: theme,

@@ -1,8 +1,8 @@
 /**
- * `pi:pi/tools`: which tools there are, and which of them the model may call, as an extension sees it.
+ * `pi:pi/tools`: an extension's view of the tools, and of those that the model may call.
  *
- * The readable state says it as the agent last took it over. What this realm registered since then goes to the host with the
- * end of its turn; an extension that registers a tool and looks for it in the next line, or chooses it, finds it all the same.
+ * The readable state has them as of the agent's last update. This realm's newer registrations go to the host at the end of its
+ * turn; an extension that registers a tool and looks it up, or selects it, in the next line finds it nevertheless.
  */
 
 import { state } from "pi:engine";
@@ -17,12 +17,12 @@ export interface ToolInfo {
 }
 
 interface Since {
-  /** When the agent last took over what is registered: once it does so again, it says what is there. */
+  /** The agent's last update: after the next one the state is complete. */
   taken: unknown;
   registered: ToolInfo[];
-  /** Of these the new ones, which become active by themselves. */
+  /** The new ones among these, which become active by themselves. */
   active: string[];
-  /** Whether somebody chose here: what is registered after a choice is chosen, too. */
+  /** Whether a selection was made here: later registrations are added to it. */
   chosen: boolean;
 }
 
@@ -36,7 +36,7 @@ function pending(): Since {
 
 const known = (): ToolInfo[] => state().set.tools ?? [];
 
-/** Every tool, active or not. A tool stands where one of its name stood. */
+/** Returns every tool, active or not. A tool takes the position of an earlier one of its name. */
 export function allTools(): ToolInfo[] {
   const { registered } = pending();
   const later = new Map(registered.map((tool) => [tool.name, tool]));
@@ -44,14 +44,14 @@ export function allTools(): ToolInfo[] {
   return [...all, ...registered.filter(({ name }) => !all.some((tool) => tool.name === name))];
 }
 
-/** Names of the tools that the model may call. */
+/** Returns names of the tools that the model may call. */
 export function activeTools(): string[] {
   const { active } = pending();
   const said: string[] = state().set.activeTools ?? [];
   return [...said, ...active.filter((name) => !said.includes(name))];
 }
 
-/** Chooses the active tools; names of no tool are ignored. */
+/** Selects the active tools; unknown names are ignored. */
 export function chooseTools(names: string[]): void {
   const there = new Set(allTools().map(({ name }) => name));
   const since = pending();
@@ -60,7 +60,7 @@ export function chooseTools(names: string[]): void {
   since.chosen = true;
 }
 
-/** A tool was registered in the session. One of another extension that has its name stays what it is. */
+/** Records a registered tool. One of another extension with its name is kept. */
 export function noteTool(tool: ToolInfo): void {
   const { registered, active, chosen } = pending();
   const earlier = known().find(({ name }) => name === tool.name);
@@ -74,7 +74,7 @@ export function noteTool(tool: ToolInfo): void {
   else active.push(tool.name);
 }
 
-/** Where the tools of an extension's file come from. */
+/** Returns the source information of a file's tools. */
 export function sourceOf(path: string): ToolInfo["sourceInfo"] {
   const { tools, commands } = state().set;
   const found = [...(tools ?? []), ...(commands ?? [])].find((other) => other.sourceInfo?.path === path);

@@ -1,9 +1,8 @@
 /**
- * `pi:pi/tui`: what factories get as `tui` and as `keybindings`.
+ * `pi:pi/tui`: the `tui` and `keybindings` arguments of factories.
  *
- * The screen is the host's: `tui` says how large it is, asks to be drawn again, floats overlays and moves the focus. What
- * belongs to a program that owns its terminal (`start`, `stop`, raw writing) does nothing here; a component that runs a
- * program has the host's `exec` for it.
+ * The screen is the host's: `tui` reports its size, requests drawing, shows overlays and moves the focus. Members for a program
+ * that owns its terminal (`start`, `stop`, raw writing) do nothing here; a component that runs a program uses the host's `exec`.
  */
 
 import { importSync, state } from "pi:engine";
@@ -16,7 +15,7 @@ type Listener = (data: string) => { consume?: boolean; data?: string } | undefin
 
 const listeners = new Map<Listener, () => void>();
 
-/** What factories get as `tui`. */
+/** The `tui` argument of factories. */
 export const tui = {
   mode: "fullscreen",
   children: [] as Component[],
@@ -55,7 +54,7 @@ export const tui = {
   clear(): void {
     tui.children = [];
   },
-  /** The keys go to an overlay, to a part of the component that has them, or, with `null`, to none of this realm's. */
+  /** Focuses an overlay, a part of the component with the keys, or, with `null`, nothing of this realm. */
   setFocus(component: Component | null): void {
     const handle = component === null ? undefined : handleOf(component);
     if (component !== null && handle === undefined) return focusPart(component);
@@ -94,7 +93,7 @@ export const tui = {
   },
 };
 
-/** A package that the extension may have. */
+/** Returns a package that the extension may have imported. */
 function optional(specifier: string): any {
   try {
     return importSync(specifier);
@@ -126,12 +125,12 @@ const APP_KEYS: Record<string, { defaultKeys: string | string[]; description: st
   "app.session.resume": { defaultKeys: [], description: "Resume a session" },
 };
 
-/** Actions that an editor hands back to pi. */
+/** Actions that an editor passes back to pi. */
 export const APP_ACTIONS: readonly string[] = Object.keys(APP_KEYS);
 
 let bindings: object | undefined;
 
-/** What factories get as `keybindings`: pi-tui's own manager with pi's keys, where the extension brings it. */
+/** Returns the `keybindings` argument of factories: pi-tui's own manager with pi's keys, where the extension imports it. */
 export function keybindings(): object {
   if (bindings) return bindings;
   const library = optional("@earendil-works/pi-tui");
@@ -144,7 +143,7 @@ export function keybindings(): object {
   return bindings;
 }
 
-/** At the terminal, has pi-tui know pi's own keys: the hints of extensions name them, also in what no component draws. */
+/** Registers pi's own keys with pi-tui at the terminal: hints of extensions name them, also without a component. */
 export function nameKeys(): void {
   if (state().set.mode === "tui") keybindings();
 }

@@ -1,9 +1,8 @@
 /**
- * `pi:pi/ui`: `ctx.ui`. Who answers (a terminal, an RPC client, nobody) is the host's business.
+ * `pi:pi/ui`: `ctx.ui`. The host decides who answers (a terminal, an RPC client, nobody).
  *
- * Everything is told in the order of the calls, at once. A dialog is opened at once, too, and its answer
- * awaited; without anybody to answer it gives what pi gives in print mode: `undefined`, or `false` for
- * `confirm`. Under pi a dialog never rejects, and neither does it here: refusals are in the ledger.
+ * Calls are synchronous and in order. A dialog opens synchronously, and its answer is awaited; without a user it gives the result
+ * of pi's print mode: `undefined`, or `false` for `confirm`. As under pi a dialog never rejects: the ledger has refusals.
  */
 
 import { call } from "pi:hostcall";
@@ -28,15 +27,15 @@ interface DialogOptions {
 
 type Factory = (...args: any[]) => any;
 
-/** A value as text that crosses. */
+/** Returns a value as text that can be sent. */
 const textOf = (value: unknown): string => String(value).toWellFormed();
 
-/** Members that are not set are left out. */
+/** Removes undefined members. */
 function present(members: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 }
 
-/** The options of a dialog as data: all but the signal. */
+/** Returns the options of a dialog as data: all but the signal. */
 function dialogOptions(options: DialogOptions | undefined): Record<string, unknown> {
   if (!options) return {};
   const { signal, ...settings } = options;
@@ -48,7 +47,7 @@ function dialogOptions(options: DialogOptions | undefined): Record<string, unkno
   });
 }
 
-/** A dialog's answer, or `undefined` when it was cancelled, refused or nobody is there. */
+/** Returns a dialog's answer, or `undefined` when it was cancelled or refused, or there is no user. */
 async function ask(op: string, params: object, options?: DialogOptions): Promise<any> {
   const opened = tellUi(op, { ...params, ...dialogOptions(options) });
   if (typeof opened.dialog !== "number") return opened.value ?? undefined;
@@ -60,10 +59,10 @@ async function ask(op: string, params: object, options?: DialogOptions): Promise
   }
 }
 
-/** The component of this realm in each of the fixed places. */
+/** The components of this realm in fixed positions. */
 const placed = new Map<string, { unmount(): void; dispose(): void }>();
 
-/** Shows a component in one of the fixed places, or takes it away. */
+/** Shows a component in a fixed position, or removes it. */
 function place(op: string, key: string, params: object, factory: unknown, more: () => unknown[] = () => []): void {
   leavePlace(op + key);
   if (typeof factory !== "function") {
@@ -81,7 +80,7 @@ function place(op: string, key: string, params: object, factory: unknown, more: 
   }
 }
 
-/** Ends the component in a place. */
+/** Removes the component of a position. */
 function leavePlace(name: string): void {
   const before = placed.get(name);
   placed.delete(name);
@@ -93,7 +92,7 @@ function leavePlace(name: string): void {
   }
 }
 
-/** Ends what this realm has on the screen; the host has taken it away. */
+/** Drops the components of this realm on the screen; the host has removed them. */
 export function leaveScreen(): void {
   for (const name of [...placed.keys()]) leavePlace(name);
   branchListeners.clear();
@@ -102,7 +101,7 @@ export function leaveScreen(): void {
   leaveOverlays();
 }
 
-/** Who wants to hear of another git branch, and the one they know. A footer is drawn again when it changes. */
+/** Listeners for the git branch, with the last reported one. A footer is drawn again when it changes. */
 const branchListeners = new Set<() => void>();
 let branch: unknown;
 
@@ -121,7 +120,7 @@ function watchBranch(): object {
   return {};
 }
 
-/** What a footer may show: read when it is asked, so a footer that is drawn again is up to date. */
+/** Returns the data of a footer: each read is current. */
 function footerData(): object {
   const read = () => state().set.footer ?? {};
   return {
@@ -182,11 +181,11 @@ async function custom(factory: Factory, options?: Record<string, any>): Promise<
   return value;
 }
 
-/** A played scenario writes down which theme is wanted, has none to give, and shows everything as before. */
+/** Returns whether a scenario is played: it records the requested theme, has none, and shows everything unchanged. */
 const isPlayed = () => state().set.played === true;
 
 const ui = {
-  /** Options may be no texts: whatever is chosen comes back as it was given. */
+  /** Options may be other values than strings: the selected one is returned unchanged. */
   async select(title: string, options: unknown[], settings?: DialogOptions): Promise<any> {
     const given = Array.from(options ?? []);
     const shown = given.map((option) => (typeof option === "string" ? textOf(option) : (plain(option) ?? null)));
@@ -209,7 +208,7 @@ const ui = {
   notify(message: string, type?: "info" | "warning" | "error"): void {
     tellUi("notify", { message: plain(message) ?? null, ...present({ type: plain(type) }) });
   },
-  /** Sees keys before the editor does; it may take or change them. */
+  /** Receives keys before the editor; the handler may consume or change them. */
   onTerminalInput(handler: Factory): () => void {
     return listenToKeys(handler);
   },

@@ -1,11 +1,11 @@
 /**
- * `pi:pi/unsupported`: members of pi 0.87.1 that PiJS does not have yet.
+ * `pi:pi/unsupported`: members of pi 0.87.1 that PiJS does not support yet.
  *
- * They exist, so that code which only names them runs, and they say so when they are used. Feature
- * tests with `in` or `typeof` see what pi would show.
+ * They exist, so that code which only names them runs, and throw when they are used. Feature tests with `in` or `typeof` give
+ * pi's results.
  */
 
-/** The error of a member that is missing. */
+/** Returns the error of a member that is missing. */
 export function unsupported(member: string): Error {
   return Object.assign(new Error(`${member} is not supported by PiJS yet`), { code: "ERR_PIJS_UNSUPPORTED" });
 }

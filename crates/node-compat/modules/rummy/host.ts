@@ -7,7 +7,7 @@
 
 import { call } from "pi:hostcall";
 
-/** One change that a call made, for the hook `entry.changed`. */
+/** One change of a call, for the hook `entry.changed`. */
 export interface Change {
   runId: number;
   path: string;
@@ -20,7 +20,7 @@ export async function entries(method: string, args: unknown[], ticket?: string):
   return (await call("rummy.entries", "session", { method, args, ...named })).output;
 }
 
-/** Runs a named statement: `run` answers with what it changed, `get` with one row or nothing, `all` with rows. */
+/** Runs a named statement: `run` returns its changes, `get` one row or nothing, `all` rows. */
 export async function statement(name: string, op: "run" | "get" | "all", params: object): Promise<any> {
   const { value } = (await call("rummy.db", "session", { op, statement: name, params })).output;
   return op === "get" ? (value ?? undefined) : value;

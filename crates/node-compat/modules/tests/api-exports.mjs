@@ -11,7 +11,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 
-/** What pi's loader hands to extensions beside Node's modules, and the files it takes. */
+/** Modules that pi's loader provides to extensions in addition to Node's, and their files. */
 const SUPPLIED = {
   "@earendil-works/pi-coding-agent": "pi-coding-agent/dist/index.js",
   "@earendil-works/pi-agent-core": "pi-agent-core/dist/index.js",
@@ -25,10 +25,10 @@ const SUPPLIED = {
   "typebox/value": "../typebox/build/value/index.mjs",
 };
 
-/** Modules that make something happen when they are imported, or that nobody imports. */
+/** Modules with side effects on import, or that nobody imports. */
 const LEFT_OUT = /^(?:_|node:test)|^(?:punycode|sys|trace_events|test|wasi)$/;
 
-/** Names with an underscore in front are nobody's but Node's. */
+/** Returns public names: a leading underscore marks Node's internal ones. */
 function names(owner, keys = Object.keys(owner)) {
   return keys.filter((name) => !name.startsWith("_") && name !== "module.exports").sort();
 }

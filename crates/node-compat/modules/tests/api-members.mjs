@@ -29,7 +29,7 @@ function isHidden(symbol) {
     (symbol.declarations ?? []).some((declaration) => ts.getCombinedModifierFlags(declaration) & hidden);
 }
 
-/** A method has the least number of arguments that any of its overloads needs; the rest are values. */
+/** Returns the members of a type. A method has the least number of arguments of its overloads; other members are values. */
 function members(type) {
   const found = {};
   for (const symbol of checker.getPropertiesOfType(type)) {

@@ -1,21 +1,24 @@
 /**
- * What the engine gives a realm: the native module `pi:engine` and the few globals that
- * quickjs-ng has beyond ECMAScript. This file is the contract; `crates/engine/src/natives.rs` implements it.
+ * The engine's interface to a realm: the native module `pi:engine` and the few globals that quickjs-ng has beyond ECMAScript.
+ * This file is the contract; `crates/engine/src/natives.rs` implements it.
  *
  * Only modules of the first artifact added to a realm, the host modules, may import `pi:engine`. Lone surrogates never cross: a string in
  * `params` that holds one is `invalid_request`.
  */
 
 declare module "pi:engine" {
-  /** Values that cross the wire. A byte value in params or output is `{"$bytes": i}`. */
+  /** Values that can be sent. A byte value in params or output is `{"$bytes": i}`. */
   export type Json = null | boolean | number | string | Json[] | { [key: string]: Json | undefined };
   export interface Answer {
     output: any;
     bytes: Uint8Array[];
   }
-  /** One request and its answer inside the running macrotask. Throws `{code, message, retryable, details}`. */
+  /** Makes a request and returns its answer inside the running macrotask. Throws `{code, message, retryable, details}`. */
   export function callSync(method: string, capability: string, params: object, bytes?: Uint8Array[]): Answer;
-  /** Queues a request for the yield and names it (`host-1`, `host-2`, ...); its answer comes to `result`. Throws like `callSync`. */
+  /**
+   * Queues a request for the yield and names it (`host-1`, `host-2`, ...); its answer is delivered to `result`. Throws like
+   * `callSync`.
+   */
   export function call(
     method: string,
     capability: string,
@@ -23,7 +26,10 @@ declare module "pi:engine" {
     bytes?: Uint8Array[],
     timeoutMs?: number,
   ): string;
-  /** The same for a call that nobody cancels and whose pieces nobody wants: the engine settles a promise of its own with the answer, or with what `failure` makes of the error. */
+  /**
+   * Queues a request that is neither cancelled nor streamed: the engine settles a promise of its own with the answer, or with
+   * `failure`'s conversion of the error.
+   */
   export function callPromise(
     method: string,
     capability: string,
@@ -33,15 +39,15 @@ declare module "pi:engine" {
   ): Promise<Answer>;
   /** Queues a protocol message for the yield. */
   export function send(message: { type: string; payload: any }): void;
-  /** The driver's time; each read advances it by a fixed step. */
+  /** Returns the driver's time; each read advances it by a fixed step. */
   export function epochMs(): number;
   export function elapsedMs(): number;
   /** Driven entropy. */
   export function random(): number;
   export function fillRandom(target: Uint8Array): void;
-  /** What the host told the realm when it was made; frozen. */
+  /** Facts that the host set when it made the realm; frozen. */
   export const facts: Readonly<Record<string, any>>;
-  /** The version counter and the readable state; the engine updates the object in place before each task. */
+  /** Returns the version counter and the readable state; the engine updates the object in place before each task. */
   export function state(): { version: number; set: Record<string, any>; entries: any[] };
   export function encodeUtf8(text: string): Uint8Array;
   export function decodeUtf8(bytes: Uint8Array, fatal: boolean, ignoreBOM: boolean): string;
@@ -62,25 +68,32 @@ declare module "pi:engine" {
   /** `undefined` when the input is no URL. */
   export function parseUrl(input: string, base?: string): UrlParts | undefined;
   export function setUrlPart(href: string, part: string, value: string): UrlParts | undefined;
-  /** Whether two values are one and the same, at a price that does not depend on them. Of texts `true` says that they are equal, and `false` nothing. */
+  /**
+   * Returns whether two values are identical, in constant time. For strings `true` means that they are equal, and `false` means
+   * nothing.
+   */
   export function isSame(one: unknown, other: unknown): boolean;
-  /** Automata that read one text which grows. */
+  /** Automata that read one growing text. */
   export function prefilters(): Prefilters;
   export interface Prefilters {
-    /** Adds one, which reads from the next text on: its number, or `undefined` when only the expression itself can tell. */
+    /**
+     * Adds an automaton, which reads from the next text on: its number, or `undefined` when it cannot prefilter the expression.
+     */
     add(source: string, flags: string): number | undefined;
     begin(): void;
-    /** Reads the next piece: the numbers of those whose expression may match what was read; `undefined` for none. */
+    /** Reads the next piece: the numbers of expressions that may match; `undefined` for none. */
     read(piece: string): number[] | undefined;
   }
-  /** The state of a promise, without a job. */
+  /** Returns the state of a promise, without a job. */
   export function promiseState(promise: Promise<unknown>): { state: "pending" | "fulfilled" | "rejected"; value: unknown };
-  /** Tells that a function was given a number for the host; a realm that keeps stacks keeps one for it. */
+  /** Reports that a function got a handle for the host; a realm that records stacks records one for it. */
   export function issued(handle: number): void;
   export function enqueueJob(job: () => void): void;
-  /** Calls it once, when the microtask queue is empty; the latest one counts. */
+  /** Calls a function once, when the microtask queue is empty; the latest one wins. */
   export function afterJobs(job: () => void): void;
-  /** A digest or, with a key, an HMAC in progress; `undefined` for an unknown name. `()` ends it, `(true)` copies it. */
+  /**
+   * Returns a digest or, with a key, an HMAC in progress; `undefined` for an unknown name. `()` finishes it, `(true)` copies it.
+   */
   export function digest(name: string, key?: Uint8Array): Digest | undefined;
   export interface Digest {
     (bytes: Uint8Array): void;
@@ -89,7 +102,7 @@ declare module "pi:engine" {
   }
   /** `pbkdf2` (a: rounds), `scrypt` (a, b, c: cost, block size, parallelism) or `hkdf`; `undefined` for an unknown digest. */
   export function deriveKey(kind: string, digest: string, password: Uint8Array, salt: Uint8Array, info: Uint8Array, a: number, b: number, c: number, length: number): Uint8Array | undefined;
-  /** An AES mode (`cbc`, `ctr`, `ecb`, `gcm`) in progress; `undefined` when key and vector do not fit it. */
+  /** Returns an AES mode (`cbc`, `ctr`, `ecb`, `gcm`) in progress; `undefined` when key and vector do not fit. */
   export function cipher(mode: string, encrypt: boolean, key: Uint8Array, iv: Uint8Array): Cipher | undefined;
   export interface Cipher {
     (operation: "update", bytes: Uint8Array): Uint8Array;
@@ -98,11 +111,11 @@ declare module "pi:engine" {
     (operation: "aad" | "expect", bytes: Uint8Array): void;
     (operation: "unpadded"): void;
   }
-  /** A key of two parts, or its public part; `undefined` when the bytes are no such key. `encrypted` takes the passphrase. */
+  /** Decodes a private key, or its public part; `undefined` when the bytes are no such key. `encrypted` takes the passphrase. */
   export function readKey(form: "pkcs1" | "pkcs8" | "sec1" | "spki" | "certificate" | "encrypted", der: Uint8Array, passphrase?: Uint8Array): Key | undefined;
-  /** A key from the numbers of its JWK; a point of a curve is one number. */
+  /** Makes a key from the numbers of its JWK; a point of a curve is one number. */
   export function buildKey(kind: string, ...numbers: Uint8Array[]): Key | undefined;
-  /** A new private key; `bits` and `exponent` are RSA's. */
+  /** Generates a private key; `bits` and `exponent` are RSA's. */
   export function generateKey(kind: string, seed: Uint8Array, bits: number, exponent: number): Key | undefined;
   export interface Key {
     (operation: "kind"): string;
@@ -117,21 +130,21 @@ declare module "pi:engine" {
     (operation: "recover", signature: Uint8Array): Uint8Array | undefined;
     (operation: "agree", spki: Uint8Array): Uint8Array | undefined;
   }
-  /** A codec of zlib or brotli; each step takes some input and gives at most `room` bytes. */
+  /** Returns a codec of zlib or brotli; each step consumes some input and returns at most `room` bytes. */
   export function compressor(kind: string, level: number, windowBits: number, dictionary?: Uint8Array): (input: Uint8Array, flush: number, room: number) => {
     output: Uint8Array;
     read: number;
     end: boolean;
     failure?: string;
-    /** Node's, where the words do not tell. */
+    /** Node's code, where the message does not determine it. */
     code?: string;
     number?: number;
   };
-  /** A zone at a moment, by the tables of this program: seconds east of UTC; `undefined` for a zone that they lack. */
+  /** Returns a zone's offset at a time, by the tables of this program: seconds east of UTC; `undefined` for an unknown zone. */
   export function timeZone(name: string, epochMs: number): { name: string; offset: number; dst: boolean; abbreviation: string } | undefined;
-  /** Every zone of the tables, sorted. */
+  /** Returns every zone of the tables, sorted. */
   export function timeZones(): string[];
-  /** WebAssembly, whose functions call these back. To be called once. */
+  /** Installs the hooks of WebAssembly functions. Called once. */
   export function webAssembly(hooks: {
     /** Makes the error of a failure: `CompileError`, `LinkError`, `RuntimeError` or `RangeError`. */
     failure(kind: string, message: string): Error;
@@ -139,19 +152,19 @@ declare module "pi:engine" {
     functionId(value: unknown): number | undefined;
     externOf(id: number): unknown;
     externId(value: unknown): number;
-    /** The results of an imported function that has several. */
+    /** Returns the results of an imported function that has several. */
     list(value: unknown, length: number): unknown[];
   }): WebAssemblyNatives;
   export interface WebAssemblyNatives {
     validate(bytes: Uint8Array): boolean;
-    /** Imports are `[module, name, kind, type?, mutable?]`, exports `[name, kind, index]`. */
+    /** Compiles a module. Imports are `[module, name, kind, type?, mutable?]`, exports `[name, kind, index]`. */
     compile(bytes: Uint8Array): { module: number; imports: any[]; exports: any[] };
     customSections(module: number, name: string): ArrayBuffer[];
-    /** Takes numbers and functions in the order of the imports; does not call the start function. */
+    /** Instantiates a module with numbers and functions in the order of the imports; does not call the start function. */
     instantiate(module: number, imports: unknown[]): { exports: number[]; start?: number };
     makeFunction(id: number, name: string): (...args: any[]) => any;
     newMemory(initial: number, maximum?: number): number;
-    /** The memory itself, detached when it grows. */
+    /** Returns the memory's buffer, which is detached when the memory grows. */
     memoryBuffer(memory: number): ArrayBuffer;
     growMemory(memory: number, pages: number): number;
     newTable(element: string, initial: number, maximum: number | undefined, first: unknown): number;
@@ -159,7 +172,7 @@ declare module "pi:engine" {
     tableLength(table: number): number;
     tableGet(table: number, index: number): unknown;
     tableSet(table: number, index: number, value: unknown): boolean;
-    /** The length before that; `undefined` when it may not have so many. */
+    /** Grows a table; returns the previous length, or `undefined` above the limit. */
     growTable(table: number, elements: number, value: unknown): number | undefined;
     newGlobal(type: string, mutable: boolean, value: unknown): number;
     globalType(global: number): [string, boolean];
@@ -168,20 +181,20 @@ declare module "pi:engine" {
   }
   export function crc32(bytes: Uint8Array, start: number): number;
   /**
-   * Evaluates an added module now, when it was not yet, and returns its namespace. The module and
-   * what it imports have no top-level await. Lazy globals and `createRequire` use it. Unknown specifier: throws.
+   * Evaluates an added module, unless it was evaluated, and returns its namespace. The module and its imports have no top-level
+   * await. Lazy globals and `createRequire` use it. Throws for an unknown specifier.
    */
   export function importSync(specifier: string): any;
   /**
    * Asks the host whether the text of a file may be compiled (capability `eval`), compiles it and adds it under its `file:` URL.
-   * Returns the specifiers of its static imports. Refused: throws like `callSync`.
+   * Returns the specifiers of its static imports. Throws like `callSync` when refused.
    */
   export function compileModule(url: string, path: string, text: string, isCommonJs: boolean, meta: object): string[];
-  /** Returns what V8 says of an error with these words at a place of a text that the extension has compiled, or null. */
+  /** Returns V8's message of an error with this message at a position of a text that the extension has compiled, or null. */
   export function quoteText(message: string, text: string, line: number, column: number): string | null;
-  /** Makes a namespace what a module that was so compiled means by a specifier. */
+  /** Makes a namespace the target of a specifier in such a module. */
   export function bridgeModule(url: string, specifier: string, namespace: unknown): void;
-  /** Target and handler of a proxy, `[null, null]` of one that was revoked; no trap runs. */
+  /** Returns target and handler of a proxy, `[null, null]` of a revoked one; no trap runs. */
   export function proxyParts(value: unknown): [object, object] | [null, null] | undefined;
 }
 

@@ -1,2 +1,4 @@
-/** Modules of pi's own packages, which come from the supply when they are imported: what is taken of them is checked when they are compiled. */
+/**
+ * Modules of pi's own packages, which are supplied when they are imported: the imported names are checked when they are compiled.
+ */
 declare module "@earendil-works/*";

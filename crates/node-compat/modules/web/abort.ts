@@ -12,7 +12,7 @@ import { setTimeout } from "pi:web/timers";
 const BUILD = Symbol("build");
 const ABORT = Symbol("abort");
 
-/** Tells whether, and why, an operation should stop. */
+/** A signal that an operation should stop, with a reason. */
 export class AbortSignal extends EventTarget {
   #aborted = false;
   #reason: unknown = undefined;

@@ -1,4 +1,4 @@
-/** `pi:web/any`: `Promise.any`, step by step as the language has it, so that it rejects with an error that has V8's words. */
+/** `pi:web/any`: `Promise.any` by the steps of the specification, so that it rejects with V8's message. */
 
 export const { any } = {
   any(this: PromiseConstructor, values: Iterable<unknown>): Promise<unknown> {

@@ -1,8 +1,8 @@
 /**
  * `pi:web/channels`: MessageChannel, MessagePort and BroadcastChannel (HTML standard), inside one realm.
  *
- * There is no other thread a port could be given to, so both ends are here: what is posted is cloned at once
- * and arrives in a task of its own, in the order of posting. Ports take listeners in both styles, as Node's do.
+ * There is no other thread to send a port to, so both ends are here: a message is cloned at once and arrives in a task of its
+ * own, in the order of posting. Ports accept listeners in both styles, as in Node.
  */
 
 import { importSync } from "pi:engine";
@@ -100,7 +100,7 @@ export class MessagePort extends Receiver {
     }
   }
 
-  /** One message that has arrived, without an event: `receiveMessageOnPort`. */
+  /** Returns one arrived message, without an event: `receiveMessageOnPort`. */
   _take(): Posted | undefined {
     return this.#queue.shift();
   }
@@ -164,7 +164,7 @@ export class MessageChannel {
 
 const listening = new Map<string, Set<BroadcastChannel>>();
 
-/** Channels of one name hear each other; a realm has nobody else to hear. */
+/** A channel that reaches the other channels of its name in the realm. */
 export class BroadcastChannel extends Receiver {
   readonly name: string;
   #closed = false;

@@ -13,12 +13,12 @@ const ERROR_TYPES: Record<string, ErrorConstructor> = {
   Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError,
 } as any;
 
-/** Whether an object that is of no kind with a copy of its own is its members and no more. */
+/** Returns whether an object without special cloning consists of its members only. */
 export function hasMembersOnly(value: object): boolean {
   return proxyParts(value) === undefined && !UNCLONABLE.some((Kind) => value instanceof Kind) && Object.prototype.toString.call(value) !== "[object Arguments]";
 }
 
-/** What is said of a value that cannot be copied. */
+/** Returns the message for a value that cannot be cloned. */
 export function refusal(value: any): string {
   const shown = typeof value === "symbol" ? String(value) : typeof value === "function" ? Function.prototype.toString.call(value) : `#<${value?.constructor?.name ?? "Object"}>`;
   return `${shown} could not be cloned.`;
@@ -39,7 +39,7 @@ export function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer[
     if ((buffer as any).detached) throw new DOMException("An ArrayBuffer is detached and could not be cloned.", "DataCloneError");
   }
   const result = clone(value, seen) as T;
-  // Detached only once the whole value was copied: a failed clone changes nothing.
+  // Detached only after the whole value was cloned: a failed clone changes nothing.
   for (const buffer of transferred) {
     try {
       (buffer as ArrayBuffer & { transfer(size: number): void }).transfer(0);
@@ -72,7 +72,7 @@ function clone(value: any, seen: Map<object, object>): unknown {
   return copy;
 }
 
-/** The copy without its members. */
+/** Returns an empty copy, to which members are added. */
 function shellOf(value: any, seen: Map<object, object>): object {
   if (Array.isArray(value)) return new Array(value.length);
   if (ArrayBuffer.isView(value)) {

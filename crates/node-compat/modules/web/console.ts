@@ -1,8 +1,8 @@
 /**
  * `pi:web/console`: console, whose lines become log messages.
  *
- * Formatting is `util.format`; it is loaded when a line needs more than text. The host adds who wrote
- * the line; the level is that of the method.
+ * Formatting is `util.format`; it is loaded when a line needs more than text. The host adds the extension; the level is that of
+ * the method.
  */
 
 import { callSync, elapsedMs, epochMs, facts, importSync, send } from "pi:engine";
@@ -12,7 +12,7 @@ type Level = "debug" | "info" | "warn" | "error";
 /** Writes one log record; also what process.stdout and process.stderr write to. */
 export function log(level: Level, event: string, message: string): void {
   if (facts.observesEvents === true) {
-    // At once, so that a driver that writes down what happens keeps the order.
+    // Synchronous, so that a recording driver keeps the order.
     callSync("log", "log", { level, event, message: message.toWellFormed() });
     return;
   }
@@ -45,7 +45,7 @@ interface ConsoleOptions {
   groupIndentation?: number;
 }
 
-/** Writes to the streams it was made with; the global one, which has none, to the log. */
+/** Writes to its own streams; the global one, which has none, to the log. */
 class Console {
   #indent = "";
   #step = "  ";
@@ -152,7 +152,7 @@ class Console {
 
 const single = new Console();
 
-/** The global: an object whose methods can be taken off it and called alone, as Node's can. */
+/** The global object; its methods can be called detached, as in Node. */
 export const console: Console & { Console: typeof Console } = Object.create({}) as any;
 for (const name of Object.getOwnPropertyNames(Console.prototype) as (keyof Console)[]) {
   if ((name as string) !== "constructor") (console as any)[name] = (single as any)[name].bind(single);

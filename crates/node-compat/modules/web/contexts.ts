@@ -1,5 +1,5 @@
 /**
- * `pi:web/contexts`: what `AsyncLocalStorage` holds, across `await`, promise callbacks, timers and ticks.
+ * `pi:web/contexts`: the stores of `AsyncLocalStorage`, across `await`, promise callbacks, timers and ticks.
  *
  * A context is an immutable map from storage to store; `undefined` is the empty one. The engine has no hook where an
  * async function goes on, so `extc` puts calls of `__pi_async` there, in packages that import `node:async_hooks`:
@@ -28,7 +28,7 @@ export function enter(context: Context): void {
   current = context;
 }
 
-/** Runs a callback in a context, and goes back to the one around it. */
+/** Runs a callback in a context, and restores the surrounding one. */
 export function runIn<R>(context: Context, callback: (...args: any[]) => R, self: unknown, args: unknown[]): R {
   const outer = current;
   current = context;
@@ -39,7 +39,7 @@ export function runIn<R>(context: Context, callback: (...args: any[]) => R, self
   }
 }
 
-/** The callback, made to run in the context of now. */
+/** Binds a callback to the current context. */
 export function bind<F>(callback: F): F {
   if (!tracks || typeof callback !== "function") return callback;
   const context = current;
@@ -48,7 +48,7 @@ export function bind<F>(callback: F): F {
   } as unknown as F;
 }
 
-/** From the first store on, promise callbacks are bound too. */
+/** Also binds promise callbacks, from the first store on. */
 export function track(): void {
   if (tracks) return;
   tracks = true;

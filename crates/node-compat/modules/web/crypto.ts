@@ -8,7 +8,7 @@ import type { SubtleCrypto } from "pi:web/subtle";
 
 const QUOTA = 65536;
 
-/** 32 hexadecimal digits of a version 4 UUID in the usual groups. */
+/** Formats 32 hexadecimal digits of a version 4 UUID in the usual groups. */
 export function randomUUID(): string {
   const bytes = new Uint8Array(16);
   fillRandom(bytes);

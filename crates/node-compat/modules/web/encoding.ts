@@ -1,11 +1,11 @@
-/** `pi:web/encoding`: TextEncoder and TextDecoder (Encoding standard), coded by the engine. */
+/** `pi:web/encoding`: TextEncoder and TextDecoder (Encoding standard), implemented by the engine. */
 
 import { decode, decodeUtf8, encodeUtf8 } from "pi:engine";
 import { coded, invalidArgType } from "pi:node/errors";
 
 type Source = ArrayBuffer | ArrayBufferView;
 
-/** The bytes behind a view or a buffer, without copying. */
+/** Returns the bytes behind a view or a buffer, without copying. */
 export function viewOf(source: Source): Uint8Array {
   if (source instanceof Uint8Array) return source;
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
@@ -50,9 +50,8 @@ export class TextEncoder {
 const UTF8_LABELS = ["utf-8", "utf8", "unicode-1-1-utf-8", "unicode11utf8", "unicode20utf8", "x-unicode20utf8"];
 
 /**
- * A streaming decoder. Bytes of an unfinished character are held back between calls with
- * `{stream: true}`; only UTF-8 and UTF-16 know where a character ends, so a stream in another
- * multi-byte encoding is decoded at its end.
+ * A streaming decoder. Bytes of an incomplete character are kept between calls with `{stream: true}`; only UTF-8 and UTF-16
+ * detect the end of a character, so a stream in another multi-byte encoding is decoded at its end.
  */
 export class TextDecoder {
   readonly encoding: string;
@@ -77,7 +76,7 @@ export class TextDecoder {
     if (this.#held.length > 0) bytes = concat(this.#held, bytes);
     const end = more ? this.#complete(bytes) : bytes.length;
     const ignoreBOM = this.ignoreBOM || this.#started;
-    // The held bytes are a copy: the caller may reuse its buffer.
+    // The kept bytes are a copy: the caller may reuse its buffer.
     const held = more ? bytes.slice(end) : new Uint8Array(0);
     const ready = end === bytes.length ? bytes : bytes.subarray(0, end);
     const text = this.#decode(ready, ignoreBOM);
@@ -102,7 +101,7 @@ export class TextDecoder {
     }
   }
 
-  /** How many leading bytes hold whole characters. */
+  /** Returns the number of leading bytes that hold whole characters. */
   #complete(bytes: Uint8Array): number {
     if (this.encoding === "utf-8") return completeUtf8(bytes);
     if (this.encoding === "windows-1252") return bytes.length;
@@ -113,7 +112,7 @@ export class TextDecoder {
   }
 }
 
-/** Length of the prefix that ends on a character boundary, judged by the last three bytes. */
+/** Returns the length of the prefix that ends on a character boundary, judged by the last three bytes. */
 export function completeUtf8(bytes: Uint8Array): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back]!;

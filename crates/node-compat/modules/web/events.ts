@@ -117,13 +117,13 @@ interface ListenerOptions {
   signal?: EventTarget & { aborted: boolean };
 }
 
-/** The listeners of one type. Adding and removing one takes the same time however many there are. */
+/** The listeners of one type. Adding and removing one takes constant time. */
 class Listeners {
   #ordered = new Set<Entry>();
   #capturing = new Map<Listener, Entry>();
   #others = new Map<Listener, Entry>();
 
-  /** False for one that is there already. */
+  /** Adds a listener; false if it is present already. */
   add(entry: Entry): boolean {
     const known = entry.capture ? this.#capturing : this.#others;
     if (known.has(entry.listener)) return false;

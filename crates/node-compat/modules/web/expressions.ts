@@ -1,13 +1,13 @@
 /**
- * `pi:web/expressions`: what is wrong with a regular expression that was made at run time, in Node's words. `pi:web/wording` asks
- * when one could not be made.
+ * `pi:web/expressions`: errors of regular expressions made at run time, with Node's messages. `pi:web/wording` calls it when one
+ * fails to compile.
  */
 
 import { readable } from "pi:web/sets";
 
 type Arguments = [string, string?];
 
-/** The error under its own name, or the expression after all. */
+/** Returns the error under its own name, or the expression if it can be compiled. */
 export function mended(error: unknown, args: Arguments, make: (args: Arguments) => RegExp): RegExp {
   const [pattern, flags] = args as [unknown, unknown?];
   if (error instanceof SyntaxError && typeof pattern === "string" && typeof flags === "string" && flags.includes("v")) {
@@ -20,7 +20,7 @@ export function mended(error: unknown, args: Arguments, make: (args: Arguments) 
   throw worded(error, pattern, flags);
 }
 
-/** What the engine's parser of expressions says, and Node's. */
+/** The engine's messages, and Node's. */
 const EXPRESSIONS: Record<string, string> = {
   "back reference out of range in regular expression": "Invalid escape",
   "duplicate group name": "Duplicate capture group name",
@@ -63,7 +63,7 @@ function worded(error: any, pattern: unknown, flags: unknown): unknown {
   return error;
 }
 
-/** Why an expression ends too early. */
+/** Returns the message of an expression that ends too early. */
 function ended(source: string): string {
   let inClass = false;
   for (let at = 0; at < source.length; at++) {

@@ -1,8 +1,8 @@
 /**
- * `pi:web/functions`: the text of a function.
+ * `pi:web/functions`: the source text of functions.
  *
- * A realm has bytecode; where a function begins is all that the engine keeps of its text. The host has that text and is
- * asked for it, once for each function. What it does not have is told as V8 tells its own.
+ * A realm has bytecode; the engine keeps only the start position of a function. The host has the text and is called once for each
+ * function. Functions without a text are formatted like V8's native ones.
  */
 
 import { callSync } from "pi:engine";
@@ -14,10 +14,10 @@ const { toString } = Function.prototype;
 const reader = (name: string) => Object.getOwnPropertyDescriptor(Function.prototype, name)!.get!;
 const [fileOf, lineOf, columnOf] = [reader("fileName"), reader("lineNumber"), reader("columnNumber")];
 
-/** What the engine says of a function whose text it does not have; its name is the first thing found. */
+/** The engine's text of a function without source; the first group contains its name. */
 const NATIVE = /^([^(]*\()\) \{\n    \[native code\]\n\}$/;
 const BOUND = /^function bound /;
-/** By the places they come from. */
+/** Texts by the functions' positions. */
 const texts: Record<string, string | null> = Object.create(null);
 
 function textAt(module: string, line: number, column: number): string | null {
@@ -26,10 +26,10 @@ function textAt(module: string, line: number, column: number): string | null {
   if (known !== undefined) return known;
   let found: string | null = null;
   try {
-    // Without a prototype: what an extension gave to all objects is not asked for.
+    // Without a prototype, so that members an extension added to all objects are not read.
     found = (callSync("module", "module", { __proto__: null, op: "source", module, line, column }).output as { text: string | null }).text;
   } catch {
-    // A host without texts.
+    // The host has no texts.
   }
   return (texts[place] = found);
 }
@@ -41,7 +41,7 @@ defineHidden(Function.prototype, {
     if (found === null) return text;
     const module: unknown = call(fileOf, this, []);
     const own = typeof module === "string" ? textAt(module, call(lineOf, this, []), call(columnOf, this, [])) : null;
-    // V8 tells no name of a bound function.
+    // V8 omits the name of a bound function.
     return own ?? `${call(exec, BOUND, [text]) === null ? found[1] : "function ("}) { [native code] }`;
   },
 });

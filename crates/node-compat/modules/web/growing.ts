@@ -1,8 +1,8 @@
 /**
- * `pi:web/growing`: idioms over text that grows, answered without reading all of it again.
+ * `pi:web/growing`: common expressions over accumulated text, answered without reading the whole text again.
  *
- * A handler of `stream_text` is called for every few characters of a reply, with the whole reply so far. What it says
- * then is nearly always the same sentence, and takes longer the longer the reply is. `extc` rewrites two forms of it:
+ * A handler of `stream_text` is called for every few characters of a reply, with the whole reply so far. It repeats nearly the
+ * same work each time, which grows with the reply. `extc` rewrites two forms of it:
  *
  * ```text
  * text.split("\n").some((line) => rule.re.test(line))
@@ -51,30 +51,30 @@ const reader = (name: "global" | "sticky" | "source" | "flags") => describe(RegE
 const readers = { global: reader("global"), sticky: reader("sticky"), source: reader("source"), flags: reader("flags") };
 const call = Reflect.apply;
 
-/** Replies that are looked at side by side: text, thinking and arguments of tools. */
+/** Concurrent texts of a reply: text, thinking and arguments of tools. */
 const TEXTS = 4;
-/** A longer text is no reply, and would be kept here with all its lines. */
+/** Longest tracked text, since all its lines are kept. */
 const LONGEST = 256 * 1024;
-/** Expressions that are watched: those that are made anew for every call must not pile up. */
+/** Most tracked expressions: those that are created for every call must not accumulate. */
 const EXPRESSIONS = 2000;
-/** How often an expression is asked before an automaton is made of it: that takes as long as some hundred questions. */
+/** Number of matches after which an expression gets an automaton, whose construction takes as long as some hundred matches. */
 const WORTH_AN_AUTOMATON = 64;
 
-/** What is known of one expression and the lines of a text, or the text as a whole. */
+/** The state of one expression over the lines of a text, or the text as a whole. */
 class Question {
   readonly pattern: RegExp;
-  /** It remembers where it was, and so does not always say the same: only its automaton is asked, about a whole text. */
+  /** Whether the expression has a state (`lastIndex`), so that results vary: only its automaton is used, on a whole text. */
   readonly remembers: boolean;
   asked = 0;
-  /** That of its automaton; `undefined` while the expression itself is asked. */
+  /** Number of its automaton; `undefined` while the expression itself is matched. */
   number: number | undefined;
-  /** Complete lines that were looked at. */
+  /** Number of complete lines that were processed. */
   seen = 0;
-  /** Complete lines that its automaton did not rule out, and that were not looked at. */
+  /** Complete lines that its automaton did not rule out, and that were not matched yet. */
   suspects: string[] = [];
   /** Complete lines that match. */
   kept: string[] = [];
-  /** Its automaton has ruled out every complete line. */
+  /** Whether its automaton has ruled out every complete line. */
   isQuiet = false;
 
   constructor(pattern: RegExp) {
@@ -90,7 +90,7 @@ class Question {
     if (this.matches(line)) this.kept.push(line);
   }
 
-  /** Looks at what its automaton could not rule out. */
+  /** Matches the lines that its automaton did not rule out. */
   lookAtSuspects(): void {
     const { suspects } = this;
     this.suspects = [];
@@ -99,36 +99,36 @@ class Question {
   }
 }
 
-/** Where an expression was found, and what is known of it. */
+/** The location of an expression, and its state. */
 interface Asked {
   holder: unknown;
   path: string;
   question: Question;
 }
 
-/** A text that grows, or the line that it ends with, as the automata of the questions about it read it. */
+/** A growing text, or its last line, as read by the automata of its expressions. */
 class Reading {
   private text = "";
-  /** How much of it the automata have read; `undefined` before it begins. */
+  /** Length that the automata have read; `undefined` before the first read. */
   private read: number | undefined;
   private readonly automata = prefilters();
-  /** The questions by the numbers of their automata. */
+  /** States by the numbers of their automata. */
   private readonly members: Question[] = [];
-  /** The numbers of those that cannot be ruled out. */
+  /** Numbers of the automata that may match. */
   suspected: number[] | undefined;
   private readonly questions = new Map<RegExp, Question>();
-  /** What was asked about one delta, in order: most likely the same is asked about the next. */
+  /** Expressions matched at one delta, in order: most likely they are matched again at the next. */
   readonly asked: Asked[] = [];
   next = 0;
 
-  /** The text is this one now, which continues what it was. */
+  /** Replaces the text by one that continues it. */
   grow(text: string): void {
     this.text = text;
     if (this.members.length > 0) this.catchUp();
   }
 
   private catchUp(): void {
-    // A line that is complete may be shorter than it was: the beginning of the separator was taken for a part of it.
+    // A complete line may be shorter than before: the beginning of the separator was counted as part of it.
     if (this.read === undefined || this.text.length < this.read) {
       this.automata.begin();
       this.read = 0;
@@ -137,13 +137,13 @@ class Reading {
     this.read = this.text.length;
   }
 
-  /** The next text is another one. */
+  /** Ends the text; the next one is different. */
   end(): void {
     this.text = "";
     this.read = undefined;
   }
 
-  /** Gives the text to those whose expression may match it. */
+  /** Adds the text to the suspects of expressions that may match it. */
   suspect(): void {
     if (this.suspected === undefined) return;
     for (let index = 0; index < this.suspected.length; index++) {
@@ -153,7 +153,7 @@ class Reading {
     }
   }
 
-  /** Whether the text may match. */
+  /** Returns whether the text may match. */
   may(question: Question): boolean {
     const { number } = question;
     if (number !== undefined) return this.suspected !== undefined && call(includes, this.suspected, [number]);
@@ -171,16 +171,16 @@ class Reading {
     this.catchUp();
   }
 
-  /** The text of a delta is complete: what was asked about it will be asked again, in the same order. */
+  /** Ends a delta: its expressions will be matched again, in the same order. */
   nextRound(): void {
     this.next = 0;
   }
 
-  /** The question of the expression at the end of a path; `undefined` where nothing can be known of it. */
+  /** Returns the state of the expression at the end of a path; `undefined` where none can be kept. */
   question(holder: any, path: string): Question | undefined {
     const asked = this.asked[this.next];
     if (asked !== undefined && asked.holder === holder && asked.path === path) {
-      // It was a plain property when it was first asked for.
+      // It was a plain property at the first match.
       const { question } = asked;
       if ((path === "" ? holder : holder[path]) === question.pattern && isAsShipped(question.pattern)) {
         this.next++;
@@ -211,7 +211,7 @@ class Lines {
   private readonly complete: string[] = [];
   private current = "";
   private start = 0;
-  /** Where a separator may begin. */
+  /** Earliest start of the next separator. */
   private from = 0;
   readonly reading = new Reading();
   private present: Split | undefined;
@@ -238,12 +238,12 @@ class Lines {
     this.reading.grow(this.current);
   }
 
-  /** What stands for the array of them. */
+  /** Returns the replacement of the array of lines. */
   split(text: string): Split {
     return (this.present ??= new Split(text, this.separator, this));
   }
 
-  /** The same for each expression of a list. */
+  /** Narrows the lines for each expression of a list. */
   narrowedAll(split: Split, rules: unknown[], path: string): string[] | undefined {
     let isCurrent = false;
     for (let index = 0; index < rules.length; index++) {
@@ -256,14 +256,14 @@ class Lines {
     return isCurrent ? [this.current] : [];
   }
 
-  /** From here on nothing is known of them. */
+  /** Discards all states. */
   forget(): void {
     if (latest === this.present) latest = undefined;
     this.present = undefined;
   }
 
   /**
-   * The lines that may match the expression at the end of a path, in order; `undefined` where all have to be asked, as
+   * Returns the lines that may match the expression at the end of a path, in order; `undefined` where all have to be matched, as
    * those of a text that has grown since it was split.
    */
   narrowed(split: Split, holder: any, path: string): string[] | undefined {
@@ -278,7 +278,7 @@ class Lines {
   }
 }
 
-/** The lines of a text as it was at one moment: what stands for the array that `split` returns. */
+/** The lines of a text at one moment: replaces the array that `split` returns. */
 class Split {
   readonly text: string;
   readonly separator: string;
@@ -305,13 +305,13 @@ class Split {
   }
 }
 
-/** A text that may grow from call to call. Nothing is known of it before it does. */
+/** A text that may grow from call to call. It is tracked once it does. */
 class Growing {
   text: string;
   hasGrown = false;
   private readonly bySeparator = new Map<string, Lines>();
   readonly reading = new Reading();
-  /** How much of the text was searched for a word and does not have it; -1 for a word that was found. */
+  /** Length of the text that was searched for a word without finding it; -1 for a found word. */
   private readonly searched = new Map<string, number>();
 
   constructor(text: string) {
@@ -340,13 +340,13 @@ class Growing {
     for (const lines of this.bySeparator.values()) lines.forget();
   }
 
-  /** The expression, if nothing in the text can match it. */
+  /** Returns the state of an expression that cannot match anywhere in the text. */
   excluded(holder: unknown, path: string): Question | undefined {
     const question = this.reading.question(holder, path);
     return question && !this.reading.may(question) ? question : undefined;
   }
 
-  /** Whether the text contains a word: as long as it does not, only what is new is searched. */
+  /** Returns whether the text contains a word: until it does, only new text is searched. */
   contains(word: string): boolean {
     const searched = this.searched.get(word) ?? 0;
     if (searched < 0) return true;
@@ -356,18 +356,18 @@ class Growing {
   }
 }
 
-/** The one that grew last comes first. */
+/** Tracked texts, the latest first. */
 let texts: Growing[] = [];
-/** The last lines that were asked for: one rule after the other asks for the same. */
+/** The last requested lines: successive rules request the same ones. */
 let latest: Split | undefined;
-/** What `none` left to be looked at. */
+/** Lines that `none` left to match. */
 let left: unknown;
 
-/** The growing text that this one is now; `undefined` for one that does not continue another. */
+/** Returns the growing text that this one continues; `undefined` for one that continues none. */
 function growing(text: string): Growing | undefined {
   if (text.length > LONGEST) return undefined;
   const first = texts[0];
-  // The engine compares even a text with itself character by character.
+  // The engine compares even identical strings character by character.
   if (first !== undefined && (isSame(first.text, text) || first.text === text)) return first.hasGrown ? first : undefined;
   let at = 0;
   while (at < texts.length && !continues(text, texts[at]!.text)) at++;
@@ -387,9 +387,9 @@ function growing(text: string): Growing | undefined {
   return found.hasGrown ? found : undefined;
 }
 
-/** Whether a text begins with an earlier one. Every text begins with the empty one, so that says nothing. */
+/** Returns whether a text begins with an earlier one. Every text begins with the empty one, so that does not count. */
 function continues(text: string, earlier: string): boolean {
-  // A piece that is compared as a whole: the engine's own `startsWith` goes character by character, slowly.
+  // Compares a slice as a whole: the engine's `startsWith` is slow, character by character.
   return earlier !== "" && text.length >= earlier.length && call(slice, text, [0, earlier.length]) === earlier;
 }
 
@@ -401,13 +401,13 @@ function keysOf(path: string): string[] {
   return keys;
 }
 
-/** The expression at the end of a path of plain properties, if it is as the language ships it. */
+/** Returns the expression at the end of a path of plain properties, if it is unmodified. */
 function expression(holder: any, path: string): RegExp | undefined {
   const value = plainValue(holder, path);
   return isRegExp(value) && isAsShipped(value) ? value : undefined;
 }
 
-/** What stands at the end of a path of plain properties; `undefined` where one is missing or is no plain one. */
+/** Returns the value at the end of a path of plain properties; `undefined` where one is missing or is an accessor. */
 function plainValue(holder: any, path: string): any {
   let value = holder;
   const keys = keysOf(path);
@@ -420,7 +420,7 @@ function plainValue(holder: any, path: string): any {
   return value;
 }
 
-/** What an author's own code finds at the end of a path. */
+/** Returns the value that the author's own code would read at the end of a path. */
 function valueAt(holder: any, path: string): any {
   const keys = keysOf(path);
   let value = holder;
@@ -428,7 +428,7 @@ function valueAt(holder: any, path: string): any {
   return value;
 }
 
-/** The flags that say what matches, without those that say where to begin and what is answered. */
+/** Returns the flags that affect matches, without those that affect positions and results. */
 function matchingFlags(pattern: RegExp): string {
   const flags = call(readers.flags, pattern, []);
   let matching = "";
@@ -440,26 +440,26 @@ function matchingFlags(pattern: RegExp): string {
 }
 
 function isRegExp(value: any): value is RegExp {
-  // The own property that every expression has and nothing else that inherits from `RegExp.prototype`.
+  // The own property that only genuine expressions have.
   return value instanceof RegExp && Object.hasOwn(value, "lastIndex");
 }
 
-/** Whether `test` does with this expression what the language says. */
+/** Returns whether `test` of this expression is unmodified. */
 function isAsShipped(pattern: RegExp): boolean {
   return pattern.test === test && pattern.exec === exec && typeof pattern.lastIndex === "number";
 }
 
-/** What `lines[method]((line) => expression.test(line))` has to look at. */
+/** Returns the lines that `lines[method]((line) => expression.test(line))` has to match. */
 function narrow(lines: unknown, method: Method, holder: unknown, path: string): unknown {
   if (!(lines instanceof Split)) return lines;
   return ArrayPrototype[method] === METHODS[method] ? lines.narrowed(holder, path) : lines.all();
 }
 
 /**
- * The question about the expression at the end of a path, if it can match nowhere in a text that has grown.
+ * Returns the state of the expression at the end of a path, if it cannot match anywhere in a growing text.
  *
- * Every delta asks this for every rule: the question that was expected, of a text that no automaton suspects, is answered without
- * a call of anything but `isSame`.
+ * Every delta calls this for every rule: for the expected expression, of a text that no automaton suspects, it calls only
+ * `isSame`.
  */
 function excluded(text: any, holder: any, path: string): Question | undefined {
   const first = texts[0];
@@ -469,7 +469,7 @@ function excluded(text: any, holder: any, path: string): Question | undefined {
     if (asked !== undefined && asked.holder === holder && asked.path === path && reading.suspected === undefined) {
       const { question } = asked;
       const { pattern } = question;
-      // `isAsShipped`: it was a plain property when it was first asked for.
+      // `isAsShipped`: it was a plain property at the first match.
       if (
         question.number !== undefined && (path === "" ? holder : holder[path]) === pattern &&
         pattern.exec === exec && pattern.test === test && typeof pattern.lastIndex === "number"
@@ -486,7 +486,7 @@ const nothing = /[]/g;
 const noMatches = call(matchAll, "", [nothing]);
 noMatches.next();
 
-/** Whether `text.matchAll(expression)` goes over nothing. */
+/** Returns whether `text.matchAll(expression)` is empty. */
 function hasNoMatches(text: any, holder: any, path: string): boolean {
   const pattern = StringPrototype.matchAll === matchAll ? excluded(text, holder, path)?.pattern : undefined;
   return pattern !== undefined && pattern[matchAllSymbol] === matchAllBy && pattern.constructor === RegExp &&
@@ -498,7 +498,10 @@ const literals = new Map<string, RegExp>();
 export const __pi_growing = Object.freeze({
   narrow,
 
-  /** The expression that a literal of the source stands for: one, however often the literal is evaluated, at its beginning. */
+  /**
+   * Returns the expression of a literal in the source: one object, however often the literal is evaluated, with its `lastIndex`
+   * reset.
+   */
   literal(source: string, flags: string): RegExp {
     const key = `${flags}/${source}`;
     let pattern = literals.get(key);
@@ -507,7 +510,7 @@ export const __pi_growing = Object.freeze({
     return pattern;
   },
 
-  /** `text.split(separator)`, whose lines are made when they are asked for. The separator is not empty. */
+  /** Implements `text.split(separator)`; lines are made on demand. The separator is not empty. */
   split(text: any, separator: string): unknown {
     if (StringPrototype.split === split && (StringPrototype as any)[splitSymbol] === undefined && typeof text === "string") {
       if (latest !== undefined && isSame(latest.text, text) && latest.separator === separator) return latest;
@@ -517,7 +520,10 @@ export const __pi_growing = Object.freeze({
     return text.split(separator);
   },
 
-  /** Whether `lines[method]((line) => expression.test(line))` has nothing to look at; else `rest` has what is left. */
+  /**
+   * Returns whether `lines[method]((line) => expression.test(line))` has no line to match; otherwise `rest` returns the remaining
+   * ones.
+   */
   none(lines: unknown, method: Method, holder: any, path: string): boolean {
     if (lines === latest && latest !== undefined) {
       const { reading } = latest;
@@ -527,7 +533,7 @@ export const __pi_growing = Object.freeze({
         reading.suspected === undefined && asked.question.isQuiet && ArrayPrototype[method] === METHODS[method]
       ) {
         const { pattern } = asked.question;
-        // `isAsShipped`: it was a plain property when it was first asked for.
+        // `isAsShipped`: it was a plain property at the first match.
         if (
           (path === "" ? holder : holder[path]) === pattern &&
           pattern.test === test && pattern.exec === exec && typeof pattern.lastIndex === "number"
@@ -543,20 +549,23 @@ export const __pi_growing = Object.freeze({
     return false;
   },
 
-  /** The lines that `none`, which was called just now, could not leave out. */
+  /** Returns the lines that the last call of `none` could not exclude. */
   rest(): unknown {
     const rest = left;
     left = undefined;
     return rest;
   },
 
-  /** The lines of `for (const line of lines) { if (expression.test(line)) .. }` that have to be asked. */
+  /** Returns the lines of `for (const line of lines) { if (expression.test(line)) .. }` that have to be matched. */
   among(lines: unknown, holder: unknown, path: string): unknown {
     if (!(lines instanceof Split)) return lines;
     return ArrayPrototype[iterator] === items ? lines.narrowed(holder, path) : lines.all();
   },
 
-  /** Those of `for (const line of lines) for (const rule of rules) { if (rule.re.test(line)) .. }`. */
+  /**
+   * Returns the lines of `for (const line of lines) for (const rule of rules) { if (rule.re.test(line)) .. }` that have to be
+   * matched.
+   */
   amongAll(lines: unknown, holder: unknown, list: string, path: string): unknown {
     if (!(lines instanceof Split)) return lines;
     const rules = plainValue(holder, list);
@@ -564,7 +573,7 @@ export const __pi_growing = Object.freeze({
     return isList ? lines.narrowedAll(rules, path) : lines.all();
   },
 
-  /** `expression.test(text)`. */
+  /** Implements `expression.test(text)`. */
   test(holder: any, path: string, text: any): unknown {
     const question = excluded(text, holder, path);
     if (question === undefined) return valueAt(holder, path).test(text);
@@ -572,7 +581,7 @@ export const __pi_growing = Object.freeze({
     return false;
   },
 
-  /** `expression.exec(text)`. */
+  /** Implements `expression.exec(text)`. */
   exec(holder: any, path: string, text: any): unknown {
     const question = excluded(text, holder, path);
     if (question === undefined) return valueAt(holder, path).exec(text);
@@ -580,7 +589,7 @@ export const __pi_growing = Object.freeze({
     return null;
   },
 
-  /** `text.match(expression)`. */
+  /** Implements `text.match(expression)`. */
   match(text: any, holder: any, path: string): unknown {
     const question = StringPrototype.match === match ? excluded(text, holder, path) : undefined;
     if (question === undefined || question.pattern[matchSymbol] !== matchBy) return text.match(valueAt(holder, path));
@@ -588,23 +597,23 @@ export const __pi_growing = Object.freeze({
     return null;
   },
 
-  /** `text.search(expression)`. */
+  /** Implements `text.search(expression)`. */
   search(text: any, holder: any, path: string): unknown {
     const question = StringPrototype.search === search ? excluded(text, holder, path) : undefined;
     return question?.pattern[searchSymbol] === searchBy ? -1 : text.search(valueAt(holder, path));
   },
 
-  /** `text.matchAll(expression)`. */
+  /** Implements `text.matchAll(expression)`. */
   matchAll(text: any, holder: any, path: string): unknown {
     return hasNoMatches(text, holder, path) ? call(matchAll, "", [nothing]) : text.matchAll(valueAt(holder, path));
   },
 
-  /** The same where only its items are used: what goes over nothing may be the same each time. */
+  /** Implements `text.matchAll(expression)` where only the items are used: an empty result may be shared. */
   eachMatch(text: any, holder: any, path: string): unknown {
     return hasNoMatches(text, holder, path) ? noMatches : text.matchAll(valueAt(holder, path));
   },
 
-  /** `text.includes(word)`. */
+  /** Implements `text.includes(word)`. */
   includes(text: any, word: any): unknown {
     if (typeof text === "string" && typeof word === "string" && StringPrototype.includes === contains) {
       const known = growing(text);

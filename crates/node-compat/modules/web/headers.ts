@@ -1,4 +1,4 @@
-/** `pi:web/headers`: the header list of fetch. Names are lower case, iteration is sorted, Set-Cookie stays apart. */
+/** `pi:web/headers`: the header list of fetch. Names are lower case, iteration is sorted, Set-Cookie values stay separate. */
 
 import { byteString, needs, needsFunction } from "pi:web/fetch/arguments";
 
@@ -18,7 +18,7 @@ function valueOf(value: unknown, method: string): string {
   return text;
 }
 
-/** What a constructor was given, as pairs. The words are undici's own. */
+/** Returns a constructor's argument as pairs. The messages are undici's. */
 function pairsOf(init: NonNullable<Init>): [string, string][] {
   if (typeof init !== "object") {
     throw new TypeError("Headers constructor: Argument 1 could not be converted to one of: sequence<sequence<ByteString>>, record<ByteString, ByteString>.");
@@ -37,7 +37,7 @@ function pairsOf(init: NonNullable<Init>): [string, string][] {
 }
 
 export class Headers {
-  /** By name, in the order in which the names came. */
+  /** Values by name, in the order of first appearance. */
   #values = new Map<string, string[]>();
   #isImmutable = false;
 
@@ -47,7 +47,7 @@ export class Headers {
     for (const [name, value] of pairsOf(init)) this.append(name, value);
   }
 
-  /** Those of an answer nobody changes. */
+  /** Returns the immutable headers of a response. */
   static _received(pairs: Init): Headers {
     const headers = new Headers(pairs);
     headers.#isImmutable = true;

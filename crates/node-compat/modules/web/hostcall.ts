@@ -1,13 +1,11 @@
 /**
- * `pi:hostcall`: how everything in a realm asks the host for something.
+ * `pi:hostcall`: the hostcalls of a realm.
  *
- * `call` sends a `host_call` message and gives a promise; `callSync` is a nested request inside the
- * running macrotask. Both reject or throw a `HostcallError` with the code of the taxonomy (`timeout`,
- * `denied`, `io`, `invalid_request`, `internal`). `pi:runtime` hands each result and each `timer_fired` and
- * `signal_aborted` message to `onResult`, `onTimer` and `onSignalAborted`.
- *
- * Always holds: a call settles once. After its signal fired the call is forgotten, so results that
- * were on their way are dropped.
+ * `call` sends a `host_call` message and returns a promise; `callSync` is a nested request inside the running macrotask. Both
+ * reject or throw a `HostcallError` with the code of the taxonomy (`timeout`, `denied`, `io`, `invalid_request`, `internal`).
+ * `pi:runtime` passes each result and each `timer_fired` and `signal_aborted` message to `onResult`, `onTimer` and
+ * `onSignalAborted`.
+ * Invariant: a call settles once. After its signal fired the call is dropped, so results in flight are ignored.
  */
 
 import { call as engineCall, callPromise, callSync as engineCallSync, send } from "pi:engine";
@@ -35,13 +33,13 @@ export interface CallOptions {
   bytes?: Uint8Array[] | undefined;
   /** Cancels the call; the promise rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
-  /** Limit for the host operation. */
+  /** Time limit of the host operation. */
   timeoutMs?: number | undefined;
   /** Receives every chunk, the last one too, before the promise settles. */
   onChunk?: ((chunk: AnswerChunk) => void) | undefined;
 }
 
-/** A refusal or failure, as the host put it. */
+/** A refusal or failure, as the host reported it. */
 export class HostcallError extends Error {
   readonly code: string;
   readonly retryable: boolean;
@@ -68,10 +66,10 @@ interface Pending {
 
 const pending = new SafeMap<string, Pending>();
 
-/** As it was before an extension ran. */
+/** Captured before an extension ran. */
 const { Promise } = globalThis;
 
-/** Makes a request and waits for its end. The capability is what the caller believes it needs. */
+/** Makes a request and waits for its end. The capability is the one that the caller believes it needs. */
 export function call(method: string, capability: string, params: object, options?: CallOptions): Promise<Answer> {
   const signal = options?.signal;
   const timeoutMs = options?.timeoutMs;
@@ -126,12 +124,12 @@ function asHostcallError(error: unknown): unknown {
   return shape && typeof shape.code === "string" ? new HostcallError(shape as { code: string }) : error;
 }
 
-/** What a call is rejected with whose promise the engine keeps. */
+/** Returns the rejection of a call whose promise the engine keeps. */
 export function failure(error: { code: string; message: string; retryable?: boolean; details?: Record<string, any> }): HostcallError {
   return new HostcallError(error);
 }
 
-/** Settles a call, or hands a chunk on. Results of forgotten calls are dropped. */
+/** Settles a call, or passes a chunk on. Results of dropped calls are ignored. */
 export function onResult(
   callId: string,
   output: any,
@@ -158,7 +156,7 @@ export function onResult(
   }
 }
 
-/** `timer_fired`: runs the callback of a timer that is still armed. */
+/** Handles `timer_fired`: runs the callback of a timer that is still armed. */
 export function onTimer(id: number): void {
   try {
     fireTimer(id);
@@ -169,19 +167,19 @@ export function onTimer(id: number): void {
 
 const hostSignals = new SafeMap<number, AbortController>();
 
-/** The signal that the host handed in under a number: `{"$signal": n}` in a message. */
+/** Returns the signal that the host passed under a number: `{"$signal": n}` in a message. */
 export function hostSignal(id: number): AbortSignal {
   let controller = hostSignals.get(id);
   if (!controller) hostSignals.set(id, (controller = new AbortController()));
   return controller.signal;
 }
 
-/** Forgets a handed-in signal once the call it belonged to is over. */
+/** Drops a passed signal once the call it belonged to is over. */
 export function releaseSignal(id: number): void {
   hostSignals.delete(id);
 }
 
-/** `signal_aborted`: fires a handed-in signal. */
+/** Handles `signal_aborted`. */
 export function onSignalAborted(id: number): void {
   try {
     hostSignals.get(id)?.abort();
@@ -191,12 +189,12 @@ export function onSignalAborted(id: number): void {
   }
 }
 
-/** Adds an attachment and returns what stands for it in params. */
+/** Adds an attachment and returns its placeholder for params. */
 export function attach(bytes: Uint8Array[], data: Uint8Array): { $bytes: number } {
   return { $bytes: bytes.push(data) - 1 };
 }
 
-/** The bytes a member of an output stands for: an attachment, or text as UTF-8. */
+/** Returns the bytes of a member of an output: an attachment, or text as UTF-8. */
 export function bytesOf(answer: Answer, value: any): Uint8Array | undefined {
   return value !== null && typeof value === "object" && typeof value.$bytes === "number"
     ? answer.bytes[value.$bytes]

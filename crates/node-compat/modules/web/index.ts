@@ -1,8 +1,8 @@
 /**
  * `pi:web`: the globals of a realm. `pi:runtime` imports it first; it exports nothing.
  *
- * Timers, console and abort signals are there at once, since the hostcall layer needs two of them;
- * everything else loads at its first read. There is no `Bun` and nothing of a browser's document.
+ * Timers, console and abort signals are defined at once, since the hostcall layer needs two of them; everything else loads on
+ * first read. There is no `Bun` and nothing of a browser's document.
  */
 
 import { enqueueJob, importSync } from "pi:engine";
@@ -73,7 +73,7 @@ const LAZY: Record<string, string[]> = {
   "node:process": ["process"],
 };
 
-// What the language leaves to the locale: the engine's own forms are not those of Node.
+// Locale-dependent methods: the engine's results differ from Node's.
 const number = () => importSync("pi:web/intl/number").NumberFormat;
 const date = () => importSync("pi:web/intl/date").DateTimeFormat;
 const text = () => importSync("pi:web/intl/text").Collator;
@@ -99,7 +99,7 @@ function localeDate(needed: string) {
   };
 }
 defineLocale(Date.prototype, { toLocaleString: localeDate("all"), toLocaleDateString: localeDate("date"), toLocaleTimeString: localeDate("time") });
-/** The engine's own form, and the name of the zone after it. */
+/** Returns the engine's text, with the name of the zone appended. */
 function named(write: (this: Date) => string) {
   return function (this: Date) {
     const text = write.call(this);
@@ -114,7 +114,7 @@ defineLocale(String.prototype, {
   },
 });
 
-// The engine's own takes no cause.
+// The engine's own class does not support a cause.
 const Plain = DOMException;
 const Described = function (message?: string, options?: string | { name?: string; cause?: unknown }): DOMException {
   const { name = "Error", ...rest } = typeof options === "object" && options !== null ? options : options === undefined ? {} : { name: String(options) };

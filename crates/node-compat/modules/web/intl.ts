@@ -1,5 +1,5 @@
 /**
- * `pi:web/intl`: `Intl`. Segmenter is here; the formatters are in modules of their own and write American English.
+ * `pi:web/intl`: `Intl`. Segmenter is in this module; the formatters are in modules of their own and use American English.
  *
  * Grapheme clusters follow Unicode's extended rules (UAX 29: GB3 to GB13), by one regular expression per
  * cluster; ASCII, which is most of what a terminal shows, takes a path without one. Words follow the
@@ -23,7 +23,7 @@ interface SegmentData {
 /** Every code unit is a cluster of its own. CR is left out, since CR LF is one. */
 const PLAIN_ASCII = /^[\0-\x0c\x0e-\x7f]*$/;
 
-/** GB9, GB9a: what stays with the character before it. */
+/** GB9, GB9a: characters that extend the preceding one. */
 const TRAIL = String.raw`[\p{Grapheme_Extend}\p{Emoji_Modifier}\p{Mc}\u0e33\u0eb3\u200d]`;
 
 /** GB9c: consonants of the scripts whose virama joins them. */
@@ -55,7 +55,7 @@ const WORD = new RegExp(
   "vy",
 );
 
-/** UAX 29 without its abbreviations: up to a mark that ends a sentence and what goes with it, or the end of a line. */
+/** UAX 29 without its abbreviations: up to a sentence terminator and its trailing characters, or the end of a line. */
 const SENTENCE = new RegExp(
   [
     String.raw`(?:[^.!?…。！？\n]|[.!?…](?![.!?…"'”’\)\]]*(?:\s|$))|\.+(?=["'”’\)\]]*[ \t]+\p{Ll}))*`,
@@ -86,7 +86,7 @@ class Segments {
     }
   }
 
-  /** The segment that holds a code unit; undefined beyond the text. */
+  /** Returns the segment that contains a code unit; undefined beyond the text. */
   containing(codeUnit = 0): SegmentData | undefined {
     const wanted = Math.trunc(Number(codeUnit)) || 0;
     if (wanted < 0 || wanted >= this.#input.length) return undefined;
@@ -132,7 +132,7 @@ class Segmenter {
 
 Object.defineProperty(Segmenter.prototype, Symbol.toStringTag, { value: "Intl.Segmenter", configurable: true });
 
-/** What is written here; of time zones, of which the host knows all, the one that is always there. */
+/** Supported values; time zones, all of which the host knows, list only the one that always exists. */
 const VALUES: Record<string, string[]> = { calendar: ["gregory"], collation: ["default"], currency: [], numberingSystem: ["latn"], timeZone: ["UTC"], unit: [] };
 
 function supportedValuesOf(key: unknown): string[] {
@@ -148,7 +148,7 @@ const Intl: any = Object.defineProperties({}, {
   [Symbol.toStringTag]: { value: "Intl", configurable: true },
 });
 
-/** Formatters load when they are read, and can be called without `new`, as the old ones of the standard. */
+/** Formatters load on first read, and can be called without `new`, as the standard's older ones. */
 const FORMATTERS: Record<string, string[]> = {
   "pi:web/intl/number": ["NumberFormat", "PluralRules"],
   "pi:web/intl/date": ["DateTimeFormat"],

@@ -1,14 +1,13 @@
 /**
- * `pi:web/json`: `JSON.parse` and `JSON.stringify`, whose errors say what Node's say.
+ * `pi:web/json`: `JSON.parse` and `JSON.stringify` with Node's error messages.
  *
- * The engine does the work. Only once it has refused a text or a value is the reason looked for again, so that an
- * extension that shows `error.message` shows the words its author saw. A text in which this finds no mistake, and a value
- * without a cycle, keep the engine's words.
+ * The engine does the work. Only after it has refused a text or a value is the reason searched again, so that an extension that
+ * shows `error.message` shows the message its author saw. If no mistake or cycle is found, the engine's message stays.
  */
 
 const engine = { parse: JSON.parse, stringify: JSON.stringify };
 
-/** How much of a text is quoted on either side of a mistake. */
+/** Length of the quoted text on either side of a mistake. */
 const CONTEXT = 10;
 const SPECIAL = ["undefined", "NaN", "Infinity", "[object Object]"];
 
@@ -162,12 +161,12 @@ class Scanner {
   }
 }
 
-/** What is wrong with a text, in V8's words; undefined when nothing was found. */
+/** Returns the error of a text, with V8's message; undefined when none was found. */
 function mistakeOf(text: string): string | undefined {
   try {
     new Scanner(text).run();
   } catch (found) {
-    // Too deep for the stack is no mistake of the text.
+    // Exceeding the stack is no mistake of the text.
     if (found instanceof Mistake) return found.message;
   }
   return undefined;
@@ -184,7 +183,7 @@ const classOf = (value: object): string => {
 };
 const keyText = ({ holder, key }: Step): string => (Array.isArray(holder) ? `index ${key}` : `property '${key}'`);
 
-/** The way from an object back to itself: the objects on it, each with the key that leads on. */
+/** Returns the path from an object back to itself: the objects on it, each with the key to the next. */
 function cycleIn(root: object): Step[] | undefined {
   const trail: (Step & { rest: string[] })[] = [];
   const seen = new Set<object>();

@@ -1,15 +1,15 @@
 /**
- * `pi:web/keys`: keys of two parts as both `node:crypto` and `crypto.subtle` hold them, and their JWK form.
+ * `pi:web/keys`: key pairs of `node:crypto` and `crypto.subtle`, and their JWK form.
  *
- * The engine computes; a key is a function of it. What it draws comes from the driver: each operation that needs
- * randomness gets a seed.
+ * The engine computes; a key is a function of the engine. Randomness comes from the driver: each operation that needs it gets a
+ * seed.
  */
 
 import { buildKey, fillRandom } from "pi:engine";
 import type { Key } from "pi:engine";
 import { decodeText, encodeText } from "pi:node/buffer/codec";
 
-/** Where a `CryptoKey` has the engine's key. */
+/** Key of the engine's key in a `CryptoKey`. */
 export const KEY = Symbol.for("pijs.key.pair");
 
 export type Jwk = Record<string, any>;
@@ -33,7 +33,7 @@ export const fromBase64Url = (text: string): Uint8Array => encodeText(text, "bas
 
 const RSA_MEMBERS = ["n", "e", "d", "p", "q", "dp", "dq", "qi"];
 
-/** The members of a JWK that say what key it is, in Node's order. */
+/** Returns the members of a JWK that define the key, in Node's order. */
 export function jwkOf(key: Key): Jwk {
   const kind = key("kind");
   const numbers = key("numbers").map(toBase64Url);
@@ -47,7 +47,7 @@ export function jwkOf(key: Key): Jwk {
   return { kty: "EC", x, y, crv: kind, ...(d === undefined ? {} : { d }) };
 }
 
-/** `undefined` when the members are no key. Whoever calls has seen that they are text. */
+/** Returns the key of a JWK; `undefined` when its members are invalid. The caller has checked that they are strings. */
 export function keyOfJwk(jwk: Jwk): Key | undefined {
   const bytes = (name: string) => fromBase64Url(String(jwk[name]));
   if (jwk.kty === "RSA") return buildKey("rsa", ...(jwk.d === undefined ? ["n", "e"] : RSA_MEMBERS).map(bytes));
@@ -60,13 +60,13 @@ export function keyOfJwk(jwk: Jwk): Key | undefined {
   return buildKey(jwk.crv, point, ...(jwk.d === undefined ? [] : [bytes("d")]));
 }
 
-/** What a signature is asked for. */
+/** The parameters of a signature. */
 export interface Scheme {
   /** `pkcs1`, `pss` or `bare` of RSA, `der` or `numbers` of a curve. */
   padding: string;
   /** The engine's name. */
   digest: string;
-  /** Of PSS; negative when any will do. */
+  /** Salt length of PSS; negative accepts any. */
   salt?: number;
 }
 
@@ -74,6 +74,6 @@ export const signWith = (key: Key, scheme: Scheme, data: Uint8Array): Uint8Array
   key("sign", plain(data), scheme.padding, scheme.digest, scheme.salt ?? -1, EMPTY, seed());
 export const verifyWith = (key: Key, scheme: Scheme, data: Uint8Array, signature: Uint8Array): boolean =>
   key("verify", plain(data), scheme.padding, scheme.digest, scheme.salt ?? -1, EMPTY, plain(signature));
-/** Encrypts or decrypts with RSA; `undefined` when it cannot be. */
+/** Encrypts or decrypts with RSA; `undefined` on failure. */
 export const cryptWith = (operation: "encrypt" | "decrypt", key: Key, padding: string, digest: string, label: Uint8Array, data: Uint8Array): Uint8Array | undefined =>
   key(operation, plain(data), padding, digest, -1, plain(label), seed());

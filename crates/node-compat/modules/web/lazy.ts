@@ -1,5 +1,5 @@
 /**
- * `pi:web/lazy`: globals that load their module when they are first read.
+ * `pi:web/lazy`: globals that load their module on first read.
  *
  * A realm starts with the few globals that nearly every extension touches; URL, fetch, Buffer and
  * the like are accessors that call `importSync` once and then become ordinary data properties, so

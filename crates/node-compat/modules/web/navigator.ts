@@ -1,4 +1,4 @@
-/** `pi:web/navigator`: what Node 22 says of itself there. */
+/** `pi:web/navigator`: the `navigator` of Node 22. */
 
 import { availableParallelism, machine, platform } from "node:os";
 import process from "node:process";

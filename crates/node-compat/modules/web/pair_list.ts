@@ -1,12 +1,11 @@
 /**
- * `pi:web/pair_list`: names with values, in order, as URLSearchParams and FormData hold them. Finding a name takes the same
- * time however long the list is.
+ * `pi:web/pair_list`: names with values, in order, for URLSearchParams and FormData. Finding a name takes constant time.
  */
 
 export class PairList<V> {
-  /** In their order; who reads them changes them through the methods only. */
+  /** Pairs in order; only the methods change them. */
   pairs: [string, V][] = [];
-  /** Where each name stands; made when a name is looked for. */
+  /** Positions of each name; built on the first lookup. */
   #places: Map<string, number[]> | undefined;
 
   append(name: string, value: V): void {
@@ -22,7 +21,7 @@ export class PairList<V> {
   has(name: string): boolean {
     return this.#of(name).length > 0;
   }
-  /** Replaces the first of a name, and takes the others away. */
+  /** Replaces the first pair of a name, and removes the others. */
   set(name: string, value: V): void {
     const [first, ...others] = this.#of(name);
     if (first === undefined) return this.append(name, value);

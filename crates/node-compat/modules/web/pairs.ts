@@ -1,7 +1,7 @@
 /**
- * `pi:web/pairs`: the algorithms of `crypto.subtle` whose keys have two parts: RSA, ECDSA, ECDH, Ed25519, X25519.
+ * `pi:web/pairs`: the algorithms of `crypto.subtle` with key pairs: RSA, ECDSA, ECDH, Ed25519, X25519.
  *
- * A plan says what a new `CryptoKey` is to be; `pi:web/subtle` makes it. Messages are Node's.
+ * A plan describes a new `CryptoKey`; `pi:web/subtle` makes it. Messages are Node's.
  */
 
 import { buildKey, generateKey, readKey } from "pi:engine";
@@ -14,14 +14,14 @@ export interface Settings {
   [member: string]: any;
 }
 
-/** One part of a key, and what its `CryptoKey` shows. */
+/** One part of a key, and the properties of its `CryptoKey`. */
 export interface Plan {
   key: Key;
   algorithm: Settings;
   usages: string[];
 }
 
-/** What each part may be used for. */
+/** Allowed usages of each part. */
 export const PAIRS: Record<string, { public: string[]; private: string[] }> = {
   "RSASSA-PKCS1-v1_5": { public: ["verify"], private: ["sign"] },
   "RSA-PSS": { public: ["verify"], private: ["sign"] },
@@ -33,7 +33,7 @@ export const PAIRS: Record<string, { public: string[]; private: string[] }> = {
 };
 
 const HASHES: Record<string, string> = { "SHA-1": "sha1", "SHA-256": "sha256", "SHA-384": "sha384", "SHA-512": "sha512" };
-/** Ends of the names that JWK has for an algorithm with a hash. */
+/** Suffixes of JWK's names of algorithms with a hash. */
 const JWK_ALGORITHMS: Record<string, (hash: string) => string> = {
   "RSASSA-PKCS1-v1_5": (hash) => `RS${hash.slice(4)}`,
   "RSA-PSS": (hash) => `PS${hash.slice(4)}`,
@@ -48,7 +48,7 @@ const notFormat = (method: string, format: unknown): TypeError =>
 const failure = (name: string, message: string): DOMException => new DOMException(message, name);
 const failed = (): DOMException => failure("OperationError", "The operation failed for an operation-specific reason");
 
-/** A member that the algorithm lacks: `dictionary` is what Node would make of it. */
+/** Returns the error of a missing member; `dictionary` is Node's name of the type. */
 const missing = (member: string, dictionary: string): TypeError =>
   Object.assign(new TypeError(`Failed to normalize algorithm: passed algorithm can not be converted to '${dictionary}' because '${member}' is required in '${dictionary}'.`), {
     code: "ERR_MISSING_OPTION",
@@ -65,7 +65,7 @@ function checkUsages(name: string, part: "public" | "private" | "either", usages
   if (part === "private" && usages.length === 0) throw failure("SyntaxError", "Usages cannot be empty when importing a private key.");
 }
 
-/** What a `CryptoKey` shows of the algorithm. */
+/** Returns the algorithm of a `CryptoKey`. */
 function shown(key: Key, settings: Settings): Settings {
   const { name } = settings;
   if (name.startsWith("RSA")) {
@@ -76,7 +76,7 @@ function shown(key: Key, settings: Settings): Settings {
   return name === "ECDSA" || name === "ECDH" ? { name, namedCurve: key("kind") } : { name };
 }
 
-/** The engine's kind that an algorithm is for; what RSA's hash is, the caller sees to. */
+/** Returns the engine's kind of an algorithm; the caller checks RSA's hash. */
 function kindOf(settings: Settings, operation: "Gen" | "Import"): string {
   if (settings.name.startsWith("RSA")) {
     if (settings.hash === undefined) throw missing("hash", operation === "Gen" ? "RsaHashedKeyGenParams" : "RsaHashedImportParams");
@@ -160,7 +160,7 @@ export function exportPair(format: string, key: Key, algorithm: Settings, usages
   throw failure("NotSupportedError", `Unable to export ${name} ${isPrivate ? "private" : "public"} key using ${format} format`);
 }
 
-/** Both parts. */
+/** Generates both parts. */
 export function generatePair(settings: Settings, usages: string[]): { publicKey: Plan; privateKey: Plan } {
   const { name } = settings;
   const kind = kindOf(settings, "Gen");
@@ -182,7 +182,7 @@ export function generatePair(settings: Settings, usages: string[]): { publicKey:
   return pair;
 }
 
-/** The scheme of a signature and what is signed: a digest, or the text itself. */
+/** Returns the scheme of a signature and its input: a digest, or the text itself. */
 function prepared(algorithm: Settings, settings: Settings, digest: (hash: string) => Uint8Array, data: Uint8Array): [{ padding: string; digest: string; salt?: number }, Uint8Array] {
   if (algorithm.name === "Ed25519") return [{ padding: "", digest: "" }, data];
   if (algorithm.name === "ECDSA" && settings.hash === undefined) throw missing("hash", "EcdsaParams");
@@ -201,7 +201,7 @@ export function verifyPair(key: Key, algorithm: Settings, settings: Settings, di
   return verifyWith(key, ...prepared(algorithm, settings, digest, data), signature);
 }
 
-/** RSA-OAEP. */
+/** Encrypts or decrypts with RSA-OAEP. */
 export function cryptPair(encrypt: boolean, key: Key, algorithm: Settings, settings: Settings, data: Uint8Array): Uint8Array {
   const label = settings.label === undefined ? new Uint8Array(0) : plain(settings.label);
   const made = cryptWith(encrypt ? "encrypt" : "decrypt", key, "oaep", HASHES[algorithm.hash.name]!, label, data);
@@ -209,7 +209,7 @@ export function cryptPair(encrypt: boolean, key: Key, algorithm: Settings, setti
   return made;
 }
 
-/** The secret that a private key and somebody's public key have in common. */
+/** Returns the shared secret of a private key and another public key. */
 export function agree(key: Key, other: Key): Uint8Array {
   const made = key("agree", other("der", "spki")!);
   if (!made) throw failed();

@@ -1,4 +1,4 @@
-/** `pi:web/performance`: the clock of the driver in the shape of `performance`. Marks are kept in order, and observers told. */
+/** `pi:web/performance`: the driver's clock as `performance`. Marks are kept in order, and observers notified. */
 
 import { elapsedMs, epochMs } from "pi:engine";
 import { setImmediate } from "pi:web/timers";
@@ -41,7 +41,7 @@ export class PerformanceMeasure extends PerformanceEntry {
   }
 }
 
-/** Nothing is fetched behind an extension's back, so there never is one. */
+/** Never created: nothing is fetched without the extension. */
 export class PerformanceResourceTiming extends PerformanceEntry {}
 
 let entries: PerformanceEntry[] = [];
@@ -70,7 +70,7 @@ export class PerformanceObserverEntryList {
 
 const observers = new Set<PerformanceObserver>();
 
-/** Hears of marks and measures, in a task after they were made. */
+/** Receives marks and measures, in a task after they were made. */
 export class PerformanceObserver {
   static readonly supportedEntryTypes: readonly string[] = ["mark", "measure"];
   #callback: (list: PerformanceObserverEntryList, observer: PerformanceObserver) => void;

@@ -1,14 +1,14 @@
 /**
- * `pi:web/sets`: regular expressions with the flag `v`, which the engine reads too strictly.
+ * `pi:web/sets`: regular expressions with the flag `v`, of which the engine rejects valid ones.
  *
- * What `v` forbids inside of a class, the engine forbids everywhere: a hyphen, a slash, two of some signs in a row. Outside of a
- * class they are plain characters, so the first is escaped. `extc` does the same for the literals of an extension.
+ * The engine forbids outside of a class what `v` forbids only inside of one: a hyphen, a slash, some doubled characters. They are
+ * literal there, so the first is escaped. `extc` does the same for the literals of an extension.
  */
 
-/** Signs that `v` keeps for itself where two of them stand in a class. */
+/** Characters that `v` reserves where two of them are adjacent in a class. */
 const DOUBLED = "&!#%,:;<=>@`~";
 
-/** The expression as the engine takes it. */
+/** Returns the expression in the engine's syntax. */
 export function readable(pattern: string): string {
   let written = "";
   let depth = 0;

@@ -1,4 +1,4 @@
-/** `pi:web/streams`: the Streams standard (WHATWG): readable, writable and transform streams, and those of text. */
+/** `pi:web/streams`: the Streams standard (WHATWG): readable, writable, transform and text streams. */
 
 export { ByteLengthQueuingStrategy, CountQueuingStrategy } from "pi:web/streams/queue";
 export {

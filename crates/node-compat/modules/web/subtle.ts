@@ -1,8 +1,8 @@
 /**
- * `pi:web/subtle`: `crypto.subtle`: digests, HMAC, AES-GCM, AES-CBC, AES-CTR, PBKDF2, HKDF; what has keys of two parts
- * is in `pi:web/pairs`.
+ * `pi:web/subtle`: `crypto.subtle`: digests, HMAC, AES-GCM, AES-CBC, AES-CTR, PBKDF2, HKDF; algorithms with key pairs are in
+ * `pi:web/pairs`.
  *
- * Every method answers with a promise that is settled when it is made: the computing is done at once.
+ * Every method computes synchronously and returns a settled promise.
  */
 
 import { cipher, deriveKey, digest, fillRandom } from "pi:engine";
@@ -13,7 +13,7 @@ import { KEY } from "pi:web/keys";
 import { PAIRS, agree, cryptPair, exportPair, generatePair, importPair, signPair, verifyPair } from "pi:web/pairs";
 import type { Plan } from "pi:web/pairs";
 
-/** Where Node's functions find the bytes of a key. */
+/** Key under which Node's functions find the bytes of a key. */
 const BYTES = Symbol.for("pijs.key.bytes");
 const BUILD = Symbol("build");
 
@@ -98,7 +98,7 @@ function make(algorithm: { name: string; [member: string]: any }, bytes: Uint8Ar
   return new CryptoKey(BUILD, "secret", extractable, shown, USAGES.filter((usage) => usages.includes(usage)), bytes);
 }
 
-/** One part of a key. */
+/** Makes one part of a key. */
 function part(plan: Plan, extractable: boolean): CryptoKey {
   const isPrivate = plan.key("private");
   for (const usage of plan.usages) {
@@ -108,13 +108,13 @@ function part(plan: Plan, extractable: boolean): CryptoKey {
   return new CryptoKey(BUILD, isPrivate ? "private" : "public", extractable || !isPrivate, plan.algorithm, usages, undefined, plan.key);
 }
 
-/** The settings of an algorithm whose keys have two parts, its hash looked up. */
+/** Returns the settings of an algorithm with key pairs, with its hash resolved. */
 function paired(algorithm: Algorithm): { name: string; [member: string]: any } {
   const settings = named(algorithm);
   return settings.hash === undefined ? settings : { ...settings, hash: { name: hashOf(settings.hash).name } };
 }
 
-/** Of a `KeyObject`. */
+/** Makes the key of a `KeyObject`. */
 export function cryptoKey(algorithm: Algorithm, secret: Uint8Array | undefined, pair: Key | undefined, extractable: boolean, usages: string[]): CryptoKey {
   const settings = named(algorithm);
   if (secret) return make(settings, secret, extractable, usages);

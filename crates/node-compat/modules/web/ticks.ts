@@ -25,8 +25,8 @@ export function queueTick(tick: Tick): void {
 }
 
 /**
- * Goes on once a promise is settled, as a callback of Node does: a piece of work of its own, so that the ticks it queues
- * come before the promise jobs it queues.
+ * Continues once a promise is settled, as a callback of Node does: a task of its own, so that the ticks it queues come before the
+ * promise jobs it queues.
  */
 export function whenSettled<T>(promise: Promise<T>, onValue: (value: T) => void, onError: (error: any) => void): void {
   promise.then(
@@ -35,7 +35,7 @@ export function whenSettled<T>(promise: Promise<T>, onValue: (value: T) => void,
   );
 }
 
-/** Runs a callback of a job; what it throws is reported as an unhandled rejection is. */
+/** Runs a callback of a job; its exception is reported like an unhandled rejection. */
 export function guarded(callback: () => void): void {
   try {
     callback();

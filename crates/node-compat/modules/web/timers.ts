@@ -21,7 +21,7 @@ const LONGEST_DELAY = 2 ** 31 - 1;
 const armed = new SafeMap<number, Timer>();
 let lastId = 0;
 
-/** Node has no such limit; without one a loop that arms timers costs the host memory without end. */
+/** Node has no such limit; without one a loop that arms timers would use the host's memory without bound. */
 function tooMany(most: number): HostcallError {
   return new HostcallError({
     code: "denied",
@@ -77,7 +77,7 @@ abstract class Timer {
   }
 }
 
-/** What setTimeout and setInterval return. */
+/** The result of setTimeout and setInterval. */
 export class Timeout extends Timer {
   _delay: number;
   _repeat: boolean;
@@ -94,7 +94,7 @@ export class Timeout extends Timer {
     return this._repeat;
   }
 
-  /** Starts the delay anew, also of a timer that has fired. */
+  /** Restarts the delay, also of a timer that has fired. */
   refresh(): this {
     this._disarm();
     this._arm(this._delay);
@@ -111,7 +111,7 @@ export class Timeout extends Timer {
   }
 }
 
-/** What setImmediate returns. */
+/** The result of setImmediate. */
 export class Immediate extends Timer {
   constructor(callback: Callback, args: unknown[]) {
     super(callback, args);
@@ -135,7 +135,7 @@ export function setImmediate(callback: Callback, ...args: unknown[]): Immediate 
   return new Immediate(callback, args);
 }
 
-// `util.promisify(setTimeout)` is the form of `node:timers/promises`, which is loaded when somebody asks for it.
+// `util.promisify(setTimeout)` is the form of `node:timers/promises`, which loads on first use.
 for (const [timer, name] of [[setTimeout, "setTimeout"], [setImmediate, "setImmediate"]] as const) {
   Object.defineProperty(timer, Symbol.for("nodejs.util.promisify.custom"), {
     get: () => importSync("node:timers/promises")[name],
@@ -144,7 +144,7 @@ for (const [timer, name] of [[setTimeout, "setTimeout"], [setImmediate, "setImme
   });
 }
 
-/** Takes the object, or the number or text it converts to; anything else is ignored. */
+/** Takes the object, or the number or string that it converts to; other values are ignored. */
 export function clearTimeout(timer?: unknown): void {
   if (timer instanceof Timer) timer._disarm();
   else if (typeof timer === "number" || typeof timer === "string") armed.get(Number(timer))?._disarm();

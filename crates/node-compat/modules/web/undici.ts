@@ -1,9 +1,9 @@
 /**
  * `undici`: the npm package of Node's own HTTP client, over the `http` hostcall.
  *
- * The package itself parses HTTP in WebAssembly, which a realm has not, and opens sockets of its own. Connections
- * are the host's here: dispatchers keep their names and life cycle, and one that asks for another way to a server
- * (certificates, a proxy, a socket) refuses when it is used, since the request would take a different way than was asked.
+ * The package itself parses HTTP in WebAssembly, and opens sockets of its own. Here the host owns connections: dispatchers keep
+ * their names and life cycle, and one that requires another path to a server (certificates, a proxy, a socket) refuses when it is
+ * used, since the request would take another path than requested.
  */
 
 import { encodeUtf8 } from "pi:engine";
@@ -19,11 +19,11 @@ import { MessageEvent, WebSocket } from "pi:web/websocket";
 
 export { File, FormData, Headers, MessageEvent, Request, Response, WebSocket };
 
-/** Options of a connection that the host's client does not take from an extension. */
+/** Options of a connection that the host's client does not accept from an extension. */
 const WAYS = ["ca", "cert", "key", "pfx", "passphrase", "socketPath", "lookup", "localAddress", "servername"];
 
 export class Dispatcher extends EventEmitter {
-  /** Why it cannot carry a request. */
+  /** The reason why it cannot send a request. */
   protected refusal: string | undefined;
   #closed = false;
 
@@ -39,7 +39,7 @@ export class Dispatcher extends EventEmitter {
     throw notSupported("Dispatcher.dispatch", "use fetch or request of undici");
   }
 
-  /** Takes the dispatcher for a request, or throws. */
+  /** Accepts the dispatcher for a request, or throws. */
   carry(): void {
     if (this.#closed) throw Object.assign(new Error("The client is closed"), { name: "ClientClosedError", code: "UND_ERR_CLOSED" });
     if (this.refusal !== undefined) throw notSupported(this.refusal, "connections are the host's; give the certificate or proxy to the system");
@@ -98,7 +98,7 @@ export class Client extends Dispatcher {
 
 export class Pool extends Client {}
 
-/** As long as the environment names no proxy, an ordinary agent; the host uses its own proxy by itself. */
+/** An ordinary agent, as long as the environment names no proxy; the host uses its own proxy by itself. */
 export class EnvHttpProxyAgent extends Dispatcher {}
 
 export class ProxyAgent extends Dispatcher {
@@ -108,12 +108,12 @@ export class ProxyAgent extends Dispatcher {
   }
 }
 
-/** What hears of one request. */
+/** The callbacks of one request. */
 type Handler = Record<string, ((...args: unknown[]) => unknown) | undefined>;
 
 const HEARS = ["onRequestStart", "onRequestUpgrade", "onResponseStart", "onResponseData", "onResponseEnd", "onResponseError", "onBodySent"];
 
-/** Passes on what it hears: packages extend it. */
+/** Forwards all callbacks: packages extend it. */
 export class DecoratorHandler {
   constructor(handler: Handler) {
     if (typeof handler !== "object" || handler === null) throw new TypeError("handler must be an object");
@@ -168,13 +168,16 @@ export interface ResponseData {
   body: any;
 }
 
-/** undici's `request`: no redirects, a body as it was sent, headers as an object, a body that is a stream and reads itself. */
+/**
+ * Implements undici's `request`: no redirects, an undecoded body, headers as an object, a body that is a stream with read
+ * methods.
+ */
 export async function request(url: string | URL, options: RequestOptions = {}): Promise<ResponseData> {
   const { dispatcher: own, query, opaque, throwOnError, headers, ...init } = options;
   carried(own);
   const target = new URL(String(url));
   for (const [name, value] of Object.entries(query ?? {})) target.searchParams.append(name, String(value));
-  // What a text is nobody says for it here, as fetch does.
+  // Unlike fetch, it sets no content type for a string.
   if (typeof init.body === "string") init.body = encodeUtf8(init.body) as any;
   const response = await exchange(target, { redirect: "manual", ...init, headers: pairs(headers) as RequestInit["headers"] }, false);
   if (throwOnError && response.status >= 400) {
@@ -198,7 +201,7 @@ export async function request(url: string | URL, options: RequestOptions = {}): 
   return { statusCode: response.status, headers: members(response.headers), trailers: {}, opaque: opaque ?? null, context: {}, body };
 }
 
-/** Headers as undici takes them: an object, a flat list of names and values, or pairs. */
+/** Reads headers in undici's forms: an object, a flat list of names and values, or pairs. */
 function pairs(headers: unknown): unknown {
   if (!Array.isArray(headers) || Array.isArray(headers[0])) return headers;
   const out: [string, string][] = [];

@@ -29,7 +29,7 @@ function tryParse(input: string, base?: string): UrlParts | undefined {
 
 export class URL {
   #current: UrlParts;
-  /** The parameters changed: the query is written when a part is read, since many changes may come together. */
+  /** Whether the query is outdated: it is written when a part is read, since many changes may come together. */
   #isBehind = false;
   #query: URLSearchParams | undefined;
 
@@ -153,12 +153,12 @@ export class URL {
     return `URL ${inspect(shown, options)}`;
   }
 
-  /** A value that does not fit leaves the URL as it was, as the standard's setters do. */
+  /** Sets a part; a value that does not fit leaves the URL unchanged, as in the standard. */
   #set(part: string, value: string): void {
     try {
       this.#current = setUrlPart(this.#parts.href, part, String(value).toWellFormed()) ?? this.#current;
     } catch {
-      // Not a usable value for this part.
+      // The value is invalid for this part.
     }
   }
 }
@@ -244,7 +244,7 @@ export class URLSearchParams {
     this.#changed();
   }
 
-  /** By UTF-16 units, equal names in their order. */
+  /** Sorts by UTF-16 units, and keeps the order of equal names. */
   sort(): void {
     this.#list.sort();
     this.#changed();
@@ -302,7 +302,7 @@ function text(value: unknown): string {
   return String(value).toWellFormed();
 }
 
-/** application/x-www-form-urlencoded: everything but letters, digits and `*-._`, space as plus. */
+/** Encodes as application/x-www-form-urlencoded: everything but letters, digits and `*-._`, space as plus. */
 function encodeForm(value: string): string {
   if (/^[A-Za-z0-9*\-._]*$/.test(value)) return value;
   let out = "";
@@ -315,7 +315,7 @@ function encodeForm(value: string): string {
   return out;
 }
 
-/** Malformed escapes stay as they are; malformed UTF-8 becomes U+FFFD. */
+/** Decodes; malformed escapes are kept, malformed UTF-8 becomes U+FFFD. */
 function decodeForm(value: string): string {
   const spaced = value.replaceAll("+", " ");
   if (!spaced.includes("%")) return spaced.toWellFormed();

@@ -1,8 +1,8 @@
 /**
  * `pi:web/weak`: `WeakRef` and `FinalizationRegistry` of a realm.
  *
- * When memory is collected must not be seen, or two runs would differ. So a reference keeps its target for as long as it
- * is there itself, and a registry never calls: the language allows both. What a realm may hold is bounded elsewhere.
+ * The time of garbage collection must not be observable, or two runs would differ. So a reference keeps its target as long as
+ * itself, and a registry never calls: the language allows both. The realm's memory limit bounds the cost.
  */
 
 const isKey = (value: unknown): boolean => (typeof value === "object" && value !== null) || typeof value === "function" || (typeof value === "symbol" && Symbol.keyFor(value) === undefined);

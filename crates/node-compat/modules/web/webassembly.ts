@@ -1,9 +1,8 @@
 /**
  * `pi:web/webassembly`: the global `WebAssembly`.
  *
- * The native side knows functions, memories, tables and globals by number; the objects here hold one each, and there is one
- * object for each number. Functions that are exported are native, everything else is TypeScript. Loaded when `WebAssembly` is
- * first read.
+ * The native side identifies functions, memories, tables and globals by number; each object here holds one, and there is one
+ * object for each number. Exported functions are native, everything else is TypeScript. Loads when `WebAssembly` is first read.
  */
 
 import { importSync, webAssembly } from "pi:engine";
@@ -24,7 +23,7 @@ const LinkError = errorClass("LinkError");
 const RuntimeError = errorClass("RuntimeError");
 const CLASSES: Record<string, new (message: string) => Error> = { CompileError, LinkError, RuntimeError, RangeError };
 
-/** The call that is made, for messages that begin with it. */
+/** The current call, for messages that begin with it. */
 let running = "";
 
 function failed(kind: string, message: string): Error {
@@ -43,7 +42,7 @@ function named<T>(name: string, body: () => T): T {
   }
 }
 
-// Values behind `externref`: each has a number, the same one each time. Minus zero and zero are two.
+// Values behind `externref`: each has one fixed number. Minus zero and zero are distinct.
 const externs: unknown[] = [];
 const externIds = new Map<unknown, number>();
 const functions = new Map<number, Fn>();
@@ -65,7 +64,7 @@ const native = webAssembly({
   functionId: (value: unknown) => (typeof value === "function" ? functionIds.get(value as Fn) : undefined),
   externOf: (id: number) => externs[id],
   externId(value: unknown): number {
-    // A map takes both zeros for one; this key is no value of the guest's.
+    // A map treats both zeros as equal; this key is no value of the guest's.
     const key = Object.is(value, -0) ? externIds : value;
     let id = externIds.get(key);
     if (id === undefined) {
@@ -86,14 +85,14 @@ const NO_FUNCTION = "function-typed object must be null (if nullable) or a Wasm 
 
 const isObject = (value: unknown): value is object => (typeof value === "object" && value !== null) || typeof value === "function";
 
-/** The bytes of a buffer source. */
+/** Returns the bytes of a buffer source. */
 function bytesOf(source: unknown, name: string): Uint8Array {
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
   if (source instanceof ArrayBuffer || Object.prototype.toString.call(source) === "[object SharedArrayBuffer]") return new Uint8Array(source as ArrayBuffer);
   throw new TypeError(`${name}: Argument 0 must be a buffer source`);
 }
 
-/** A whole number of 32 bits, as Web IDL's `[EnforceRange] unsigned long` has it. */
+/** Returns a 32-bit integer, as Web IDL's `[EnforceRange] unsigned long` does. */
 function whole(value: unknown, what: string, most = 0xffff_ffff, least = 0): number {
   const number = typeof value === "bigint" ? NaN : Number(value);
   if (!Number.isFinite(number)) throw new TypeError(`${what} must be convertible to a valid number`);
@@ -107,7 +106,7 @@ function whole(value: unknown, what: string, most = 0xffff_ffff, least = 0): num
 
 function tag(target: { prototype: object }, name: string, methods: string[]): void {
   Object.defineProperty(target.prototype, Symbol.toStringTag, { value: `WebAssembly.${name}`, configurable: true });
-  // Members of this interface can be enumerated.
+  // Members of this interface are enumerable.
   for (const method of methods) Object.defineProperty(target.prototype, method, { enumerable: true });
 }
 
@@ -183,7 +182,7 @@ function instantiate(compiled: Compiled, imports: unknown, name: string): object
   return exports;
 }
 
-/** Returns what is passed for one import: a number of the native side, or a function. */
+/** Returns the value of one import: a number of the native side, or a function. */
 function resolved([from, name, kind, type, mutable]: Compiled["imports"][number], index: number, imports: Record<string, any>, call: string): number | Fn {
   const module = imports[from];
   if (!isObject(module)) throw new TypeError(`${call}: Import #${index} module="${from}": module is not an object or function`);
@@ -223,7 +222,7 @@ function objectOf(kind: Kind, id: number, name: string): unknown {
   }
 }
 
-/** `initial`, or `minimum`, and `maximum` of a descriptor. */
+/** Returns `initial`, or `minimum`, and `maximum` of a descriptor. */
 function bounds(descriptor: any, name: string, most: number, highest: number): [number, number | undefined] {
   let initial = descriptor.initial;
   let label = "initial";
@@ -404,7 +403,7 @@ function validate(source: unknown): boolean {
 }
 
 async function compileBytes(source: unknown, name: string): Promise<Module> {
-  // The bytes are compiled as they were when compilation was asked for.
+  // The bytes are copied when compilation is requested.
   const bytes = bytesOf(source, name).slice();
   await undefined;
   return new Module(undefined, SECRET, compile(bytes, name));
@@ -415,7 +414,7 @@ async function instantiateModule(module: Module, imports: unknown, name: string)
   return new Instance(module, imports, SECRET, name);
 }
 
-/** The bytes of a response, once it was looked at. */
+/** Returns the bytes of a response, after checking it. */
 async function bytesOfResponse(source: unknown): Promise<ArrayBuffer> {
   const response: any = await source;
   if (!(response instanceof importSync("pi:web/fetch").Response)) {

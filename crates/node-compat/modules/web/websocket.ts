@@ -76,7 +76,7 @@ export class WebSocket extends EventTarget {
   #binary: "blob" | "arraybuffer" = "blob";
   #waiting = 0;
   #abort = new AbortController();
-  /** What is sent goes out in order. */
+  /** Messages are sent in order. */
   #sending: Promise<unknown> = Promise.resolve();
   #handlers = new Map<string, (event: Event) => void>();
 
@@ -165,7 +165,7 @@ export class WebSocket extends EventTarget {
       return;
     }
     const view = ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data as ArrayBuffer);
-    // A copy: the caller may go on with its own.
+    // A copy: the caller may reuse its buffer.
     const bytes = view.slice();
     this.#waiting += bytes.length;
     this.#order(Promise.resolve({ bytes }), bytes.length);
@@ -180,7 +180,7 @@ export class WebSocket extends EventTarget {
       try {
         await call("websocket", "http", { op: "send", socket: this.#name, ...message }, { bytes: attached });
       } catch {
-        // The end of the connection is told by its own event.
+        // The connection's end has an event of its own.
       }
       this.#waiting -= size;
     });

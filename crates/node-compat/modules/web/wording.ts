@@ -1,16 +1,17 @@
 /**
- * `pi:web/wording`: errors that the engine throws say what Node's say.
+ * `pi:web/wording`: gives errors of the engine Node's messages.
  *
- * Extensions show `error.message`, compare it and write it to files, so its words are behaviour. The engine asks a hook for
- * the stack of each error before anyone can catch it (`Error.prepareStackTrace`); ours also looks at the words. What V8
- * says with a piece of the source (`config.load is not a function`) the host is asked for, which has the text; where it has
- * none, or the place is not plain, the engine's words stay. The text of `stack` is made when it is first read: the error has its name by then.
+ * Extensions show `error.message`, compare it and write it to files, so its text is behaviour. The engine calls a hook for the
+ * stack of each error before it can be caught (`Error.prepareStackTrace`); this module also replaces the message. V8's messages
+ * that quote the source (`config.load is not a function`) come from the host, which has the text; where it has none, or the
+ * position is ambiguous, the engine's message stays. The text of `stack` is made when it is first read: the error has its name by
+ * then.
  */
 
 import { callSync, importSync, quoteText } from "pi:engine";
 import { defineHidden, defineLazy } from "pi:web/lazy";
 
-/** What the engine says, and what Node says. Where V8 names a value that the engine does not tell, the nearest words. */
+/** The engine's messages, and Node's. Where V8 names a value that the engine does not report, the nearest message. */
 const SAME: Record<string, string> = {
   "already running": "Generator is already running",
   "bad normalization form": "The normalization form should be one of NFC, NFD, NFKC, NFKD.",
@@ -49,7 +50,7 @@ const SAME: Record<string, string> = {
   "WeakRef: target must be an object": "WeakRef: invalid target",
 };
 
-// The hook runs amid an extension's code, which may have put anything in the place of what everybody calls.
+// The hook runs within an extension's code, which may have replaced any global.
 const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, hasOwn } = Object;
 const { toString } = Error.prototype;
 const call = Reflect.apply;
@@ -71,16 +72,16 @@ const FORMS: [RegExp, (found: string, and: string) => string][] = [
 const SYMBOL = /^Symbol\.[a-zA-Z]+$/;
 const NOT_INITIALIZED = FORMS[FORMS.length - 1]![0];
 
-/** A symbol as Node writes it. */
+/** Formats a symbol as Node does. */
 function inBrackets(name: string): string {
   return call(exec, SYMBOL, [name]) === null ? name : `Symbol(${name})`;
 }
 
-/** The engine's words in Node's. */
+/** Translates the engine's message to Node's. */
 function translated(message: string): string | undefined {
   const same = hasOwn(SAME, message) ? SAME[message] : undefined;
   if (same !== undefined) return same;
-  // Most messages are the extension's own: of ours only these begin in lower case, or with a quote.
+  // Most messages are the extension's own: only these of the engine begin in lower case, or with a quote.
   const first = call(charCodeAt, message, [0]);
   if (!(first >= 97 && first <= 122) && first !== 39 && call(exec, NOT_INITIALIZED, [message]) === null) return undefined;
   for (let index = 0; index < FORMS.length; index++) {
@@ -91,7 +92,7 @@ function translated(message: string): string | undefined {
   return undefined;
 }
 
-/** Where V8 says which of its functions it was, by the function and what the engine says. */
+/** Messages in which V8 names its function, by the function and the engine's message. */
 const OF_FUNCTIONS: Record<string, string> = {
   "apply: not a object": "CreateListFromArrayLike called on non-object",
   "ArrayBuffer: invalid array index": "Invalid array buffer length",
@@ -111,16 +112,16 @@ const OF_FUNCTIONS: Record<string, string> = {
   "toPrecision: invalid number of digits": "toPrecision() argument must be between 1 and 100",
 };
 
-/** Where V8 puts the name of its function into what it says. */
+/** The position of the function's name in V8's message. */
 const WITH_NAME: Record<string, (name: string) => string> = {
   "must be called with new": (name) => `Constructor ${name} requires 'new'`,
   "null or undefined are forbidden": (name) => `String.prototype.${name} called on null or undefined`,
   "regexp not supported": (name) => `First argument to String.prototype.${name} must not be a regular expression`,
 };
 
-/** V8 says which, as the innermost frame does. */
+/** V8 names the class, which is that of the innermost frame. */
 const CLASS_CALLED = "class constructors must be invoked with 'new'";
-/** Where V8 quotes the source. */
+/** Messages in which V8 quotes the source. */
 const QUOTED: Record<string, true> = {
   "not a constructor": true,
   "not a function": true,
@@ -128,10 +129,10 @@ const QUOTED: Record<string, true> = {
   "undefined is not iterable": true,
   "value is not iterable": true,
 };
-/** Messages by the place they come from, `null` for one that is not quoted: what fails again fails with the same words. */
+/** Messages by their position, `null` for one without a quote: a repeated failure has the same message. */
 const quotations: Record<string, string | null> = Object.create(null);
 
-/** `config.load is not a function`, for an error with these words that comes from this place. */
+/** Returns `config.load is not a function`, for an error with this message from this position. */
 function quotation(words: string, site: CallSite | undefined): string | null {
   if (site === undefined || call(isNative, site, [])) return null;
   if (call(getFileName, site, []) === TEXT) return quotationOfText(words, site);
@@ -141,7 +142,7 @@ function quotation(words: string, site: CallSite | undefined): string | null {
   let found: string | null = null;
   try {
     const question = {
-      // What an extension gave to all objects is not asked for, so that none of its code runs in between.
+      // Without a prototype, so that members an extension added to all objects are not read.
       __proto__: null,
       op: "quote",
       message: words,
@@ -151,19 +152,19 @@ function quotation(words: string, site: CallSite | undefined): string | null {
     };
     found = (callSync("module", "module", question).output as { message: string | null }).message;
   } catch {
-    // A host that quotes nothing.
+    // The host provides no quote.
   }
   quotations[place] = found;
   return found;
 }
 
-/** The file of code that the extension made of text. */
+/** The file name of code that the extension compiled from text. */
 const TEXT = "<anonymous>";
 const textOf = Function.prototype.toString;
 const beginning = (name: string) => getOwnPropertyDescriptor(Function.prototype, name)!.get!;
 const [firstLineOf, firstColumnOf] = [beginning("lineNumber"), beginning("columnNumber")];
 
-/** Does so in such code, whose functions have their text. */
+/** Quotes such code, whose functions have their text. */
 function quotationOfText(words: string, site: CallSite): string | null {
   const made = call(getFunction, site, []);
   if (typeof made !== "function") return null;
@@ -175,7 +176,7 @@ function quotationOfText(words: string, site: CallSite): string | null {
 const READ_ONLY = /^'([^]*)' is read-only$/;
 const { indexOf } = String.prototype;
 
-/** Whether such code assigns to a constant of its own; of a bundle the compiler has seen to that. */
+/** Returns whether such code assigns to a constant of its own; the compiler handles those of a bundle. */
 function isConstantOfText(message: string, site: CallSite): boolean {
   const found = call(exec, READ_ONLY, [message]);
   if (found === null || call(getFileName, site, []) !== TEXT) return false;
@@ -196,7 +197,7 @@ interface CallSite {
 type Sites = CallSite[];
 type Prepare = (error: unknown, sites: Sites) => unknown;
 
-/** What all frames share. */
+/** The common prototype of frames. */
 const frame: CallSite = (() => {
   (Error as any).prepareStackTrace = (_: unknown, sites: Sites) => sites;
   const [site] = new Error().stack as unknown as Sites;
@@ -204,7 +205,7 @@ const frame: CallSite = (() => {
 })();
 const { getFunction, getFunctionName, getFileName, getLineNumber, getColumnNumber, isConstructor, isNative } = frame;
 
-/** The frames as the engine writes them where nobody asks for more. Text, since what an error keeps must be small. */
+/** Formats frames as the engine does by default. Text, since the state of an error must be small. */
 function framesOf(sites: Sites): string {
   let frames = "";
   for (let index = 0; index < sites.length; index++) {
@@ -214,8 +215,7 @@ function framesOf(sites: Sites): string {
 }
 
 /**
- * What packages ask a frame beside what the engine tells. What it does not know is answered as V8 answers for a plain function
- * of a strict module.
+ * Methods of a frame that the engine does not provide. Unknown values are those of V8 for a plain function of a strict module.
  */
 const QUESTIONS: Record<string, (site: CallSite) => unknown> = {
   getEnclosingColumnNumber: (site) => site.getColumnNumber(),
@@ -235,7 +235,7 @@ const QUESTIONS: Record<string, (site: CallSite) => unknown> = {
   toString: written,
 };
 
-/** The function that a frame is in, if it has a name. */
+/** Returns the function's name of a frame, if it has one. */
 function nameOf(site: CallSite | undefined): string {
   return (site !== undefined && call(getFunctionName, site, [])) || "";
 }
@@ -245,7 +245,7 @@ function written(site: CallSite): string {
   return name === "" ? placeOf(site) : `${call(isConstructor, site, []) ? "new " : ""}${name} (${placeOf(site)})`;
 }
 
-/** Where a frame is, as frames are written. */
+/** Formats the position of a frame. */
 function placeOf(site: CallSite): string {
   if (call(isNative, site, [])) return "native";
   return `${call(getFileName, site, [])}:${call(getLineNumber, site, [])}:${call(getColumnNumber, site, [])}`;
@@ -259,15 +259,15 @@ for (const name of Object.keys(QUESTIONS)) {
   Object.defineProperty(frame, name, { value, writable: true, configurable: true });
 }
 
-/** What errors are made of in Node unless an extension says otherwise. */
+/** Node's default formatter of errors. */
 function prepareStackTrace(error: unknown, sites: Sites): string {
   return headerOf(error) + framesOf(sites);
 }
 
-/** The hook, as the extension sees and replaces it. */
+/** The hook, as the extension reads and replaces it. */
 let own: unknown = prepareStackTrace;
 
-/** What an error says in Node, where that is something else. */
+/** Returns Node's message of an error, where it differs. */
 function wordsOf(error: unknown, message: string, sites: Sites): string | undefined {
   if (error instanceof URIError) return "URI malformed";
   if (message === CLASS_CALLED) return `Class constructor ${nameOf(sites[0])} cannot be invoked without 'new'`;
@@ -281,10 +281,13 @@ function wordsOf(error: unknown, message: string, sites: Sites): string | undefi
   return error instanceof TypeError && hasOwn(QUOTED, plain) ? (quotation(plain, sites[0]) ?? words) : words;
 }
 
-/** The engine asks for what is thrown again, too, and for what is no error; it asks on, frame by frame, until it gets something. */
+/**
+ * Handles the engine's hook. The engine also calls it for rethrown values and for values that are no errors; it repeats the call,
+ * frame by frame, until it gets a value.
+ */
 function prepare(error: any, sites: Sites): null {
   if (!isCapturing && (!(isError(error) || error instanceof Exception) || Traced.has(error))) return null;
-  // Before a constructor has run, a message that is not the error's own may be a getter that wants a whole object.
+  // Before a constructor has run, an inherited message may be a getter that needs a complete object.
   if (hasOwn(error, "message")) {
     const { message } = error;
     const words = typeof message === "string" ? wordsOf(error, message, sites) : undefined;
@@ -296,11 +299,11 @@ function prepare(error: any, sites: Sites): null {
   return null;
 }
 
-/** How many of the innermost frames are not shown: constructors of the error's own class, and who captures. */
+/** Returns the number of innermost frames that are hidden: constructors of the error's own class, and the capturing function. */
 function hiddenIn(error: object, sites: Sites): number {
   const { length } = sites;
   if (!isCapturing && (length === 0 || !call(isConstructor, sites[0], []))) return 0;
-  // A stack above a function that nobody has called is empty; the engine begins at the top then.
+  // A stack above a function that was not called is empty; the engine begins at the top then.
   const last = isCapturing ? captureStackTrace : getOwnPropertyDescriptor(getPrototypeOf(error) ?? error, "constructor")?.value;
   for (let index = 0; index < length; index++) if (call(getFunction, sites[index], []) === last) return isCapturing ? length : index + 1;
   return 0;
@@ -314,14 +317,14 @@ function headerOf(error: unknown): string {
   }
 }
 
-/** A constructor that gives what it is given, so that a class may add to it. */
+/** A constructor that returns its argument, so that a class can add private members to it. */
 const Given = function (given: object) {
   return given;
 } as unknown as new (given: object) => object;
 
-/** An object with a stack. Node writes it when it is first read: by then a constructor has given the error its name. */
+/** An object with a stack. Node formats it when it is first read: by then a constructor has given the error its name. */
 class Traced extends Given {
-  /** Frames until then: as text, since what an error keeps must be small, unless the extension's hook wants them. */
+  /** Frames until then: as text, since the state of an error must be small, unless the extension's hook needs them. */
   #trace: unknown;
   #isWritten = false;
 
@@ -342,7 +345,7 @@ class Traced extends Given {
     if (traced === null) return undefined;
     if (traced.#isWritten) return traced.#trace;
     const frames = traced.#trace as string | Sites;
-    // Whatever the hook reads of the error itself is there, too.
+    // The hook may read any member of the error.
     traced.#isWritten = true;
     if (typeof frames === "string") traced.#trace = headerOf(traced) + frames;
     else {
@@ -355,7 +358,7 @@ class Traced extends Given {
 
 const { get: kept } = getOwnPropertyDescriptor(Error.prototype, "stack")!;
 
-/** The property `stack` of each error, which takes any value. */
+/** The property `stack` of each error, which accepts any value. */
 const STACK = {
   __proto__: null,
   get(this: object) {
@@ -367,7 +370,7 @@ const STACK = {
   enumerable: false,
   configurable: true,
 } as PropertyDescriptor;
-// An error that came to no hook, as where there was no room to call one, is not quite without.
+// An error without a call of the hook, as under memory pressure, still has a stack.
 defineProperty(Error.prototype, "stack", {
   ...STACK,
   get(this: object) {
@@ -386,7 +389,7 @@ function captureStackTrace(target: object, from: unknown): void {
   } finally {
     isCapturing = false;
   }
-  // The engine has put a text there.
+  // The engine has stored a text there.
   defineProperty(target, "stack", STACK);
 }
 
@@ -403,7 +406,7 @@ defineProperty(Error, "stackTraceLimit", { enumerable: true });
 const Expression = RegExp;
 const isExpression = (value: unknown): value is RegExp => value instanceof Expression;
 
-/** What could not be made, as the language understands it where the engine is stricter; else the error says which it was. */
+/** Returns the expression in a form that the stricter engine accepts; otherwise throws the language's error. */
 function made(args: [string, string?], make: (args: [string, string?]) => RegExp): RegExp {
   try {
     return make(args);
@@ -424,7 +427,7 @@ const Worded: RegExpConstructor = new Proxy(Expression, {
   },
 });
 defineHidden(Expression.prototype, { constructor: Worded });
-// What the language makes of expressions by itself it makes with the engine's own constructor, which is quicker.
+// The language itself makes expressions with the engine's own constructor, which is quicker.
 Object.defineProperty(Expression, Symbol.species, {
   configurable: true,
   get(this: unknown) {
@@ -433,5 +436,5 @@ Object.defineProperty(Expression, Symbol.species, {
 });
 defineHidden(globalThis, { RegExp: Worded });
 
-// The engine's own rejects with an error that says nothing, and asks no hook.
+// The engine's own rejects with an error without a message, and calls no hook.
 defineLazy(Promise, "any", "pi:web/any");

@@ -1,4 +1,4 @@
-/** `pi:node/assert/messages`: what an AssertionError says of two values that should be the same, or should not. */
+/** `pi:node/assert/messages`: the message of an AssertionError about two values. */
 
 import { ONLY_ACTUAL, ONLY_EXPECTED, SAME, difference } from "pi:node/util/difference";
 import type { Step } from "pi:node/util/difference";
@@ -16,13 +16,13 @@ const HEADS: Record<string, string> = {
   notIdentical: "Values have same structure but are not reference-equal:",
 };
 
-/** Values whose texts are no longer together are shown side by side. */
+/** Values whose texts are together no longer than this are shown side by side. */
 const SHORT = 12;
-/** Longer texts get no mark under the first character that differs, or are cut. */
+/** Longer texts get no mark under the first difference, or are truncated. */
 const LONG = 512;
-/** Where texts differ at once, everybody sees it. */
+/** A difference before this position gets no mark. */
 const UNMARKED = 2;
-/** Lines that are the same, before they are left out. */
+/** Number of equal lines that are kept before more are left out. */
 const KEPT = 5;
 const MOST_LINES = 50;
 
@@ -31,7 +31,7 @@ const isObject = (value: unknown): boolean => (typeof value === "object" && valu
 const shown = (value: unknown): string =>
   inspect(value, { compact: false, customInspect: false, depth: 1000, maxArrayLength: Infinity, showHidden: false, showProxy: false, sorted: true, getters: true });
 
-/** For `strictEqual` and `deepStrictEqual`; words of the caller's stand in the place of the first line. */
+/** Formats the message of `strictEqual` and `deepStrictEqual`; the caller's message replaces the first line. */
 export function unequal(operator: "strictEqual" | "deepStrictEqual", actual: unknown, expected: unknown, own?: string): string {
   const [left, right] = [shown(actual), shown(expected)];
   const [lines, others] = [left.split("\n"), right.split("\n")];
@@ -57,7 +57,7 @@ export function unequal(operator: "strictEqual" | "deepStrictEqual", actual: unk
     isCut = lines.length > MOST_LINES;
     body = isCut ? `${lines.slice(0, MOST_LINES).join("\n")}\n...` : lines.join("\n");
   } else {
-    // A last line has no comma, which makes it no other line.
+    // A trailing comma makes no difference between lines.
     const loosely = isObject(actual) && typeof actual === "object";
     const isSame = (one: string, other: string) => one === other || (loosely && (`${one},` === other || one === `${other},`));
     const steps = difference(lines, others, isSame, (one, other) => (loosely && !one.endsWith(",") ? other : one));
@@ -66,7 +66,7 @@ export function unequal(operator: "strictEqual" | "deepStrictEqual", actual: unk
   return `${own ?? HEADS[kind]}\n${header}${isCut ? "\n... Skipped lines" : ""}\n${body}\n`;
 }
 
-/** The steps as lines; of many that are the same, the first ones and the last. */
+/** Returns the steps as lines; of many equal ones, the first ones and the last. */
 function printed(steps: Step[]): [string, boolean] {
   let text = "";
   let isCut = false;
@@ -93,7 +93,7 @@ function printed(steps: Step[]): [string, boolean] {
   return [`\n${text.trimEnd()}`, isCut];
 }
 
-/** For `notStrictEqual` and `notDeepStrictEqual`. */
+/** Formats the message of `notStrictEqual` and `notDeepStrictEqual`. */
 export function tooEqual(operator: "notStrictEqual" | "notDeepStrictEqual", actual: unknown): string {
   const head = HEADS[operator === "notStrictEqual" && isObject(actual) ? "notStrictEqualObject" : operator]!;
   let lines = shown(actual).split("\n");
@@ -104,7 +104,7 @@ export function tooEqual(operator: "notStrictEqual" | "notDeepStrictEqual", actu
 
 const cut = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most - 3)}...` : text);
 
-/** For `equal` and `notEqual`. */
+/** Formats the message of `equal` and `notEqual`. */
 export function compared(actual: unknown, sign: "==" | "!=", expected: unknown): string {
   return `${cut(shown(actual), LONG)} ${sign} ${cut(shown(expected), LONG)}`;
 }

@@ -10,7 +10,7 @@ const NAMES: Record<string, Encoding> = {
   binary: "latin1", ascii: "ascii", base64: "base64", base64url: "base64url", hex: "hex",
 };
 
-/** The encoding a name stands for, in any case; undefined when there is none. */
+/** Returns the encoding of a name, in any case; undefined when there is none. */
 export function knownEncoding(name: unknown): Encoding | undefined {
   if (name === undefined || name === null || name === "") return "utf8";
   if (typeof name !== "string") return undefined;
@@ -48,7 +48,7 @@ function fromBase64(text: string): Uint8Array {
   let held = 0;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
-    // Padding ends the data; everything else that is no digit is skipped.
+    // Padding ends the data; other characters outside of the alphabet are skipped.
     if (code === 0x3d) break;
     const value = code < 128 ? table[code]! : -1;
     if (value < 0) continue;
@@ -107,7 +107,7 @@ function toUnits(bytes: Uint8Array, mask: number): string {
   return out;
 }
 
-/** Bytes of a text. */
+/** Encodes a text. */
 export function encodeText(text: string, encoding: Encoding): Uint8Array {
   switch (encoding) {
     case "utf8":
@@ -135,7 +135,7 @@ export function encodeText(text: string, encoding: Encoding): Uint8Array {
   }
 }
 
-/** Text of bytes. */
+/** Decodes bytes. */
 export function decodeText(bytes: Uint8Array, encoding: Encoding): string {
   switch (encoding) {
     case "utf8":

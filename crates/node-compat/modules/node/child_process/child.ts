@@ -1,5 +1,5 @@
 /**
- * `pi:node/child_process/child`: a running program as Node shows it: an emitter with three streams.
+ * `pi:node/child_process/child`: a running program with Node's interface: an emitter with three streams.
  *
  * Starting is a synchronous hostcall, so the pid is known at once; one awaited call then brings the
  * output and the end. `exit` comes with that end, or before it where what the program started holds its pipes;
@@ -25,7 +25,7 @@ type Done = (error?: unknown) => void;
 
 const exec = (params: object, bytes: Uint8Array[] = []) => call("exec", "exec", params, { bytes });
 
-/** What a child reads. Its end ends the program's input; `ending` lasts while the host is told. */
+/** The child's input. Its end closes the program's input; `ending` lasts while the host is notified. */
 function inputStream(pid: number): any {
   const stream: any = new Writable({
     write(chunk: Buffer, _encoding: string, done: Done) {
@@ -56,7 +56,7 @@ function pipeError(failure: unknown): unknown {
   return Object.assign(error, { errno: -32, syscall: "write" });
 }
 
-/** Where one of the two outputs goes. */
+/** The target of one of the two outputs. */
 type Target = { stream?: any; level?: "info" | "error"; fd?: number };
 
 function targetOf(mode: Stdio, at: 1 | 2, isListed: boolean): Target {
@@ -102,7 +102,7 @@ export class ChildProcess extends EventEmitter {
     const takesInput = modes[0] === undefined || modes[0] === null || modes[0] === "pipe" || modes[0] === "overlapped";
     this.#targets = [targetOf(modes[1], 1, Array.isArray(stdio)), targetOf(modes[2], 2, Array.isArray(stdio))];
     const failure = this.#spawn(what, takesInput);
-    // What never started has streams all the same: callers listen to them before they hear of the failure.
+    // A child that never started has streams all the same: callers add listeners before the failure is reported.
     if (failure !== undefined && takesInput) this.stdin = new Writable({ write: (_chunk: Buffer, _encoding: string, done: Done) => done() });
     this.stdout = this.#targets[0]!.stream ?? null;
     this.stderr = this.#targets[1]!.stream ?? null;
@@ -133,7 +133,7 @@ export class ChildProcess extends EventEmitter {
     this.#wait();
   }
 
-  /** Starts it; what is wrong, if something is. */
+  /** Starts the program; returns the error, if any. */
   #spawn(what: Program, takesInput: boolean): unknown {
     const params = { op: "spawn", ...paramsOf(what), ...(takesInput && { stdin: "pipe" }) };
     try {
@@ -190,14 +190,14 @@ export class ChildProcess extends EventEmitter {
     }
   }
 
-  /** Who ended the input hears of that first, and may read the output then: nothing of it is drained before. */
+  /** The callback of `end` runs first, and may read the output: nothing is drained before. */
   #ended(code: number | null, signal: string | null, isAll: boolean): void {
     const exit = () => this.#exit(code, signal, isAll);
     if (this.stdin?.ending) void this.stdin.ending.then(() => setImmediate(exit));
     else exit();
   }
 
-  /** The end of the program, and of its output with `isAll`. */
+  /** Handles the end of the program, and with `isAll` the end of its output. */
   #exit(code: number | null, signal: string | null, isAll: boolean): void {
     if (isAll) for (const { stream } of this.#targets) stream?.push(null);
     if (this.#hasExited) return;
@@ -217,7 +217,7 @@ export class ChildProcess extends EventEmitter {
     if (--this.#open === 0) this.emit("close", this.exitCode, this.signalCode);
   }
 
-  /** Sends a signal; true when the program was still there to get it. */
+  /** Sends a signal; returns whether the program was still running. */
   kill(signal?: string | number): boolean {
     if (signal !== 0) signal = signalName(signal);
     if (this.pid === undefined || this.exitCode !== null || this.signalCode !== null) return false;

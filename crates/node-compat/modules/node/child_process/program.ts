@@ -1,4 +1,4 @@
-/** `pi:node/child_process/program`: what all forms share: the program, its options, what the host answers. */
+/** `pi:node/child_process/program`: the program, its options and the host's answer, shared by all forms. */
 
 import { encodeUtf8, importSync } from "pi:engine";
 import { HostcallError, attach, bytesOf } from "pi:hostcall";
@@ -34,7 +34,7 @@ export interface Program {
   options: SpawnOptions;
 }
 
-/** Options by their types, in the order in which Node looks at them. */
+/** Option types, in the order of Node's checks. */
 const TYPES: Record<string, string[]> = {
   detached: ["boolean"], shell: ["boolean", "string"], argv0: ["string"], windowsHide: ["boolean"], windowsVerbatimArguments: ["boolean"],
 };
@@ -58,7 +58,7 @@ function checkOptions(settings: SpawnOptions): void {
 
 const shown = (value: unknown): string => importSync("pi:node/util/inspect").inspect(value);
 
-/** `(file, args?, options?)`; a shell gets the words joined, unquoted, as Node does. */
+/** Reads `(file, args?, options?)`; a shell gets the arguments joined, unquoted, as in Node. */
 export function program(file: unknown, args: unknown, options: unknown): Program {
   checkString("file", file);
   if (file === "") throw coded(TypeError, "ERR_INVALID_ARG_VALUE", "The argument 'file' cannot be empty. Received ''");
@@ -98,7 +98,7 @@ export function paramsOf({ file, args, options }: Program): Record<string, unkno
   return params;
 }
 
-/** The parameters of a program that runs to its end in one call. */
+/** Returns the parameters of a program that runs to its end in one call. */
 export function wholeParams(what: Program, bytes: Uint8Array[], input: Uint8Array | undefined): Record<string, unknown> {
   const params = paramsOf(what);
   const { timeout, maxBuffer } = what.options;
@@ -120,7 +120,7 @@ export function outputOf(answer: Answer, value: unknown): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** A program that could not be started: Node's `spawn NAME ENOENT`. */
+/** Returns the error of a program that could not be started: Node's `spawn NAME ENOENT`. */
 export function spawnError(failure: unknown, syscall: string, { file, args }: Program): unknown {
   let code: string;
   if (failure instanceof HostcallError) code = failure.code === "io" ? String(failure.details.errno ?? "EIO") : failure.code === "timeout" ? "ETIMEDOUT" : "EACCES";

@@ -1,14 +1,14 @@
-/** `pi:node/child_process/signals`: signals by name, and whose programs they may be sent to. */
+/** `pi:node/child_process/signals`: signals by name, and the processes that they may be sent to. */
 
 import { coded } from "pi:node/errors";
 import { constants } from "pi:node/os/constants";
 
 const SIGNALS = constants.signals as Record<string, number>;
 
-/** Numbers of the programs that this realm has started. */
+/** Process ids of the programs that this realm has started. */
 export const started = new Set<number>();
 
-/** A signal's name; what is none throws. */
+/** Returns a signal's name; throws for an unknown one. */
 export function signalName(signal: string | number | undefined): string {
   if (signal === undefined) return "SIGTERM";
   const named = typeof signal === "number" ? Object.keys(SIGNALS).find((name) => SIGNALS[name] === signal) : signal.toUpperCase();

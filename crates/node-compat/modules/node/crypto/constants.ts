@@ -1,4 +1,4 @@
-/** `pi:node/crypto/constants`: `crypto.constants`; OpenSSL is not here, its numbers are. */
+/** `pi:node/crypto/constants`: `crypto.constants`, with OpenSSL's numbers. */
 
 export const constants: Record<string, number | string> = {
   OPENSSL_VERSION_NUMBER: 810549376,

@@ -1,5 +1,5 @@
 /**
- * `pi:node/crypto/encodings`: how keys are written down (PEM, DER) and what callers say of it, in Node's words.
+ * `pi:node/crypto/encodings`: encodings of keys (PEM, DER) and the options that select them, with Node's errors.
  */
 
 import { cipher as createCipher, digest as createDigest, fillRandom, readKey } from "pi:engine";
@@ -8,7 +8,7 @@ import { coded } from "pi:node/errors";
 import { Buffer } from "node:buffer";
 import { plain, seed } from "pi:web/keys";
 
-/** An error of OpenSSL, as Node shows it. */
+/** Returns an error of OpenSSL in Node's form. */
 export function opensslError(number: string, library: string, reason: string, code: string, stack?: string[]): Error {
   const message = `error:${number}:${library}::${reason}`;
   return Object.assign(new Error(message), stack ? { opensslErrorStack: stack } : {}, { library, reason, code });
@@ -18,7 +18,7 @@ export const unsupported = (): Error =>
 export const wrongOperation = (): Error =>
   opensslError("03000096", "digital envelope routines", "operation not supported for this keytype", "ERR_OSSL_EVP_OPERATION_NOT_SUPPORTED_FOR_THIS_KEYTYPE");
 export const tooLarge = (): Error => opensslError("0200006E", "rsa routines", "data too large for key size", "ERR_OSSL_RSA_DATA_TOO_LARGE_FOR_KEY_SIZE");
-/** A wrong passphrase, with what the readers of the form say above it. */
+/** Returns the error of a wrong passphrase, with the error stack of the format's reader. */
 function badDecrypt(old: boolean): Error {
   const here = "error:1C800064:Provider routines::bad decrypt";
   const above = "error:11800074:PKCS12 routines::pkcs12 cipherfinal error";
@@ -43,13 +43,13 @@ export interface Encoding {
   passphrase: Uint8Array | undefined;
 }
 
-/** What is known of the key whose encoding is asked for. */
+/** The key whose encoding is requested. */
 interface About {
-  /** Which part is meant; `undefined`: either. */
+  /** The part of the key; `undefined`: either. */
   part: "public" | "private" | undefined;
   /** `rsa`, `ec` and so on; `undefined` where a key is read. */
   keyType?: string;
-  /** The member of the options that holds these. */
+  /** The member of the options that holds these options. */
   within?: string;
 }
 
@@ -61,7 +61,7 @@ function passphraseOf(value: unknown, encoding: string | undefined): Uint8Array 
   return ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : undefined;
 }
 
-/** Reads the options of an encoding. Where a key is read, PEM and its own label are the default. */
+/** Reads the options of an encoding. When reading a key, PEM with its own label is the default. */
 export function encodingOf(options: any, reading: boolean, { part, keyType, within }: About): Encoding {
   const named = (name: string) => (within === undefined ? `options.${name}` : `options.${within}.${name}`);
   const format = options.format ?? (reading ? "pem" : undefined);
@@ -98,7 +98,7 @@ const LABELS: Record<string, string> = {
   "ENCRYPTED PRIVATE KEY": "encrypted", CERTIFICATE: "certificate", "X509 CERTIFICATE": "certificate", "TRUSTED CERTIFICATE": "certificate",
 };
 
-/** A key from what somebody wrote down; throws OpenSSL's errors. `part` tells whether a public key will do. */
+/** Decodes a key; throws OpenSSL's errors. `part` decides whether a public key is accepted. */
 export function decodeKey(data: Uint8Array, encoding: Encoding, part: "public" | "private"): Key {
   const key = encoding.format === "der" ? decodeDer(data, encoding) : decodePem(Buffer.from(plain(data)).toString("latin1"), encoding, part);
   if (!key || (part === "private" && !key("private"))) throw unsupported();
@@ -117,7 +117,7 @@ const PEM = /-----BEGIN ([A-Z0-9 ]+)-----[ \t]*\r?\n([^]*?)-----END \1-----/g;
 function decodePem(text: string, { passphrase }: Encoding, part: "public" | "private"): Key | undefined {
   for (const [, label, body] of text.matchAll(PEM)) {
     const form = LABELS[label!];
-    // What else a file holds is passed over, the parameters of a curve for one.
+    // Other PEM blocks are skipped, such as the parameters of a curve.
     if (!form || (part === "private" && (form === "certificate" || form === "spki" || label === "RSA PUBLIC KEY"))) continue;
     const [, headers, base64] = /^((?:[A-Za-z0-9-]+:.*\r?\n)*)([^]*)$/.exec(body!)!;
     if (!/^[A-Za-z0-9+/=\s]*$/.test(base64!)) return undefined;
@@ -140,7 +140,7 @@ function decodePem(text: string, { passphrase }: Encoding, part: "public" | "pri
   return undefined;
 }
 
-/** The encryption of PEM before PKCS #8 (RFC 1423): the key is made of passphrase and vector with MD5. */
+/** Decrypts or encrypts PEM as before PKCS #8 (RFC 1423): MD5 derives the key from passphrase and vector. */
 function oldCipher(encrypt: boolean, name: string, vector: Uint8Array, passphrase: Uint8Array, data: Uint8Array): Uint8Array {
   const bytes = Number(/^AES-(128|192|256)-CBC$/i.exec(name)?.[1]) / 8;
   if (!bytes) throw coded(Error, "ERR_CRYPTO_UNKNOWN_CIPHER", "Unknown cipher");
@@ -163,7 +163,7 @@ function oldCipher(encrypt: boolean, name: string, vector: Uint8Array, passphras
 const pem = (label: string, bytes: Uint8Array, headers = ""): string =>
   `-----BEGIN ${label}-----\n${headers}${Buffer.from(plain(bytes)).toString("base64").replace(/.{1,64}/g, "$&\n")}-----END ${label}-----\n`;
 
-/** Writes a key down. The JWK form is the caller's. */
+/** Encodes a key. The caller handles the JWK form. */
 export function encodeKey(key: Key, { format, type, cipher, passphrase }: Encoding): string | Buffer {
   const old = type === "pkcs1" ? "RSA" : "EC";
   const name = type === "spki" ? "PUBLIC KEY" : type === "pkcs8" ? "PRIVATE KEY" : key("private") ? `${old} PRIVATE KEY` : "RSA PUBLIC KEY";

@@ -1,4 +1,4 @@
-/** `pi:node/crypto/exchange`: encryption with RSA, secrets that two keys have in common, `ECDH`. */
+/** `pi:node/crypto/exchange`: RSA encryption, shared secrets, `ECDH`. */
 
 import { buildKey, generateKey } from "pi:engine";
 import type { Key } from "pi:engine";
@@ -16,7 +16,7 @@ const PKCS1 = 1;
 const OAEP = 4;
 const EMPTY = new Uint8Array(0);
 
-/** Padding, digest and label beside a key; text and bytes are taken for either. */
+/** Encrypts or decrypts. `options` may have padding, digest and label beside the key; text and bytes are accepted. */
 function crypt(operation: "encrypt" | "decrypt", options: any, buffer: unknown): Buffer {
   const key = asymmetric(options, { part: operation === "encrypt" ? "public" : "private" });
   const given = typeof options === "object" ? options : undefined;
@@ -52,7 +52,7 @@ function bare(options: any, part: "public" | "private", buffer: unknown): [Key, 
   return [key, typeof buffer === "string" ? (Buffer.from(buffer) as unknown as Uint8Array) : bytesOf("buffer", buffer)];
 }
 
-/** A signature of a text that no digest was made of. */
+/** Returns an RSA signature of a text without a digest. */
 export function privateEncrypt(options: unknown, buffer: unknown): Buffer {
   const [key, data] = bare(options, "private", buffer);
   const result = signWith(key, { padding: "bare", digest: "" }, data);
@@ -94,7 +94,7 @@ export function diffieHellman(options: any, done?: unknown): Buffer | void {
 const read = (name: string, value: unknown, encoding?: string): Uint8Array =>
   typeof value === "string" ? (Buffer.from(value, encoding) as unknown as Uint8Array) : bytesOf(name, value);
 
-/** A public key in one of the forms that points have. */
+/** Returns a public key in one of the forms of points. */
 function point(key: Key, format: string | undefined): Uint8Array {
   if (format === "compressed") return key("point", true)!;
   const whole = key("point", false)!;
@@ -104,7 +104,7 @@ function point(key: Key, format: string | undefined): Uint8Array {
   return whole;
 }
 
-/** The key of a point; the hybrid form says twice what the plain one says. */
+/** Returns the key of a point; the hybrid form contains both coordinates and the sign. */
 function pointKey(curve: string, bytes: Uint8Array): Key | undefined {
   const first = bytes[0]!;
   const hybrid = (first === 6 || first === 7) && (bytes.at(-1)! & 1) === first - 6;

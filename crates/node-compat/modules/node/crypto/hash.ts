@@ -1,4 +1,4 @@
-/** `pi:node/crypto/hash`: digests and HMACs. Also streams, when they are used as such. */
+/** `pi:node/crypto/hash`: digests and HMACs, also as streams. */
 
 import { digest as createDigest } from "pi:engine";
 import type { Digest } from "pi:engine";
@@ -7,7 +7,7 @@ import { bytesOf, dataOf, given } from "pi:node/crypto/bytes";
 import { keyOf } from "pi:node/crypto/keys";
 import { lazyTransform } from "pi:node/stream/lazy";
 
-/** As Node lists them, with the engine's name of each. */
+/** Digests in Node's order, with the engine's names. */
 const NAMES: Record<string, string> = {
   "RSA-MD5": "md5", "RSA-RIPEMD160": "ripemd160", "RSA-SHA1": "sha1", "RSA-SHA224": "sha224", "RSA-SHA256": "sha256", "RSA-SHA3-224": "sha3-224",
   "RSA-SHA3-256": "sha3-256", "RSA-SHA3-384": "sha3-384", "RSA-SHA3-512": "sha3-512", "RSA-SHA384": "sha384", "RSA-SHA512": "sha512",
@@ -22,7 +22,7 @@ export function getHashes(): string[] {
   return Object.keys(NAMES);
 }
 
-/** The engine's name of a digest, also as the Web's `SHA-256`. */
+/** Returns the engine's name of a digest; accepts the Web's `SHA-256` too. */
 export function engineName(name: string): string | undefined {
   const plain = name.toLowerCase();
   return ENGINE_NAMES.get(plain) ?? ENGINE_NAMES.get(plain.replace(/^sha-/, "sha"));
@@ -63,7 +63,7 @@ export class Hash {
     this.#state(dataOf("data", chunk, encoding));
     done();
   }
-  /** The end of the stream gives the digest; `digest()` gives it once more. */
+  /** The end of the stream emits the digest; `digest()` returns it again. */
   _flush(this: any, done: () => void): void {
     this.push(this._whole());
     done();
@@ -96,7 +96,7 @@ export class Hmac {
     this.#state(dataOf("data", data, encoding));
     return this;
   }
-  /** The second time gives nothing, as Node does. */
+  /** Returns the digest; a second call returns an empty one, as in Node. */
   digest(encoding?: string): any {
     if (this.#taken) return given(new Uint8Array(0), encoding);
     this.#taken = true;
@@ -112,7 +112,7 @@ export class Hmac {
   }
 }
 
-/** The engine takes plain views only. */
+/** Returns a plain view, the only kind that the engine accepts. */
 function plain(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
@@ -127,7 +127,7 @@ export function createHmac(algorithm: string, key: unknown, options?: object): H
   return new Hmac(algorithm, key, options);
 }
 
-/** A digest in one call. */
+/** Returns a digest in one call. */
 export function hash(algorithm: string, data: string | ArrayBufferView, outputEncoding: string = "hex"): any {
   checkString("algorithm", algorithm);
   if (typeof data !== "string" && !ArrayBuffer.isView(data)) throw invalidArgType("input", "of type string or an instance of Buffer, TypedArray, or DataView", data);

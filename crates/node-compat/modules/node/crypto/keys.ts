@@ -1,5 +1,5 @@
 /**
- * `pi:node/crypto/keys`: `KeyObject` and its kinds, and what the functions of crypto take for a key.
+ * `pi:node/crypto/keys`: `KeyObject` and its kinds, and the arguments that crypto functions accept as keys.
  */
 
 import { importSync } from "pi:engine";
@@ -15,10 +15,10 @@ const SECRET = Symbol.for("pijs.key.bytes");
 const SOURCES = "of type string or an instance of ArrayBuffer, Buffer, TypedArray, or DataView";
 const KEYS = "of type string or an instance of ArrayBuffer, Buffer, TypedArray, DataView, KeyObject, or CryptoKey";
 
-/** Node shows it when a key is inspected. */
+/** Node shows this symbol when a key is inspected. */
 const kKeyType = Symbol("kKeyType");
 
-/** What a key object holds: the bytes of a secret, or the engine's key. */
+/** The contents of a key object: the bytes of a secret, or the engine's key. */
 class Handle {
   readonly secret: Uint8Array | undefined;
   readonly key: Key | undefined;
@@ -58,10 +58,10 @@ export class KeyObject {
     return "KeyObject";
   }
 }
-/** By which `util.types` knows them. */
+/** `util.types` recognises key objects by this mark. */
 Object.defineProperty(KeyObject.prototype, Symbol.for("pijs.key.object"), { value: true });
 
-/** The same bytes for the same key. */
+/** Returns equal bytes for equal keys. */
 function identity(key: KeyObject): any {
   const handle = handles.get(key)!;
   return Buffer.from(handle.secret ?? handle.key!("der", key.type === "public" ? "spki" : "pkcs8")!);
@@ -139,7 +139,7 @@ class PrivateKeyObject extends AsymmetricKeyObject {
   }
 }
 
-/** Of the engine's key. */
+/** Wraps the engine's key. */
 export function keyObject(key: Key): any {
   return key("private") ? new PrivateKeyObject(new Handle(undefined, key)) : new PublicKeyObject(new Handle(undefined, key));
 }
@@ -151,7 +151,7 @@ export function createSecretKey(key: unknown, encoding?: string): any {
 }
 export const secretKey = (bytes: Uint8Array): any => new SecretKeyObject(new Handle(bytes, undefined));
 
-/** The bytes of a secret: for ciphers and MACs. */
+/** Returns the bytes of a secret: for ciphers and MACs. */
 export function keyOf(name: string, value: unknown): Uint8Array {
   if (value instanceof KeyObject) {
     const { secret } = handles.get(value)!;
@@ -164,10 +164,10 @@ export function keyOf(name: string, value: unknown): Uint8Array {
 const wrongType = (type: string, expected: string): Error =>
   coded(TypeError, "ERR_CRYPTO_INVALID_KEY_OBJECT_TYPE", `Invalid key object type ${type}, expected ${expected}.`);
 
-/** What a key is wanted for: to be used or made, and which part. */
+/** The use of a key, and the part that it needs. */
 export interface Wanted {
   part: "public" | "private";
-  /** By `createPublicKey` and `createPrivateKey`. */
+  /** Set by `createPublicKey` and `createPrivateKey`. */
   create?: boolean;
 }
 
@@ -181,7 +181,7 @@ function held(key: KeyObject, { part, create }: Wanted): Key {
 
 const isSource = (value: unknown): boolean => typeof value === "string" || ArrayBuffer.isView(value) || value instanceof ArrayBuffer;
 
-/** The engine's key of anything that Node takes for one. */
+/** Returns the engine's key of any value that Node accepts as one. */
 export function asymmetric(value: any, wanted: Wanted): Key {
   if (value instanceof KeyObject) return held(value, wanted);
   if (value?.[KEY]) return held(KeyObject.from(value), wanted);
@@ -232,7 +232,7 @@ export function createPrivateKey(key: unknown): any {
   return keyObject(asymmetric(key, { part: "private", create: true }));
 }
 
-/** An option that is a whole number, or left out. */
+/** Returns an optional integer option. */
 export function wholeOption(options: any, name: string): number | undefined {
   const value = options?.[name];
   if (value === undefined || value === value >> 0) return value;

@@ -1,4 +1,4 @@
-/** `pi:node/crypto/signing`: `sign`, `verify`, and the same in pieces. */
+/** `pi:node/crypto/signing`: `sign`, `verify`, and their incremental forms. */
 
 import { digest as createDigest } from "pi:engine";
 import type { Digest, Key } from "pi:engine";
@@ -25,7 +25,7 @@ interface Options {
   numbers: boolean;
 }
 
-/** What stands beside the key. */
+/** Returns the options beside the key. */
 function optionsOf(key: any): Options {
   const options = typeof key === "object" ? key : undefined;
   const padding = wholeOption(options, "padding");
@@ -35,7 +35,7 @@ function optionsOf(key: any): Options {
   return { padding, saltLength, numbers: encoding === "ieee-p1363" };
 }
 
-/** How a key signs; salts that Node gives by a rule have their length here. */
+/** Returns the signature scheme of a key; symbolic salt lengths are resolved. */
 function schemeOf(key: Key, digest: string, { padding, saltLength, numbers }: Options, verifying: boolean): Scheme {
   if (key("kind") !== "rsa") return { padding: numbers ? "numbers" : "der", digest };
   if (padding !== PSS) return { padding: "pkcs1", digest };
@@ -55,7 +55,7 @@ function signDigest(key: Key, name: string, digest: Uint8Array, options: Options
   return signature;
 }
 
-/** The digest of a text, with the name that it has in the engine. */
+/** Returns the digest of a text, with the engine's name of it. */
 function digestOf(algorithm: string | null | undefined, data: Uint8Array): [string, Uint8Array] {
   const name = engineName(algorithm ?? "sha256");
   const digest = name === undefined ? undefined : createDigest(name);
@@ -75,7 +75,7 @@ function checkEdwards(key: Key, algorithm: string | null | undefined): boolean {
   return true;
 }
 
-/** Errors of the arguments are thrown; what the computing says goes to whoever waits. */
+/** Throws errors of the arguments; computation errors go to the callback. */
 function answer<T>(done: unknown, compute: () => T): T | void {
   if (done === undefined) return compute();
   let outcome: [unknown, T?];
@@ -115,7 +115,7 @@ export function verify(algorithm: string | null | undefined, data: any, key: any
   });
 }
 
-/** What `Sign` and `Verify` share: a digest in progress. */
+/** Common part of `Sign` and `Verify`: a digest in progress. */
 abstract class Signature {
   #digest: Digest | undefined;
   #name: string;
@@ -136,7 +136,7 @@ abstract class Signature {
     this.#digest(plain(bytes));
     return this;
   }
-  /** Ends it: the name of the digest, and the digest. */
+  /** Finishes the digest; returns its name and value. */
   _end(key: Key): [string, Uint8Array] {
     if (!this.#digest) throw coded(Error, "ERR_CRYPTO_INVALID_STATE", "Not initialised");
     if (EDWARDS[key("kind")]) throw coded(Error, "ERR_CRYPTO_UNSUPPORTED_OPERATION", "Unsupported crypto operation");

@@ -1,4 +1,4 @@
-/** `pi:node/dns/codes`: the names of what can go wrong in a look-up. */
+/** `pi:node/dns/codes`: error codes of lookups. */
 
 export const NODATA = "ENODATA";
 export const FORMERR = "EFORMERR";

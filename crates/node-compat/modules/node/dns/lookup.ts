@@ -1,4 +1,4 @@
-/** `pi:node/dns/lookup`: names to addresses, which the host finds. It gives public ones only. */
+/** `pi:node/dns/lookup`: name lookups by the host. It returns public addresses only. */
 
 import { call } from "pi:hostcall";
 import { coded, invalidArgType } from "pi:node/errors";
@@ -19,7 +19,7 @@ export interface LookupOptions {
 
 const FAMILIES: Record<string, 0 | 4 | 6> = { "0": 0, "4": 4, "6": 6, IPv4: 4, IPv6: 6 };
 
-/** Node's checks of `lookup`'s arguments. */
+/** Checks `lookup`'s arguments as Node does. */
 export function lookupOptions(hostname: unknown, options: unknown): { family: 0 | 4 | 6; all: boolean; order: string } {
   if (hostname && typeof hostname !== "string") throw invalidArgType("hostname", "of type string", hostname);
   const given: LookupOptions = typeof options === "number" ? { family: options } : ((options ?? {}) as LookupOptions);
@@ -30,7 +30,7 @@ export function lookupOptions(hostname: unknown, options: unknown): { family: 0 
   return { family, all: given.all === true, order: given.order ?? (given.verbatim === false ? "ipv4first" : "verbatim") };
 }
 
-/** All addresses of a name, of one family unless it is 0. */
+/** Returns all addresses of a name, of one family unless it is 0. */
 export async function addressesOf(hostname: string, family: 0 | 4 | 6, order = "verbatim", syscall = "getaddrinfo"): Promise<Address[]> {
   const literal = isIP(hostname);
   if (literal) return [{ address: hostname, family: literal }];

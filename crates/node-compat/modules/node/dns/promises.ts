@@ -1,4 +1,4 @@
-/** `node:dns/promises`: addresses of names; other records say what to do instead. */
+/** `node:dns/promises`: address lookups; other records throw a hint. */
 
 import * as codes from "pi:node/dns/codes";
 import { addressesOf, lookupOptions } from "pi:node/dns/lookup";
@@ -38,10 +38,10 @@ export function resolve(hostname: string, type: string = "A"): Promise<unknown> 
   return (refused as any)[type === "ANY" ? "resolveAny" : `resolve${type[0]}${type.slice(1).toLowerCase()}`](hostname);
 }
 
-/** None: the host asks the system, which does not say whom it asks. */
+/** Returns no servers: the host uses the system's resolver, which does not expose its servers. */
 export const getServers = (): string[] => [];
 
-/** Asks as the functions do; what they refuse, it refuses. */
+/** Resolves like the functions, and refuses the same records. */
 export class Resolver {
   cancel(): void {}
   setLocalAddress(): void {}

@@ -1,4 +1,4 @@
-/** `pi:node/fs/copy`: `cp` with a filter: the folder is walked here, since the filter is the extension's. */
+/** `pi:node/fs/copy`: `cp` with a filter: this module walks the folder, since the filter is the extension's function. */
 
 import { checkFunction, coded } from "pi:node/errors";
 import { dirname } from "node:path";
@@ -26,12 +26,12 @@ function isThere(path: string): boolean {
   try {
     return runSync(requests.exists(path));
   } catch {
-    // Not for this extension to see: as good as not there.
+    // Inaccessible to this extension, so treated as missing.
     return false;
   }
 }
 
-/** Whether a copy failed for want of the folder it goes to; `cp` makes one. */
+/** Returns whether a copy failed because the target folder is missing; `cp` creates it. */
 function lacksFolder(failure: any, from: string, to: string): boolean {
   return failure?.code === "ENOENT" && isThere(from) && !isThere(dirname(to));
 }

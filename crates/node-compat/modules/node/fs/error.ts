@@ -1,10 +1,10 @@
 /**
  * `pi:node/fs/error`: a failed `fs` hostcall as the error Node would have thrown.
  *
- * `io` becomes an Error with errno, code, syscall, path and dest and Node's message. A refusal of the
- * gate is `EACCES` with the taxonomy's error as its cause, so that code written for Node treats it as
- * a file it may not touch, and a person still sees why. A look at what lies in a folder above the project
- * is `ENOENT`: a search upwards, for a `.git` say, ends there as it ends at the top of the file system.
+ * `io` becomes an Error with errno, code, syscall, path and dest and Node's message. A refusal of the gate is `EACCES` with the
+ * taxonomy's error as its cause, so that code written for Node treats it as an inaccessible file, and the user still sees the
+ * reason. A probe in a folder above the project is `ENOENT`: an upward search, for a `.git` say, ends there as at the root of the
+ * file system.
  */
 
 import { facts } from "pi:engine";
@@ -27,10 +27,10 @@ const SYSCALLS: Record<string, string> = {
   lutimes: "lutime",
 };
 
-/** Ops of a search for a file. */
+/** Operations of a search for a file. */
 const LOOKS = new Set(["access", "lstat", "readFile", "stat"]);
 
-/** Whether something lies beside the folders that lead to the project; those themselves are there. */
+/** Returns whether a path lies outside of the folders that lead to the project; those themselves exist. */
 function isAboveProject(path: string): boolean {
   const cwd: string = facts.cwd ?? "/";
   const holds = (folder: string) => cwd.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
@@ -46,7 +46,7 @@ export interface FailedCall extends Error {
   dest?: string;
 }
 
-/** An error as libuv's failures look. */
+/** Returns an error in the form of libuv's failures. */
 export function systemError(code: string, syscall: string, path?: string, dest?: string): FailedCall {
   const where = path === undefined ? "" : dest === undefined ? ` '${path}'` : ` '${path}' -> '${dest}'`;
   const error = new Error(`${code}: ${wordsOf(code) ?? "operation failed"}, ${syscall}${where}`) as FailedCall;
@@ -60,7 +60,7 @@ export function systemError(code: string, syscall: string, path?: string, dest?:
 
 class SystemError extends Error {}
 
-/** What Node finds out itself and not by a system call. */
+/** Returns an error that Node detects itself and not by a system call. */
 function found(op: "rm" | "cp", code: string, what: string, errno: "EISDIR" | "EEXIST", words: string, path: string): FailedCall {
   const error: any = coded(SystemError, code, `${what}: ${op} returned ${errno} (${words}) ${path}`);
   Object.defineProperty(error, "name", { value: "SystemError", writable: true, enumerable: false, configurable: true });
@@ -68,9 +68,9 @@ function found(op: "rm" | "cp", code: string, what: string, errno: "EISDIR" | "E
   return Object.assign(error, { info, errno: info.errno, syscall: op, path });
 }
 
-/** What `rm` and `cp` see before they do anything. */
+/** Returns the error that `rm` and `cp` detect before they change anything. */
 function seenBefore(op: "rm" | "cp", code: string, path: string, dest: string | undefined): FailedCall | undefined {
-  // Both look at the file first.
+  // Both call `lstat` first.
   if (code === "ENOENT") return systemError(code, "lstat", path);
   if (op === "rm") return code === "EISDIR" ? found(op, "ERR_FS_EISDIR", "Path is a directory", code, "is a directory", path) : undefined;
   if (code === "EEXIST") return found(op, "ERR_FS_CP_EEXIST", "Target already exists", code, `${dest} already exists`, dest!);
@@ -78,13 +78,13 @@ function seenBefore(op: "rm" | "cp", code: string, path: string, dest: string | 
   return undefined;
 }
 
-/** A failure of the system says all there is in its words; anything else is a decision of the host, which is the cause. */
+/** Sets the cause, unless the failure is the system's: then its message says everything. */
 export function explain(error: object, failure: HostcallError): void {
   if (failure.code === "io" || failure.code === "timeout") return;
   Object.defineProperty(error, "cause", { value: failure, writable: true, enumerable: false, configurable: true });
 }
 
-/** What an op throws for a failed call; other exceptions pass through. */
+/** Returns the error of a failed operation; other exceptions pass through. */
 export function fsError(failure: unknown, op: string, path?: string, dest?: string, shownAs?: string): unknown {
   if (!(failure instanceof HostcallError)) return failure;
   const isCycle = shownAs === "lstat" && failure.details.errno === "ELOOP";
@@ -94,7 +94,7 @@ export function fsError(failure: unknown, op: string, path?: string, dest?: stri
     const code = typeof errno === "string" ? errno : "EIO";
     const early = (op === "rm" || op === "cp") && path !== undefined ? seenBefore(op, code, path, dest) : undefined;
     if (early) return early;
-    // The file was there to be opened.
+    // The file existed when it was opened.
     if (real === "read") return systemError(code, real);
     return systemError(code, shownAs === undefined && typeof real === "string" ? real : syscall, path ?? seen, dest ?? target);
   }
@@ -105,7 +105,7 @@ export function fsError(failure: unknown, op: string, path?: string, dest?: stri
     return error;
   }
   if (failure.code === "invalid_request") {
-    // There is no file of that name, and to Node that is all there is to say.
+    // An empty path never exists, and Node reports nothing else.
     if (path === "") return systemError("ENOENT", syscall, path, dest);
     const error = coded(TypeError, "ERR_INVALID_ARG_VALUE", `fs.${op}: ${failure.message}`);
     explain(error, failure);

@@ -10,7 +10,7 @@ type Segment = RegExp | typeof ANY;
 
 export const ANY = "**";
 
-/** `a{b,c{d,e}}` is `ab`, `acd`, `ace`; `{1..3}` is a range; a lone brace is itself. */
+/** Expands braces: `a{b,c{d,e}}` is `ab`, `acd`, `ace`; `{1..3}` is a range; a lone brace is literal. */
 export function expand(pattern: string): string[] {
   let depth = 0;
   let open = -1;
@@ -37,7 +37,7 @@ export function expand(pattern: string): string[] {
 
 const escaped = (char: string) => char.replace(/[\\^$.*+?()[\]{}|/]/, "\\$&");
 
-/** One name's pattern, without its dot rule. */
+/** Returns one name's pattern, without its dot rule. */
 function source(text: string): string {
   let out = "";
   for (let at = 0; at < text.length; at++) {
@@ -88,7 +88,7 @@ function alternatives(text: string): string[] {
 export function segment(text: string): Segment {
   if (text === "**") return ANY;
   const wild = /^(?:[*?[]|[+@!]\()/.test(text);
-  // `*` by itself needs a character; `.` and `..` are no names.
+  // `*` alone needs a character; `.` and `..` never match.
   return new RegExp(`^${wild ? "(?!\\.)(?=.)" : ""}${source(text)}$`, "s");
 }
 
@@ -102,7 +102,7 @@ export function follows(pattern: Compiled, at: number, names: readonly string[],
   for (; at < pattern.length; at++, from++) {
     const wanted = pattern[at]!;
     if (wanted === ANY) {
-      // At the end it stands for what is inside, not for the folder.
+      // At the end it matches the contents of the folder, not the folder.
       if (at === pattern.length - 1) return from < names.length && !names.slice(from).some((name) => name.startsWith("."));
       for (let next = from; next <= names.length; next++) {
         if (follows(pattern, at + 1, names, next)) return true;
@@ -120,7 +120,7 @@ export function matches(patterns: readonly Compiled[], path: string): boolean {
   return patterns.some((pattern) => follows(pattern, 0, names, 0));
 }
 
-/** Whether something below a folder can match. */
+/** Returns whether a path below a folder can match. */
 export function mayHold(patterns: readonly Compiled[], folder: string): boolean {
   const names = folder === "" ? [] : folder.split("/");
   return patterns.some((pattern) => {

@@ -14,12 +14,12 @@ import type { Stats } from "pi:node/fs/stats";
 
 export const constants = all;
 
-/** The promise form. A bad argument rejects too. */
+/** Returns the promise form. A bad argument rejects too. */
 function promised<A extends any[], T>(make: (...args: A) => Request<T>): (...args: A) => Promise<T> {
   return async (...args) => run(make(...args));
 }
 
-/** An object without a prototype, as these answers are in Node. */
+/** Returns an object without a prototype, as Node's results have none. */
 function bare<T extends object>(members: T): T {
   return Object.assign(Object.create(null), members);
 }
@@ -33,11 +33,11 @@ export class FileHandle extends EventEmitter {
     this.#fd = fd;
   }
 
-  /** -1 once closed. */
+  /** Returns the descriptor; -1 once closed. */
   get fd(): number {
     return this.#fd;
   }
-  /** The number for an operation, which a closed file has no more. */
+  /** Returns the descriptor for an operation; fails once the file is closed. */
   #use(syscall: string): number {
     if (this.#fd < 0) throw Object.assign(coded(Error, "EBADF", "file closed"), { syscall });
     return this.#fd;
@@ -127,7 +127,7 @@ export class FileHandle extends EventEmitter {
   }
 }
 
-/** The two shapes of write: `(bytes, offset, length, position)` and `(text, position, encoding)`. */
+/** Reads the two forms of write: `(bytes, offset, length, position)` and `(text, position, encoding)`. */
 export function writeArguments(data: any, second?: any, third?: any, position?: number | null): { bytes: Uint8Array; at: number | null | undefined } {
   if (typeof data === "string") return { bytes: requests.dataOf(data, third ?? "utf8"), at: second };
   const whole = requests.dataOf(data, undefined);
@@ -158,7 +158,7 @@ export const truncate = promised(requests.truncate);
 export const unlink = promised(requests.unlink);
 export const utimes = promised(requests.utimes);
 
-/** What a stream or another iterable gives, piece after piece, as one; anything else as it is. */
+/** Concatenates the pieces of a stream or another iterable; returns other values unchanged. */
 async function gathered(data: any, options?: any): Promise<unknown> {
   const isIterable = typeof data === "object" && data !== null && !ArrayBuffer.isView(data) && (data[Symbol.asyncIterator] ?? data[Symbol.iterator]) !== undefined;
   if (!isIterable) return data;

@@ -1,9 +1,8 @@
 /**
  * `pi:node/fs/requests`: every file operation as one request, shared by the three forms.
  *
- * An operation checks its arguments as Node does and gives a `Request`: the op, its params, and how the
- * answer becomes a value. `runSync` and `run` are the only places that talk to the host; the sync,
- * callback and promise forms differ in nothing else.
+ * An operation checks its arguments as Node does and returns a `Request`: the op, its params, and the conversion of the answer.
+ * Only `runSync` and `run` call the host; the sync, callback and promise forms differ in nothing else.
  */
 
 import { encodeUtf8, facts, importSync } from "pi:engine";
@@ -27,10 +26,10 @@ export interface Request<T> {
   value(answer: Answer): T;
   write?: boolean;
   bytes?: Uint8Array[];
-  /** Shown in errors. */
+  /** The path in errors. */
   path?: string | undefined;
   dest?: string | undefined;
-  /** What errors call the op, where it is not its name. */
+  /** The operation's name in errors, if it differs. */
   shownAs?: string;
   signal?: AbortSignal | undefined;
 }
@@ -63,7 +62,7 @@ function message(request: Request<unknown>): Record<string, unknown> {
 
 const nothing = () => undefined;
 
-/** Loaded when bytes are wanted: most files are read as UTF-8 text. */
+/** Loads on first use: most files are read as UTF-8 text. */
 function buffers(): typeof BufferType {
   return importSync("node:buffer").Buffer;
 }
@@ -73,7 +72,7 @@ const ENCODINGS = /^(?:utf-?8|hex|ucs-?2|utf-?16le|latin1|binary|base64(?:url)?|
 
 // Arguments
 
-/** A path as text: strings, file URLs and Buffers, as Node takes them. */
+/** Returns a path as text: strings, file URLs and Buffers, as Node takes them. */
 export function pathOf(path: unknown, name: string = "path"): string {
   let text: unknown = path;
   if (path instanceof Uint8Array) text = buffers().from(path).toString("utf8");
@@ -102,7 +101,7 @@ export function fdOf(fd: unknown): number {
   return fd;
 }
 
-/** `path` or `fd`, whichever was given. */
+/** Returns `path` or `fd`, depending on the argument. */
 function target(file: unknown): { path: string } | { fd: number } {
   if (typeof file === "number" && Number.isInteger(file)) return { fd: fdOf(file) };
   if (typeof file === "object" && file !== null && "fd" in file) return { fd: fdOf((file as { fd: unknown }).fd) };
@@ -113,7 +112,7 @@ function shown(where: { path: string } | { fd: number }): string | undefined {
   return "path" in where ? where.path : undefined;
 }
 
-/** The encoding of an options argument; undefined and "buffer" mean bytes. */
+/** Returns the encoding of an options argument; undefined and "buffer" mean bytes. */
 export function encodingOf(options: Encoding, fallback?: string): string | undefined {
   if (!["string", "object", "undefined", "function"].includes(typeof options)) throw invalidArgType("options", "one of type string or object", options);
   const encoding = typeof options === "string" ? options : (options?.encoding ?? fallback);
@@ -124,7 +123,7 @@ export function encodingOf(options: Encoding, fallback?: string): string | undef
   return encoding;
 }
 
-/** A mode as a number: octal text is accepted. */
+/** Returns a mode as a number: octal text is accepted. */
 export function modeOf(mode: unknown): number | undefined {
   if (mode === undefined || mode === null) return undefined;
   if (typeof mode === "string") {
@@ -137,10 +136,10 @@ export function modeOf(mode: unknown): number | undefined {
   return mode;
 }
 
-/** What Node takes for flags of `open`. */
+/** Flags that Node's `open` accepts. */
 const LETTERS = /^(?:r|rs|sr|w|wx|xw|a|ax|xa|as|sa)\+?$/;
 
-/** Flags as text for the host: numbers are put into Node's letters. */
+/** Returns flags as text for the host: numbers are converted to Node's letters. */
 export function flagsOf(flags: unknown, fallback: string): string {
   if (flags === undefined || flags === null) return fallback;
   if (typeof flags === "string" && LETTERS.test(flags)) return flags;
@@ -158,7 +157,7 @@ export function flagsOf(flags: unknown, fallback: string): string {
   return `r${sync}${update}`;
 }
 
-/** Data of a write as bytes. */
+/** Returns the bytes of a write. */
 export function dataOf(data: unknown, encoding: string | undefined): Uint8Array {
   if (typeof data === "string") {
     return encoding === undefined || UTF8.test(encoding) ? encodeUtf8(data.toWellFormed()) : buffers().from(data, encoding);
@@ -197,7 +196,7 @@ export function readFile(file: unknown, options?: string | ReadOptions | null): 
   const encoding = encodingOf(options);
   const settings = typeof options === "object" && options !== null ? options : {};
   flagsOf(settings.flag, "r");
-  // UTF-8 comes as text: one copy less, and no decoding here.
+  // The host returns UTF-8 as text, which saves a copy and the decoding.
   const asText = encoding !== undefined && UTF8.test(encoding);
   return {
     op: "readFile",
@@ -270,7 +269,7 @@ export function futimes(fd: unknown, atime: unknown, mtime: unknown): Request<un
   return { op: "futimes", params: { fd: fdOf(fd), atimeMs: milliseconds(atime), mtimeMs: milliseconds(mtime) }, write: true, value: nothing };
 }
 
-/** Reads into `buffer`; the value is the count. */
+/** Reads into `buffer`; returns the number of bytes. */
 export function read(fd: unknown, buffer: ArrayBufferView, offset: number, length: number, position?: number | bigint | null): Request<number> {
   const view = new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
   if (offset < 0 || offset > view.length) throw outOfRange("offset", `>= 0 && <= ${view.length}`, offset);
@@ -312,10 +311,10 @@ export function stat(op: "stat" | "lstat", path: unknown, options?: { bigint?: b
 
 const SIZES = ["type", "bsize", "blocks", "bfree", "bavail", "files", "ffree"] as const;
 
-/** What `statfs` answers; Node does not export it either. */
+/** The result of `statfs`; Node does not export the class either. */
 class StatFs {}
 
-/** Sizes of the file system that `path` is on. */
+/** Returns the sizes of the file system of `path`. */
 export function statfs(path: unknown, options?: { bigint?: boolean }): Request<StatFs> {
   const file = pathOf(path);
   const value = (answer: Answer) => {
@@ -326,9 +325,9 @@ export function statfs(path: unknown, options?: { bigint?: boolean }): Request<S
 }
 
 /**
- * Owners of files are not for extensions to change. But what writes a file anew gives it the owner that it had
- * (`write-file-atomic`, and all that keeps settings by it): where that is its owner already there is nothing to do, and any
- * other is answered as by a system where the user is not root.
+ * Extensions cannot change owners of files. But atomic writes restore the owner of a file (`write-file-atomic`, and all that
+ * keeps settings by it): if that is its owner already there is nothing to do, and any other owner fails as for a user without
+ * root.
  */
 function keepOwner(make: Request<Stats>, op: "chown" | "fchown" | "lchown", uid: unknown, gid: unknown): Request<undefined> {
   const wanted = { uid: idOf("uid", uid), gid: idOf("gid", gid) };
@@ -352,7 +351,7 @@ export function fchown(fd: unknown, uid: unknown, gid: unknown): Request<undefin
   return keepOwner(fstat(fd), "fchown", uid, gid);
 }
 
-/** The number of a user or of a group; -1 leaves what there is. */
+/** Returns the id of a user or a group; -1 keeps the present one. */
 function idOf(name: string, id: unknown): number {
   if (typeof id !== "number") throw invalidArgType(name, "of type number", id);
   if (!Number.isInteger(id)) throw outOfRange(name, "an integer", id);
@@ -372,7 +371,7 @@ interface WireEntry {
   kind: Kind;
 }
 
-/** A tree as Node walks it: what is next of the folders that it saw, the first one or, where it promises, the last. */
+/** Orders a tree as Node walks it: next comes the first pending folder or, in the promise form, the last. */
 function walkedThrough(entries: WireEntry[], takesLast: boolean): WireEntry[] {
   const within = new Map<string, WireEntry[]>();
   for (const entry of entries) {
@@ -391,7 +390,7 @@ function walkedThrough(entries: WireEntry[], takesLast: boolean): WireEntry[] {
   return found;
 }
 
-/** The form that promises. */
+/** Returns the entries for the promise form. */
 export function readdirLater(path: unknown, options?: string | ReaddirOptions | null): Request<any[]> {
   return readdir(path, options, true);
 }
@@ -430,7 +429,7 @@ export function realpath(path: unknown, options?: Encoding): Request<any> {
   return { op: "realpath", params: { path: file }, path: file, value: (answer) => name(answer.output.path, encodingOf(options, "utf8")) };
 }
 
-/** The form that Node walks itself, folder by folder: its errors name the whole path. */
+/** Returns the entries of a recursive read, which Node walks folder by folder: its errors name the whole path. */
 export function walked(path: unknown, options?: Encoding): Request<any> {
   return { ...realpath(path, options), path: resolve(facts.cwd ?? "/", pathOf(path)), shownAs: "lstat" };
 }
@@ -464,13 +463,13 @@ export function mkdir(path: unknown, options?: number | string | MkdirOptions | 
   return { op: "mkdir", params, path: folder, write: true, value: (answer) => (settings.recursive ? asGiven(folder, answer.output.first ?? undefined) : undefined) };
 }
 
-/** The first folder that was made, as the path was given: from the working folder or from the top. */
+/** Returns the first created folder in the form of the given path: relative or absolute. */
 function asGiven(path: string, made: string | undefined): string | undefined {
   const here = `${facts.cwd ?? ""}/`;
   return made !== undefined && !path.startsWith("/") && made.startsWith(here) ? made.slice(here.length) : made;
 }
 
-/** An option that must be a boolean if it is there. */
+/** Returns an optional boolean option. */
 function isOn(option: string, value: unknown): boolean {
   if (value !== undefined && typeof value !== "boolean") throw invalidArgType(`options.${option}`, "of type boolean", value);
   return value === true;
@@ -481,7 +480,7 @@ export function mkdtemp(prefix: unknown, options?: Encoding): Request<any> {
   return {
     op: "mkdtemp",
     params: { prefix: start },
-    // As in Node's messages, where the random part is not chosen yet.
+    // As in Node's messages, which precede the choice of the random part.
     path: start + "X".repeat(6),
     write: true,
     value: (answer) => name(answer.output.path, encodingOf(options, "utf8")),

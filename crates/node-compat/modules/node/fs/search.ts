@@ -1,4 +1,4 @@
-/** `pi:node/fs/search`: `fs.glob` in its three forms. One walk asks for folders; a form reads them its own way. */
+/** `pi:node/fs/search`: `fs.glob` in its three forms. One generator requests folders; each form reads them in its own way. */
 
 import { run, runSync } from "pi:node/fs/requests";
 import * as requests from "pi:node/fs/requests";
@@ -18,7 +18,7 @@ type Found = string | Dirent;
 
 const isLiteral = (part: string) => !/[*?[\]()!+@]/.test(part);
 
-/** Yields folders, is given what is in them, and ends with what matched. */
+/** Yields folders, receives their entries, and returns the matches. */
 function* search(given: string | string[], options: GlobOptions): Generator<string, Found[], Dirent[]> {
   const root = options.cwd === undefined ? process.cwd() : path.resolve(requests.pathOf(options.cwd) as string);
   const found = new Map<string, Found>();
@@ -68,7 +68,7 @@ export function globSync(pattern: string | string[], options: GlobOptions = {}):
     try {
       entries = runSync(listing(step.value));
     } catch {
-      // A folder that cannot be read has nothing that matches.
+      // An unreadable folder has no matches.
     }
     step = steps.next(entries);
   }

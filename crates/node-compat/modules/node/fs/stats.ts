@@ -1,4 +1,4 @@
-/** `pi:node/fs/stats`: Stats, BigIntStats and Dirent, built from what the `fs` connector answers. */
+/** `pi:node/fs/stats`: Stats, BigIntStats and Dirent, built from answers of the `fs` connector. */
 
 import { constants } from "pi:node/fs/constants";
 
@@ -36,7 +36,7 @@ export interface WireStat {
 const FIELDS = ["dev", "mode", "nlink", "uid", "gid", "rdev", "blksize", "ino", "size", "blocks"] as const;
 const TIMES = ["atime", "mtime", "ctime", "birthtime"] as const;
 
-/** What Stats and BigIntStats answer about the kind of file. */
+/** Methods of Stats and BigIntStats about the kind of file. */
 abstract class StatsBase {
   declare mode: number | bigint;
 
@@ -95,7 +95,7 @@ export class BigIntStats extends StatsBase {
   }
 }
 
-// The dates are made when they are first read; what lists the members of a stat does not see them.
+// Dates are created on first read, and are not enumerated.
 for (const Class of [Stats, BigIntStats]) {
   for (const time of TIMES) {
     const own = (stats: object, value: unknown) => Object.defineProperty(stats, time, { value, writable: true, enumerable: false, configurable: true });
@@ -118,7 +118,7 @@ export function statsFrom(wire: WireStat, options?: { bigint?: boolean }): Stats
   return options?.bigint ? (new BigIntStats(wire) as unknown as Stats) : new Stats(wire);
 }
 
-/** Each kind, at libuv's number for it. */
+/** Kinds, indexed by libuv's numbers. */
 const KINDS: (Kind | undefined)[] = [undefined, "file", "dir", "symlink", "fifo", "socket", "char", "block"];
 const TYPE = Symbol("type");
 

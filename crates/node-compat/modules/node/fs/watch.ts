@@ -1,5 +1,5 @@
 /**
- * `pi:node/fs/watch`: changes of files: events of the system (`watch`) and comparing stats (`watchFile`).
+ * `pi:node/fs/watch`: changes of files: events of the system (`watch`) and comparison of stats (`watchFile`).
  */
 
 import { HostcallError, call, callSync } from "pi:hostcall";
@@ -24,10 +24,10 @@ interface WatchOptions {
 
 type Listener = (event: string, name: any) => void;
 
-/** Files that the host writes beside one that it replaces at once; nobody else sees them. */
+/** Temporary files of the host's atomic writes, which no event mentions. */
 const REPLACING = /(?:^|\/)\.pijs-[0-9A-Za-z]+\.tmp$/;
 
-/** Watches until the signal fires; settles then, or with the failure. `begun`: a watch that goes on. */
+/** Watches until the signal fires; settles then, or with the failure. `begun`: a watch that has started. */
 async function events(path: string, options: WatchOptions, signal: AbortSignal, heard: Listener, begun?: number): Promise<void> {
   const params = { op: "watch", path, ...(options.recursive && { recursive: true }), ...(begun !== undefined && { begun }) };
   const encoding = options.encoding ?? "utf8";
@@ -48,12 +48,12 @@ async function events(path: string, options: WatchOptions, signal: AbortSignal, 
   }
 }
 
-/** Begins to watch: what changes from here on is told, and a missing file is an error at once, as Node's `watch` is. */
+/** Starts watching: later changes are reported, and a missing file throws, as with Node's `watch`. */
 function begin(path: string, options: WatchOptions): number | undefined {
   try {
     return callSync("fs", "read", { op: "watch", path, ...(options.recursive && { recursive: true }) }).output.watch;
   } catch (failure) {
-    // A system that cannot watch says so where changes are asked for.
+    // A system without watches reports an error when changes are awaited.
     if (!(failure instanceof HostcallError) || failure.code === "invalid_request") return undefined;
     const error: any = fsError(failure, "watch", path);
     const { code, cause } = error;
@@ -113,7 +113,7 @@ export function watch(path: unknown, ...rest: any[]): FSWatcher {
   return watcher;
 }
 
-/** The promise form: an async iterator that ends with the signal's AbortError. */
+/** Returns the promise form: an async iterator that ends with the signal's AbortError. */
 export async function* watchPromise(path: unknown, options: WatchOptions | string = {}): AsyncGenerator<{ eventType: string; filename: any }> {
   const settings = typeof options === "string" ? { encoding: options } : (options ?? {});
   const file = requests.pathOf(path, "filename");
@@ -159,7 +159,7 @@ const watched = new Map<string, StatWatcher>();
 const NOTHING = statsFrom({ kind: "file", dev: 0, ino: 0, mode: 0, nlink: 0, uid: 0, gid: 0, rdev: 0, size: 0, blksize: 0, blocks: 0, atimeMs: 0, mtimeMs: 0, ctimeMs: 0, birthtimeMs: 0 }) as any;
 NOTHING.mode = 0;
 
-/** Asks for the file's stats now and then. */
+/** Polls the stats of a file. */
 class StatWatcher extends EventEmitter {
   #path: string;
   #timer: any;

@@ -1,6 +1,6 @@
 /**
- * `pi:node/http/client`: requests. Those to this machine go over `node:net`, so that a server of the extension can
- * be reached; all others are `http` hostcalls, with TLS, limits and address checks of the host.
+ * `pi:node/http/client`: requests. Those to this machine use `node:net`, so that an extension reaches its own server; all others
+ * are `http` hostcalls, with TLS, limits and address checks of the host.
  */
 
 import { encodeUtf8 } from "pi:engine";
@@ -21,7 +21,7 @@ type Done = (error?: unknown) => void;
 
 const isHere = (host: string) => /^(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)$/i.test(host);
 
-/** Options out of `(url, options?, callback?)`. */
+/** Reads the options of `(url, options?, callback?)`. */
 export function optionsOf(input: any, rest: any[], protocol: string): { options: any; done: any } {
   const done = typeof rest.at(-1) === "function" ? rest.pop() : undefined;
   let options: any = {};
@@ -108,7 +108,7 @@ export class ClientRequest extends OutgoingMessage {
   }
 
   _write(chunk: Buffer, _encoding: string, done: Done): void {
-    // One piece that is all of the body needs no upload.
+    // A body of a single piece needs no upload.
     const declared = this.getHeader("content-length");
     if (!this.#started && declared !== undefined && Number(declared) === chunk.length) {
       this.#first = chunk;

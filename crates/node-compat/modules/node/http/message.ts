@@ -1,4 +1,4 @@
-/** `pi:node/http/message`: what comes in (a readable) and what goes out (a writable) over HTTP. */
+/** `pi:node/http/message`: incoming (readable) and outgoing (writable) HTTP messages. */
 
 import { adopting, callable } from "pi:node/callable";
 import { checkString, coded, invalidArgType } from "pi:node/errors";
@@ -7,7 +7,7 @@ import { Readable, Writable } from "node:stream";
 import { queueTick } from "pi:web/ticks";
 
 const TOKEN = /^[\^_`a-zA-Z\-0-9!#$%&'*+.|~]+$/;
-/** Headers that stay at their first value when they come again. */
+/** Headers that keep their first value. */
 const SINGLE = new Set([
   "age", "authorization", "content-length", "content-type", "etag", "expires", "from", "host", "if-modified-since", "if-unmodified-since", "last-modified",
   "location", "max-forwards", "proxy-authorization", "referer", "retry-after", "server", "user-agent",
@@ -21,7 +21,7 @@ export function validateHeaderValue(name: string, value: unknown): void {
   if (/[^\t\x20-\x7e\x80-\xff]/.test(String(value))) throw coded(TypeError, "ERR_INVALID_CHAR", `Invalid character in header content ["${name}"]`);
 }
 
-/** Headers by lower-case name, as Node joins them. */
+/** Joins headers by lower-case name, as Node does. */
 export function joinHeaders(raw: string[]): Record<string, any> {
   const headers: Record<string, any> = {};
   for (let at = 0; at < raw.length; at += 2) {
@@ -34,7 +34,7 @@ export function joinHeaders(raw: string[]): Record<string, any> {
   return headers;
 }
 
-/** What a server is asked, or a client is answered. */
+/** A request of a client, or a response of a server. */
 export const IncomingMessage = callable(class IncomingMessage extends adopting(Readable as any) {
   httpVersion = "1.1";
   httpVersionMajor = 1;
@@ -86,7 +86,7 @@ export const IncomingMessage = callable(class IncomingMessage extends adopting(R
     }
     if (this.socket && !this.socket.destroyed && this.aborted) this.socket.destroy(error);
     if (!error && self.req && !this.complete) error = coded(Error, "ECONNRESET", "aborted");
-    // As ever in Node: only those who listen hear of it.
+    // As in Node: without a listener the error is dropped.
     queueTick(() => done(self.listenerCount("error") === 0 ? undefined : error));
   }
 });
@@ -102,11 +102,11 @@ export abstract class OutgoingMessage extends adopting(Writable as any) {
   useChunkedEncodingByDefault = true;
   socket: any = null;
   protected _trailers = "";
-  /** Names that were taken back: none of them is added. */
+  /** Removed names, which are not added by default. */
   protected _removed = new Set<string>();
   protected _fields = new Map<string, { name: string; value: any }>();
 
-  /** A request lives on until its answer is over. */
+  /** A request lives until its response is over. */
   constructor(autoDestroy: boolean) {
     super({ autoDestroy, emitClose: true });
   }
@@ -154,7 +154,7 @@ export abstract class OutgoingMessage extends adopting(Writable as any) {
     this._fields.delete(String(name).toLowerCase());
     this._removed.add(String(name).toLowerCase());
   }
-  /** What follows a body in chunks. */
+  /** Adds the trailers of a chunked body. */
   addTrailers(headers: any): void {
     const pairs: [string, any][] = Array.isArray(headers) ? headers : Object.entries(headers);
     for (const [name, value] of pairs) {
@@ -171,7 +171,7 @@ export abstract class OutgoingMessage extends adopting(Writable as any) {
     return this;
   }
 
-  /** Headers as lines, in the order they were set. */
+  /** Returns the headers as lines, in the order they were set. */
   protected _lines(): string[] {
     const lines: string[] = [];
     for (const { name, value } of this._fields.values()) {
@@ -181,7 +181,7 @@ export abstract class OutgoingMessage extends adopting(Writable as any) {
     return lines;
   }
 
-  /** What comes after the end is an error of its own, which takes nothing back of what was said. */
+  /** A write after the end is an error of its own, which does not affect earlier output. */
   write(...args: any[]): any {
     if (!this.finished) return super.write(...args);
     const self = this as any;
@@ -203,7 +203,7 @@ export abstract class OutgoingMessage extends adopting(Writable as any) {
       else if (done) done(coded(Error, "ERR_STREAM_ALREADY_FINISHED", "Cannot call end after a stream was finished"));
       return this;
     }
-    // What fits in one piece has a length instead of chunks.
+    // A body of a single piece has a length instead of chunks.
     if (!this.headersSent && !this.hasHeader("content-length") && !this.hasHeader("transfer-encoding")) {
       const size = chunk === undefined || chunk === null || typeof chunk === "function" ? 0 : typeof chunk === "string" ? Buffer.byteLength(chunk, typeof args[1] === "string" ? args[1] : "utf8") : chunk.byteLength;
       this._knownLength(size);

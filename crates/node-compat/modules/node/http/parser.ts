@@ -1,9 +1,9 @@
 /**
  * `pi:node/http/parser`: HTTP/1.1 messages out of pieces of bytes (RFC 9112).
  *
- * What is ambiguous is an error: two different lengths, a length beside a coding, folded headers. The
- * head is bounded; a body's end follows from its length, its chunks, or the end of the connection. However small
- * the pieces are, each byte is looked at and copied a few times at most.
+ * Ambiguous input is an error: two different lengths, a length beside a coding, folded headers. The head is bounded; a body's end
+ * follows from its length, its chunks, or the end of the connection. However small the pieces are, each byte is read and copied a
+ * few times at most.
  */
 
 import { coded } from "pi:node/errors";
@@ -18,7 +18,7 @@ export interface Head {
 }
 
 export interface Listener {
-  /** The head is there: how the body goes on. `none`: there is none, whatever the headers say. */
+  /** Called after the head; the result selects the body. `none`: there is no body, whatever the headers say. */
   head(head: Head): "body" | "none" | "upgrade";
   body(bytes: Buffer): void;
   /** The message is complete. */
@@ -34,24 +34,24 @@ type Phase = "head" | "length" | "chunk-size" | "chunk" | "chunk-end" | "trailer
 
 export class Parser {
   #listener: Listener;
-  /** What is not used yet: the piece that came, or the used part of `#room`. */
+  /** Unused input: the last piece, or the used part of `#room`. */
   #held: Buffer = Buffer.alloc(0);
-  /** Our own, where several pieces are put together; what was once in it is never written over. */
+  /** Buffer for joining pieces; its contents are never overwritten. */
   #room: Buffer | undefined;
   #end = 0;
-  /** How much of `#held` has not what is looked for. */
+  /** Length of the prefix of `#held` that was searched without a match. */
   #seen = 0;
   #phase: Phase = "head";
   #left = 0;
   #answers: boolean;
 
-  /** `answers`: the messages are responses, whose body may go on to the end of the connection. */
+  /** `answers`: the messages are responses, whose body may end with the connection. */
   constructor(listener: Listener, answers: boolean) {
     this.#listener = listener;
     this.#answers = answers;
   }
 
-  /** Bytes behind the head of an upgrade. */
+  /** Bytes after the head of an upgrade. */
   get rest(): Buffer {
     return this.#held;
   }
@@ -64,7 +64,7 @@ export class Parser {
     while (this.#held.length > 0 && this.#phase !== "upgraded" && this.#step());
   }
 
-  /** The connection has ended. */
+  /** Handles the end of the connection. */
   finish(): void {
     if (this.#phase === "until-end") this.#complete([]);
     else if (!this.isBetween && this.#phase !== "upgraded") throw failure("HPE_INVALID_EOF_STATE", "Invalid EOF state");
@@ -92,7 +92,7 @@ export class Parser {
     return taken as Buffer;
   }
 
-  /** One line without its end; undefined when it is not there yet. */
+  /** Returns one line without its end; undefined when it is incomplete. */
   #line(limit: number): string | undefined {
     const at = this.#held.indexOf(LF, this.#seen);
     if (at < 0) {
@@ -164,7 +164,7 @@ export class Parser {
     return this.#take(end).toString("latin1").replace(/\r?\n\r?\n$/, "");
   }
 
-  /** Where the first empty line ends. */
+  /** Returns the end of the first empty line. */
   #emptyLine(): number | undefined {
     const held = this.#held;
     for (;;) {
@@ -175,7 +175,7 @@ export class Parser {
       }
       const next = held[at + 1] === CR ? at + 2 : at + 1;
       if (held[next] === LF) return next + 1;
-      // The end of a line that may yet be followed by an empty one is looked at again.
+      // The end of a line that an empty one may follow is searched again.
       this.#seen = next < held.length ? at + 1 : at;
       if (next >= held.length) return undefined;
     }

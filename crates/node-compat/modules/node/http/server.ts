@@ -15,10 +15,10 @@ import type { Timeout } from "pi:web/timers";
 
 type Done = (error?: unknown) => void;
 
-/** How a connection is answered whose request is no good; 400 where nothing else is said. */
+/** Status of the response to an invalid request; 400 by default. */
 const STATUS_OF: Record<string, number> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 };
 
-/** Answers without a body. */
+/** Returns whether a response has no body. */
 const bodiless = (method: string, status: number) => method === "HEAD" || status === 204 || status === 304 || (status >= 100 && status < 200);
 
 export const ServerResponse = callable(class ServerResponse extends OutgoingMessage {
@@ -51,7 +51,7 @@ export const ServerResponse = callable(class ServerResponse extends OutgoingMess
       ? Array.isArray(headers[0]) ? headers : Array.from({ length: headers.length / 2 }, (_, at) => [headers[at * 2], headers[at * 2 + 1]])
       : Object.entries(headers ?? {});
     for (const [name, value] of pairs) if (value !== undefined) this.setHeader(name, value);
-    // From here on the head stands, as in Node: a length that is not among the headers is not known.
+    // From here on the head is fixed, as in Node: a length that is not among the headers is unknown.
     this.#storeHead();
     return this;
   }
@@ -68,23 +68,23 @@ export const ServerResponse = callable(class ServerResponse extends OutgoingMess
   _knownLength(size: number): void {
     this.#length = size;
   }
-  /** Bytes of the body, when it is all there before the head goes out. */
+  /** Length of the body, when it is complete before the head is sent. */
   #length: number | undefined;
-  /** Milliseconds that the connection waits for the next request; 0 says nothing of it. */
+  /** Milliseconds that the connection waits for the next request; 0 omits the header. */
   _keepsFor = 0;
 
   #head: string | undefined;
 
   #storeHead(): void {
     if (this.headersSent) return;
-    // What Node adds by itself is no header that `getHeaders` tells.
+    // `getHeaders` does not return the headers that Node adds.
     const added: string[] = [];
     const isLeft = (name: string) => !this.hasHeader(name) && !this._removed.has(name);
     if (this.sendDate && isLeft("date")) added.push(`Date: ${new Date(epochMs()).toUTCString()}`);
     const framed = this.hasHeader("content-length") || this.hasHeader("transfer-encoding") || bodiless(this.req.method!, this.statusCode);
     const isSized = !framed && this.#length !== undefined && isLeft("content-length");
     const isChunked = !framed && !isSized && this.req.httpVersionMinor === 1 && isLeft("transfer-encoding");
-    // Where the body ends is told by the connection's end then.
+    // The end of the connection ends the body then.
     if (!framed && !isSized && !isChunked) this.shouldKeepAlive = false;
     if (this.hasHeader("connection")) this.shouldKeepAlive &&= !/\bclose\b/i.test(String(this.getHeader("connection")));
     else if (isLeft("connection")) {
@@ -98,7 +98,7 @@ export const ServerResponse = callable(class ServerResponse extends OutgoingMess
     this.#head = `HTTP/1.1 ${this.statusCode} ${reason}\r\n${[...this._lines(), ...added].join("\r\n")}\r\n\r\n`;
     this.headersSent = true;
   }
-  /** Whether what is written still goes to somebody. */
+  /** Returns whether output still reaches a client. */
   get #reaches(): boolean {
     return Boolean(this.socket) && !this.socket.destroyed && !this.socket.writableEnded;
   }
@@ -110,7 +110,7 @@ export const ServerResponse = callable(class ServerResponse extends OutgoingMess
   _write(chunk: Buffer, _encoding: string, done: Done): void {
     this.#sendHead();
     if (!this.#reaches || bodiless(this.req.method!, this.statusCode)) return done();
-    // That the other side has gone is the connection's failure, and no error of the answer.
+    // A closed connection is a failure of the connection, and no error of the response.
     const written = () => done();
     if (!this.chunkedEncoding) return void this.socket.write(chunk, written);
     this.socket.write(`${chunk.length.toString(16)}\r\n`, "latin1");
@@ -157,7 +157,7 @@ export const Server = callable(class Server extends NetServer {
       this.#check ??= this.#laterCheck();
     });
   }
-  /** Ends, as long as there are connections, those whose request takes too long to arrive. */
+  /** Ends connections whose request takes too long to arrive, as long as there are any. */
   #laterCheck(): Timeout {
     const check = () => {
       const now = elapsedMs();
@@ -189,13 +189,13 @@ export const Server = callable(class Server extends NetServer {
 });
 export type Server = InstanceType<typeof Server>;
 
-/** The requests of one connection, one after the other; later ones wait until the one before is answered. */
+/** Serves the requests of one connection in order; later ones wait until the previous one is answered. */
 function serve(server: Server, socket: any): void {
   let request: IncomingMessage | undefined;
   const waiting: (() => void)[] = [];
   let busy = false;
   socket._idle = true;
-  /** When the request began that is still arriving, 0 for none; a connection begins with one. */
+  /** Start time of the request that is arriving, 0 for none; a connection begins with one. */
   let began = elapsedMs() || 1;
   let headed = false;
   let rest: Timeout | undefined;
@@ -247,7 +247,7 @@ function serve(server: Server, socket: any): void {
             else if (!message.complete) message.resume();
             next();
           });
-          // Without its connection an answer is over, finished or not.
+          // The end of its connection ends a response, finished or not.
           socket.once("close", () => response.destroy());
           const expects = /100-continue/i.test(message.headers.expect ?? "");
           if (expects && server.listenerCount("checkContinue") > 0) server.emit("checkContinue", message, response);
@@ -296,7 +296,7 @@ function serve(server: Server, socket: any): void {
   socket.on("error", (error: any) => {
     if (server.listenerCount("clientError") > 0) server.emit("clientError", error, socket);
   });
-  /** Whoever asked has gone: what was not answered yet was asked for in vain. */
+  /** Aborts the pending requests of a client that has disconnected. */
   const leave = () => {
     const message: any = request;
     if (message && !message.destroyed && (busy || !message.complete)) message.destroy(coded(Error, "ECONNRESET", "aborted"));

@@ -1,4 +1,4 @@
-/** `pi:node/net/addresses`: which texts are IP addresses. */
+/** `pi:node/net/addresses`: recognition of IP addresses. */
 
 import { URL } from "pi:web/url";
 

@@ -17,7 +17,7 @@ interface Rule {
 /** Bits of an address. */
 const WIDTH: Record<Family, number> = { ipv4: 32, ipv6: 128 };
 
-/** Where IPv4 addresses lie among IPv6 ones: `::ffff:a.b.c.d`. */
+/** Prefix of IPv4 addresses among IPv6 ones: `::ffff:a.b.c.d`. */
 const MAPPED = 0xffffn << 32n;
 
 function familyOf(family: unknown): Family {
@@ -69,7 +69,7 @@ export class SocketAddress {
   }
 }
 
-/** An address as the methods take it: text with its family, or an object that holds both. */
+/** Returns an address of the methods' arguments: text with its family, or an object that holds both. */
 function read(address: string | SocketAddress, family: Family): [bigint, Family, string] {
   if (address instanceof SocketAddress) return [parse(address.address, address.family), address.family, address.address];
   const named = familyOf(family);
@@ -108,7 +108,7 @@ export class BlockList {
     this.#add(named, value & ~rest, value | rest, `Subnet: ${title(named)} ${text}/${prefix}`);
   }
 
-  /** Whether a rule covers an address. An IPv4 address and its IPv6 form are the same. */
+  /** Returns whether a rule covers an address. An IPv4 address and its IPv6 form are the same. */
   check(address: string | SocketAddress, family: Family = "ipv4"): boolean {
     let value: bigint;
     let named: Family;
@@ -125,7 +125,7 @@ export class BlockList {
     });
   }
 
-  /** The latest first. */
+  /** Returns the rules, the latest first. */
   get rules(): string[] {
     return this.#rules.map((rule) => rule.text);
   }

@@ -9,7 +9,9 @@ import { Socket, freshName, netError, portOf } from "pi:node/net/socket";
 import { AbortController } from "pi:web/abort";
 import { queueTick } from "pi:web/ticks";
 
-/** Servers that stop listening, and when each has: who listens at the same place next waits for that, as a system's call does. */
+/**
+ * Servers that are closing, with a promise for each: the next listener on the same address waits for it, as a system call does.
+ */
 const leaving = new Set<Promise<unknown>>();
 
 export class Server extends adopting(EventEmitter) {
@@ -17,9 +19,9 @@ export class Server extends adopting(EventEmitter) {
   maxConnections: number | undefined = undefined;
   allowHalfOpen: boolean;
   #abort: AbortController | undefined;
-  /** What the host knows it by. */
+  /** Name under which the host knows it. */
   #name = "";
-  /** Over when it listens no more. */
+  /** Settles when it stops listening. */
   #listening: Promise<unknown> = Promise.resolve();
   #address: any = null;
   #sockets = new Set<any>();
@@ -94,10 +96,10 @@ export class Server extends adopting(EventEmitter) {
   }
 
   #closing = false;
-  /** Nothing listens any more. */
+  /** Handles the end of listening. */
   #isGone = true;
   #closed(name: string): void {
-    // It may listen anew by now.
+    // It may listen again already.
     if (name !== this.#name) return;
     this.#isGone = true;
     this.#maybeClosed();
@@ -116,7 +118,7 @@ export class Server extends adopting(EventEmitter) {
       else this.once("close", () => done(coded(Error, "ERR_SERVER_NOT_RUNNING", "Server is not running.")));
     }
     this.#closing = true;
-    // A server that does not listen yet can only be given up.
+    // A server that does not listen yet is aborted.
     const abort = this.#abort;
     if (this.listening) {
       const left = this.#listening;

@@ -15,12 +15,12 @@ import { clearTimeout, setTimeout } from "pi:web/timers";
 type Done = (error?: unknown) => void;
 
 let names = 0;
-/** A name for a connection or a server that the host has not seen yet. */
+/** Returns a new name for a connection or a server. */
 export const freshName = (kind: string): string => `${kind}-${(names += 1)}`;
 
 const ERRNO: Record<string, number> = { ENOTFOUND: -3008, ...Object.fromEntries(Object.entries(constants.errno as Record<string, number>).map(([name, value]) => [name, -value])) };
 
-/** A refusal or failure as Node words it. */
+/** Returns a refusal or failure in Node's form. */
 export function netError(failure: unknown, syscall: string, where: { host?: string; port?: number; path?: string }): unknown {
   if (!(failure instanceof HostcallError)) return failure;
   const code = failure.code === "io" ? String(failure.details.errno ?? "EIO") : failure.code === "denied" ? "EACCES" : failure.code === "timeout" ? "ETIMEDOUT" : "EINVAL";
@@ -44,7 +44,7 @@ export function portOf(port: unknown, name: string = "options.port"): number {
   return number;
 }
 
-/** Says of a connection that it carries HTTP requests only. */
+/** Marks a connection as one that carries HTTP requests only. */
 export const REQUESTS = Symbol("requests");
 
 export interface Target {
@@ -70,7 +70,7 @@ export class Socket extends (Duplex as any) {
   #timer: unknown;
   #sent = 0;
   #hadError = false;
-  /** Handed over by a server, and the host has not heard that it is wanted. */
+  /** Whether a server handed it over and the host has not been told to keep it. */
   #waits = false;
   #target: Target = {};
 
@@ -113,15 +113,15 @@ export class Socket extends (Duplex as any) {
     return this;
   }
 
-  /** What the host is asked for so that the connection is encrypted; `undefined`: nothing. */
+  /** Returns the parameters of an encrypted connection; `undefined`: unencrypted. */
   _secured(_target: Target): object | undefined {
     return undefined;
   }
 
-  /** The connection stands; `about` is what the host said of it. */
+  /** Handles an established connection; `about` is the host's description of it. */
   _established(_about: any): void {}
 
-  /** Takes over a connection that a server accepted; `about` says where both ends are. */
+  /** Takes over a connection that a server accepted; `about` has both addresses. */
   _accept(name: string, about: any): void {
     this.#name = name;
     this.#waits = true;
@@ -141,7 +141,7 @@ export class Socket extends (Duplex as any) {
         self.push(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
       } else if (output.end) {
         self.push(null);
-        // An end that nobody reads is still an end.
+        // An unread end still is an end.
         self.read(0);
       }
     };
@@ -221,7 +221,7 @@ export class Socket extends (Duplex as any) {
     return (this as any).destroy();
   }
 
-  /** Something happened: the time without anything starts anew. */
+  /** Resets the idle timer. */
   _touch(): void {
     if (!this.timeout) return;
     clearTimeout(this.#timer);

@@ -1,6 +1,6 @@
 /**
- * `pi:node/perf_hooks/histogram`: how often which values came, as Node's histograms keep it: in buckets of a size that
- * grows with the value, so that each is known to so many figures (Gil Tene's HDR histogram).
+ * `pi:node/perf_hooks/histogram`: counts of values, as Node's histograms keep them: in buckets whose size grows with the value,
+ * so that each has a fixed number of significant figures (Gil Tene's HDR histogram).
  *
  * The delay of the event loop is the time between two rounds of a timer, the interval itself counted in, as Node measures it.
  */
@@ -11,7 +11,7 @@ import { SafeMap } from "pi:web/safe";
 import { clearInterval, setInterval } from "pi:web/timers";
 
 const LARGEST = Number.MAX_SAFE_INTEGER;
-/** What Node says of the least value while there is none: the largest of 64 bits. */
+/** Node's minimum of an empty histogram: the largest 64-bit value. */
 const NOTHING = 2 ** 63;
 const MINE = Symbol("made by this module");
 
@@ -27,7 +27,7 @@ class Buckets {
   /** Buckets below this one are of the size of one unit. */
   readonly #subBuckets: number;
   readonly #unit: number;
-  /** By the lowest value of the bucket. */
+  /** Counts by the lowest value of the bucket. */
   #counts = new SafeMap<number, number>();
   count = 0;
   exceeds = 0;
@@ -59,9 +59,9 @@ class Buckets {
     return this.#lowestOf(value) + Math.floor(this.#sizeAt(value) / 2);
   }
 
-  /** Whether there is a place for it. */
+  /** Records a value; returns whether it is in range. */
   #put(value: number, times: number): boolean {
-    // The buckets reach to the end of the one that holds the highest value.
+    // The range ends with the bucket that holds the highest value.
     let end = this.#unit * this.#subBuckets;
     while (end <= this.highest) end *= 2;
     if (value >= end) return false;
@@ -128,7 +128,7 @@ class Buckets {
     return 0;
   }
 
-  /** The values below which half of all are, half of the rest, and so on. */
+  /** Returns the values below which half of all are, half of the rest, and so on. */
   percentiles(): [percentile: number, value: number][] {
     const all = this.#sorted();
     const total = all.reduce((sum, [, times]) => sum + times, 0);
@@ -156,7 +156,7 @@ export class Histogram {
     this.#buckets = buckets!;
   }
 
-  /** For the classes below. */
+  /** Gives the subclasses below access to the buckets. */
   static bucketsOf(histogram: Histogram): Buckets {
     return histogram.#buckets;
   }
@@ -225,7 +225,7 @@ export class RecordableHistogram extends Histogram {
     const whole = typeof value === "bigint" ? Number(value) : value;
     Histogram.bucketsOf(this).record(checkInteger("val", whole, 1, LARGEST));
   }
-  /** The nanoseconds since it was called before. */
+  /** Records the nanoseconds since the previous call. */
   recordDelta(): void {
     const now = performance.now();
     if (this.#last !== undefined) Histogram.bucketsOf(this).record(Math.max(1, Math.round((now - this.#last) * 1e6)));
@@ -268,7 +268,7 @@ class ELDHistogram extends Histogram {
   }
 }
 
-/** A histogram that its owner records into. */
+/** Returns a histogram that its owner records into. */
 export function createHistogram(options: { lowest?: number | bigint; highest?: number | bigint; figures?: number } = {}): RecordableHistogram {
   if (typeof options !== "object" || options === null) throw invalidArgType("options", "of type object", options);
   const { lowest = 1, highest = LARGEST, figures = 3 } = options;
@@ -277,7 +277,7 @@ export function createHistogram(options: { lowest?: number | bigint; highest?: n
   return new RecordableHistogram(MINE, new Buckets(least, most, checkInteger("options.figures", figures, 1, 5)));
 }
 
-/** How late the event loop comes to a timer. */
+/** Returns a histogram of the delays of the event loop. */
 export function monitorEventLoopDelay(options: { resolution?: number } = {}): ELDHistogram {
   if (typeof options !== "object" || options === null) throw invalidArgType("options", "of type object", options);
   const { resolution = 10 } = options;

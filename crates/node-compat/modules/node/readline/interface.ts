@@ -1,5 +1,5 @@
 /**
- * `pi:node/readline/interface`: lines of a stream, and questions to whoever writes it.
+ * `pi:node/readline/interface`: lines of a stream, and questions to its writer.
  *
  * There is no terminal in a realm, so lines are never edited; history, completion and cursor keys do
  * nothing. A line ends with `\n`, `\r\n` or `\r`.
@@ -114,7 +114,7 @@ export class Interface extends EventEmitter {
     this.emit("resume");
     return this;
   }
-  /** What is written counts as typed. */
+  /** Writes count as typed input. */
   write(data: string | null | undefined, _key?: object): void {
     if (this.closed) throw closedError();
     if (this.paused) this.resume();
@@ -134,7 +134,7 @@ export class Interface extends EventEmitter {
     this.close();
   }
   async *[Symbol.asyncIterator](): AsyncGenerator<string> {
-    // Lines that came before anybody asked are kept by the listener, so it is made here at once.
+    // The listener buffers lines that arrive before the first read, so it is created at once.
     for await (const [line] of this.#lines()) yield line;
   }
 
@@ -163,7 +163,7 @@ export class Interface extends EventEmitter {
 
 export const createInterface = (input: any, output?: any, completer?: unknown, terminal?: boolean): Interface => new Interface(input, output, completer, terminal);
 
-// Control sequences of a terminal, for outputs that are one.
+// Control sequences, for outputs that are terminals.
 
 type Done = () => void;
 
@@ -194,5 +194,5 @@ export function moveCursor(stream: any, dx: number, dy: number, done?: Done): bo
   const down = dy < 0 ? `\x1b[${-dy}A` : dy > 0 ? `\x1b[${dy}B` : "";
   return put(stream, across + down, done);
 }
-/** There are no keys to tell of: a realm's stdin is at its end. */
+/** Does nothing: a realm's stdin is at its end. */
 export function emitKeypressEvents(): void {}

@@ -121,7 +121,7 @@ export function writableToWeb(stream: any): any {
     return closed;
   }
   const { writableHighWaterMark: mark, writableObjectMode: objects } = stream;
-  // Chunks may be texts, which have no bytes to count.
+  // Chunks may be strings, which have no byte length.
   const strategy = objects ? new CountQueuingStrategy({ highWaterMark: mark }) : { highWaterMark: mark };
   let controller: any;
   let waiting: { resolve(): void; reject(error: any): void } | undefined;

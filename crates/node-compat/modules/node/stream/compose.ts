@@ -1,4 +1,4 @@
-/** `pi:node/stream/compose`: one duplex out of several things, and two that are each other's ends. */
+/** `pi:node/stream/compose`: one duplex out of several parts, and pairs of connected duplexes. */
 
 import { coded, invalidArgType } from "pi:node/errors";
 import { Duplex, PassThrough } from "pi:node/stream/duplex";
@@ -18,7 +18,7 @@ type Done = (error?: any) => void;
 
 const adapters = () => importSync("pi:node/stream/adapters");
 
-/** A duplex whose halves are those of a writable and a readable. */
+/** Returns a duplex whose halves are those of a writable and a readable. */
 export function joined({ readable, writable }: { readable?: any; writable?: any }, options: object = {}): any {
   const source = readable && typeof readable.read !== "function" ? Readable.wrap(readable) : readable;
   const target = writable;
@@ -131,7 +131,7 @@ function fromFunction(body: (source: any, options: object) => any): any {
   throw coded(TypeError, "ERR_INVALID_RETURN_VALUE", `Expected Iterable, AsyncIterable or AsyncFunction to be returned from the "body" function but got ${typeof value}.`);
 }
 
-/** A duplex out of nearly anything. */
+/** Makes a duplex out of nearly any value. */
 Duplex.from = function from(body: any): any {
   if (body instanceof Duplex) return body;
   if (isNodeStream(body)) {
@@ -160,7 +160,7 @@ Duplex.from = function from(body: any): any {
   throw invalidArgType("stream", "an instance of Blob, ReadableStream, WritableStream, Stream, Iterable, AsyncIterable, Function, or Promise", body);
 };
 
-/** The line of several streams as one duplex: written at its head, read at its tail. */
+/** Joins several streams into one duplex: written at the first, read at the last. */
 export function compose(...streams: any[]): any {
   if (streams.length === 0) throw coded(TypeError, "ERR_MISSING_ARGS", 'The "streams" argument must be specified');
   if (streams.length === 1) return Duplex.from(streams[0]);
@@ -179,7 +179,7 @@ export function compose(...streams: any[]): any {
   return duplex;
 }
 
-/** Two duplexes: what is written to one is read from the other. */
+/** Returns two duplexes: data written to one is read from the other. */
 export function duplexPair(options?: object): [any, any] {
   const sides: any[] = [];
   const waiting: (Done | null)[] = [null, null];
@@ -216,7 +216,7 @@ define(Readable.prototype, {
   },
 });
 
-// Web streams load only when they are asked for.
+// Web streams load on first use.
 Readable.fromWeb = (stream: any, options?: object): any => adapters().readableFromWeb(stream, options);
 Readable.toWeb = (stream: any, options?: object): any => adapters().readableToWeb(stream, options);
 Writable.fromWeb = (stream: any, options?: object): any => adapters().writableFromWeb(stream, options);

@@ -25,7 +25,7 @@ export const Duplex: any = function Duplex(this: any, options?: any) {
 };
 inherit(Duplex, Readable);
 
-// The writing half's members, where the reading half has none of the same name.
+// Members of the writing half that the reading half does not define.
 for (const name of Reflect.ownKeys(Writable.prototype)) {
   if (name !== "constructor" && !(name in Readable.prototype)) {
     Object.defineProperty(Duplex.prototype, name, Object.getOwnPropertyDescriptor(Writable.prototype, name)!);
@@ -72,7 +72,7 @@ export const Transform: any = function Transform(this: any, options?: any) {
 };
 inherit(Transform, Duplex);
 
-/** The end of the writing half: what `_flush` gives, then the end of the reading half. */
+/** Ends the writing half: the output of `_flush`, then the end of the reading half. */
 function flush(this: any, done?: Done): void {
   if (typeof this._flush === "function" && !this.destroyed) {
     this._flush((error?: any, chunk?: any) => {

@@ -1,4 +1,4 @@
-/** `pi:node/stream/finished`: when a stream is over, and how it ended. */
+/** `pi:node/stream/finished`: detection of a stream's end, and its outcome. */
 
 import { coded, checkFunction, invalidArgType } from "pi:node/errors";
 import {
@@ -17,7 +17,7 @@ interface Options {
   cleanup?: boolean;
 }
 
-/** Runs a callback once, when a promise of the platform settles or the signal fires. */
+/** Calls back once, when a promise of the platform settles or the signal fires. */
 function finishedWeb(stream: any, options: Options, done: Done): () => void {
   let isAborted = false;
   let over = false;
@@ -42,7 +42,7 @@ function finishedWeb(stream: any, options: Options, done: Done): () => void {
   return () => {};
 }
 
-/** Calls back when the stream has ended, finished, failed or closed early. Returns what takes the listeners away. */
+/** Calls back when the stream has ended, finished, failed or closed early. Returns a function that removes the listeners. */
 export function finished(stream: any, options: Options | Done, callback?: Done): () => void {
   if (typeof options === "function") [callback, options] = [options, {}];
   else if (options === null || options === undefined) options = {};
@@ -148,7 +148,7 @@ export function finished(stream: any, options: Options | Done, callback?: Done):
   return cleanup;
 }
 
-/** The promise form. */
+/** Returns the promise form. */
 export function finishedPromise(stream: any, options?: Options): Promise<void> {
   return new Promise((resolve, reject) => {
     const cleanup = finished(stream, options ?? {}, (error) => {

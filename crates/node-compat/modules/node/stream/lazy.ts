@@ -1,5 +1,5 @@
 /**
- * `pi:node/stream/lazy`: classes that are transform streams only when somebody treats them as one.
+ * `pi:node/stream/lazy`: classes that become transform streams on first use as one.
  *
  * A hash is nearly always used with `update` and `digest`; loading the stream modules for that would cost
  * more than the hash. The class gets stand-ins for the stream methods; the first call of one puts

@@ -1,4 +1,4 @@
-/** `pi:node/stream/legacy`: `Stream`, the emitter with `pipe` that every stream is. */
+/** `pi:node/stream/legacy`: `Stream`, an emitter with `pipe` and the base of every stream. */
 
 import { EventEmitter } from "node:events";
 
@@ -14,14 +14,14 @@ export function inherit(Child: any, Parent: any): void {
   Object.setPrototypeOf(Child, Parent);
 }
 
-/** Adds methods and accessors the way a class has them: not enumerable. */
+/** Adds methods and accessors in the form of a class: not enumerable. */
 export function define(prototype: object, members: object): void {
   const descriptors = Object.getOwnPropertyDescriptors(members) as Record<PropertyKey, PropertyDescriptor>;
   for (const name of Reflect.ownKeys(descriptors)) Object.defineProperty(prototype, name, { ...descriptors[name as string], enumerable: false });
 }
 
 define(Stream.prototype, {
-  /** The pipe of a bare emitter: data, pause and resume, end, close. */
+  /** Pipes a bare emitter: data, pause and resume, end, close. */
   pipe(this: any, target: any, options?: { end?: boolean }): any {
     const source = this;
     const onData = (chunk: unknown) => {

@@ -28,7 +28,7 @@ function count(value: unknown): number {
   return number;
 }
 
-/** Calls with at most `concurrency` answers open; results keep the order of the source. */
+/** Calls with at most `concurrency` pending results; results keep the order of the source. */
 async function* mapped(source: any, call: Call, options: Options, drop: (value: any) => boolean): AsyncGenerator<any> {
   const concurrency = Math.floor(options.concurrency ?? 1);
   const controller = new AbortController();

@@ -1,8 +1,8 @@
 /**
  * `pi:node/stream/pipeline`: streams, iterables and generator functions, one feeding the next.
  *
- * The first error destroys every stream of the line and is what the callback gets; the value of a
- * final async function is its second argument.
+ * The first error destroys every stream of the pipeline and goes to the callback; the value of a final async function is its
+ * second argument.
  */
 
 import { checkFunction, coded, invalidArgType } from "pi:node/errors";
@@ -46,7 +46,7 @@ export function pipelinePromise(...args: any[]): Promise<any> {
   });
 }
 
-/** Takes the stream down with the line, unless it is over by itself. */
+/** Destroys the stream with the pipeline, unless it is over by itself. */
 function watched(stream: any, reading: boolean, writing: boolean): { destroy(error: any): void; cleanup(): void } {
   let over = false;
   stream.on("close", () => (over = true));
@@ -61,7 +61,7 @@ function watched(stream: any, reading: boolean, writing: boolean): { destroy(err
   };
 }
 
-/** Writes what an iterable gives; settles when the target has finished. */
+/** Writes the items of an iterable; settles when the target has finished. */
 async function pump(source: any, target: any, done: Done, { end }: { end: boolean }): Promise<void> {
   let failure: any;
   let wake: (() => void) | null = null;

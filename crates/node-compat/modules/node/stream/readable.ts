@@ -14,7 +14,7 @@ import { construct, destroy, destroyer, errorOrDestroy, markOf, undestroy } from
 import { importSync } from "pi:engine";
 import { queueTick } from "pi:web/ticks";
 
-/** What `read(n)` raises the high-water mark to at most. */
+/** Highest mark that `read(n)` raises the high-water mark to. */
 const LARGEST_MARK = 0x40000000;
 
 export class ReadableState {
@@ -79,7 +79,7 @@ export const Readable: any = function Readable(this: any, options?: any) {
 inherit(Readable, Stream);
 Readable.ReadableState = ReadableState;
 
-/** Takes the methods that were given as options. */
+/** Takes the methods of the options. */
 export function initReadable(stream: any, options: any): void {
   if (!options) return;
   if (typeof options.read === "function") stream._read = options.read;
@@ -174,7 +174,7 @@ function maybeReadMore(stream: any, state: ReadableState): void {
   if (state.readingMore || !state.constructed) return;
   state.readingMore = true;
   queueTick(() => {
-    // One `read` may give nothing yet; it stops when the stream waits for the source.
+    // One `read` may give nothing yet; the loop stops when the stream waits for the source.
     while (!state.reading && !state.ended && (state.length < state.highWaterMark || (state.flowing && state.length === 0))) {
       const before = state.length;
       stream.read(0);

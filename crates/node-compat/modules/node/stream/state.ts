@@ -1,5 +1,5 @@
 /**
- * `pi:node/stream/state`: what the two halves of a stream have in common: their options, errors and end.
+ * `pi:node/stream/state`: options, errors and end of both halves of a stream.
  *
  * A stream has `_readableState`, `_writableState` or both. Each has the flags `constructed`, `destroyed`,
  * `errored`, `errorEmitted`, `closed`, `closeEmitted`, and the settings `autoDestroy` and `emitClose`;
@@ -11,7 +11,7 @@ import { queueTick } from "pi:web/ticks";
 
 const ON_CONSTRUCT = Symbol("constructed");
 const ON_DESTROY = Symbol("destroyed before it was constructed");
-/** Marks things that are destroyed but have no state that could say so. */
+/** Marks destroyed objects without a state of their own. */
 export const IS_DESTROYED = Symbol.for("nodejs.stream.destroyed");
 
 let bytesMark = 64 * 1024;
@@ -28,7 +28,7 @@ export function setDefaultHighWaterMark(objectMode: boolean, value: number): voi
   else bytesMark = value;
 }
 
-/** The high-water mark that the options of one side ask for. */
+/** Returns the high-water mark in the options of one side. */
 export function markOf(options: any, specific: string, isDuplex: boolean, objectMode: boolean): number {
   const given = options?.highWaterMark ?? (isDuplex ? options?.[specific] : undefined);
   if (given === undefined || given === null) return getDefaultHighWaterMark(objectMode);
@@ -57,7 +57,7 @@ function each(stream: any, change: (state: any) => void): void {
   if (stream._readableState) change(stream._readableState);
 }
 
-/** `destroy` of every stream: once; `_destroy` decides about the error; `error` and `close` come in a tick. */
+/** Implements `destroy` of every stream: once; `_destroy` decides about the error; `error` and `close` come in a tick. */
 export function destroy(this: any, error?: any, done?: (error?: any) => void): any {
   const { _readableState: readable, _writableState: writable } = this;
   const state = writable ?? readable;
@@ -105,7 +105,7 @@ function emitError(stream: any, error: any): void {
   stream.emit("error", error);
 }
 
-/** Makes a destroyed stream fresh again, as reused sockets are. */
+/** Resets a destroyed stream, as reused sockets need. */
 export function undestroy(this: any): void {
   const { _readableState: readable, _writableState: writable } = this;
   each(this, (side) => Object.assign(side, { constructed: true, closed: false, closeEmitted: false, destroyed: false, errored: null, errorEmitted: false }));
@@ -116,7 +116,7 @@ export function undestroy(this: any): void {
   }
 }
 
-/** What a stream does with an error of its own making: destroys itself, or emits it when it may not. */
+/** Handles an error of the stream itself: destroys the stream, or emits it if it must not be destroyed. */
 export function errorOrDestroy(stream: any, error: any, sync: boolean = false): void {
   const { _readableState: readable, _writableState: writable } = stream;
   if (writable?.destroyed || readable?.destroyed) return;
@@ -128,7 +128,7 @@ export function errorOrDestroy(stream: any, error: any, sync: boolean = false): 
   }
 }
 
-/** Runs `_construct`, if there is one, before anything else of the stream; `ready` comes after it. */
+/** Runs `_construct`, if there is one, before any other operation of the stream; `ready` follows. */
 export function construct(stream: any, ready: () => void): void {
   if (typeof stream._construct !== "function") return;
   each(stream, (side) => (side.constructed = false));
@@ -153,7 +153,7 @@ export function construct(stream: any, ready: () => void): void {
   });
 }
 
-/** Destroys whatever it is: a stream, a request, anything with `close`. */
+/** Destroys any closable object: a stream, a request, anything with `close`. */
 export function destroyer(stream: any, error?: any): void {
   if (!stream || isDestroyed(stream)) return;
   const reason = error ?? (isFinished(stream) ? undefined : abortError());
@@ -258,7 +258,7 @@ export function isClosed(stream: any): boolean | null {
   return typeof stream._closed === "boolean" ? stream._closed : null;
 }
 
-/** How a web stream answers the questions above. */
+/** Web streams answer the questions above by this key. */
 export const IS_READABLE = Symbol.for("nodejs.stream.readable");
 export const IS_ERRORED = Symbol.for("nodejs.stream.errored");
 export const IS_DISTURBED = Symbol.for("nodejs.stream.disturbed");

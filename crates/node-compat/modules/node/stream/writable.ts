@@ -1,9 +1,9 @@
 /**
  * `pi:node/stream/writable`: the writing half of a stream.
  *
- * Chunks that come while one is being written wait in `buffered`; `write` answers whether the amount is
- * below the high-water mark, and `drain` says when it is again. Callbacks and events of a synchronous
- * `_write` come in a tick, so that no caller is called back before its call returns.
+ * Chunks that arrive during a write wait in `buffered`; `write` returns whether the amount is below the high-water mark, and
+ * `drain` is emitted when it is again. Callbacks and events of a synchronous `_write` come in a tick, so that no caller is called
+ * back before its call returns.
  */
 
 import { coded, invalidArgType } from "pi:node/errors";
@@ -83,7 +83,7 @@ inherit(Writable, Stream);
 Writable.WritableState = WritableState;
 
 
-/** Takes the methods that were given as options. */
+/** Takes the methods of the options. */
 export function initWritable(stream: any, options: any): void {
   if (!options) return;
   if (typeof options.write === "function") stream._write = options.write;
@@ -94,7 +94,7 @@ export function initWritable(stream: any, options: any): void {
   if (options.signal) importSync("pi:node/stream/finished").addAbortSignal(options.signal, stream);
 }
 
-/** The stream is constructed: writes what waited. */
+/** Writes the buffered chunks after construction. */
 export function ready(stream: any): void {
   const state = stream._writableState;
   if (!state.writing) clearBuffer(stream, state);
@@ -151,7 +151,7 @@ function enqueue(stream: any, state: WritableState, chunk: any, encoding: string
     stream._write(chunk, encoding, (error?: any) => written(stream, error));
     state.sync = false;
   }
-  // Once it fails or is destroyed, a writer is not told to wait for a drain that never comes.
+  // A writer must not wait for a drain that a failed or destroyed stream never emits.
   return below && !state.errored && !state.destroyed;
 }
 
@@ -175,7 +175,7 @@ function writeOne(stream: any, state: WritableState, size: number, { chunk, enco
   state.sync = false;
 }
 
-/** The callback of `_write`. */
+/** Handles the callback of `_write`. */
 function written(stream: any, error?: any): void {
   const state: WritableState = stream._writableState;
   const { sync, writecb: callback } = state;
@@ -223,7 +223,7 @@ function afterWrite(stream: any, state: WritableState, count: number, callback: 
   finishMaybe(stream, state);
 }
 
-/** Answers everything that will never be written. */
+/** Fails the callbacks of all chunks that will never be written. */
 function dropBuffer(state: WritableState): void {
   if (state.writing) return;
   for (const { chunk, callback } of state.buffered.splice(0)) {

@@ -9,7 +9,7 @@ interface Options {
   ref?: boolean;
 }
 
-/** Whether the timer keeps the loop going. */
+/** Returns whether the timer keeps the loop alive. */
 function isKept({ ref }: Options): boolean {
   if (ref !== undefined && typeof ref !== "boolean") throw invalidArgType("options.ref", "of type boolean", ref);
   return ref !== false;
@@ -46,7 +46,7 @@ export function setImmediate<T>(value?: T, options: Options = {}): Promise<T | u
   return wait((fire) => timers.setImmediate(fire), value, options);
 }
 
-/** Yields once per interval until the loop that reads it ends. Ticks missed meanwhile are not lost. */
+/** Yields once per interval until the loop that reads it ends. Intervals in between are not lost. */
 export async function* setInterval<T>(delay?: number, value?: T, options: Options = {}): AsyncGenerator<T | undefined> {
   const { signal } = options;
   if (signal?.aborted) throw abortError(signal);

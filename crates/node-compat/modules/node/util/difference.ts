@@ -1,11 +1,11 @@
-/** `pi:node/util/difference`: the fewest steps from one list to another (Myers, 1986), as `util.diff` tells them. */
+/** `pi:node/util/difference`: the shortest edit script between two lists (Myers, 1986), for `util.diff`. */
 
 export const ONLY_EXPECTED = -1;
 export const SAME = 0;
 export const ONLY_ACTUAL = 1;
 export type Step = [operation: number, value: string];
 
-/** `isSame` may be looser than equality; of a pair that is the same, `pick` gives the one that is told. */
+/** `isSame` may be looser than equality; of an equal pair, `pick` returns the reported one. */
 export function difference(
   actual: readonly string[],
   expected: readonly string[],
@@ -13,7 +13,7 @@ export function difference(
   pick: (left: string, right: string) => string = (left) => left,
 ): Step[] {
   const most = actual.length + expected.length;
-  // How far each diagonal reaches into `actual`, before each level.
+  // The reach of each diagonal into `actual`, before each level.
   const reach = new Int32Array(2 * most + 3);
   const at = (diagonal: number) => diagonal + most + 1;
   const isDown = (diagonal: number, level: number, reached: Int32Array) =>
@@ -30,7 +30,7 @@ export function difference(
   }
   return [];
 
-  /** The way that was taken, from its end. */
+  /** Returns the path, from its end. */
   function walkBack(reached: Int32Array[], last: number): Step[] {
     const steps: Step[] = [];
     let [x, y] = [actual.length, expected.length];

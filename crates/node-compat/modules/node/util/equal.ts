@@ -30,7 +30,7 @@ function equal(a: any, b: any, mode: Mode): boolean {
 
 const tag = (value: object) => Object.prototype.toString.call(value);
 
-/** What built-ins hold beside their properties. */
+/** Compares the internal state of built-ins, which is not in their properties. */
 function contents(a: any, b: any, mode: Mode): boolean {
   if (Array.isArray(a)) return a.length === b.length;
   if (a instanceof Date) return b instanceof Date && Object.is(a.getTime(), b.getTime());

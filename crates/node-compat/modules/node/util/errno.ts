@@ -1,4 +1,4 @@
-/** `pi:node/util/errno`: numbers, names and words of the system's errors, in libuv's order. */
+/** `pi:node/util/errno`: numbers, names and messages of system errors, in libuv's order. */
 
 const TABLE: readonly [errno: number, name: string, words: string][] = [
   [-7, "E2BIG", "argument list too long"],
@@ -92,7 +92,7 @@ export const systemErrors: ReadonlyMap<number, [string, string]> = new Map(TABLE
 
 const words = new Map(TABLE.map(([, name, text]) => [name, text]));
 
-/** What libuv says of an error, by its name. */
+/** Returns libuv's message of an error, by its name. */
 export function wordsOf(name: string): string | undefined {
   return words.get(name);
 }

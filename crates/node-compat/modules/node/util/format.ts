@@ -50,7 +50,7 @@ function placeholder(kind: string, value: any, options: InspectOptions): string 
     case "O":
       return inspect(value, options);
     default:
-      // %c takes a style and shows nothing.
+      // %c consumes a style and prints nothing.
       return "";
   }
 }
@@ -68,7 +68,7 @@ function json(value: unknown): string {
   }
 }
 
-/** Whether the text an object gives of itself is a built-in one, which says less than inspect. */
+/** Returns whether an object's `toString` is a built-in one, which says less than inspect. */
 function hasBuiltinText(value: any): boolean {
   if (typeof value.toString !== "function") return typeof value[Symbol.toPrimitive] !== "function";
   let owner = value;

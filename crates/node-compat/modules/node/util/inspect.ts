@@ -1,8 +1,8 @@
 /**
  * `pi:node/util/inspect`: values as text, as Node prints them.
  *
- * `Inspection` walks a value once; its page (see `layout`) decides about lines. Circular references are
- * numbered when they are met. Proxies are shown through their traps: the engine has no way behind them.
+ * `Inspection` walks a value once; its page (see `layout`) decides about lines. Circular references are numbered in order of
+ * appearance. Proxies are shown through their traps: the engine cannot look behind them.
  */
 
 import { errorBase, constructorName, functionBase, prefixOf, tagOf } from "pi:node/util/shape";
@@ -72,7 +72,7 @@ const painted: Stylize = (text, style) => {
 
 const ESCAPES: Record<number, string> = { 8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 92: "\\\\" };
 
-/** A text as a literal, in the quotes that need the fewest escapes. */
+/** Quotes a text with the quotes that need the fewest escapes. */
 export function quoted(text: string): string {
   const quote = !text.includes("'") ? "'" : !text.includes('"') ? '"' : !text.includes("`") && !text.includes("${") ? "`" : "'";
   const escaped = text.replace(/[\0-\x1f\x7f-\x9f\\']|[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]/g, (found) => {
@@ -112,7 +112,7 @@ const typedTag = Object.getOwnPropertyDescriptor(TYPED, Symbol.toStringTag)!.get
 const setSize = Object.getOwnPropertyDescriptor(Set.prototype, "size")!.get!;
 const mapSize = Object.getOwnPropertyDescriptor(Map.prototype, "size")!.get!;
 
-/** Kinds of what has lost its prototype. */
+/** Returns the kind of an object without a prototype. */
 const isKind = (value: object, kind: string) => Object.prototype.toString.call(value) === `[object ${kind}]`;
 const has = (getter: () => unknown, value: object) => {
   try {
@@ -132,8 +132,8 @@ const MapIterator = Object.getPrototypeOf(new Map().keys());
 const SetIterator = Object.getPrototypeOf(new Set().keys());
 
 /**
- * What an iterator of a Map or a Set has still to give. The engine cannot look ahead: it is read to its end, and gives what was
- * read from then on.
+ * Returns the remaining items of an iterator of a Map or a Set. The engine cannot look ahead: the iterator is read to its end,
+ * and replays the items from then on.
  */
 function remaining(iterator: any, tag: string): { rest: unknown[]; isEntries: boolean } {
   const known = read.get(iterator);
@@ -150,7 +150,7 @@ function remaining(iterator: any, tag: string): { rest: unknown[]; isEntries: bo
 
 const read = new WeakMap<object, { rest: unknown[]; isEntries: boolean }>();
 
-/** How one value is written: entries between braces, after a base. */
+/** The layout of one value: entries between braces, after a base. */
 interface Form {
   braces: [string, string];
   entries: () => string[];
@@ -185,7 +185,7 @@ class Inspection implements Page {
   value(value: any, depth: number): string {
     if (value === null) return this.stylize("null", "null");
     if (typeof value !== "object" && typeof value !== "function") return this.primitive(value);
-    // No trap of a proxy runs: what it stands for is shown.
+    // Proxies are shown by their target, so that no trap runs.
     for (let parts = proxyParts(value); parts !== undefined; parts = proxyParts(value)) {
       if (parts[0] === null) return this.stylize("<Revoked Proxy>", "special");
       if (this.options.showProxy) return this.#proxy(parts, depth);
@@ -284,7 +284,7 @@ class Inspection implements Page {
     }
   }
 
-  /** A finished text, or what is to be laid out. */
+  /** Returns a finished text, or a form to lay out. */
   #form(value: any, name: string | null, tag: string, depth: number): string | Form {
     const { showHidden } = this.options;
     const make = (open: string, close: string, entries: () => string[], keys: PropertyKey[], more: Partial<Form> = {}): Form => ({
@@ -374,7 +374,7 @@ class Inspection implements Page {
   #items(value: ArrayLike<unknown>, depth: number): string[] {
     const shown = Math.min(this.maxArrayLength, value.length);
     const entries: string[] = [];
-    /** The indexes that there are, once there is one that is not. */
+    /** The present indexes, once a hole was found. */
     let indexes: number[] | undefined;
     let next = 0;
     let at = 0;
@@ -426,7 +426,7 @@ class Inspection implements Page {
     return [`${this.stylize("[Uint8Contents]", "special")}: <${hex}${more > 0 ? ` ... ${more} more byte${more > 1 ? "s" : ""}` : ""}>`];
   }
 
-  /** Members that are no properties of the object itself, in brackets. */
+  /** Returns internal members that are no properties of the object, in brackets. */
   #inner(owner: any, names: string[], depth: number): string[] {
     return names.map((name) => `[${name}]: ${this.#indented(() => this.value(owner[name], depth))}`);
   }
@@ -505,7 +505,7 @@ function boxedBase(value: any, name: string | null, tag: string, keys: PropertyK
   return tag !== "" && tag !== name ? `${base} [${tag}]` : base;
 }
 
-/** A value as text. The old form takes `(value, showHidden, depth, colors)`. */
+/** Returns a value as text. The old form takes `(value, showHidden, depth, colors)`. */
 function inspectValue(value: unknown, options?: InspectOptions | boolean, depth?: number | null, useColors?: boolean): string {
   let chosen: InspectOptions = {};
   if (typeof options === "boolean") {

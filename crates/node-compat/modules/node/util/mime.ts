@@ -6,7 +6,7 @@ const NOT_TOKEN = /[^!#$%&'*+\-.^_`|~A-Za-z0-9]/;
 const NOT_QUOTABLE = /[^\t\u0020-~\u0080-\u00ff]/;
 const lower = (text: string): string => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 
-/** A part that is no token; `where` names what was to hold it. */
+/** Checks that a part is a token; `where` names its container in errors. */
 function checkToken(part: string, text: string, where: string, isThere: boolean = true): void {
   const bad = part.search(NOT_TOKEN);
   if (part === "" || bad !== -1 || !isThere) {
@@ -53,7 +53,7 @@ export class MIMEParams {
     return this.entries();
   }
 
-  /** What stands behind the type; what is malformed is passed over, and the first of a name counts. */
+  /** Reads the parameters after the type; malformed ones are skipped, and the first of a name wins. */
   static _read(text: string): MIMEParams {
     const params = new MIMEParams();
     let at = 0;
@@ -73,7 +73,7 @@ export class MIMEParams {
         value = "";
         isQuoted = true;
         while (at < text.length && text[at] !== '"') {
-          // A lone one at the end stands for itself.
+          // A trailing backslash is literal.
           if (text[at] === "\\" && at + 1 < text.length) at++;
           value += text[at++];
         }

@@ -1,4 +1,4 @@
-/** `pi:node/util/shape`: what inspect writes in front of the braces: class names, tags, functions, errors. */
+/** `pi:node/util/shape`: the prefix of inspected values: class names, tags, functions, errors. */
 
 /** Built-in functions, which are never shown as classes though they look like them. */
 const BUILTINS = new Set<unknown>();
@@ -13,7 +13,7 @@ export function isBuiltin(value: unknown): boolean {
   return BUILTINS.has(value);
 }
 
-/** Name of the nearest constructor that made the value; null when it has no prototype. */
+/** Returns the name of the nearest constructor in the prototype chain; null without a prototype. */
 export function constructorName(value: object): string | null {
   let first: object | null | undefined;
   for (let at: object | null = value; at; at = Object.getPrototypeOf(at)) {
@@ -35,19 +35,19 @@ function madeBy(value: object, maker: Function): boolean {
   }
 }
 
-/** `Name(size) [tag] `, with its trailing space. */
+/** Returns `Name(size) [tag] `, with its trailing space. */
 export function prefixOf(name: string | null, tag: string, fallback: string, size: string = ""): string {
   if (name === null) return tag !== "" && fallback !== tag ? `[${fallback}${size}: null prototype] [${tag}] ` : `[${fallback}${size}: null prototype] `;
   return tag !== "" && !saysTag(name, tag) ? `${name}${size} [${tag}] ` : `${name}${size} `;
 }
 
-/** Whether the tag is a word of the name: `PrivateKeyObject` is a `KeyObject`, `Mapper` is no `Map`. */
+/** Returns whether the name contains the tag as a word: `PrivateKeyObject` is a `KeyObject`, `Mapper` is no `Map`. */
 function saysTag(name: string, tag: string): boolean {
   const at = name.indexOf(tag);
   return at >= 0 && /^(?:[A-Z]|$)/.test(name.slice(at + tag.length));
 }
 
-/** The tag, unless it is an own property that is shown anyway. */
+/** Returns the tag, unless it is an own property that is shown anyway. */
 export function tagOf(value: any, showHidden: boolean): string {
   const tag = value[Symbol.toStringTag];
   if (typeof tag !== "string" || tag === "") return "";
@@ -55,7 +55,7 @@ export function tagOf(value: any, showHidden: boolean): string {
   return own ? "" : tag;
 }
 
-/** A class has a `prototype` that cannot be replaced; its source is gone from the bytecode. */
+/** Returns whether a function is a class: its `prototype` cannot be replaced; its source is gone from the bytecode. */
 function isClass(value: Function): boolean {
   return !BUILTINS.has(value) && Object.getOwnPropertyDescriptor(value, "prototype")?.writable === false;
 }
@@ -97,12 +97,12 @@ function stackOf(error: any): string {
     const { stack } = error;
     if (stack) return typeof stack === "string" ? stack : `${Error.prototype.toString.call(error)}\n    ${String(stack)}`;
   } catch {
-    // A getter that throws has no stack to show.
+    // An error with a throwing getter has no stack to show.
   }
   return Error.prototype.toString.call(error);
 }
 
-/** The header names the class when `name` alone does not. */
+/** Returns the stack with the class name in its header when `name` alone does not contain it. */
 function improved(stack: string, constructor: string | null, name: string, tag: string): string {
   let length = name.length;
   const usual = name.endsWith("Error") && stack.startsWith(name) && (stack.length === length || stack[length] === ":" || stack[length] === "\n");
@@ -120,7 +120,7 @@ function improved(stack: string, constructor: string | null, name: string, tag: 
   return length === 0 ? `${prefix}: ${stack}` : `${prefix}${stack.slice(length)}`;
 }
 
-/** Stack of an error; drops from `keys` what it repeats and adds cause and errors. */
+/** Returns the stack of an error; removes repeated members from `keys` and adds cause and errors. */
 export function errorBase(error: any, constructor: string | null, tag: string, showHidden: boolean, keys: PropertyKey[]): string {
   const name = error.name != null ? String(error.name) : "Error";
   let stack = stackOf(error);

@@ -1,4 +1,4 @@
-/** `pi:node/util/table`: the box of console.table. */
+/** `pi:node/util/table`: the table of console.table. */
 
 import { inspect } from "pi:node/util/inspect";
 
@@ -9,7 +9,7 @@ function shown(value: unknown): string {
   return inspect(value, { maxArrayLength: 3, breakLength: Number.POSITIVE_INFINITY, depth: isLarge ? -1 : 0 });
 }
 
-/** Titles of the columns, and the rows below them. */
+/** Returns the titles of the columns, and the rows below them. */
 function cells(rows: any, columns: string[] | undefined): [string[], string[][]] {
   if (rows instanceof Map) return [["(iteration index)", "Key", "Values"], [...rows].map(([key, value], at) => [String(at), shown(key), shown(value)])];
   if (rows instanceof Set) return [["(iteration index)", "Values"], [...rows].map((value, at) => [String(at), shown(value)])];
@@ -32,7 +32,7 @@ function cells(rows: any, columns: string[] | undefined): [string[], string[][]]
   return [head, records.map(([key, record, value]) => [key, ...names.map((name) => record.get(name) ?? ""), ...(hasValues ? [value ?? ""] : [])])];
 }
 
-/** Rows of an array, object, Map or Set as a table; only the named columns when given. */
+/** Formats the rows of an array, object, Map or Set as a table; only the named columns when given. */
 export function table(rows: any, columns?: string[]): string {
   const [head, body] = cells(rows, columns);
   const widths = head.map((title, at) => Math.max(title.length, ...body.map((row) => row[at]!.length)) + 2);

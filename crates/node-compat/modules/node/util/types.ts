@@ -1,11 +1,11 @@
-/** `node:util/types`: what kind of built-in a value is, independent of its prototype where the engine tells. */
+/** `node:util/types`: the kinds of built-in objects, independent of their prototypes where the engine exposes them. */
 
 import { proxyParts } from "pi:engine";
 
 const classOf = (value: unknown) => Object.prototype.toString.call(value).slice(8, -1);
 const typedTag = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)!.get!;
 
-/** Whether a method that needs an internal slot accepts the value. */
+/** Returns whether a method that needs an internal slot accepts the value. */
 function accepts(method: Function, value: unknown, ...args: unknown[]): boolean {
   if (typeof value !== "object" || value === null) return false;
   try {
@@ -64,7 +64,7 @@ export const isBoxedPrimitive = (value: unknown) =>
 export const isModuleNamespaceObject = (value: any) => typeof value === "object" && value !== null && Object.getPrototypeOf(value) === null && value[Symbol.toStringTag] === "Module";
 export const isProxy = (value: unknown) => proxyParts(value) !== undefined;
 export const isExternal = () => false;
-/** Keys carry marks: the classes are not loaded for whoever asks. */
+/** Keys carry marks, so that the check does not load their classes. */
 export const isCryptoKey = (value: any) => typeof value === "object" && value !== null && ["pijs.key.bytes", "pijs.key.pair"].some((mark) => Object.hasOwn(value, Symbol.for(mark)));
 export const isKeyObject = (value: any) => typeof value === "object" && value !== null && value[Symbol.for("pijs.key.object")] === true;
 

@@ -1,4 +1,4 @@
-/** `pi:node/v8/deserializer`: values out of bytes in V8's format. */
+/** `pi:node/v8/deserializer`: deserialisation of V8's format. */
 
 import { Buffer } from "node:buffer";
 import { coded } from "pi:node/errors";
@@ -7,7 +7,7 @@ import { ERRORS, ErrorTag, FLAGS, HOST_BUFFER, HOST_VIEWS, OLDEST, Tag, VERSION,
 const broken = (more: string = "") => new Error(`Unable to deserialize cloned data${more}.`);
 
 export class Deserializer {
-  /** The bytes that are read. */
+  /** The input. */
   buffer: ArrayBufferView;
   #bytes: Uint8Array;
   #view: DataView;
@@ -64,7 +64,7 @@ export class Deserializer {
     return this.#view.getFloat64(at, true);
   }
 
-  /** Where the next `length` bytes begin, which are read with that. */
+  /** Consumes the next `length` bytes; returns their position. */
   _readRawBytes(length: number): number {
     return this.#take(length);
   }
@@ -90,7 +90,7 @@ export class Deserializer {
     let byte = 0x80;
     for (let scale = 1; byte & 0x80; scale *= 128) {
       byte = this.#byte();
-      // More digits than 32 bits have are read and count for nothing, as in V8.
+      // Digits beyond 32 bits are read and ignored, as in V8.
       if (scale < 2 ** 35) value += (byte & 0x7f) * scale;
     }
     return value % 2 ** 32;
@@ -223,7 +223,7 @@ export class Deserializer {
     return this.#items(end, () => {
       const key = this.#value();
       if (typeof key !== "string" && typeof key !== "number") throw broken();
-      // Never a setter, and never the prototype.
+      // Defines a property without calling a setter or changing the prototype.
       Object.defineProperty(object, key, { value: this.#value(), writable: true, enumerable: true, configurable: true });
     });
   }
@@ -251,7 +251,7 @@ export class Deserializer {
     return array;
   }
 
-  /** A buffer may be followed by the view of it that was written. */
+  /** Returns the buffer, or the view of it that may follow. */
   #afterBuffer(buffer: ArrayBuffer): unknown {
     if (this.#peek() !== Tag.view) return buffer;
     this.#at++;
@@ -298,7 +298,7 @@ export class DefaultDeserializer extends Deserializer {
     if (!Kind) throw broken();
     const size = Kind.BYTES_PER_ELEMENT ?? 1;
     if (bytes.byteOffset % size === 0) return new Kind(bytes.buffer, bytes.byteOffset, length / size);
-    // Copied to a place where such elements may begin.
+    // Copied to an offset with the alignment of the elements.
     return new Kind(new Uint8Array(bytes).buffer, 0, length / size);
   }
 }

@@ -1,4 +1,4 @@
-/** `pi:node/v8/serializer`: values as bytes in V8's format. */
+/** `pi:node/v8/serializer`: serialisation in V8's format. */
 
 import { Buffer } from "node:buffer";
 import { inspect } from "node:util";
@@ -8,12 +8,12 @@ import { hasMembersOnly, refusal } from "pi:web/clone";
 
 const INDEX = /^(?:0|[1-9]\d{0,9})$/;
 
-/** Whether a key is the number of an element or, as V8 keeps it, a number. */
+/** Returns the index or number that a key represents in V8. */
 function numberOf(key: string): number | undefined {
   return INDEX.test(key) && Number(key) < 2 ** 32 - 1 ? Number(key) : undefined;
 }
 
-/** What `value` is beneath its prototypes; `Symbol.toStringTag` is not asked, unlike by `toString`. */
+/** Tests the internal kind of `value`; unlike `toString` it does not read `Symbol.toStringTag`. */
 const isA = <T>(read: (this: T) => unknown) => (value: any): value is T => {
   try {
     read.call(value);
@@ -41,13 +41,13 @@ export class Serializer {
     this.#put(VERSION);
   }
 
-  /** Always true, as in Node; throws for what cannot be written. */
+  /** Writes a value; returns true, as in Node; throws for unsupported values. */
   writeValue(value: unknown): boolean {
     this.#value(value);
     return true;
   }
 
-  /** What was written so far; the serializer is empty then. */
+  /** Returns the output; the serializer is empty then. */
   releaseBuffer(): Buffer {
     const written = Buffer.from(this.#bytes.subarray(0, this.#length));
     this.#length = 0;
@@ -129,7 +129,7 @@ export class Serializer {
       return;
     }
     const size = text.length * 2;
-    // Its units begin at an even place.
+    // UTF-16 units are aligned to two bytes.
     let digits = 1;
     for (let rest = size; rest > 0x7f; rest = Math.floor(rest / 128)) digits++;
     if ((this.#length + 1 + digits) % 2 === 1) this.#put(Tag.padding);
@@ -210,7 +210,7 @@ export class Serializer {
     this.#varint(written);
   }
 
-  /** Writes the members that are still there, and says how many. */
+  /** Writes the remaining members, and returns their number. */
   #members(value: any, keys: string[]): number {
     let written = 0;
     for (const key of keys) {
@@ -301,7 +301,7 @@ export class Serializer {
     write.call(this, value);
   }
 }
-// Which error says that a value cannot be written; subclasses set their own.
+// The error class for unsupported values; subclasses set their own.
 (Serializer.prototype as any)._getDataCloneError = Error;
 
 export class DefaultSerializer extends Serializer {

@@ -1,7 +1,7 @@
 /** `pi:node/v8/wire`: the letters of V8's serialization format (`value-serializer.cc`), version 15. */
 
 export const VERSION = 15;
-/** The oldest whose texts and objects are written as in `VERSION`. */
+/** The oldest version with the same encoding of strings and objects as `VERSION`. */
 export const OLDEST = 13;
 
 const letter = (text: string) => text.charCodeAt(0);

@@ -1,8 +1,8 @@
 /**
  * `pi:node/zlib/codec`: the engine's codecs, run over whole buffers and as streams.
  *
- * A codec works in steps of bounded output. Gzip input may be several members one after the other, and
- * what begins with a zero after them is padding, as in Node. Every error has Node's code and zlib's words.
+ * A codec works in steps of bounded output. Gzip input may have several members, and data after them that begins with a zero is
+ * padding, as in Node. Every error has Node's code and zlib's message.
  */
 
 import { compressor } from "pi:engine";
@@ -50,7 +50,7 @@ export class Codec {
   #options: Options;
   #step: ReturnType<typeof compressor> | undefined;
   #ended = false;
-  /** Members are over, whatever follows. */
+  /** Whether padding has begun, so that no member follows. */
   #padded = false;
   #written = 0;
   #detected: Kind | undefined;
@@ -88,13 +88,13 @@ export class Codec {
     this.#head = new Uint8Array(0);
   }
 
-  /** Takes all of the input and gives the output piece by piece. */
+  /** Consumes the input and yields the output piece by piece. */
   *run(given: Uint8Array, flush: number): Generator<Buffer> {
     let input = new Uint8Array(given.buffer, given.byteOffset, given.byteLength);
     this.#written += input.length;
     const finishing = flush === constants.Z_FINISH && !isBrotli(this.kind);
     if (this.kind === "unzip" && !this.#detected) {
-      // One byte is not enough to tell the two formats apart.
+      // One byte is not enough to distinguish the two formats.
       input = joined(this.#head, input);
       if (input.length < 2 && !finishing) {
         this.#head = input;
@@ -122,7 +122,7 @@ export class Codec {
     }
   }
 
-  /** After the last input: whether the data was whole. */
+  /** Checks after the last input that the data is complete. */
   checkEnd(flush: number): void {
     if (this.#ended || compresses(this.kind)) return;
     const strict = isBrotli(this.kind) ? flush === constants.BROTLI_OPERATION_FINISH : flush === constants.Z_FINISH;
@@ -164,7 +164,7 @@ function joined(first: Uint8Array<any>, second: Uint8Array<any>): Uint8Array<any
 
 const INPUT = "of type string or an instance of Buffer, TypedArray, DataView, or ArrayBuffer";
 
-/** The whole of a buffer at once. */
+/** Returns the whole of a buffer at once. */
 export function runSync(kind: Kind, input: unknown, options: Options = {}): Buffer {
   const bytes =
     typeof input === "string" ? Buffer.from(input) : ArrayBuffer.isView(input) ? new Uint8Array(input.buffer, input.byteOffset, input.byteLength) : input instanceof ArrayBuffer ? new Uint8Array(input) : undefined;

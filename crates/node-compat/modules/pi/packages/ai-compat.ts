@@ -1,7 +1,6 @@
 /**
- * `@earendil-works/pi-ai`, its `/compat` and the same under `@mariozechner`: for extensions both are the
- * global interface of pi-ai. What needs no authority comes from
- * the real package beside this module; models are asked through the session, which has the keys and the
+ * `@earendil-works/pi-ai`, its `/compat` and the same under `@mariozechner`: for extensions both are the global interface of
+ * pi-ai. Members without authority come from the real package; model requests go through the session, which has the keys and the
  * catalogue.
  */
 
@@ -21,7 +20,7 @@ export {
   unregisterApiProviders,
 } from "pi:pi/apis";
 
-/** A model of pi's own catalogue, or of the session's. */
+/** Returns a model of pi's own catalogue, or of the session's. */
 export function getModel(provider: string, id: string): Model | undefined {
   return builtinModels(provider).find((model) => model.id === id) ?? modelRegistry.find(provider, id);
 }
@@ -35,7 +34,7 @@ export function getProviders(): string[] {
   return [...new Set([...builtinProviderNames(), ...modelRegistry.getAll().map((model) => model.provider)])];
 }
 
-/** Keys of the environment belong to the session: what is there is a name for one, or nothing. */
+/** Returns a name for a key of the environment, which belongs to the session, or nothing. */
 export function getEnvApiKey(provider: string): string | undefined {
   return modelRegistry.hasConfiguredAuth({ provider, id: "" }) ? `${KEY_NAME}${provider}` : undefined;
 }

@@ -18,7 +18,7 @@ export const getBuiltinModels = (provider: string): Model[] => catalogue().filte
 export const getBuiltinProviders = (): string[] => [...new Set(catalogue().map((model) => model.provider))];
 export const getBuiltinModelDataGeneratedAt = (): number | undefined => undefined;
 
-/** How a provider's key is found: one that was stored, or the session's, by its name. */
+/** Returns a provider's key: a stored one, or the session's, by its name. */
 function apiKeyAuth(provider: string, name: string) {
   const known = (): boolean => modelRegistry.hasConfiguredAuth({ provider, id: "" });
   return {

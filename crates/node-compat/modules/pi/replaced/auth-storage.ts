@@ -1,9 +1,8 @@
 /**
  * In place of `core/auth-storage.js` of pi-coding-agent: keys of the session, by name.
  *
- * pi's own reads and writes `auth.json`, which is closed to extensions. Here a store knows which providers
- * of the session have a key and gives what stands for it; what an extension adds is its own and lives as
- * long as the store.
+ * pi's own reads and writes `auth.json`, which extensions cannot access. Here a store knows which providers of the session have a
+ * key and returns placeholders; credentials that an extension adds are its own and live as long as the store.
  */
 
 import { KEY_NAME, modelRegistry } from "pi:pi/models";
@@ -38,7 +37,7 @@ export class AuthStorage {
     this.#isSession = isSession;
   }
 
-  /** The session's, whatever the file; the file itself stays closed. */
+  /** Returns the session's credentials, whatever the file; the file itself is inaccessible. */
   static create(_authPath?: string): AuthStorage {
     return new AuthStorage({}, true);
   }
@@ -86,7 +85,7 @@ export class AuthStorage {
   }
 }
 
-/** What stands for the session's key of a provider. */
+/** Returns the placeholder of the session's key of a provider. */
 export function readStoredCredential(provider: string, _authPath?: string): Credential | undefined {
   return sessionCredential(provider);
 }

@@ -1,7 +1,7 @@
 /**
- * In place of `config.js` of pi-coding-agent: where things are. pi's own reads the `package.json` above itself
- * when it is loaded; a bundle lies nowhere, so the user's folder is a fact of the realm, and the files that
- * come with pi are looked for where `PI_PACKAGE_DIR` says, else in a folder that need not be there.
+ * In place of `config.js` of pi-coding-agent: the locations of files. pi's own reads the `package.json` above itself when it is
+ * loaded; a bundle has no location, so the user's folder is a fact of the realm, and pi's bundled files are searched in
+ * `PI_PACKAGE_DIR`, or in a folder that need not exist.
  */
 
 import { facts } from "pi:engine";
@@ -20,7 +20,7 @@ export const ENV_AGENT_DIR = "PI_CODING_AGENT_DIR";
 export const ENV_SESSION_DIR = "PI_CODING_AGENT_SESSION_DIR";
 export const isBunBinary = false;
 export const isBunRuntime = false;
-/** pi's modules lie in no folder here, as in its distribution of one file: nothing is looked for beside them. */
+/** pi's modules have no folder here, as in its single-file distribution, so no files are searched beside them. */
 export const isBundledNode = true;
 
 /** The user's pi folder. */
@@ -55,7 +55,7 @@ export function expandTildePath(path: string): string {
   return path === "~" || path.startsWith("~/") ? join(facts.homedir, path.slice(1)) : path;
 }
 
-/** pi is not updated from inside an extension. */
+/** An extension cannot update pi. */
 export const detectInstallMethod = (): string => "unknown";
 export const getSelfUpdateCommand = (): undefined => undefined;
 export const getSelfUpdateUnavailableInstruction = (): string => "Update PiJS as it was installed.";

@@ -1,7 +1,7 @@
 /**
- * In place of `core/extensions/jiti-loader.js` of pi-coding-agent and what it would load code with: code is compiled and asked about before a
- * realm starts, so files of extensions are not loaded into one that runs. pi reports the error in
- * `extensionsResult.errors`; the sub-agent works without the file.
+ * In place of `core/extensions/jiti-loader.js` of pi-coding-agent and its loaders: code is compiled and approved before a realm
+ * starts, so a running one loads no files of extensions. pi reports the error in `extensionsResult.errors`; the sub-agent works
+ * without the file.
  */
 
 /** Loads no file. */

@@ -1,6 +1,6 @@
 /**
- * In place of `core/models-store.js` of pi-coding-agent: lists of models that a provider was asked for.
- * pi keeps them in a file beside `auth.json`; here they live as long as the store.
+ * In place of `core/models-store.js` of pi-coding-agent: fetched lists of models. pi keeps them in a file beside `auth.json`;
+ * here they live as long as the store.
  */
 
 interface Options {

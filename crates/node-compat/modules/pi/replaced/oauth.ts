@@ -1,6 +1,6 @@
 /**
- * In place of `auth/oauth/load.js` of pi-ai: logging in belongs to the user, who does it outside of extensions. The
- * flows of pi open servers and browsers and end in keys, which no extension is to see.
+ * In place of `auth/oauth/load.js` of pi-ai: logging in belongs to the user, outside of extensions. pi's flows open servers and
+ * browsers and result in keys, which extensions must not see.
  */
 
 import { absent } from "pi:node/refuse";

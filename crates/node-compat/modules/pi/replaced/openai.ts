@@ -2,7 +2,7 @@
  * In place of the package `openai`, as far as pi-ai asks for images with it: one request to a server that speaks
  * OpenAI's chat completions, by `fetch`, so that the gate decides about the server.
  *
- * Errors have the members that pi-ai reads: `status`, `headers`, `error` (the body) and OpenAI's words.
+ * Errors have the members that pi-ai reads: `status`, `headers`, `error` (the body) and OpenAI's message.
  */
 
 import { fetch } from "pi:web/fetch";
@@ -21,7 +21,7 @@ interface RequestOptions {
   timeout?: number;
 }
 
-/** What a server that refuses says. */
+/** The response of a server that refuses. */
 class APIError extends Error {
   readonly status: number | undefined;
   readonly headers: Headers | undefined;

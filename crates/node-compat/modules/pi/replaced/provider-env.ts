@@ -1,6 +1,6 @@
 /**
- * In place of `utils/provider-env.js` of pi-ai, which pi's loader gives to nobody: a setting of a provider from
- * what was given with the request, else from the environment as the extension may see it.
+ * In place of `utils/provider-env.js` of pi-ai, which pi's loader does not expose: a setting of a provider from the request's
+ * options, otherwise from the environment that the extension may read.
  */
 
 import { process } from "node:process";

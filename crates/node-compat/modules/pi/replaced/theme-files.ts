@@ -1,6 +1,5 @@
 /**
- * In place of `node:fs` in `theme.js` of pi-coding-agent: the two themes that come with pi lie in no folder here, and
- * are the host's own.
+ * In place of `node:fs` in `theme.js` of pi-coding-agent: the two bundled themes have no folder here, and are the host's own.
  */
 
 import { readFileSync as read } from "node:fs";

@@ -1,6 +1,6 @@
-/** `pi:web/fetch/arguments`: what Headers, FormData, Request and Response say of arguments that are none, in undici's words. */
+/** `pi:web/fetch/arguments`: argument checks of Headers, FormData, Request and Response, with undici's messages. */
 
-/** At least so many arguments were given to `method`. */
+/** Checks that `method` got at least `count` arguments. */
 export function needs(count: number, method: string, given: ArrayLike<unknown>): void {
   const { length } = given;
   if (length >= count) return;
@@ -12,7 +12,7 @@ export function needsFunction(name: string, callback: unknown): void {
   throw new TypeError(`Failed to execute 'forEach' on '${name}': parameter 1 is not of type 'Function'.`);
 }
 
-/** Text whose characters are bytes. */
+/** Checks that all characters of a text are bytes. */
 export function byteString(value: unknown): string {
   const text = `${value as string}`;
   const at = text.search(/[^\0-\xff]/);
@@ -22,7 +22,7 @@ export function byteString(value: unknown): string {
   );
 }
 
-/** One of the words that an option may be. */
+/** Checks that an option has one of the given values. */
 export function oneOf(constructor: string, value: unknown, words: string[]): void {
   if (value === undefined || words.includes(`${value as string}`)) return;
   throw new TypeError(`${constructor} constructor: ${value as string} is not an accepted type. Expected one of ${words.join(", ")}.`);

@@ -1,16 +1,16 @@
 /**
- * `pi:web/fetch/failure`: why a request failed, as Node's fetch says it.
+ * `pi:web/fetch/failure`: the cause of a failed request, in the form of Node's fetch.
  *
- * The rejection is a TypeError `fetch failed`; its cause tells an unknown name (`ENOTFOUND`) from a closed port
- * (`ECONNREFUSED`), a connection that ended early (`UND_ERR_SOCKET`) and one that never came about. A refusal of the gate
- * stays what it is: it names the grant that lacks.
+ * The rejection is a TypeError `fetch failed`; its cause distinguishes an unknown name (`ENOTFOUND`), a closed port
+ * (`ECONNREFUSED`), a connection that ended early (`UND_ERR_SOCKET`) and one that was never established. A refusal of the gate is
+ * unchanged: it names the missing grant.
  */
 
 import { importSync } from "pi:engine";
 import { HostcallError } from "pi:hostcall";
 import { URL } from "pi:web/url";
 
-/** What the system says of a connection, and not of the bytes on it. */
+/** System errors of establishing a connection. */
 const CONNECTING = ["ENOTFOUND", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EACCES", "ECONNABORTED"];
 
 class SocketError extends Error {
@@ -24,17 +24,17 @@ class ConnectTimeoutError extends Error {
 }
 
 function wordsOf(errno: string, failure: HostcallError): Error {
-  // A body that cannot be decoded: the words are zlib's.
+  // A body that cannot be decoded has zlib's message.
   const { words, number } = failure.details;
   if (words !== undefined) return Object.assign(new Error(words), number === undefined ? {} : { errno: number, code: errno });
-  // Our own bound: it says of which size.
+  // The host's own limit: its message has the size.
   if (errno === "EFBIG") return failure;
   if (errno === "EREDIRECT") return new Error("unexpected redirect");
   if (errno === "ETOOMANYREDIRECTS") return new Error("redirect count exceeded");
   return new SocketError("other side closed");
 }
 
-/** The cause of a failed fetch of `url`. */
+/** Returns the cause of a failed fetch of `url`. */
 export function causeOf(failure: unknown, url: string): unknown {
   if (!(failure instanceof HostcallError)) return failure;
   const { hostname, port, protocol } = new URL(url);

@@ -1,10 +1,10 @@
-/** `pi:web/fetch/form`: forms as they come over the wire, `multipart/form-data` (RFC 7578) and urlencoded. */
+/** `pi:web/fetch/form`: encoded forms, `multipart/form-data` (RFC 7578) and urlencoded. */
 
 import { decodeUtf8 } from "pi:engine";
 import { File, FormData } from "pi:web/blob";
 import { URLSearchParams } from "pi:web/url";
 
-/** The index of `wanted` in `bytes`, or -1. */
+/** Returns the index of `wanted` in `bytes`, or -1. */
 function find(bytes: Uint8Array, wanted: Uint8Array, from: number): number {
   for (let at = bytes.indexOf(wanted[0]!, from); at >= 0 && at + wanted.length <= bytes.length; at = bytes.indexOf(wanted[0]!, at + 1)) {
     let same = 1;

@@ -1,4 +1,4 @@
-/** `pi:web/fetch/local`: addresses that no server answers: `data:`, and the schemes that fetch does not take. */
+/** `pi:web/fetch/local`: URLs without a server: `data:`, and schemes that fetch does not support. */
 
 import { encodeUtf8 } from "pi:engine";
 import { HostcallError } from "pi:hostcall";
@@ -10,7 +10,7 @@ const WORDS: Record<string, string> = {
   "file:": "not implemented... yet...",
 };
 
-/** What the `http` hostcall says of an address that it does not take. */
+/** Returns the `http` hostcall's error for an invalid address. */
 export function invalidUrl(url: string, problem: string): HostcallError {
   const shown = url.length > 200 ? `${url.slice(0, 200)}...` : url;
   return new HostcallError({ code: "invalid_request", message: `fetch: ${problem}: ${JSON.stringify(shown)}`, details: { reason: "url" } });
@@ -21,7 +21,7 @@ export interface Local {
   bytes: Uint8Array;
 }
 
-/** The bytes that stand behind `%` and two digits, and all others as they are. */
+/** Decodes `%` escapes; other characters are unchanged. */
 function percentDecoded(text: string): Uint8Array {
   const bytes = encodeUtf8(text);
   const found: number[] = [];
@@ -35,7 +35,7 @@ function percentDecoded(text: string): Uint8Array {
   return Uint8Array.from(found);
 }
 
-/** What a `data:` address holds; undefined when it has no comma or no valid base64. */
+/** Returns the content of a `data:` URL; undefined when it has no comma or invalid base64. */
 function dataOf(href: string): Local | undefined {
   const [, head, body] = /^data:([^,]*),([^#]*)/.exec(href) ?? [];
   if (head === undefined || body === undefined) return undefined;
@@ -53,7 +53,7 @@ function dataOf(href: string): Local | undefined {
   }
 }
 
-/** What an address without a server gives: what a `data:` one holds, or the reason why nothing; undefined for http(s). */
+/** Returns the content of a URL without a server: that of a `data:` one, or the error; undefined for http(s). */
 export function localAnswer(href: string): Local | Error | undefined {
   const scheme = href.slice(0, href.indexOf(":") + 1);
   if (scheme === "http:" || scheme === "https:") return undefined;

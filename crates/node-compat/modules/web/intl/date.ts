@@ -1,6 +1,6 @@
 /**
- * `pi:web/intl/date`: dates and times the way American English writes them, in any time zone (`pi:web/intl/zone`);
- * all-numeric ones in the order of their locale (`pi:web/intl/order`).
+ * `pi:web/intl/date`: dates and times in American English, in any time zone (`pi:web/intl/zone`); all-numeric ones in the order
+ * of their locale (`pi:web/intl/order`).
  */
 
 import { canonicalList, option } from "pi:web/intl/locale";
@@ -12,7 +12,7 @@ export type Part = { type: string; value: string };
 
 const WEEKDAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
-/** Between a time and AM or PM: V8 keeps the plain space of older data, in whole texts only. */
+/** The separator of a time and AM or PM: V8 keeps the plain space of older data, in whole texts only. */
 const SPACE = " ";
 const NARROW_SPACE = "\u202f";
 
@@ -32,14 +32,14 @@ const DATE_FIELDS = ["weekday", "year", "month", "day"];
 const TIME_FIELDS = ["dayPeriod", "hour", "minute", "second", "fractionalSecondDigits"];
 const WORDS = ["narrow", "short", "long"];
 const NUMBERS = ["2-digit", "numeric"];
-/** What each field may be. */
+/** Allowed values of each field. */
 const ALLOWED: Record<string, string[]> = {
   weekday: WORDS, era: WORDS, year: NUMBERS, month: [...NUMBERS, ...WORDS], day: NUMBERS, dayPeriod: WORDS, hour: NUMBERS, minute: NUMBERS, second: NUMBERS,
   timeZoneName: ["short", "long", "shortOffset", "longOffset", "shortGeneric", "longGeneric"], hourCycle: ["h11", "h12", "h23", "h24"],
 };
 const ERAS: Record<string, [string, string]> = { long: ["Anno Domini", "Before Christ"], short: ["AD", "BC"], narrow: ["A", "B"] };
 
-/** What is wanted beside the fields that are named: of a formatter, and of a date's three methods. */
+/** Default fields of a formatter, and of a date's three methods. */
 type Wanted = "any" | "all" | "date" | "time";
 
 export class DateTimeFormat {
@@ -48,7 +48,7 @@ export class DateTimeFormat {
   #order: Order;
   #styles: { dateStyle?: string; timeStyle?: string };
 
-  /** `wanted`: a date's own methods add what they are named after unless a field of it is named. */
+  /** `wanted`: a date's own methods add their default fields unless such a field is named. */
   constructor(locales: unknown = undefined, options: any = {}, wanted: Wanted = "any") {
     const given = { ...(options ?? {}) };
     this.#order = orderOf(canonicalList(locales));
@@ -107,18 +107,18 @@ export class DateTimeFormat {
     return [...day, { type: "literal", value: join }, ...time];
   }
 
-  /** `moment` carries the clock on the wall as if it were UTC. */
+  /** `moment` holds the local time in its UTC fields. */
   #read(moment: Date, what: "FullYear" | "Month" | "Date" | "Day" | "Hours" | "Minutes" | "Seconds" | "Milliseconds"): number {
     return moment[`getUTC${what}`]();
   }
 
-  /** Whether no part of the date is a word. */
+  /** Returns whether all parts of the date are numbers. */
   #isNumeric(): boolean {
     const { weekday, month } = this.#options;
     return weekday === undefined && (month === undefined || month === "numeric" || month === "2-digit");
   }
 
-  /** A date of numbers only, in the order of the locale. */
+  /** Formats a numeric date, in the order of the locale. */
   #numbers(moment: Date): Part[] {
     const { year, month, day } = this.#options;
     const { fields, between, padded, shortYear } = this.#order;
@@ -174,7 +174,7 @@ export class DateTimeFormat {
     return out.length === 0 ? era.slice(1) : [...out, ...era];
   }
 
-  /** Years are counted from an era's own beginning. */
+  /** Years count from the beginning of their era. */
   #yearOf(moment: Date): number {
     const year = this.#read(moment, "FullYear");
     return year > 0 ? year : 1 - year;
@@ -184,7 +184,7 @@ export class DateTimeFormat {
     return names ? [{ type: "literal", value: " " }, { type: "era", value: names[this.#read(moment, "FullYear") > 0 ? 0 : 1] }] : [];
   }
 
-  /** In words, for a clock of twelve hours. */
+  /** Returns the day period for a clock of twelve hours. */
   #partOfDay(hours: number, minutes: number, form: string): string {
     if (hours < 12) return "in the morning";
     const { minute, second } = this.#options;

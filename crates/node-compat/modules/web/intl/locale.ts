@@ -1,8 +1,8 @@
-/** `pi:web/intl/locale`: tags of locales (UTS 35): what is none, how one is written, and `Intl.Locale`. */
+/** `pi:web/intl/locale`: validation and canonical form of locale tags (UTS 35), and `Intl.Locale`. */
 
 const TAG = /^(?<language>[a-z]{2,3}|[a-z]{5,8})(?:-(?<script>[a-z]{4}))?(?:-(?<region>[a-z]{2}|\d{3}))?(?<variants>(?:-(?:[a-z\d]{5,8}|\d[a-z\d]{3}))*)(?<extensions>(?:-[a-wyz\d](?:-[a-z\d]{2,8})+)*)(?<own>-x(?:-[a-z\d]{1,8})+)?$/i;
 
-/** Codes that have become others. */
+/** Deprecated codes and their replacements. */
 const NEWER: Record<string, string> = { iw: "he", in: "id", ji: "yi", jw: "jv", mo: "ro", sh: "sr-Latn", tl: "fil" };
 
 export interface Tag {
@@ -10,14 +10,14 @@ export interface Tag {
   script: string | undefined;
   region: string | undefined;
   variants: string[];
-  /** By singleton; the keywords of `u` are in `keywords`. */
+  /** Extensions by singleton; the keywords of `u` are in `keywords`. */
   extensions: [string, string][];
   attributes: string[];
   keywords: [string, string][];
   own: string;
 }
 
-/** A tag taken apart, each part in its usual case. */
+/** Parses a tag, with each part in canonical case. */
 export function parse(tag: string): Tag | undefined {
   const groups = TAG.exec(tag)?.groups;
   if (!groups) return undefined;
@@ -62,7 +62,7 @@ export function canonical(tag: string): string {
   return write(parsed);
 }
 
-/** What is given for `locales`, each once, in its usual form. */
+/** Returns the canonical list of the `locales` argument, without duplicates. */
 export function canonicalList(locales: unknown): string[] {
   if (locales === undefined) return [];
   if (typeof locales === "string" || locales instanceof Locale) return [canonical(String(locales))];
@@ -74,7 +74,7 @@ export function canonicalList(locales: unknown): string[] {
   return [...new Set(list)];
 }
 
-/** An option that is one of a few words. */
+/** Returns an option with one of a few values. */
 export function option(formatter: string, options: any, name: string, allowed: readonly unknown[], usual?: string): string | undefined {
   const value = options?.[name];
   if (value === undefined) return usual;
@@ -83,7 +83,7 @@ export function option(formatter: string, options: any, name: string, allowed: r
   return text;
 }
 
-/** Script and region that a language has where nothing else is said. */
+/** Likely script and region of a language. */
 const LIKELY =
   "aaLatnET abCyrlGE aeAvstIR afLatnZA akLatnGH amEthiET anLatnES arArabEG asBengIN avCyrlRU ayLatnBO azLatnAZ baCyrlRU beCyrlBY bgCyrlBG " +
   "biLatnVU bmLatnML bnBengBD boTibtCN brLatnFR bsLatnBA caLatnES ceCyrlRU chLatnGU coLatnFR crCansCA csLatnCZ cuCyrlRU cvCyrlRU cyLatnGB " +

@@ -1,4 +1,7 @@
-/** `pi:web/intl/names`: `Intl.DisplayNames`: languages, regions, scripts and currencies in English. A code that is not here is its own name. */
+/**
+ * `pi:web/intl/names`: `Intl.DisplayNames`: languages, regions, scripts and currencies in English. An unknown code is its own
+ * name.
+ */
 
 import { canonical, canonicalList, option, parse } from "pi:web/intl/locale";
 
@@ -91,7 +94,7 @@ const FIELDS: Record<string, string> = {
   minute: "minute", second: "second", timeZoneName: "time zone",
 };
 
-/** What a code has to be, by its type, and the names. */
+/** Valid codes of each type, and the names. */
 const KINDS: Record<string, [RegExp, Record<string, string>]> = {
   region: [/^(?:[a-z]{2}|\d{3})$/i, REGIONS],
   script: [/^[a-z]{4}$/i, SCRIPTS],

@@ -1,5 +1,5 @@
 /**
- * `pi:web/intl/number`: numbers the way American English writes them, whatever locale is asked for.
+ * `pi:web/intl/number`: numbers in American English, whatever the requested locale.
  *
  * Rounding works on the shortest decimal form of a number, half away from zero unless asked otherwise, as ICU does; so
  * 1.005 with two digits is 1.01.
@@ -7,7 +7,7 @@
 
 import { canonicalList, option } from "pi:web/intl/locale";
 
-/** Digits without a point, and where the point is: 12.5 is `{digits: "125", point: 2}`. */
+/** Digits without a point, and the position of the point: 12.5 is `{digits: "125", point: 2}`. */
 interface Decimal {
   negative: boolean;
   digits: string;
@@ -24,7 +24,10 @@ function decimalOf(value: number | bigint | string): Decimal {
   return { negative, digits, point: digits === "" ? 0 : whole!.length - lost + Number(exponent) };
 }
 
-/** Whether what is cut off counts one more, by mode: of a negative number or not, more or less than half or just half, and after an odd digit. */
+/**
+ * Whether the remainder rounds away from zero, by mode: the sign, less than, exactly or more than half, and whether the last
+ * digit is odd.
+ */
 const ROUNDING: Record<string, (negative: boolean, half: number, odd: boolean) => boolean> = {
   ceil: (negative) => !negative,
   floor: (negative) => negative,
@@ -103,14 +106,14 @@ const NAMES: Record<string, [string, string]> = {
   USD: ["US dollar", "US dollars"], UYU: ["Uruguayan peso", "Uruguayan pesos"], VND: ["Vietnamese dong", "Vietnamese dong"],
   ZAR: ["South African rand", "South African rand"],
 };
-/** Beside those that are short already. */
+/** Narrow symbols, where they differ from the short ones. */
 const NARROW: Record<string, string> = {
   ARS: "$", AUD: "$", BDT: "৳", BRL: "R$", CAD: "$", CLP: "$", CNY: "¥", COP: "$", CZK: "Kč", DKK: "kr", EGP: "E£",
   EUR: "€", GBP: "£", GEL: "₾", GHS: "GH₵", HKD: "$", HUF: "Ft", IDR: "Rp", ILS: "₪", INR: "₹", ISK: "kr", JPY: "¥",
   KRW: "₩", KZT: "₸", LKR: "Rs", MXN: "$", MYR: "RM", NGN: "₦", NOK: "kr", NZD: "$", PHP: "₱", PKR: "Rs", PLN: "zł",
   RON: "lei", RUB: "₽", SEK: "kr", SGD: "$", THB: "฿", TRY: "₺", TWD: "$", UAH: "₴", USD: "$", UYU: "$", VND: "₫",
 };
-/** Those without hundredths. */
+/** Currencies without minor units. */
 const WHOLE = new Set("AFN ALL BIF CLP COP DJF GNF HUF IDR IQD IRR ISK JPY KMF KPW KRW LAK LBP MGA MMK PKR PYG RWF SLL SOS SYP UGX VND VUV XAF XOF XPF YER".split(" "));
 const THOUSANDTHS = new Set(["BHD", "JOD", "KWD", "LYD", "OMR", "TND"]);
 
@@ -139,7 +142,7 @@ const UNITS: Record<string, [string, string, string, string, string]> = {
   terabit: [" Tb", " Tb", "Tb", " terabit", " terabits"], terabyte: [" TB", " TB", "TB", " terabyte", " terabytes"],
   week: [" wk", " wks", "w", " week", " weeks"], yard: [" yd", " yd", "yd", " yard", " yards"], year: [" yr", " yrs", "y", " year", " years"],
 };
-/** After `per`, where that is not the short form. */
+/** The form after `per`, where it differs from the short form. */
 const PER: Record<string, string> = { day: "d", gallon: "gal US", hour: "h", month: "m", second: "s", week: "w", year: "y" };
 
 export type Part = { type: string; value: string };
@@ -220,7 +223,7 @@ export class NumberFormat {
   }
 
   formatToParts(given: number | bigint | string): Part[] {
-    // Text is a number of any length.
+    // A string is a number of any length.
     const isExact = typeof given === "string" && /^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d{1,3})?\s*$/i.test(given);
     const value = typeof given === "bigint" ? given : Number(given);
     const settings = this.#settings;
@@ -264,7 +267,7 @@ export class NumberFormat {
     return this.#dress(parts, negative, isZero, plural);
   }
 
-  /** Sign, currency, unit. */
+  /** Adds sign, currency and unit. */
   #dress(number: Part[], negative: boolean, isZero: boolean, plural: string): Part[] {
     const { style, signDisplay, currency, currencyDisplay, currencySign, unit, unitDisplay } = this.#settings;
     const parts = [...number];
@@ -358,7 +361,7 @@ export class PluralRules {
   }
 }
 
-/** For `Intl.supportedValuesOf`. */
+/** Returns the values for `Intl.supportedValuesOf`. */
 export function known(what: "unit" | "currency"): string[] {
   return Object.keys(what === "unit" ? UNITS : NAMES).sort();
 }

@@ -1,22 +1,22 @@
 /**
- * `pi:web/intl/order`: how locales order and separate the numbers of a date.
+ * `pi:web/intl/order`: the order and separators of numeric dates by locale.
  *
- * Words are American English everywhere (`pi:web/intl/date`). But extensions name a locale for the sake of its
- * numbers: `sv-SE` and `en-CA` to write ISO dates, `en-GB` for a clock of 24 hours. Those stand here, as data.
+ * Text is American English everywhere (`pi:web/intl/date`). But extensions name a locale for its numbers: `sv-SE` and `en-CA` to
+ * write ISO dates, `en-GB` for a clock of 24 hours. This module has their data.
  */
 
 export interface Order {
-  /** `y`, `m` and `d`, as they follow each other. */
+  /** `y`, `m` and `d`, in their order. */
   fields: string;
   between: string;
-  /** Whether day and month always have two digits where a year stands beside them. */
+  /** Whether day and month always have two digits next to a year. */
   padded: boolean;
-  /** How the short style writes the year; day and month have two digits in it. */
+  /** Form of the year in the short style, in which day and month have two digits. */
   shortYear: "numeric" | "2-digit";
-  /** Between date and time. */
+  /** Separator of date and time. */
   join: string;
   hours: "h12" | "h23";
-  /** Before and after noon. */
+  /** Names of the halves of the day. */
   halves: [string, string];
 }
 
@@ -29,7 +29,7 @@ const ORDERS: Record<string, Order> = {
   sv: { ...american, fields: "ymd", between: "-", padded: true, join: " ", hours: "h23", halves: ["fm", "em"] },
 };
 
-/** The first of the locales that is known here, by its region or its language; else the American one. */
+/** Returns the data of the first known locale, by its region or its language; otherwise the American one. */
 export function orderOf(locales: unknown): Order {
   for (const locale of ([] as unknown[]).concat(locales ?? [])) {
     const name = String(locale);

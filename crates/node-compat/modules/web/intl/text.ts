@@ -1,9 +1,9 @@
-/** `pi:web/intl/text`: order, lists and relative times in American English. */
+/** `pi:web/intl/text`: collation, lists and relative times in American English. */
 
 import { canonicalList, option } from "pi:web/intl/locale";
 import { NumberFormat, PluralRules } from "pi:web/intl/number";
 
-/** Where a character comes in the root collation: spaces, punctuation, symbols, digits, letters. */
+/** Returns a character's rank in the root collation: spaces, punctuation, symbols, digits, letters. */
 function rank(character: string): number {
   if (/\s/.test(character)) return 0;
   if (/\p{P}/u.test(character)) return 1;

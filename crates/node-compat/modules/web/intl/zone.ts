@@ -1,17 +1,17 @@
 /**
- * `pi:web/intl/zone`: what the clocks of a place show, and what American English calls their time.
+ * `pi:web/intl/zone`: local times of zones, and their American English names.
  *
- * The tables are the program's own (`pi:engine` `timeZone`), so that a place says the same on every machine. Without a
- * name a zone is the process's local one, which `Date` asks the system for.
+ * The tables are the program's own (`pi:engine` `timeZone`), so that a zone is the same on every machine. Without a name a zone
+ * is the process's local one, which `Date` reads from the system.
  */
 
 import { facts, timeZone } from "pi:engine";
 
-/** Where the short name is told instead of the offset. */
+/** Zones whose short name is used instead of the offset. */
 const AMERICAN = /^(?:America|US|Pacific\/Honolulu$|[CEMP]ST|EST5EDT|CST6CDT|MST7MDT|PST8PDT)/;
 const SHORT = /^(?:AK|[CEMPH])[SD]T$/;
 
-/** By the tables' abbreviation; those that several places share name the place. */
+/** Long names by the tables' abbreviation; ambiguous ones include the place. */
 const LONG: Record<string, string> = {
   EST: "Eastern Standard Time", EDT: "Eastern Daylight Time", CST: "Central Standard Time", CDT: "Central Daylight Time",
   MST: "Mountain Standard Time", MDT: "Mountain Daylight Time", PST: "Pacific Standard Time", PDT: "Pacific Daylight Time",
@@ -40,7 +40,7 @@ function offsetText(seconds: number, isLong: boolean): string {
 export class Zone {
   readonly name: string;
   readonly #isUtc: boolean;
-  /** Without a table the system says what its clocks show; seconds, where the name is an offset. */
+  /** Without a table the system provides the local time; seconds, where the name is an offset. */
   readonly #fixed: number | "local" | undefined;
 
   constructor(given?: unknown) {
@@ -63,7 +63,7 @@ export class Zone {
     return timeZone(this.name, moment.getTime())!;
   }
 
-  /** The clock on the wall, as a date whose UTC fields show it. */
+  /** Returns the local time, as a date whose UTC fields show it. */
   wall(moment: Date): Date {
     return new Date(moment.getTime() + this.#at(moment).offset * 1000);
   }

@@ -1,4 +1,4 @@
-/** `pi:web/streams/queue`: what the stream classes share: queues with sizes, strategies, promises to settle later. */
+/** `pi:web/streams/queue`: shared parts of the stream classes: queues with sizes, strategies, deferred promises. */
 
 /** The state of a stream class's instance; other modules of the standard reach it by this key. */
 export const STATE: unique symbol = Symbol("state");
@@ -21,13 +21,13 @@ export function deferred<T = void>(): Deferred<T> {
   return { promise, resolve, reject };
 }
 
-/** A promise whose rejection is nobody's fault when nobody looks. */
+/** Returns a promise whose rejection is not reported as unhandled. */
 export function handled<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
   return promise;
 }
 
-/** Calls something of the user's; an exception becomes a rejection. */
+/** Calls a function of the user; an exception becomes a rejection. */
 export function attempt<T>(call: () => T | PromiseLike<T>): Promise<T> {
   try {
     return Promise.resolve(call());

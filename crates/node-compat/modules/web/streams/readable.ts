@@ -23,7 +23,7 @@ export interface Source {
 }
 
 interface Request {
-  /** A BYOB read: where to put the bytes. */
+  /** A BYOB read: the target of the bytes. */
   view?: Uint8Array | undefined;
   Type?: any;
   filled: number;
@@ -103,7 +103,7 @@ class State {
     this.pullIfNeeded();
   }
 
-  /** Answers what is asked for from what is there. */
+  /** Answers pending reads from the queue. */
   serve(): void {
     while (this.requests.length > 0 && this.queue.items.length > 0) {
       const request = this.requests[0]!;
@@ -217,7 +217,7 @@ export class ReadableStream {
     );
   }
 
-  /** A stream of what an iterable gives. */
+  /** Returns a stream of an iterable's items. */
   static from(iterable: any): ReadableStream {
     const isAsync = typeof iterable?.[Symbol.asyncIterator] === "function";
     if (!isAsync && typeof iterable?.[Symbol.iterator] !== "function") throw coded(TypeError, "ERR_ARG_NOT_ITERABLE", `${String(iterable)} must be iterable`);
@@ -327,7 +327,7 @@ export class ReadableStreamDefaultController extends Controller {
 }
 
 export class ReadableByteStreamController extends Controller {
-  /** The view of the oldest BYOB read that still waits. */
+  /** Returns the view of the oldest pending BYOB read. */
   get byobRequest(): ReadableStreamBYOBRequest | null {
     const state = this[STATE];
     const request = state.requests[0];
@@ -523,7 +523,7 @@ function tee(stream: ReadableStream): [ReadableStream, ReadableStream] {
         void pull();
       }
     } catch {
-      // The reader's `closed` tells both branches.
+      // The reader's `closed` notifies both branches.
       reading = false;
     }
   };
@@ -613,7 +613,7 @@ async function pipe(source: ReadableStream, target: WritableStream, options: Pip
         if (result && !result.done) writing = handled(writer.write(result.value));
       }
     } catch {
-      // What failed shows in the states at the top of the loop.
+      // The states at the top of the loop show the failure.
     }
   }
 }

@@ -1,4 +1,4 @@
-/** `pi:web/streams/transform`: TransformStream: what is written to one side is read, changed, from the other. */
+/** `pi:web/streams/transform`: TransformStream: chunks written to one side are transformed and read from the other. */
 
 import { STATE, INSPECT, attempt, deferred, handled, illegalConstructor } from "pi:web/streams/queue";
 import type { Deferred, Strategy } from "pi:web/streams/queue";
