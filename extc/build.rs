@@ -1,4 +1,4 @@
-//! Embeds prebuilt artifacts into this crate: the files of the folder that `PIJS_CARRIED` names, a cache that `pi ext supply`
+//! Embeds prebuilt artifacts into this crate: the files of the folder that `PIJS_EMBED` names, a cache that `pi ext supply`
 //! has filled. Without the variable nothing is embedded, and supplied packages are fetched and compiled on first use.
 //!
 //! ```text
@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// The folder to carry.
-const CARRIED: &str = "PIJS_CARRIED";
+const EMBED: &str = "PIJS_EMBED";
 
 /// The package whose documentation models read.
 const DOCUMENTED: &str = "@earendil-works+pi-coding-agent@";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("cargo::rerun-if-env-changed={CARRIED}");
+    println!("cargo::rerun-if-env-changed={EMBED}");
     let mut files = Vec::new();
-    if let Some(folder) = env::var_os(CARRIED).filter(|folder| !folder.is_empty()) {
+    if let Some(folder) = env::var_os(EMBED).filter(|folder| !folder.is_empty()) {
         let folder = PathBuf::from(folder);
         println!("cargo::rerun-if-changed={}", folder.display());
         for file in names(&folder.join("artifacts"))? {
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         writeln!(table, "    ({name:?}, include_bytes!({:?})),", path.canonicalize()?)?;
     }
     table.push(']');
-    fs::write(PathBuf::from(env::var("OUT_DIR")?).join("carried.rs"), table)?;
+    fs::write(PathBuf::from(env::var("OUT_DIR")?).join("embedded.rs"), table)?;
     Ok(())
 }
 

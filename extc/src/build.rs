@@ -8,6 +8,7 @@ use crate::access::FileAccess;
 use crate::cache::{Cache, Key};
 use crate::component;
 use crate::contract;
+use crate::dependency_manifest::{self, DependencyManifest};
 use crate::diagnostics::{BuildFailure, Code, Diagnostic, Severity};
 use crate::emit::compile_modules;
 use crate::imports::{HostImports, check_names, facades, host_imports};
@@ -16,7 +17,6 @@ use crate::limits::{Limits, with_large_stack};
 use crate::link::{Chunk, LinkOptions, Modules, link};
 use crate::maps::PositionTable;
 use crate::prebuilt;
-use crate::record::{self, Record};
 use crate::resolve::{Input, Package, resolve};
 use crate::scan::Uses;
 use crate::sealed::{self, Seal};
@@ -129,13 +129,12 @@ impl CheckOutput {
 ///
 /// # Errors
 ///
-/// Everything that is wrong with the input, at once. Remarks that do not stop a build are in the
-/// output's diagnostics.
+/// Returns all errors of the input at once. Diagnostics that do not stop a build are in the output.
 pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, BuildFailure> {
     let package = resolve(input, &options.access)?;
     let open = || open(&package, &options.access, package.limits(options.limits));
     if let Some(cache) = &options.cache
-        && let Some(hit) = record::lookup(cache, (&package, input.lock()), &open()?, options)
+        && let Some(hit) = dependency_manifest::lookup(cache, (&package, input.lock()), &open()?, options)
     {
         return Ok(hit);
     }
@@ -168,7 +167,7 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
 /// The output of the compiler, before it is stored in the cache.
 pub(crate) struct Compiled {
     pub(crate) artifact: Artifact,
-    pub(crate) record: Record,
+    pub(crate) record: DependencyManifest,
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) evidence: BTreeMap<PathBuf, FileEvidence>,
 }
@@ -186,7 +185,7 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
         let linked = link_all(package, &modules, options.minify)?;
         emit(linked, &modules)
     })??;
-    let (record, evidence) = (Record::new(package, modules.tree()), modules.tree().evidence());
+    let (record, evidence) = (DependencyManifest::new(package, modules.tree()), modules.tree().evidence());
     Ok(Compiled { artifact, record, diagnostics: modules.diagnostics(), evidence })
 }
 

@@ -9,8 +9,8 @@
 
 use crate::build::{BuildOptions, Compiled, known, name_of};
 use crate::cache::Key;
+use crate::dependency_manifest::DependencyManifest;
 use crate::diagnostics::{BuildFailure, Code, Diagnostic};
-use crate::record::Record;
 use crate::resolve::Package;
 use crate::tree::SourceTree;
 use base64::Engine as _;
@@ -51,7 +51,7 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, _options: &BuildOptio
     let file = name_of(&tree, &package.entries[0]);
     let bytes = tree.read(&package.entries[0])?;
     let artifact = artifact(&bytes, known(package, &tree), &file)?;
-    let (record, evidence) = (Record::new(package, &tree), tree.evidence());
+    let (record, evidence) = (DependencyManifest::new(package, &tree), tree.evidence());
     Ok(Compiled { artifact, record, diagnostics: Vec::new(), evidence })
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 const MOST_ROUNDS: usize = 8;
 
 /// The uses that a module makes of pi's API, as far as they are known.
-struct Seen {
+struct ModuleUses {
     api: ApiUses,
     source: Arc<str>,
     assumed: Assumptions,
@@ -30,12 +30,12 @@ struct Seen {
 /// Reports every breach in the linked modules; `entries` are names of modules.
 pub(crate) fn check(modules: &Modules, entries: &[String]) {
     let entries: BTreeSet<&str> = entries.iter().map(String::as_str).collect();
-    let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
+    let mut seen: BTreeMap<String, ModuleUses> = BTreeMap::new();
     modules.for_each_scan(|file, scan| {
         let is_entry = entries.contains(file);
         let assumed = Assumptions { is_entry, ..Assumptions::default() };
         let (api, source) = (scan.api.clone(), Arc::clone(&scan.source));
-        seen.insert(file.to_owned(), Seen { api, source, assumed, is_called: is_entry });
+        seen.insert(file.to_owned(), ModuleUses { api, source, assumed, is_called: is_entry });
     });
     for _ in 0..MOST_ROUNDS {
         let more = assumptions(&seen);
@@ -53,7 +53,7 @@ pub(crate) fn check(modules: &Modules, entries: &[String]) {
         }
     }
     let mut found = Vec::new();
-    for (file, Seen { api, source, assumed, is_called }) in &seen {
+    for (file, ModuleUses { api, source, assumed, is_called }) in &seen {
         if assumed.is_entry {
             found.extend(default_export(file, api, source));
         }
@@ -64,9 +64,9 @@ pub(crate) fn check(modules: &Modules, entries: &[String]) {
 }
 
 /// Collects the arguments that modules of the package receive from others. Arguments of libraries are not checked.
-fn assumptions(seen: &BTreeMap<String, Seen>) -> BTreeMap<String, Assumptions> {
+fn assumptions(seen: &BTreeMap<String, ModuleUses>) -> BTreeMap<String, Assumptions> {
     let mut calls: BTreeMap<(&str, &str), Vec<(&Pass, bool)>> = BTreeMap::new();
-    for (file, Seen { api, assumed, is_called, .. }) in seen {
+    for (file, ModuleUses { api, assumed, is_called, .. }) in seen {
         let counts = |pass: &&Pass| assumed.is_entry || !pass.only_in_entry;
         for pass in api.passes.iter().filter(counts) {
             if let Some(target) = target(seen, file, &pass.specifier) {
@@ -100,7 +100,7 @@ fn assumptions(seen: &BTreeMap<String, Seen>) -> BTreeMap<String, Assumptions> {
 const ENDINGS: [&str; 9] = ["", ".ts", ".tsx", ".js", ".mjs", ".mts", "/index.ts", "/index.js", "/index.mjs"];
 
 /// Returns the module of the package that a relative import resolves to.
-fn target<'a>(seen: &'a BTreeMap<String, Seen>, from: &str, specifier: &str) -> Option<&'a str> {
+fn target<'a>(seen: &'a BTreeMap<String, ModuleUses>, from: &str, specifier: &str) -> Option<&'a str> {
     if from.starts_with("dep:") || from.split('/').any(|part| part == "node_modules") {
         return None;
     }

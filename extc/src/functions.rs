@@ -27,7 +27,7 @@ impl FindFunctions for Functions {
         }
         let found = with_large_stack(|| {
             let parsed = parse("index.js", source, &Limits::default()).ok()?;
-            let mut finder = Finder { parsed: &parsed, found: Vec::new() };
+            let mut finder = FunctionFinder { parsed: &parsed, found: Vec::new() };
             parsed.program.visit_with(&mut finder);
             Some(finder.found)
         });
@@ -35,12 +35,12 @@ impl FindFunctions for Functions {
     }
 }
 
-struct Finder<'a> {
+struct FunctionFinder<'a> {
     parsed: &'a Parsed,
     found: Vec<FunctionText>,
 }
 
-impl Finder<'_> {
+impl FunctionFinder<'_> {
     fn range(&self, span: Span) -> Range<usize> {
         let (start, end) = self.parsed.range(span);
         start..end
@@ -62,7 +62,7 @@ impl Finder<'_> {
     }
 }
 
-impl Visit for Finder<'_> {
+impl Visit for FunctionFinder<'_> {
     fn visit_function(&mut self, function: &Function) {
         let text = self.range(function.span);
         self.add(text, function.body.as_ref().map(Spanned::span));

@@ -7,8 +7,8 @@
 //! Host modules and supplied packages are compiled without sources and maps, since every start reads them.
 
 use crate::cache::{Cache, Key};
-use crate::carried;
 use crate::diagnostics::{BuildFailure, Code, Diagnostic};
+use crate::embedded;
 use crate::emit::compile_modules;
 use crate::limits::{Limits, with_large_stack};
 use crate::strip::strip_types;
@@ -39,7 +39,7 @@ pub struct HostSource<'a> {
 /// show it; the diagnostic names file and line.
 pub fn host_modules(cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
     let key = embedded_key();
-    match carried::artifact(&key) {
+    match embedded::artifact(&key) {
         Some(carried) => Ok(carried),
         None => compile_once(&embedded(), &key, cache, Artifact::into_code),
     }

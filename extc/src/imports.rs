@@ -69,10 +69,10 @@ pub(crate) fn check_names(modules: &Modules, imports: &HostImports) {
 /// let absent; export { absent as gone };
 /// ```
 ///
-/// A name that a supplied package has beside a module of ours comes from there, and the supplied module
-/// is added to `imports`: `export { truncateHead } from "@earendil-works/pi-coding-agent/dist/core/tools/truncate.js"`.
+/// A name that a supplied package adds to a module of ours comes from there, and the supplied module is added to `imports`:
+/// `export { truncateHead } from "@earendil-works/pi-coding-agent/dist/core/tools/truncate.js"`.
 ///
-/// `tag` keeps facades of artifacts apart that are loaded into one realm.
+/// `tag` separates facades of artifacts that are loaded into one realm.
 pub(crate) fn facades(host: &HostInterface, imports: &mut HostImports, tag: Option<&str>) -> Vec<Module> {
     let mut facades = Vec::new();
     let mut supplied = HostImports::new();

@@ -157,7 +157,7 @@ fn below<'a>(specifier: &'a str, name: &str) -> Option<&'a str> {
 /// lists them.
 #[derive(Debug, Clone)]
 pub struct HostInterface {
-    modules: Arc<BTreeMap<String, HostModule>>,
+    modules: Arc<BTreeMap<String, HostExports>>,
     /// Packages that are fetched when an extension imports them.
     supply: Option<&'static Supply>,
     fingerprint: [u8; 32],
@@ -198,7 +198,7 @@ impl GivenObject {
 }
 
 #[derive(Debug)]
-struct HostModule {
+struct HostExports {
     path: Cow<'static, str>,
     source: Cow<'static, str>,
     exports: OnceLock<Option<Exports>>,
@@ -223,7 +223,7 @@ impl HostInterface {
                 key.field(&embedded_key().bytes()).field(Supply::fingerprint());
                 let modules = embedded().into_iter().map(|module| {
                     let HostSource { specifier, path, source } = module;
-                    (specifier.to_owned(), HostModule::new(path.into(), source.into()))
+                    (specifier.to_owned(), HostExports::new(path.into(), source.into()))
                 });
                 Self {
                     modules: Arc::new(modules.collect()),
@@ -241,7 +241,7 @@ impl HostInterface {
         let modules = modules
             .iter()
             .map(|module| {
-                let value = HostModule::new(module.path.to_owned().into(), module.source.to_owned().into());
+                let value = HostExports::new(module.path.to_owned().into(), module.source.to_owned().into());
                 (module.specifier.to_owned(), value)
             })
             .collect();
@@ -258,7 +258,7 @@ impl HostInterface {
     pub(crate) fn members_of(&self, object: GivenObject) -> Option<&BTreeSet<String>> {
         let read = || {
             let (module, functions, constant) = object.source();
-            let HostModule { path, source, .. } = self.modules.get(module)?;
+            let HostExports { path, source, .. } = self.modules.get(module)?;
             let parsed = parse(path, source, &Limits::default()).ok()?;
             let mut members = ObjectMembers { functions, constant, names: BTreeSet::new() };
             parsed.program.visit_with(&mut members);
@@ -281,7 +281,7 @@ impl HostInterface {
     /// Returns the supplied modules that a host module of ours imports: an import of its names includes them.
     pub(crate) fn needs(&self, specifier: &str) -> Vec<String> {
         let imports =
-            self.modules.get(specifier).and_then(HostModule::exports).map(|exports| exports.imports.as_slice());
+            self.modules.get(specifier).and_then(HostExports::exports).map(|exports| exports.imports.as_slice());
         let is_supplied = |module: &&String| self.supply.is_some_and(|supply| supply.unit_of(module).is_some());
         imports.into_iter().flatten().filter(is_supplied).cloned().collect()
     }
@@ -323,7 +323,7 @@ fn star_target(target: &str) -> String {
     }
 }
 
-impl HostModule {
+impl HostExports {
     fn new(path: Cow<'static, str>, source: Cow<'static, str>) -> Self {
         Self { path, source, exports: OnceLock::new() }
     }

@@ -7,28 +7,28 @@
 //! |---|---|
 //! | `resolve` | finds the package and its extension entries |
 //! | `tree` | reads the files of one package, and no others; names them |
-//! | `access`, `opened` | which files those are, and how one is opened |
-//! | `copied` | the same for files that are copied into a package before it is built |
-//! | `sealed`, `served` | the same in a process that can do nothing else, and how that sees files |
-//! | `looked` | what the resolver sees of the file system, remembered |
+//! | `access`, `no_follow` | decides which files those are; opens files without following links |
+//! | `copied` | reads files that are copied into a package before it is built |
+//! | `sealed`, `file_proxy` | compiles in a sandboxed process; serves its file access |
+//! | `probe` | the file system as the resolver sees it, with remembered answers |
 //! | `parse` | text to syntax tree (swc) |
-//! | `scan` | imports, capabilities, findings, places to edit |
+//! | `scan` | imports, capabilities, findings, edits |
 //! | `rewrite` | module locations and created requires, in the author's text |
-//! | `interface` | which host modules exist, under one spelling each |
+//! | `interface` | the host modules, under one spelling each |
 //! | `link` | modules to chunks (rolldown); the only place that names it |
 //! | `contract` | the default export, members, events and schemas that an entry gets wrong |
-//! | `imports` | what chunks take from the host |
+//! | `imports` | the host modules that chunks import |
 //! | `emit` | chunks to bytecode |
 //! | `prebuilt` | an artifact as input: its sources, compiled again |
 //! | `component` | a WebAssembly component as input: its imports, native code |
 //! | `build` | the pipeline |
-//! | `cache`, `record` | finished artifacts, and how a hit is found without linking |
-//! | `carried` | what a release has inside |
+//! | `cache`, `dependency_manifest` | finished artifacts; finds a hit without linking |
+//! | `embedded` | prebuilt artifacts in a release |
 //! | `host`, `strip` | the host module set |
-//! | `supply` | npm packages that stand beside it, fetched when an extension imports them |
+//! | `supply` | npm packages beside it, fetched when an extension imports them |
 //! | `maps` | from a position in a chunk to the author's file |
 //!
-//! What always holds: the same input gives the same bytes, whatever the folder it lies in; nothing
+//! Invariants: the same input gives the same bytes, whatever the folder it lies in; nothing
 //! outside the package is read into an artifact; no script of a package runs.
 
 #![warn(missing_docs)]
@@ -36,7 +36,6 @@
 mod access;
 mod build;
 mod cache;
-pub mod carried;
 #[cfg(feature = "wasm")]
 mod component;
 #[cfg(not(feature = "wasm"))]
@@ -44,24 +43,25 @@ mod component;
 mod component;
 mod contract;
 mod copied;
+mod dependency_manifest;
+pub mod embedded;
 mod emit;
+mod file_proxy;
 mod functions;
 mod host;
 mod imports;
 mod interface;
 mod limits;
 mod link;
-mod looked;
 mod maps;
-mod opened;
+mod no_follow;
 mod parse;
 mod prebuilt;
-mod record;
+mod probe;
 mod resolve;
 mod rewrite;
 mod scan;
 mod sealed;
-mod served;
 mod stamps;
 mod strip;
 mod supply;

@@ -1,4 +1,4 @@
-//! Caps on what the compiler takes in, checked before any recursive code sees the input.
+//! Caps on the compiler's input, checked before any recursive code sees it.
 //!
 //! A parser recurses where its input nests, so nesting is bounded by a scan that does not recurse,
 //! and the compiler runs on a thread whose stack fits that bound.
@@ -35,11 +35,11 @@ pub(crate) const STACK_BYTES: usize = 256 << 20;
 
 /// Runs a phase on threads whose stacks fit what [`check_nesting`] lets through.
 ///
-/// A pool of our own: what the bundler does in parallel stays on these threads too.
+/// A pool of our own: parallel work of the bundler stays on these threads too.
 ///
 /// # Errors
 ///
-/// When the system does not even start one.
+/// Fails when the system does not start a single thread.
 pub(crate) fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Diagnostic> {
     let threads =
         || rayon::ThreadPoolBuilder::new().stack_size(STACK_BYTES).thread_name(|index| format!("extc-{index}"));

@@ -21,6 +21,7 @@ use crate::access::{Area, BuildRead, FileAccess};
 use crate::build::{BuildOptions, Compiled, known, verdict};
 use crate::cache::Key;
 use crate::component;
+use crate::dependency_manifest::DependencyManifest;
 use crate::diagnostics::{BuildFailure, Code, Diagnostic, sanitise};
 use crate::emit::compile_modules;
 use crate::imports::{HostImports, facades, host_imports};
@@ -29,7 +30,6 @@ use crate::limits::{Limits, with_large_stack};
 use crate::link::Chunk;
 use crate::maps::PositionTable;
 use crate::parse::parse;
-use crate::record::Record;
 use crate::resolve::Package;
 use crate::tree::SourceTree;
 use pijs_artifact::{Artifact, ArtifactError, Module, decode, read_metadata};
@@ -96,7 +96,7 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
         compile_again(artifact, known, &file, options)
     })??;
     let diagnostics = artifact.metadata.findings.iter().filter_map(Diagnostic::from_finding).collect();
-    Ok(Compiled { artifact, record: Record::new(package, &tree), diagnostics, evidence: tree.evidence() })
+    Ok(Compiled { artifact, record: DependencyManifest::new(package, &tree), diagnostics, evidence: tree.evidence() })
 }
 
 fn compile_again(

@@ -1,13 +1,13 @@
 //! Resolve: from the user's path to a package folder and its extension entries.
 //!
-//! Which files of a folder are extensions is pi's rule, and stands in `pijs-packages`. A file is one extension by itself; its
-//! package is the folder that it lies in, whatever lies around that: see [`access`](crate::access) for where its imports lead.
+//! pi's rules for the entries of a folder are in `pijs-packages`. A file is one extension by itself; its package is its folder,
+//! whatever surrounds it: [`access`](crate::access) decides about its imports.
 
 use crate::access::{Area, BuildRead, FileAccess};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::limits::Limits;
 use crate::prebuilt;
-use crate::stamps::Lock;
+use crate::stamps::LockEntry;
 use crate::tree::Folders;
 use pijs_durable::read_regular;
 use pijs_packages::{InstallCode, PackageError, is_artifact_file, is_component_file, package_entries};
@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 /// Largest manifest that is read, in bytes.
 const LONGEST_MANIFEST: u64 = 4 << 20;
 
-/// What to compile: a package folder or one extension file.
+/// The input of the compiler: a package folder or one extension file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
     path: PathBuf,
     entries: Option<Vec<PathBuf>>,
     dependencies: Option<Vec<PathBuf>>,
-    lock: Option<Lock>,
+    lock: Option<LockEntry>,
 }
 
 impl Input {
@@ -64,11 +64,11 @@ impl Input {
     /// that file is the same, they are read once. For packages in a store, which installing alone writes.
     #[must_use]
     pub fn locked(mut self, file: impl Into<PathBuf>, identity: &str) -> Self {
-        self.lock = Some(Lock { file: file.into(), identity: identity.to_owned() });
+        self.lock = Some(LockEntry { file: file.into(), identity: identity.to_owned() });
         self
     }
 
-    pub(crate) fn lock(&self) -> Option<&Lock> {
+    pub(crate) fn lock(&self) -> Option<&LockEntry> {
         self.lock.as_ref()
     }
 

@@ -22,10 +22,10 @@
 //! also where it lies, seen from the package (`"../NAME/PATH"`),
 //! and returns `{url, dirname, filename, module, resolve(specifier), import(load)}` of the real place. `pi:runtime` defines it.
 //!
-//! What [the scan](crate::scan) says of assignments to constants, of text that grows comes to it, and of `await` in packages that use
-//! `node:async_hooks`.
+//! The edits also cover assignments to constants, tests of accumulated text, and, in packages that use `node:async_hooks`,
+//! `await`: see [the scan](crate::scan).
 //!
-//! Edits are made in the author's text, so that everything else, line breaks included, stays as it was.
+//! Edits are made in the author's text, so that everything else, line breaks included, stays unchanged.
 
 use crate::scan::Edit;
 use oxc_sourcemap::SourceMap;

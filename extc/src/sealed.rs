@@ -1,26 +1,26 @@
 //! Sandboxed builds: compiles code that is not the user's own in a child process that can do nothing else.
 //!
-//! Parsers and linkers see whatever a package contains; a mistake in one of them must not reach further than the build.
-//! So [`build`](crate::build) with [`BuildOptions::sealed`](crate::BuildOptions) starts the program it runs in once more.
-//! The child gets a request on stdin, closes everything else off, compiles, and writes the artifact to stdout. Files it
-//! asks for in the same way ([`served`](crate::served)):
+//! Parsers and linkers process whatever a package contains; a bug in one of them must not reach further than the build. So
+//! [`build`](crate::build) with [`BuildOptions::sealed`](crate::BuildOptions) starts its own program as a child process. The
+//! child gets a request on stdin, closes everything else off, compiles, and writes the artifact to stdout. It reads files through
+//! the same streams ([`file_proxy`](crate::file_proxy)):
 //!
 //! - limits on memory, processor time, files and processes, no core dump, nothing written to any file;
 //! - Landlock: no file can be opened; no TCP, no signals to others;
 //! - seccomp: no sockets, no other program, no tracing, no io_uring, no namespaces.
 //!
-//! The parent keeps the clock and kills at the deadline. The cache, its key and the MAC stay on the parent's side. A child
-//! that dies or is late is one `BD_LIMIT` for that build; the next build starts a new one. What the child answers is
-//! decoded like any artifact, has to name the inputs that it was given, and the bytes are the same as without it.
+//! The parent enforces the deadline. The cache, its key and the MAC stay in the parent. A child that dies or is late is one
+//! `BD_LIMIT` for that build; the next build starts a new one. The child's answer is decoded like any artifact and has to name
+//! the inputs that it was given; its bytes equal those of an unsandboxed build.
 //!
-//! Where Landlock or seccomp are missing (other systems, old kernels) the rest still holds.
+//! On systems without Landlock or seccomp the other measures apply.
 
 use crate::build::{self, BuildOptions, Compiled, known};
+use crate::dependency_manifest::DependencyManifest;
 use crate::diagnostics::{BuildFailure, Code, Diagnostic};
+use crate::file_proxy::{FileProxy, done, receive, send, serve};
 use crate::limits::Limits;
-use crate::record::Record;
 use crate::resolve::Package;
-use crate::served::{Parent, done, receive, send, serve};
 use crate::tree::{Folders, SourceTree};
 use pijs_artifact::{Artifact, decode, encode};
 use pijs_protocol::artifact::ArtifactMetadata;
@@ -55,7 +55,7 @@ impl Default for Seal {
 
 /// The request to the child.
 #[derive(Serialize, Deserialize)]
-struct Request {
+struct BuildRequest {
     package: Package,
     folders: Folders,
     minify: bool,
@@ -65,7 +65,7 @@ struct Request {
 
 /// The head of the child's answer; the artifact's bytes follow.
 #[derive(Serialize, Deserialize)]
-enum Answer {
+enum BuildAnswer {
     Built(Vec<Diagnostic>),
     Failed(Vec<Diagnostic>),
 }
@@ -90,15 +90,15 @@ fn work() -> ! {
 }
 
 fn answer() -> io::Result<()> {
-    let (request, _, _) = receive::<Request>(&mut io::stdin().lock(), u64::MAX)?;
-    let parent = Parent::new();
+    let (request, _, _) = receive::<BuildRequest>(&mut io::stdin().lock(), u64::MAX)?;
+    let parent = FileProxy::new();
     walls::close_off(request.seal.0, request.seal.1);
     let options = BuildOptions { minify: request.minify, limits: request.limits, ..BuildOptions::default() };
     let limits = request.package.limits(request.limits);
     let tree = SourceTree::asking(parent, request.folders, limits);
     let (answer, bytes) = match build::compile(&request.package, tree, &options) {
-        Ok(Compiled { artifact, diagnostics, .. }) => (Answer::Built(bounded(diagnostics)), encode(&artifact)),
-        Err(failure) => (Answer::Failed(bounded(failure.diagnostics().to_vec())), Vec::new()),
+        Ok(Compiled { artifact, diagnostics, .. }) => (BuildAnswer::Built(bounded(diagnostics)), encode(&artifact)),
+        Err(failure) => (BuildAnswer::Failed(bounded(failure.diagnostics().to_vec())), Vec::new()),
     };
     done(answer, &bytes)
 }
@@ -117,7 +117,7 @@ pub(crate) fn compile(
     options: &BuildOptions,
     seal: Seal,
 ) -> Result<Compiled, BuildFailure> {
-    let request = Request {
+    let request = BuildRequest {
         package: package.clone(),
         folders: tree.folders(),
         minify: options.minify,
@@ -133,13 +133,13 @@ pub(crate) fn compile(
     })?;
     let broken = || BuildFailure::from(Diagnostic::new(Code::Limit, "the build worker answered with something else"));
     match answer {
-        Answer::Failed(diagnostics) => Err(BuildFailure::new(diagnostics)),
-        Answer::Built(diagnostics) => {
+        BuildAnswer::Failed(diagnostics) => Err(BuildFailure::new(diagnostics)),
+        BuildAnswer::Built(diagnostics) => {
             let artifact = decode(&bytes).map_err(|_| broken())?;
             if !is_true(&artifact, package, &tree) && guard!(BuildInputList) {
                 return Err(broken());
             }
-            let (record, evidence) = (Record::new(package, &tree), tree.evidence());
+            let (record, evidence) = (DependencyManifest::new(package, &tree), tree.evidence());
             Ok(Compiled { artifact, record, diagnostics, evidence })
         }
     }
@@ -159,7 +159,7 @@ fn is_true(artifact: &Artifact, package: &Package, tree: &SourceTree) -> bool {
 }
 
 /// Starts the child, serves its requests, and waits until the deadline. The error describes how the child ended.
-fn run(request: &Request, tree: &SourceTree, seal: Seal) -> Result<(Answer, Vec<u8>), String> {
+fn run(request: &BuildRequest, tree: &SourceTree, seal: Seal) -> Result<(BuildAnswer, Vec<u8>), String> {
     let program = std::env::current_exe().map_err(|error| format!("this program cannot be found: {error}"))?;
     let mut command = Command::new(program);
     command.arg(ARGUMENT).env_clear().current_dir("/");

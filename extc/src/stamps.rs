@@ -1,10 +1,10 @@
 //! Stamps: file metadata that shows, without a read, that a file is unchanged.
 //!
-//! A [`Record`](crate::record::Record) says what an artifact was made of. To hold it against the files each start would have to
-//! read them all, so the cache keeps beside it, under its MAC, what the system said of each file and folder when that was
-//! done last: device, inode, size, times of change. A file whose stamp is the same is the same; a folder whose stamp is the
-//! same has the same names in it, so that nothing appeared where an import would have been found first. What does not fit is
-//! read again, and stamped anew.
+//! A [`DependencyManifest`](crate::dependency_manifest::DependencyManifest) lists the inputs of an artifact. Comparing them would
+//! read every input at each start, so the cache keeps beside it, under its MAC, the metadata of each file and folder at the last
+//! comparison: device, inode, size, times of change. A file with an unchanged stamp has unchanged bytes; a folder with an
+//! unchanged stamp has unchanged names, so that no file appeared where an import would have been found first. Items with another
+//! stamp are read again, and stamped anew.
 //!
 //! ```text
 //! file      same bytes as before: its stamp, and each folder from it up to a root is stable
@@ -13,12 +13,12 @@
 //! locked    a dependency of an installed package: the lock file, and the folders of dependencies are stable
 //! ```
 //!
-//! Times of file systems are steps: a file that changes twice within one keeps its stamp. So the moment is asked of the cache's
-//! file system before anything is stamped, and only what changed last before that moment gets a stamp: whatever changes later
-//! bears a later time. Elsewhere, and where times are full seconds, it has to be [`MARGIN`] older.
+//! Times of file systems have a resolution: a file that changes twice within one step keeps its stamp. So the clock of the
+//! cache's file system is read before anything is stamped, and only items that changed before that time get a stamp: a later
+//! change has a later time. On other file systems, and where times are full seconds, an item has to be [`MARGIN`] older.
 //!
-//! Files of a store are written by installing alone, which checks them and writes the lock file. Of a package that its lock file
-//! lists as it lies there, the own files are stamped, and of its dependencies the folders.
+//! Only an install writes files of a store, checks them and writes the lock file. Of a package that matches its lock file, the
+//! own files are stamped, and of its dependencies the folders.
 
 use crate::tree::SourceTree;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ pub(crate) struct Stamp {
 
 /// The kind of item at a path, as far as stamps distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum StampKind {
     File,
     Folder,
     Other,
@@ -50,12 +50,12 @@ enum Kind {
 
 impl Stamp {
     #[cfg(unix)]
-    fn at(path: &Path) -> Option<(Kind, Self)> {
+    fn at(path: &Path) -> Option<(StampKind, Self)> {
         let found = std::fs::symlink_metadata(path).ok()?;
         let kind = match found.file_type() {
-            kind if kind.is_file() => Kind::File,
-            kind if kind.is_dir() => Kind::Folder,
-            _ => Kind::Other,
+            kind if kind.is_file() => StampKind::File,
+            kind if kind.is_dir() => StampKind::Folder,
+            _ => StampKind::Other,
         };
         Some((kind, Self::of(&found)))
     }
@@ -74,7 +74,7 @@ impl Stamp {
 
     /// Stamps are not supported on this system, so every file is read.
     #[cfg(not(unix))]
-    fn at(_: &Path) -> Option<(Kind, Self)> {
+    fn at(_: &Path) -> Option<(StampKind, Self)> {
         None
     }
 
@@ -111,7 +111,7 @@ impl Moment {
 
 /// The state of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Mark {
+enum FolderMark {
     Stamped(Stamp),
     /// No folder of that name exists.
     Absent,
@@ -119,14 +119,14 @@ enum Mark {
 
 /// The lock file that lists an installed package, and the package's name in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Lock {
+pub(crate) struct LockEntry {
     pub(crate) file: PathBuf,
     pub(crate) identity: String,
 }
 
-impl Lock {
+impl LockEntry {
     fn stamp(&self) -> Option<Stamp> {
-        Stamp::at(&self.file).filter(|(kind, _)| *kind == Kind::File).map(|(_, stamp)| stamp)
+        Stamp::at(&self.file).filter(|(kind, _)| *kind == StampKind::File).map(|(_, stamp)| stamp)
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) struct Stamps {
     /// Stamp of the lock file, and whether it vouches for dependencies.
     lock: Option<(Stamp, bool)>,
     files: BTreeMap<PathBuf, Stamp>,
-    folders: BTreeMap<PathBuf, Mark>,
+    folders: BTreeMap<PathBuf, FolderMark>,
 }
 
 impl Stamps {
@@ -162,8 +162,8 @@ pub(crate) struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    pub(crate) fn new(known: &'a Stamps, tree: &'a SourceTree, lock: Option<&Lock>) -> Self {
-        let lock_now = lock.and_then(Lock::stamp);
+    pub(crate) fn new(known: &'a Stamps, tree: &'a SourceTree, lock: Option<&LockEntry>) -> Self {
+        let lock_now = lock.and_then(LockEntry::stamp);
         let locked = lock_now.is_some_and(|now| known.lock == Some((now, true)));
         let other_lock = lock_now.is_some() && lock_now != known.lock.map(|(stamp, _)| stamp);
         Self { known, tree, locked, other_lock, stable: RefCell::default() }
@@ -181,7 +181,7 @@ impl<'a> Check<'a> {
             return false;
         }
         match self.known.files.get(path) {
-            Some(stamp) => Stamp::at(path) == Some((Kind::File, *stamp)),
+            Some(stamp) => Stamp::at(path) == Some((StampKind::File, *stamp)),
             None => self.locked && is_inner(self.tree, path),
         }
     }
@@ -192,8 +192,8 @@ impl<'a> Check<'a> {
             return *known;
         }
         let is_same = match self.known.folders.get(folder) {
-            Some(Mark::Stamped(stamp)) => Stamp::at(folder) == Some((Kind::Folder, *stamp)),
-            Some(Mark::Absent) => folder.parent().is_some_and(|around| self.has_same_names(around)),
+            Some(FolderMark::Stamped(stamp)) => Stamp::at(folder) == Some((StampKind::Folder, *stamp)),
+            Some(FolderMark::Absent) => folder.parent().is_some_and(|around| self.has_same_names(around)),
             None => self.locked && is_inner_folder(self.tree, folder),
         };
         let is_same = is_same && (self.tree.is_root(folder) || folder.parent().is_some_and(|at| self.leads_on(at)));
@@ -214,7 +214,7 @@ impl Stamps {
         known: &Self,
         unsure: &Unsure,
         tree: &SourceTree,
-        (lock, is_locked): (Option<&Lock>, impl Fn(&Lock) -> bool),
+        (lock, is_locked): (Option<&LockEntry>, impl Fn(&LockEntry) -> bool),
         moment: Moment,
     ) -> Self {
         let mut stamps = known.clone();
@@ -238,7 +238,7 @@ impl Stamps {
             stamps.files.remove(path);
             let is_reached = path.parent().is_some_and(|at| tree.is_root(at) || tree.stamped_root(at).is_some());
             let found = Stamp::at(path).filter(|(_, stamp)| is_reached && stamp.is_before(moment));
-            if let Some((Kind::File, stamp)) = found {
+            if let Some((StampKind::File, stamp)) = found {
                 stamps.files.insert(path.clone(), stamp);
             }
         }
@@ -253,9 +253,9 @@ impl Stamps {
                 continue;
             }
             let mark = match Stamp::at(folder) {
-                Some((Kind::Folder, stamp)) => stamp.is_before(moment).then_some(Mark::Stamped(stamp)),
-                Some((Kind::File, _)) | None => Some(Mark::Absent),
-                Some((Kind::Other, _)) => None,
+                Some((StampKind::Folder, stamp)) => stamp.is_before(moment).then_some(FolderMark::Stamped(stamp)),
+                Some((StampKind::File, _)) | None => Some(FolderMark::Absent),
+                Some((StampKind::Other, _)) => None,
             };
             stamps.folders.extend(mark.map(|mark| (folder.to_owned(), mark)));
         }

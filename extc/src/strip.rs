@@ -1,7 +1,7 @@
 //! Strip: TypeScript to JavaScript, one module, imports left as they are.
 //!
-//! Used for host modules, which are TypeScript of ours and are not bundled: each stays a module of
-//! its own, so that a realm loads only those that an extension imports.
+//! Used for host modules, which are TypeScript of ours and are not bundled: each stays a module of its own, so that a realm loads
+//! only those that an extension imports.
 
 use crate::diagnostics::Diagnostic;
 use crate::limits::Limits;

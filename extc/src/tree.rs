@@ -1,16 +1,16 @@
 //! The files that a build may read: one package, and folders of dependencies beside it.
 //!
-//! The only place of the compiler that opens files of a package; in a sealed build that is the parent's
-//! tree, which the child's asks ([`served`](crate::served)). Paths are compared after links are
-//! resolved, and files are opened through a handle of their root, so that neither `..` nor a link
-//! leads out; what was read is counted against the caps and remembered with its digest, and so is what
-//! the resolver only looked at: both decide whether an artifact of the [cache](crate::record) still stands.
+//! The only module of the compiler that opens files of a package; in a sandboxed build that is the parent's tree, which serves
+//! the child's ([`file_proxy`](crate::file_proxy)). Paths are compared after links are resolved, and files are opened through a
+//! handle of their root, so that neither `..` nor a link leads out. Reads are counted against the caps and remembered with their
+//! digests, and so are probes of the resolver: both decide whether an artifact of the [cache](crate::dependency_manifest) is
+//! current.
 //!
-//! Each file that is opened passes the questions of [`FileAccess`] under its real path, whoever asks for it: the linker, the
-//! resolver for a manifest, a lookup in the cache for a digest.
+//! [`FileAccess`] checks each file that is opened under its canonical path, for every reader: the linker, the resolver of
+//! manifests, a lookup in the cache.
 //!
-//! Every file has a name that no other file has, whatever is written in manifests: names are what modules,
-//! diagnostics and `artifact.json` know files by.
+//! Every file has a unique name, whatever manifests claim: modules, diagnostics and `artifact.json` identify files by these
+//! names.
 //!
 //! ```text
 //! src/a.ts                                    →  src/a.ts
@@ -24,11 +24,11 @@
 
 use crate::access::{Admission, Area, BuildRead, FileAccess, Refusal};
 use crate::diagnostics::{Code, Diagnostic};
+use crate::file_proxy::FileProxy;
 use crate::limits::Limits;
-use crate::looked::Found;
-use crate::opened;
+use crate::no_follow;
+use crate::probe::PathKind;
 use crate::resolve::without_mark;
-use crate::served::Parent;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use pijs_protocol::guard;
@@ -66,7 +66,7 @@ pub(crate) struct SourceTree {
     files: Files,
     /// The members of the package, as links in its `node_modules`.
     member_links: OnceLock<MemberLinks>,
-    seen: Mutex<Seen>,
+    log: Mutex<ReadLog>,
 }
 
 /// The links that `npm install` would have made: see [`pijs_packages::members`].
@@ -84,7 +84,7 @@ enum Files {
     /// This process, below these handles of the roots, as far as `FileAccess` admits.
     Here(Vec<Dir>, FileAccess),
     /// The process that started this one.
-    Asked(Parent),
+    Asked(FileProxy),
 }
 
 #[derive(Debug)]
@@ -96,7 +96,7 @@ struct Root {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct ReadLog {
     /// Inputs by name.
     files: BTreeMap<String, InputFile>,
     total_bytes: usize,
@@ -105,11 +105,11 @@ struct Seen {
     /// Manifests that were read; `None` where there is none.
     manifests: BTreeMap<PathBuf, Option<[u8; 32]>>,
     /// Probes of other paths.
-    looked: BTreeMap<PathBuf, Found>,
+    probed: BTreeMap<PathBuf, PathKind>,
     /// Names in folders that were listed.
     listed: BTreeMap<PathBuf, Vec<(String, bool)>>,
     /// Name and version of dependencies, by folder.
-    packages: BTreeMap<PathBuf, Claims>,
+    packages: BTreeMap<PathBuf, DependencyIdentity>,
     /// Files whose read is evidence: foreign files, files that may hold secrets, refused files.
     evidence: BTreeMap<PathBuf, FileEvidence>,
 }
@@ -128,7 +128,7 @@ pub enum FileEvidence {
 
 /// The identity that a dependency's manifest claims.
 #[derive(Debug, Clone)]
-struct Claims {
+struct DependencyIdentity {
     name: Option<String>,
     version: String,
 }
@@ -165,7 +165,7 @@ impl SourceTree {
         let tree = Self::new(Folders { dependencies, ..folders }, limits, Files::Here(Vec::new(), access.clone()));
         let open = |path: &Path| match guard!(BuildRootHandles) {
             // No part of the path is a link at this point, so a decision about a path holds for the file below the handle.
-            true => opened::folder_without_links(path),
+            true => no_follow::folder_without_links(path),
             false => Dir::open_ambient_dir(path, ambient_authority()),
         };
         let handles = tree.roots().map(open).collect::<io::Result<_>>()?;
@@ -174,7 +174,7 @@ impl SourceTree {
 
     /// Makes a tree that requests every file from `parent`, for a process that may open nothing. `folders` are those of the
     /// parent's tree.
-    pub(crate) fn asking(parent: Parent, folders: Folders, limits: Limits) -> Self {
+    pub(crate) fn asking(parent: FileProxy, folders: Folders, limits: Limits) -> Self {
         Self::new(folders, limits, Files::Asked(parent))
     }
 
@@ -191,7 +191,7 @@ impl SourceTree {
             limits,
             files,
             member_links: OnceLock::new(),
-            seen: Mutex::default(),
+            log: Mutex::default(),
         }
     }
 
@@ -206,7 +206,7 @@ impl SourceTree {
     }
 
     /// Returns the parent that serves this tree.
-    pub(crate) fn parent(&self) -> Option<&Parent> {
+    pub(crate) fn parent(&self) -> Option<&FileProxy> {
         match &self.files {
             Files::Here(..) => None,
             Files::Asked(parent) => Some(parent),
@@ -252,7 +252,7 @@ impl SourceTree {
 
     fn remember_admission(&self, path: &Path, admission: Admission) {
         if admission != Admission::default() {
-            self.seen().evidence.insert(path.to_owned(), FileEvidence::Read { secrets: admission.secrets });
+            self.log().evidence.insert(path.to_owned(), FileEvidence::Read { secrets: admission.secrets });
         }
     }
 
@@ -305,11 +305,11 @@ impl SourceTree {
     fn dependency_name(&self, root: &Root, relative: &Path) -> String {
         let plain = || {
             let (folder, inside) = dependency_folder(relative)?;
-            let Claims { name, version } = self.claims(root, folder);
+            let DependencyIdentity { name, version } = self.claims(root, folder);
             if !guard!(BuildDependencyNames) {
                 return Some(format!("dep:{}@{version}/{}", name?, portable(inside)));
             }
-            let shadowed = self.nearer(root).any(|nearer| self.look(&nearer.path.join(folder)) != Found::Nothing);
+            let shadowed = self.nearer(root).any(|nearer| self.probe(&nearer.path.join(folder)) != PathKind::Nothing);
             (!shadowed).then(|| format!("dep:{}@{version}/{}", portable(folder), portable(inside)))
         };
         plain().unwrap_or_else(|| {
@@ -324,9 +324,9 @@ impl SourceTree {
         dependencies.take_while(move |other| other.path != root.path)
     }
 
-    fn claims(&self, root: &Root, folder: &Path) -> Claims {
+    fn claims(&self, root: &Root, folder: &Path) -> DependencyIdentity {
         let key = root.path.join(folder);
-        if let Some(known) = self.seen().packages.get(&key) {
+        if let Some(known) = self.log().packages.get(&key) {
             return known.clone();
         }
         let manifest: Option<serde_json::Value> = self
@@ -337,43 +337,43 @@ impl SourceTree {
             (1..=LONGEST_VERSION).contains(&text.len())
                 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".+-".contains(&byte))
         };
-        let claims = Claims {
+        let claims = DependencyIdentity {
             name: field("name").map(str::to_owned),
             version: field("version").filter(is_version).unwrap_or("0.0.0").to_owned(),
         };
-        self.seen().packages.insert(key, claims.clone());
+        self.log().packages.insert(key, claims.clone());
         claims
     }
 
     /// Probes a path, also an outside one. The answer is remembered, and does not change during a build.
-    pub(crate) fn look(&self, path: &Path) -> Found {
+    pub(crate) fn probe(&self, path: &Path) -> PathKind {
         // A root is canonical, so it and its ancestors are folders and no links.
         if self.roots().any(|root| root.starts_with(path)) {
-            return Found::Folder;
+            return PathKind::Folder;
         }
         // Specifiers are text, and so is every path that comes from one.
         if path.to_str().is_none() {
-            return Found::Other;
+            return PathKind::Other;
         }
-        if let Some(known) = self.seen().looked.get(path) {
+        if let Some(known) = self.log().probed.get(path) {
             return known.clone();
         }
-        let found = self.parent().map_or_else(|| self.found_at(path), |parent| parent.look(path));
-        self.seen().looked.insert(path.to_owned(), found.clone());
+        let found = self.parent().map_or_else(|| self.probe_uncached(path), |parent| parent.probe(path));
+        self.log().probed.insert(path.to_owned(), found.clone());
         found
     }
 
     /// Probes a path, uncached, as if the package's members were linked.
-    pub(crate) fn found_at(&self, path: &Path) -> Found {
-        let found = Found::at(path);
-        if found != Found::Nothing {
+    pub(crate) fn probe_uncached(&self, path: &Path) -> PathKind {
+        let found = PathKind::at(path);
+        if found != PathKind::Nothing {
             return found;
         }
         match self.member_links(path) {
-            Some(MemberLinks { links, .. }) if links.contains_key(path) => Found::Link(links[path].clone()),
-            Some(MemberLinks { folders, .. }) if folders.contains(path) => Found::Folder,
-            Some(_) => self.behind_member_link(path).map_or(Found::Nothing, |real| Found::at(&real)),
-            None => Found::Nothing,
+            Some(MemberLinks { links, .. }) if links.contains_key(path) => PathKind::Link(links[path].clone()),
+            Some(MemberLinks { folders, .. }) if folders.contains(path) => PathKind::Folder,
+            Some(_) => self.behind_member_link(path).map_or(PathKind::Nothing, |real| PathKind::at(&real)),
+            None => PathKind::Nothing,
         }
     }
 
@@ -389,7 +389,7 @@ impl SourceTree {
         let (link, target) = path.ancestors().skip(1).find_map(|folder| links.get_key_value(folder))?;
         let folder = target.trim_start_matches("../");
         let rest = path.strip_prefix(link).ok()?;
-        (Found::at(link) == Found::Nothing).then(|| self.package().join(folder).join(rest))
+        (PathKind::at(link) == PathKind::Nothing).then(|| self.package().join(folder).join(rest))
     }
 
     /// Finds the members of a package. The parts of their manifests that matter are remembered with the probed links.
@@ -423,11 +423,11 @@ impl SourceTree {
         if !is_package {
             return Vec::new();
         }
-        if let Some(known) = self.seen().listed.get(folder) {
+        if let Some(known) = self.log().listed.get(folder) {
             return known.clone();
         }
         let listed = self.parent().map_or_else(|| self.listed_now(folder), |parent| parent.list(folder));
-        self.seen().listed.insert(folder.to_owned(), listed.clone());
+        self.log().listed.insert(folder.to_owned(), listed.clone());
         listed
     }
 
@@ -446,7 +446,7 @@ impl SourceTree {
 
     /// Returns the folders that were listed.
     pub(crate) fn lists(&self) -> BTreeMap<PathBuf, Vec<(String, bool)>> {
-        self.seen().listed.clone()
+        self.log().listed.clone()
     }
 
     /// Decides about the file that `specifier` leads to, before a read.
@@ -473,7 +473,7 @@ impl SourceTree {
     /// Returns the diagnostic of a refused file, under the package's name for it: the artifact is the same wherever the package
     /// lies. The refusal is evidence.
     fn refused(&self, path: &Path, name: &str, refusal: Refusal) -> Diagnostic {
-        self.seen().evidence.insert(path.to_owned(), FileEvidence::Refused);
+        self.log().evidence.insert(path.to_owned(), FileEvidence::Refused);
         let allow = format!("run pi in a folder that holds both, or pass --allow 'read:{}'", path.display());
         let (why, help) = match refusal {
             Refusal::Protected => (
@@ -505,7 +505,7 @@ impl SourceTree {
 
     fn remember_manifest(&self, path: &Path, digest: Option<[u8; 32]>) {
         // Two reads differ: no later content of the file is the compiled one.
-        self.seen()
+        self.log()
             .manifests
             .entry(path.to_owned())
             .and_modify(|known| {
@@ -539,7 +539,7 @@ impl SourceTree {
             }),
         };
         let bytes = read()?;
-        let mut seen = self.seen();
+        let mut seen = self.log();
         let file = InputFile { path: path.to_owned(), sha256: Sha256::digest(&bytes).into() };
         match seen.files.insert(name.clone(), file.clone()) {
             None => seen.total_bytes += bytes.len(),
@@ -587,7 +587,7 @@ impl SourceTree {
                 break;
             }
             let manifest = root.path.join(folder).join("package.json");
-            if !self.seen().counted.insert(manifest.clone()) {
+            if !self.log().counted.insert(manifest.clone()) {
                 break;
             }
             if self.manifest(&manifest).is_some() {
@@ -609,13 +609,13 @@ impl SourceTree {
             self.judge(access, root, path, false).map_err(|refusal| ReadFailure::Refused(path.to_owned(), refusal))
         };
         let (mut admission, mut real) = (judge(root, path)?, path.to_owned());
-        let file = match opened::without_links(&handles[root.index], relative) {
+        let file = match no_follow::without_links(&handles[root.index], relative) {
             // Decides again under the file's actual name. A link that is created from now on is not followed.
-            Err(error) if opened::is_link(&error) => {
+            Err(error) if no_follow::is_link(&error) => {
                 real = path.canonicalize()?;
                 let (root, relative) = self.root_of(&real).ok_or(io::ErrorKind::NotFound)?;
                 admission = judge(root, &real)?;
-                opened::without_links(&handles[root.index], relative)?
+                no_follow::without_links(&handles[root.index], relative)?
             }
             opened => opened?,
         };
@@ -665,27 +665,27 @@ impl SourceTree {
 
     /// Returns everything that was read, by name.
     pub(crate) fn inputs(&self) -> BTreeMap<String, InputFile> {
-        self.seen().files.clone()
+        self.log().files.clone()
     }
 
     /// Returns every manifest that was probed, with its digest if it exists.
     pub(crate) fn manifests(&self) -> BTreeMap<PathBuf, Option<[u8; 32]>> {
-        self.seen().manifests.clone()
+        self.log().manifests.clone()
     }
 
     /// Returns the access decisions on files that are not plain source of the package.
     pub(crate) fn evidence(&self) -> BTreeMap<PathBuf, FileEvidence> {
-        self.seen().evidence.clone()
+        self.log().evidence.clone()
     }
 
     /// Returns all probed paths.
-    pub(crate) fn looked(&self) -> BTreeMap<PathBuf, Found> {
-        self.seen().looked.clone()
+    pub(crate) fn probed(&self) -> BTreeMap<PathBuf, PathKind> {
+        self.log().probed.clone()
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn log(&self) -> std::sync::MutexGuard<'_, ReadLog> {
         // A reader that panicked left the maps whole: each insert is one step.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Runs `fixtures/compile/AREA/CASE`: each is an extension, a `case.toml` and the compiler's expected output.
 //!
-//! `case.toml` says what is compiled and what must come out of running it; `expected.snap` beside it holds everything
-//! that the compiler says: verdict, diagnostics with places, capabilities, host imports, modules, inputs. A failed
-//! build is kept as people see it. `INSTA_UPDATE=always` writes the snapshots anew; read the difference.
+//! `case.toml` has the input and the expected output of a run; `expected.snap` beside it holds the compiler's report: verdict,
+//! diagnostics with positions, capabilities, host imports, modules, inputs. A failed build is stored as displayed.
+//! `INSTA_UPDATE=always` writes the snapshots anew; review the difference.
 //!
 //! ```toml
 //! why = "a decorator of each kind sees what TypeScript's legacy decorators see"

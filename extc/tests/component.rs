@@ -1,6 +1,6 @@
 //! WebAssembly components as input: the capabilities they request, and refused components.
 //!
-//! The components are core modules in text, to which their world is added here as a compiler does it.
+//! The components are core modules in text format, to which the tests add their world as a compiler does.
 
 use pijs_artifact::COMPONENT_SCHEME;
 use pijs_extc::{BuildOptions, CheckOptions, Input, build, check};

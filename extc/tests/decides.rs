@@ -1,7 +1,7 @@
 //! Everything that decides what an import means decides whether a cached artifact is taken.
 //!
-//! Each case writes a world, builds the package in it twice, changes one thing that is no file of the artifact, and
-//! builds again. What comes then has to be what a build without a cache gives.
+//! Each case writes a world, builds the package in it twice, changes one thing that is no file of the artifact, and builds again.
+//! The result has to equal a build without a cache.
 
 #[path = "support/files.rs"]
 mod files;
@@ -333,7 +333,7 @@ fn a_note_says_nothing_that_its_artifact_was_not_made_of() {
     let [note] = notes.as_slice() else { panic!("{notes:?}") };
     let whole: serde_json::Value = serde_json::from_slice(&fs::read(note).expect("a note")).expect("JSON");
     // Drops one member of each list: a lookup would not check it again.
-    for list in ["files", "manifests", "looked"] {
+    for list in ["files", "manifests", "probed"] {
         let mut shorter = whole.clone();
         let members = shorter[list].as_object_mut().expect("a list");
         let first = members.keys().next().expect("it is not empty").clone();

@@ -1,6 +1,6 @@
 //! Builds in a sandboxed child: the same bytes, nothing within reach, and a death is one failed build.
 //!
-//! `harness = false`, since the child is this program once more.
+//! `harness = false`, since the child is this program again.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use pijs_extc::{BuildOptions, Code, FileAccess, FileEvidence, Input, Seal, build};

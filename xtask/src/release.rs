@@ -3,7 +3,7 @@
 //! ```text
 //! cargo build --release            pi without anything inside
 //! pi ext supply                    fetches the pinned packages, compiles them and the host modules, into a cache of its own
-//! cargo build --profile dist       pi and extc, with that cache inside (PIJS_CARRIED, see extc/build.rs)
+//! cargo build --profile dist       pi and extc, with that cache inside (PIJS_EMBED, see extc/build.rs)
 //! pi ext supply, PI_OFFLINE        the proof: with an empty home and no network everything is there
 //! ```
 
@@ -61,7 +61,7 @@ fn exe(name: &str) -> String {
 fn cargo(arguments: &[&str], carried: Option<&Path>) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--locked"]).args(arguments);
-    run(command.env("PIJS_CARRIED", carried.map_or(OsStr::new(""), Path::as_os_str)))
+    run(command.env("PIJS_EMBED", carried.map_or(OsStr::new(""), Path::as_os_str)))
 }
 
 fn run(command: &mut Command) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::notices::Notices;
 use crate::own_temporary::OwnTemporary;
 use crate::slow::Slow;
 use pijs_artifact::Verified;
-use pijs_extc::{Cache, Code, Pinned, Supply, Unit, carried};
+use pijs_extc::{Cache, Code, Pinned, Supply, Unit, embedded};
 use pijs_packages::{Depot, PackageError, PinnedPackage};
 use pijs_protocol::artifact::{ArtifactMetadata, Finding};
 use std::cell::{Cell, RefCell};
@@ -126,7 +126,7 @@ impl Supplier {
         let folder = OwnTemporary::new_in(&place, "pijs").map_err(failed(&place))?;
         let kept = self.kept().unwrap_or_else(|| folder.path().join("tarballs"));
         let depot = Depot::open(&kept, self.environment.npm_config(self.registry.as_deref())?)?;
-        let depot = depot.carrying(carried::packages());
+        let depot = depot.carrying(embedded::packages());
         let absent: Vec<&PinnedPackage> = packages.iter().filter(|package| !depot.holds(package)).collect();
         if !self.fetches && !absent.is_empty() {
             let failure = Failure::failed(format!("{} would have to be fetched", named(&absent)));

@@ -1,20 +1,19 @@
 //! Link: the modules of one entry to a few chunks, by rolldown.
 //!
-//! The only place that names the bundler. Code splitting stays on, so that what is imported
-//! dynamically is loaded when it is needed; nothing is minified unless asked for, since the engine's
-//! bytecode does not get smaller by it. A name that a module does not export is `undefined`, and a default that it does not
-//! have is the module itself, as under pi's loader: the first run reports such names, a second one fills them in.
+//! The only module that names the bundler. Code splitting is on, so that dynamic imports load on demand; nothing is minified by
+//! default, since the engine's bytecode does not get smaller by it. A missing export is `undefined`, and a missing default is the
+//! module itself, as under pi's loader: the first run reports such names, a second one fills them in.
 //!
-//! Everything runs on one thread of our own pool, whose stacks fit what the limits let through, so
-//! that neither order nor depth depends on the machine.
+//! Everything runs on one thread of our own pool, whose stacks fit the limits, so that neither order nor depth depends on the
+//! machine.
 
+mod manifest_stubs;
 mod plugin;
 mod resolver;
-mod stand_ins;
 mod virtuals;
 
+pub(crate) use manifest_stubs::ManifestStubs;
 pub(crate) use plugin::Modules;
-pub(crate) use stand_ins::StandIns;
 
 use crate::diagnostics::{Code, Diagnostic};
 use oxc_sourcemap::SourceMap;
@@ -39,7 +38,7 @@ pub(crate) struct LinkOptions {
 
 /// One module to start from.
 #[derive(Debug)]
-pub(crate) struct Input {
+pub(crate) struct LinkInput {
     /// Name of its chunk.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
@@ -47,8 +46,8 @@ pub(crate) struct Input {
 
 /// Several modules that are linked together and share chunks.
 #[derive(Debug)]
-pub(crate) struct Inputs {
-    pub(crate) files: Vec<Input>,
+pub(crate) struct LinkInputs {
+    pub(crate) files: Vec<LinkInput>,
     /// Name of a shared chunk, with `[name]` in it.
     pub(crate) chunks: String,
     pub(crate) side_effects: SideEffects,
@@ -85,7 +84,7 @@ pub(crate) fn link(modules: &Arc<Modules>, entry: &Path, options: LinkOptions) -
 /// Links several modules at once. Their chunks come first, then the shared ones, each by name.
 ///
 /// Diagnostics go to `modules`; `None` when there are errors among them.
-pub(crate) fn link_inputs(modules: &Arc<Modules>, inputs: &Inputs) -> Option<Vec<Chunk>> {
+pub(crate) fn link_inputs(modules: &Arc<Modules>, inputs: &LinkInputs) -> Option<Vec<Chunk>> {
     link_all(modules, inputs.side_effects, |shim| {
         let first = inputs.files.first().expect("there is something to link");
         let mut settings = settings(modules.tree().package(), &first.path, LinkOptions { minify: false }, shim);

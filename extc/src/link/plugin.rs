@@ -7,8 +7,8 @@ use super::resolver::Resolver;
 use super::virtuals::{Virtual, is_virtual};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::interface::{HostInterface, HostName};
-use crate::looked::Found;
 use crate::parse::parse;
+use crate::probe::PathKind;
 use crate::rewrite::{Location, computed_import, location, reach, reaching_import, rewrite};
 use crate::scan::{Edit, ModuleScan, ScanOptions, Template, computed, scan};
 use crate::tree::{Located, SourceTree};
@@ -433,7 +433,7 @@ impl Modules {
         let is_declaration = [".d.ts", ".d.mts", ".d.cts"].iter().any(|ending| name.ends_with(ending));
         let kind = file.extension().and_then(|extension| extension.to_str()).and_then(|it| module_type(Some(it)));
         let Some(kind) = kind.filter(|_| !is_declaration) else { return false };
-        let Some(located) = self.tree.locate(&file).filter(|_| self.tree.look(&file) == Found::File) else {
+        let Some(located) = self.tree.locate(&file).filter(|_| self.tree.probe(&file) == PathKind::File) else {
             return false;
         };
         let Some(text) = self.tree.read(&file).ok().and_then(|bytes| String::from_utf8(bytes).ok()) else {

@@ -1,9 +1,9 @@
 //! Resolves imports with Node's algorithm, and tries TypeScript's suffixes as pi's loader does.
 //!
-//! The bundler's own resolver would not report its file accesses. So imports are resolved here, through [`Sight`], and the
+//! The bundler's own resolver would not report its file accesses. So imports are resolved here, through [`ProbedFiles`], and the
 //! bundler receives the result: the file, and the manifest that determines the file's module kind.
 
-use crate::looked::Sight;
+use crate::probe::ProbedFiles;
 use crate::tree::SourceTree;
 use oxc_resolver::{Resolution, ResolveError, ResolveOptions, ResolverGeneric};
 use rolldown_common::ImportKind;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 /// The resolver of one build. It caches each lookup.
 #[derive(Debug)]
 pub(super) struct Resolver {
-    import: ResolverGeneric<Sight>,
-    require: ResolverGeneric<Sight>,
+    import: ResolverGeneric<ProbedFiles>,
+    require: ResolverGeneric<ProbedFiles>,
     tree: Arc<SourceTree>,
 }
 
 impl Resolver {
     pub(super) fn new(tree: &Arc<SourceTree>) -> Self {
-        let import = ResolverGeneric::new_with_file_system(Sight(Arc::clone(tree)), options("import"));
+        let import = ResolverGeneric::new_with_file_system(ProbedFiles(Arc::clone(tree)), options("import"));
         let require = import.clone_with_options(options("require"));
         Self { import, require, tree: Arc::clone(tree) }
     }
@@ -45,7 +45,7 @@ impl Resolver {
     /// Returns the manifest from which the bundler reads a file's module kind.
     fn manifest(&self, found: &Resolution) -> Option<String> {
         let manifest = found.package_json()?;
-        let stand_in = self.tree.parent().and_then(|parent| parent.stand_ins.of(manifest, found.path()));
+        let stand_in = self.tree.parent().and_then(|parent| parent.manifest_stubs.of(manifest, found.path()));
         let real = || manifest.realpath.to_str().expect("what is seen has names in text").to_owned();
         Some(stand_in.unwrap_or_else(real))
     }

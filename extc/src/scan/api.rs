@@ -26,7 +26,7 @@ mod uses;
 pub(super) use names::{Names, id_of};
 
 use super::bindings::Bindings;
-use super::straight::straight_calls;
+use super::unconditional::straight_calls;
 use crate::interface::GivenObject;
 use crate::parse::Parsed;
 use exported::Exported;
@@ -38,7 +38,7 @@ pub(crate) struct ApiUses {
     pub(crate) uses: Vec<ApiUse>,
     /// Calls of imported functions that are given an object of pi's.
     pub(crate) passes: Vec<Pass>,
-    /// What is wrong with its default export, if it is an entry.
+    /// The error of its default export, if it is an entry.
     pub(crate) default: Option<WrongDefault>,
 }
 

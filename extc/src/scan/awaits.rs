@@ -26,7 +26,7 @@ use swc_core::ecma::visit::{Visit, VisitWith};
 
 /// Returns the insertions for one module, outer ones first where several begin at one position.
 pub(super) fn awaits(parsed: &Parsed) -> Vec<Edit> {
-    let mut walker = Walker { parsed, function: Function::default(), found: Vec::new() };
+    let mut walker = AwaitWalker { parsed, function: Function::default(), found: Vec::new() };
     match &parsed.program {
         Program::Module(module) => {
             let start = module.body.iter().find(|item| !is_directive(item)).map(Spanned::span);
@@ -75,7 +75,7 @@ struct Function {
     loops: Vec<Span>,
 }
 
-struct Walker<'a> {
+struct AwaitWalker<'a> {
     parsed: &'a Parsed,
     function: Function,
     found: Vec<Insertion>,
@@ -83,7 +83,7 @@ struct Walker<'a> {
 
 const ENTER: &str = "__pi_async.enter(__pi_kept);";
 
-impl Walker<'_> {
+impl AwaitWalker<'_> {
     fn within(&mut self, is_async: bool, body: Option<&[Stmt]>, walk: impl FnOnce(&mut Self)) {
         let start = body.and_then(|body| body.iter().find(|statement| !is_directive_statement(statement)));
         let function = Function { is_async, start: start.map(Spanned::span), ..Function::default() };
@@ -145,7 +145,7 @@ impl Walker<'_> {
     }
 }
 
-impl Visit for Walker<'_> {
+impl Visit for AwaitWalker<'_> {
     fn visit_function(&mut self, function: &swc_core::ecma::ast::Function) {
         // Defaults and decorators are evaluated outside of the body, and cannot await.
         let body = function.body.as_ref().map(|body| body.stmts.as_slice());

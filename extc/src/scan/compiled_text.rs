@@ -10,7 +10,7 @@
 //! new Function("")                    a probe
 //! ```
 //!
-//! The realm asks for the text itself when it runs (`pijs-engine`, `text_code`), so what is missed here is asked for then.
+//! The realm requests the capability for other texts at run time (`pijs-engine`, `text_code`).
 
 use super::bindings::{Bindings, member_name, text_of};
 use super::calls::is_global_object;
@@ -45,7 +45,7 @@ impl CompiledText {
 }
 
 /// A call that gets a remark.
-pub(super) struct Place {
+pub(super) struct TextCompilation {
     /// The compiler: `new Function`, `Function` or `eval`.
     pub(super) what: &'static str,
     pub(super) span: Span,
@@ -54,19 +54,19 @@ pub(super) struct Place {
 }
 
 /// Finds the calls of a module.
-pub(super) fn compiled_text(parsed: &Parsed, bindings: &Bindings) -> (CompiledText, Vec<Place>) {
-    let mut names = Names { bindings, functions: HashSet::new(), evals: HashSet::new() };
+pub(super) fn compiled_text(parsed: &Parsed, bindings: &Bindings) -> (CompiledText, Vec<TextCompilation>) {
+    let mut names = CompilerNames { bindings, functions: HashSet::new(), evals: HashSet::new() };
     if !["Function", "eval", "constructor"].iter().any(|word| parsed.source.contains(word)) {
         return (CompiledText::default(), Vec::new());
     }
     parsed.program.visit_with(&mut names);
-    let mut finder = Finder { names, found: CompiledText::default(), places: Vec::new(), is_caught: false };
+    let mut finder = CompilerCallFinder { names, found: CompiledText::default(), places: Vec::new(), is_caught: false };
     parsed.program.visit_with(&mut finder);
     (finder.found, finder.places)
 }
 
 /// Names that hold `Function`, one of its siblings, or `eval`. The sets are only queried, never iterated.
-struct Names<'a> {
+struct CompilerNames<'a> {
     bindings: &'a Bindings,
     functions: HashSet<Id>,
     evals: HashSet<Id>,
@@ -81,7 +81,7 @@ enum Compiler {
     DirectEval,
 }
 
-impl Names<'_> {
+impl CompilerNames<'_> {
     fn given(&mut self, name: &Ident, value: &Expr) {
         // A member of a global object, whatever its name.
         let is_member =
@@ -145,7 +145,7 @@ fn is_function_or_its_prototype(expr: &Expr) -> bool {
     }
 }
 
-impl Visit for Names<'_> {
+impl Visit for CompilerNames<'_> {
     fn visit_var_declarator(&mut self, declarator: &VarDeclarator) {
         if let (Pat::Ident(name), Some(value)) = (&declarator.name, &declarator.init) {
             self.given(name, value);
@@ -161,15 +161,15 @@ impl Visit for Names<'_> {
     }
 }
 
-struct Finder<'a> {
-    names: Names<'a>,
+struct CompilerCallFinder<'a> {
+    names: CompilerNames<'a>,
     found: CompiledText,
-    places: Vec<Place>,
+    places: Vec<TextCompilation>,
     /// Whether the node is inside of a `try` whose `catch` does not throw.
     is_caught: bool,
 }
 
-impl Finder<'_> {
+impl CompilerCallFinder<'_> {
     fn see(&mut self, callee: &Expr, arguments: &[ExprOrSpread], is_new: bool, span: Span) {
         let Some(callee) = self.names.callee(callee) else { return };
         let what = match callee {
@@ -197,11 +197,11 @@ impl Finder<'_> {
                 _ => self.found.is_computed = true,
             }
         }
-        self.places.push(Place { what, span, is_direct: callee == Compiler::DirectEval });
+        self.places.push(TextCompilation { what, span, is_direct: callee == Compiler::DirectEval });
     }
 }
 
-impl Visit for Finder<'_> {
+impl Visit for CompilerCallFinder<'_> {
     fn visit_new_expr(&mut self, new: &NewExpr) {
         self.see(&new.callee, new.args.as_deref().unwrap_or_default(), true, new.span);
         new.visit_children_with(self);

@@ -1,7 +1,7 @@
 //! Rewrites assignments to constants, which fail when they run and not before.
 //!
-//! A bundler refuses such a module. Under pi's loader it works for as long as nobody comes by the place, so the place
-//! alone is changed, into one that throws what the language throws:
+//! A bundler refuses such a module. Under pi's loader it works until the assignment is executed, so only the assignment is
+//! changed, into one that throws the language's error:
 //!
 //! ```text
 //! const limit = 1;               const limit = 1;
@@ -26,7 +26,7 @@ pub(super) fn assigned(parsed: &Parsed) -> Vec<Edit> {
     if constants.0.is_empty() {
         return Vec::new();
     }
-    let mut finder = Finder { parsed, constants: constants.0, edits: Vec::new() };
+    let mut finder = ConstantFinder { parsed, constants: constants.0, edits: Vec::new() };
     parsed.program.visit_with(&mut finder);
     finder.edits
 }
@@ -69,13 +69,13 @@ impl Visit for Constants {
     }
 }
 
-struct Finder<'a> {
+struct ConstantFinder<'a> {
     parsed: &'a Parsed,
     constants: HashSet<Id>,
     edits: Vec<Edit>,
 }
 
-impl Finder<'_> {
+impl ConstantFinder<'_> {
     /// Rewrites a name. `key`: the name is a member's name as well, as in `{ limit }`.
     fn written(&mut self, name: &Ident, key: bool) {
         if !self.constants.contains(&name.to_id()) {
@@ -127,7 +127,7 @@ impl Finder<'_> {
     }
 }
 
-impl Visit for Finder<'_> {
+impl Visit for ConstantFinder<'_> {
     fn visit_assign_expr(&mut self, assignment: &AssignExpr) {
         match &assignment.left {
             AssignTarget::Simple(SimpleAssignTarget::Ident(name)) => self.written(&name.id, false),

@@ -1,6 +1,6 @@
 //! Messages of the scan, with one constructor each: the finding, and how to fix it.
 
-use super::compiled_text::Place;
+use super::compiled_text::TextCompilation;
 use crate::diagnostics::{Code, Diagnostic, is_hidden};
 use pijs_protocol::guard;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ impl Findings<'_> {
         self.found.push(if self.dependency { diagnostic.soften() } else { diagnostic });
     }
 
-    pub(super) fn compiled_text(&mut self, place: &Place, at: (usize, usize)) {
+    pub(super) fn compiled_text(&mut self, place: &TextCompilation, at: (usize, usize)) {
         let unseen = if place.is_direct { "; it does not see the local names around it" } else { "" };
         let message = format!("`{}` compiles text while the extension runs{unseen}", place.what);
         let help = "this needs the capability `eval` (`pi ext grants allow EXTENSION eval`) and throws without it; code in a file of the package needs none";

@@ -1,7 +1,7 @@
 //! Renames names that collide with the bundler's helpers inside a CommonJS module.
 //!
-//! Where such a module requires another, the bundler writes a call of a helper of its own, or of the other module. Packages that
-//! were bundled before bring helpers of the same names, and inside the module those would be called instead:
+//! Where such a module requires another, the bundler inserts a call of a helper of its own, or of the other module. Packages that
+//! were bundled before contain helpers of the same names, which would be called instead:
 //!
 //! ```text
 //! var __toCommonJS = (mod) => ...;              →   var __toCommonJS$own = (mod) => ...;
@@ -9,15 +9,15 @@
 //! var net = require("net");                         var net = (init_net(), __toCommonJS(net_exports));   (the bundler)
 //! ```
 //!
-//! A name that is in the way otherwise the bundler changes itself: it appends `$1`, and does not look whether that name is
-//! taken, as it is in packages that the same bundler made:
+//! The bundler renames other colliding names itself: it appends `$1`, and does not check whether that name is taken, as it is in
+//! packages that it bundled before:
 //!
 //! ```text
 //! const require_context = require("../context.cjs");           →   unchanged: the bundler makes it require_context$1
 //! const require_context$1 = require("../api/context.cjs");     →   const require_context$1$own = require("../api/context.cjs");
 //! ```
 //!
-//! The top level of an ES module is the bundler's to rename; it does.
+//! The bundler renames the top level of an ES module correctly.
 
 use super::Edit;
 use crate::parse::Parsed;

@@ -11,9 +11,10 @@
 //! new Function(code);                             uses:    eval; finding: BD_EVAL at line 4
 //! ```
 //!
-//! The same walk notes the places that [`rewrite`](crate::rewrite) edits, so that each module is
+//! This walk also collects the edits of [`rewrite`](crate::rewrite), so that each module is
 //! parsed once.
 
+mod accumulated;
 mod api;
 mod awaits;
 mod bindings;
@@ -21,15 +22,14 @@ mod calls;
 mod compiled_text;
 mod constants;
 mod findings;
-mod growing;
 mod helpers;
 mod offers;
 mod patches;
 mod pi;
-mod sets;
-mod straight;
-mod throwing;
+mod throwing_calls;
 mod umd;
+mod unconditional;
+mod unicode_sets;
 mod uses;
 mod walk;
 

@@ -1,7 +1,7 @@
 //! Finds changes to the prototypes of pi's classes.
 //!
-//! Under pi such a change is seen everywhere, since extensions share its objects. Here the host draws what is its own, so
-//! the change reaches only the objects that this package makes.
+//! Under pi such a change is visible everywhere, since extensions share its objects. Here the host draws its own components, so
+//! the change only affects objects that this package makes.
 //!
 //! ```text
 //! ToolExecutionComponent.prototype.render = compact;          changed
@@ -36,7 +36,7 @@ pub(super) struct Patch {
 pub(super) fn patches(parsed: &Parsed, bindings: &Bindings) -> Vec<Patch> {
     let mut names = Prototypes { bindings, held: HashMap::new() };
     parsed.program.visit_with(&mut names);
-    let mut finder = Finder { names: &names, seen: HashSet::new(), found: Vec::new() };
+    let mut finder = PatchFinder { names: &names, seen: HashSet::new(), found: Vec::new() };
     parsed.program.visit_with(&mut finder);
     finder.found
 }
@@ -84,13 +84,13 @@ impl Visit for Prototypes<'_> {
     fn visit_ts_type(&mut self, _: &TsType) {}
 }
 
-struct Finder<'a> {
+struct PatchFinder<'a> {
     names: &'a Prototypes<'a>,
     seen: HashSet<String>,
     found: Vec<Patch>,
 }
 
-impl Finder<'_> {
+impl PatchFinder<'_> {
     fn see(&mut self, class: Option<String>, span: Span) {
         if let Some(class) = class
             && self.seen.insert(class.clone())
@@ -100,7 +100,7 @@ impl Finder<'_> {
     }
 }
 
-impl Visit for Finder<'_> {
+impl Visit for PatchFinder<'_> {
     fn visit_assign_expr(&mut self, assign: &AssignExpr) {
         if let AssignTarget::Simple(target) = &assign.left {
             let class = match target {

@@ -1,7 +1,7 @@
 //! Modules that receive `require` as a parameter of that name.
 //!
-//! A bundler follows the `require` of the module, not one that a function was given. In the wrapper that TypeScript and others
-//! write for every kind of loader it is the same one, so there the parameter steps aside:
+//! A bundler follows the `require` of the module, not a parameter of that name. In the wrapper that TypeScript and others
+//! generate for every kind of loader they are the same, so the parameter is renamed there:
 //!
 //! ```text
 //! (function (factory) {                                   (function (factory) {

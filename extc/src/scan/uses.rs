@@ -90,9 +90,9 @@ impl Uses {
 
     /// Returns the request, sorted by capability.
     ///
-    /// Programs, hosts and variables that were all literal become a scope; otherwise there is none,
-    /// which a person reads as "any". Paths are computed more often than written, so files default
-    /// to the project, and absolute literals are added: the rest is asked for when it happens.
+    /// Programs, hosts and variables become a scope if all are literal; otherwise there is none, which means any. Paths are
+    /// computed more often than literal, so files default to the project, and absolute literals are added: others are requested
+    /// at run time.
     pub(crate) fn to_manifest(&self) -> CapabilityManifest {
         let mut capabilities = Vec::new();
         let mut add = |capability: &str, scope: Option<Scope>| {

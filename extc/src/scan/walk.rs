@@ -1,9 +1,9 @@
 //! The walk over the syntax tree: first names, then uses.
 
+use super::accumulated::{self, AccumulatedEdits};
 use super::bindings::{Binding, Bindings, Text, export_name, member_name, property_name, text_of};
 use super::findings::Findings;
-use super::growing::{self, Growing};
-use super::sets;
+use super::unicode_sets;
 use super::uses::Uses;
 use super::{
     Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, Template, api, awaits, calls, compiled_text, constants,
@@ -24,7 +24,8 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
     GLOBALS.set(&Globals::new(), || {
         let (unresolved, top_level) = (Mark::new(), Mark::new());
         resolver(unresolved, top_level, true).process(&mut parsed.program);
-        let mut names = Names { bindings: Bindings::new(unresolved), created: HashSet::new(), api: HashSet::new() };
+        let mut names =
+            ModuleNames { bindings: Bindings::new(unresolved), created: HashSet::new(), api: HashSet::new() };
         parsed.program.visit_with(&mut names);
         let source = parsed.source.clone();
         let mut walker = Walker {
@@ -57,8 +58,8 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         let Walker { imports, mut uses, mut edits, templates, findings, .. } = walker;
         uses.makes_own_tools =
             imports.iter().flat_map(|site| &site.names).any(|imported| pi::makes_own_tool(&imported.name));
-        let Growing { edits: more, mut insertions } = growing::growing(&parsed, &names.bindings);
-        insertions.extend(throwing::throwing(&parsed, &names.bindings));
+        let AccumulatedEdits { edits: more, mut insertions } = accumulated::accumulated(&parsed, &names.bindings);
+        insertions.extend(throwing_calls::throwing(&parsed, &names.bindings));
         edits.extend(more);
         edits.extend(constants::assigned(&parsed));
         edits.extend(umd::given(&parsed, &names.bindings));
@@ -75,14 +76,15 @@ pub(crate) fn api_again(mut parsed: Parsed, assumptions: &api::Assumptions) -> a
     GLOBALS.set(&Globals::new(), || {
         let (unresolved, top_level) = (Mark::new(), Mark::new());
         resolver(unresolved, top_level, true).process(&mut parsed.program);
-        let mut names = Names { bindings: Bindings::new(unresolved), created: HashSet::new(), api: HashSet::new() };
+        let mut names =
+            ModuleNames { bindings: Bindings::new(unresolved), created: HashSet::new(), api: HashSet::new() };
         parsed.program.visit_with(&mut names);
         api::api_uses(&parsed, &names.bindings, Some(assumptions))
     })
 }
 
 /// First pass: the meaning of names. Sets are only queried, never iterated.
-struct Names {
+struct ModuleNames {
     bindings: Bindings,
     /// Names that hold `createRequire(import.meta.url)`.
     created: HashSet<Id>,
@@ -90,7 +92,7 @@ struct Names {
     api: HashSet<Id>,
 }
 
-impl Names {
+impl ModuleNames {
     fn see_parameter(&mut self, pattern: &Pat, is_api: bool) {
         let Pat::Ident(name) = pattern else { return };
         let typed = name.type_ann.as_ref().is_some_and(|annotation| match annotation.type_ann.as_ref() {
@@ -123,7 +125,7 @@ impl Names {
     }
 }
 
-impl Visit for Names {
+impl Visit for ModuleNames {
     fn visit_import_decl(&mut self, import: &ImportDecl) {
         if !import.type_only {
             self.bindings.import(import);
@@ -205,7 +207,7 @@ fn exports_by_declaration(parsed: &Parsed) -> bool {
 struct Walker<'a> {
     parsed: &'a Parsed,
     options: ScanOptions<'a>,
-    names: &'a Names,
+    names: &'a ModuleNames,
     imports: Vec<ImportSite>,
     uses: Uses,
     edits: Vec<Edit>,
@@ -517,7 +519,7 @@ impl Visit for Walker<'_> {
     }
 
     fn visit_regex(&mut self, literal: &Regex) {
-        if let Some(pattern) = sets::readable(&literal.exp, &literal.flags) {
+        if let Some(pattern) = unicode_sets::readable(&literal.exp, &literal.flags) {
             self.edit(literal.span, format!("/{pattern}/{}", literal.flags));
         }
     }

@@ -1,4 +1,4 @@
-//! One unit to one artifact: written entries, one linker run with several inputs, bytecode.
+//! Compiles one unit to one artifact: generated entries, one linker run with several inputs, bytecode.
 //!
 //! Each module of the unit is an input of the linker, named by its specifier, so that relative imports
 //! between its chunks hold in the realm as they stand:
@@ -13,13 +13,13 @@ use super::{Offer, Unit, lacks};
 use crate::access::FileAccess;
 use crate::build::name_of;
 use crate::cache::{Cache, Key};
-use crate::carried;
 use crate::diagnostics::{BuildFailure, Code, Diagnostic, Severity};
+use crate::embedded;
 use crate::emit::compile_modules;
 use crate::imports::{HostImports, exported_names, facades, host_imports};
 use crate::interface::HostInterface;
 use crate::limits::{Limits, with_large_stack};
-use crate::link::{Input, Inputs, Modules, SideEffects, link_inputs};
+use crate::link::{LinkInput, LinkInputs, Modules, SideEffects, link_inputs};
 use crate::tree::{Folders, SourceTree};
 use pijs_artifact::{Artifact, Module, Verified, encode};
 use pijs_protocol::artifact::ArtifactMetadata;
@@ -35,7 +35,7 @@ impl Unit {
     /// Returns the compiled unit, if this program embeds it or the cache has it: no fetch is needed then.
     pub fn ready(&self, cache: Option<&Cache>) -> Option<Arc<Verified>> {
         let key = self.key();
-        carried::artifact(&key).or_else(|| Some(Arc::new(cache?.load(&key, &self.id())?)))
+        embedded::artifact(&key).or_else(|| Some(Arc::new(cache?.load(&key, &self.id())?)))
     }
 
     /// Compiles the unit from a folder whose `node_modules` holds its packages. The caller has checked each against its digest;
@@ -178,17 +178,17 @@ impl Unit {
     }
 
     /// Writes the inputs beside the packages.
-    fn write_entries(&self, folder: &Path) -> std::io::Result<Inputs> {
+    fn write_entries(&self, folder: &Path) -> std::io::Result<LinkInputs> {
         let entries = folder.join(ENTRIES);
         fs::create_dir_all(&entries)?;
-        let mut files: Vec<Input> = Vec::new();
+        let mut files: Vec<LinkInput> = Vec::new();
         for (index, (specifier, entry)) in self.entries().into_iter().enumerate() {
             let path = entries.join(format!("{index}.js"));
             fs::write(&path, entry.text)?;
-            files.push(Input { name: specifier.to_owned(), path });
+            files.push(LinkInput { name: specifier.to_owned(), path });
         }
         let parts = self.modules.values().any(|offer| matches!(offer, Offer::Parts { .. }));
-        Ok(Inputs {
+        Ok(LinkInputs {
             files,
             chunks: format!("-/{}/[name].js", self.name()),
             // Selected names of a large package: modules that they do not use are left out, whatever their side effects. Only

@@ -1,9 +1,8 @@
 //! Supply: the pure packages that pi hands to its extensions, as the real npm packages.
 //!
-//! typebox, pi-tui and the pure helpers of pi's other packages are not written again here: the lock
-//! file (`fixtures/supply/lock.json`) pins each package by version and sha512, whoever starts a session
-//! fetches what its extensions import, and [`Unit::compile`] turns it into an artifact beside the host
-//! module set. Nothing of these packages is part of this program.
+//! typebox, pi-tui and the pure helpers of pi's other packages are not reimplemented: the lock file (`fixtures/supply/lock.json`)
+//! pins each package by version and sha512, the caller that starts a session fetches the ones that its extensions import, and
+//! [`Unit::compile`] turns them into an artifact beside the host module set. This program contains no code of these packages.
 //!
 //! ```text
 //! unit "typebox"            modules typebox, typebox/compile, typebox/value     (shared chunks: one class each)
@@ -19,7 +18,7 @@
 //! | [`Unit`] | modules that are compiled together, and the packages they are made of |
 //! | [`Pinned`] | one package by version and digest |
 //!
-//! What always holds: an extension that imports nothing of a unit pays nothing for it; what is compiled
+//! Invariants: an extension that imports nothing of a unit pays nothing for it; what is compiled
 //! was checked against the digests of the lock file by whoever fetched it; no script of a package runs. *Parts*
 //! add names to a host module that is ours: where both have a name, ours counts, and only the files of the
 //! names that are imported are evaluated. A file that holds authority (keys, the loading of code) is *replaced*
@@ -32,8 +31,8 @@
 mod compile;
 
 use crate::cache::{Cache, Key};
-use crate::carried;
 use crate::diagnostics::{BuildFailure, Code, Diagnostic};
+use crate::embedded;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -167,7 +166,7 @@ impl Supply {
     /// or as this program embeds it.
     pub fn made(cache: Option<&Cache>, program: &str) -> Option<Cow<'static, [u8]>> {
         let key = Self::key_of(program);
-        carried::data(&key).map(Cow::Borrowed).or_else(|| cache?.load_data(&key, MADE).map(Cow::Owned))
+        embedded::data(&key).map(Cow::Borrowed).or_else(|| cache?.load_data(&key, MADE).map(Cow::Owned))
     }
 
     /// Keeps the data that `program` made of the supplied packages, until the program or the lock file changes.

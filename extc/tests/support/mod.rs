@@ -1,7 +1,7 @@
 //! Runs a compiled artifact: the real engine, the real host modules, the real gate and files, nobody to answer a prompt and no
 //! grants except those that a test names. The extension may read its own package.
 //!
-//! Used by `compile.rs` for each fixture that runs, and by `cache.rs` to see that what was rebuilt works.
+//! Used by `compile.rs` for each fixture that runs, and by `cache.rs` to check that rebuilt artifacts work.
 
 use pijs_artifact::Verified;
 use pijs_connectors::Connectors;

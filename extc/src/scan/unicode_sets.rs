@@ -5,9 +5,9 @@
 //! /a&&b/v       →  /a\x26&b/v
 //! ```
 //!
-//! What `v` forbids inside of a class, the engine forbids everywhere: a hyphen, a slash, two of some signs in a row. Outside of
-//! a class they are plain characters, so the first is written as its number. `pi:web/sets` does the same for the
-//! expressions that are put together at run time.
+//! The engine forbids outside of a class what `v` forbids only inside of one: a hyphen, a slash, some doubled characters. They
+//! are literal there, so the first is written as an escape. `pi:web/sets` does the same for expressions that are built at run
+//! time.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
 //! Probes of the import resolver: the kind of item at a path, and manifests.
 //!
-//! The resolver accesses the file system through [`Sight`] alone, and every answer is remembered. So the cache can repeat the
-//! probes ([`record`](crate::record)): a file that appears where an import would find it first, a link that leads elsewhere, or a
+//! The resolver accesses the file system through [`ProbedFiles`] alone, and every answer is remembered. So the cache can repeat the
+//! probes ([`dependency_manifest`](crate::dependency_manifest)): a file that appears where an import would find it first, a link that leads elsewhere, or a
 //! manifest with other `exports` gives another answer, and invalidates the artifact.
 //!
 //! Manifests outside the package and its dependencies are hidden from the resolver: they would decide the meaning of files of the
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// The kind of item at a path; links are not followed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Found {
+pub(crate) enum PathKind {
     /// No item, or none that the build may see.
     #[serde(rename = "-")]
     Nothing,
@@ -34,7 +34,7 @@ pub(crate) enum Found {
     Other,
 }
 
-impl Found {
+impl PathKind {
     /// Probes a path, uncached.
     pub(crate) fn at(path: &Path) -> Self {
         let Ok(found) = std::fs::symlink_metadata(path) else { return Self::Nothing };
@@ -74,9 +74,9 @@ impl Found {
 
 /// The file system as the resolver accesses it.
 #[derive(Debug, Clone)]
-pub(crate) struct Sight(pub(crate) Arc<SourceTree>);
+pub(crate) struct ProbedFiles(pub(crate) Arc<SourceTree>);
 
-impl FileSystem for Sight {
+impl FileSystem for ProbedFiles {
     fn new(_: bool) -> Self {
         unreachable!("each resolver is given the files of its build")
     }
@@ -93,19 +93,19 @@ impl FileSystem for Sight {
     /// Returns the metadata of a link's target. The resolver follows links by itself, so it requests this only for a dangling
     /// link.
     fn metadata(&self, path: &Path) -> io::Result<FileMetadata> {
-        match self.0.look(path) {
-            Found::Link(_) => Err(io::ErrorKind::NotFound.into()),
+        match self.0.probe(path) {
+            PathKind::Link(_) => Err(io::ErrorKind::NotFound.into()),
             found => found.metadata(),
         }
     }
 
     fn symlink_metadata(&self, path: &Path) -> io::Result<FileMetadata> {
-        self.0.look(path).metadata()
+        self.0.probe(path).metadata()
     }
 
     fn read_link(&self, path: &Path) -> Result<PathBuf, ResolveError> {
-        match self.0.look(path) {
-            Found::Link(target) => Ok(target.into()),
+        match self.0.probe(path) {
+            PathKind::Link(target) => Ok(target.into()),
             _ => Err(ResolveError::from(io::Error::from(io::ErrorKind::InvalidInput))),
         }
     }

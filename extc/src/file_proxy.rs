@@ -1,22 +1,22 @@
 //! File access of a sandboxed build: the child requests each file from its parent.
 //!
-//! The child opens nothing. What it asks for, the parent looks up in a [`SourceTree`] of its own, which refuses, counts
-//! and remembers as it does in any build. So the parent knows by itself of what an artifact was made, and need not take a
-//! broken compiler's word for it: the note for the cache comes of that tree, and a list of inputs that differs is refused.
+//! The child opens no file. The parent serves its requests from a [`SourceTree`] of its own, which refuses, counts and remembers
+//! as in any build. So the parent knows the inputs of the artifact without trusting a compromised compiler: the note for the
+//! cache comes from that tree, and a different list of inputs is refused.
 //!
 //! ```text
-//! child   {"Look":"/pkg/a.ts"}            →    parent
-//!         {"Found":"f"}                   ←
+//! child   {"Probe":"/pkg/a.ts"}           →    parent
+//!         {"Kind":"f"}                    ←
 //!         {"Read":"/pkg/a.ts"}            →
 //!         "Bytes"  export const a = 1;    ←
 //!         {"Done":..}  artifact           →
 //! ```
 //!
-//! A message is a head in JSON and bytes, each behind its length.
+//! A message is a head in JSON and bytes, each preceded by its length.
 
 use crate::diagnostics::Diagnostic;
-use crate::link::StandIns;
-use crate::looked::Found;
+use crate::link::ManifestStubs;
+use crate::probe::PathKind;
 use crate::tree::SourceTree;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Most bytes of requests, each counted with [`COST`]: remembering them takes about as much memory. A build whose artifact can be
 /// cached sends a third of it.
-const MOST_ASKED: u64 = 128 << 20;
+const MOST_REQUESTED: u64 = 128 << 20;
 /// Memory that a request takes in addition to its text, in bytes.
 const COST: u64 = 128;
 /// Most bytes of an answer: an artifact with its sources, maps and bytecode.
@@ -36,9 +36,9 @@ const LONGEST_PATH: usize = 32 << 10;
 
 /// A message of the child.
 #[derive(Serialize, Deserialize)]
-enum Said<T> {
+enum ChildMessage<T> {
     /// Requests the kind of item at a path.
-    Look(PathBuf),
+    Probe(PathBuf),
     /// Requests permission to read the file that an import leads to.
     Admit(PathBuf, String),
     /// Requests the names in a folder of the package.
@@ -53,8 +53,8 @@ enum Said<T> {
 
 /// The parent's reply to a message.
 #[derive(Serialize, Deserialize)]
-enum Reply {
-    Found(Found),
+enum ParentReply {
+    Kind(PathKind),
     Admitted,
     /// The bytes follow.
     Bytes,
@@ -93,7 +93,7 @@ pub(crate) fn receive<T: DeserializeOwned>(input: &mut impl Read, most: u64) -> 
 
 /// Sends the final message.
 pub(crate) fn done<T: Serialize>(last: T, bytes: &[u8]) -> io::Result<()> {
-    send(&mut io::stdout().lock(), &Said::Done(last), bytes)
+    send(&mut io::stdout().lock(), &ChildMessage::Done(last), bytes)
 }
 
 /// Serves a child out of `tree` until it is done; returns its final message, and the bytes with it.
@@ -102,28 +102,28 @@ pub(crate) fn serve<T: DeserializeOwned>(
     from: &mut impl Read,
     to: &mut impl Write,
 ) -> io::Result<(T, Vec<u8>)> {
-    let mut asked = 0;
+    let mut requested = 0;
     loop {
-        let (said, length, bytes) = receive::<Said<T>>(from, MOST_ANSWER)?;
-        asked += COST + length;
-        let (reply, bytes) = match said {
-            Said::Done(last) => return Ok((last, bytes)),
-            _ if asked > MOST_ASKED => return Err(io::Error::other("it asks without an end")),
-            Said::Look(path) => (Reply::Found(tree.look(&path)), Vec::new()),
-            Said::Admit(path, specifier) => match tree.admit(&path, &specifier) {
-                Ok(()) => (Reply::Admitted, Vec::new()),
-                Err(diagnostic) => (Reply::Refused(diagnostic), Vec::new()),
+        let (message, length, bytes) = receive::<ChildMessage<T>>(from, MOST_ANSWER)?;
+        requested += COST + length;
+        let (reply, bytes) = match message {
+            ChildMessage::Done(last) => return Ok((last, bytes)),
+            _ if requested > MOST_REQUESTED => return Err(io::Error::other("it sends requests without an end")),
+            ChildMessage::Probe(path) => (ParentReply::Kind(tree.probe(&path)), Vec::new()),
+            ChildMessage::Admit(path, specifier) => match tree.admit(&path, &specifier) {
+                Ok(()) => (ParentReply::Admitted, Vec::new()),
+                Err(diagnostic) => (ParentReply::Refused(diagnostic), Vec::new()),
             },
-            Said::List(path) => (Reply::Bytes, serde_json::to_vec(&tree.list(&path))?),
+            ChildMessage::List(path) => (ParentReply::Bytes, serde_json::to_vec(&tree.list(&path))?),
             // The parent would not record another file as an input.
-            Said::Manifest(path) if !path.ends_with("package.json") => (Reply::Nothing, Vec::new()),
-            Said::Manifest(path) => match tree.manifest(&path) {
-                Some(bytes) => (Reply::Bytes, bytes),
-                None => (Reply::Nothing, Vec::new()),
+            ChildMessage::Manifest(path) if !path.ends_with("package.json") => (ParentReply::Nothing, Vec::new()),
+            ChildMessage::Manifest(path) => match tree.manifest(&path) {
+                Some(bytes) => (ParentReply::Bytes, bytes),
+                None => (ParentReply::Nothing, Vec::new()),
             },
-            Said::Read(path) => match tree.read(&path) {
-                Ok(bytes) => (Reply::Bytes, bytes),
-                Err(diagnostic) => (Reply::Refused(diagnostic), Vec::new()),
+            ChildMessage::Read(path) => match tree.read(&path) {
+                Ok(bytes) => (ParentReply::Bytes, bytes),
+                Err(diagnostic) => (ParentReply::Refused(diagnostic), Vec::new()),
             },
         };
         send(to, &reply, &bytes)?;
@@ -132,61 +132,61 @@ pub(crate) fn serve<T: DeserializeOwned>(
 
 /// The child's connection to its parent: one request at a time, from whichever thread holds the lock.
 #[derive(Debug)]
-pub(crate) struct Parent {
+pub(crate) struct FileProxy {
     turn: Mutex<()>,
-    pub(crate) stand_ins: StandIns,
+    pub(crate) manifest_stubs: ManifestStubs,
 }
 
-impl Parent {
+impl FileProxy {
     /// Connects to the parent over the standard streams. Call it while the process can still open files.
     pub(crate) fn new() -> Self {
-        Self { turn: Mutex::default(), stand_ins: StandIns::new() }
+        Self { turn: Mutex::default(), manifest_stubs: ManifestStubs::new() }
     }
 
-    pub(crate) fn look(&self, path: &Path) -> Found {
+    pub(crate) fn probe(&self, path: &Path) -> PathKind {
         if path.as_os_str().len() > LONGEST_PATH {
-            return Found::Nothing;
+            return PathKind::Nothing;
         }
-        match self.ask(Said::Look(path.to_owned())) {
-            (Reply::Found(found), _) => found,
+        match self.request(ChildMessage::Probe(path.to_owned())) {
+            (ParentReply::Kind(kind), _) => kind,
             _ => orphan(),
         }
     }
 
     pub(crate) fn admit(&self, path: &Path, specifier: &str) -> Result<(), Diagnostic> {
-        match self.ask(Said::Admit(path.to_owned(), specifier.to_owned())) {
-            (Reply::Admitted, _) => Ok(()),
-            (Reply::Refused(diagnostic), _) => Err(diagnostic),
+        match self.request(ChildMessage::Admit(path.to_owned(), specifier.to_owned())) {
+            (ParentReply::Admitted, _) => Ok(()),
+            (ParentReply::Refused(diagnostic), _) => Err(diagnostic),
             _ => orphan(),
         }
     }
 
     pub(crate) fn list(&self, folder: &Path) -> Vec<(String, bool)> {
-        match self.ask(Said::List(folder.to_owned())) {
-            (Reply::Bytes, bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|_| orphan()),
+        match self.request(ChildMessage::List(folder.to_owned())) {
+            (ParentReply::Bytes, bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|_| orphan()),
             _ => orphan(),
         }
     }
 
     pub(crate) fn manifest(&self, path: &Path) -> Option<Vec<u8>> {
-        match self.ask(Said::Manifest(path.to_owned())) {
-            (Reply::Bytes, bytes) => Some(bytes),
-            (Reply::Nothing, _) => None,
+        match self.request(ChildMessage::Manifest(path.to_owned())) {
+            (ParentReply::Bytes, bytes) => Some(bytes),
+            (ParentReply::Nothing, _) => None,
             _ => orphan(),
         }
     }
 
     pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>, Diagnostic> {
-        match self.ask(Said::Read(path.to_owned())) {
-            (Reply::Bytes, bytes) => Ok(bytes),
-            (Reply::Refused(diagnostic), _) => Err(diagnostic),
+        match self.request(ChildMessage::Read(path.to_owned())) {
+            (ParentReply::Bytes, bytes) => Ok(bytes),
+            (ParentReply::Refused(diagnostic), _) => Err(diagnostic),
             _ => orphan(),
         }
     }
 
-    fn ask(&self, question: Said<()>) -> (Reply, Vec<u8>) {
+    fn request(&self, message: ChildMessage<()>) -> (ParentReply, Vec<u8>) {
         let _turn = self.turn();
-        let sent = send(&mut io::stdout().lock(), &question, &[]);
+        let sent = send(&mut io::stdout().lock(), &message, &[]);
         let answered = sent.and_then(|()| receive(&mut io::stdin().lock(), u64::MAX));
         answered.map_or_else(|_| orphan(), |(reply, _, bytes)| (reply, bytes))
     }
@@ -196,7 +196,7 @@ impl Parent {
     }
 }
 
-#[expect(clippy::exit, reason = "without its parent a worker has no files and nobody to tell")]
+#[expect(clippy::exit, reason = "without its parent a worker has no files and nobody to report to")]
 fn orphan() -> ! {
     std::process::exit(1)
 }

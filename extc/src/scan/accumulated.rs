@@ -18,14 +18,14 @@
 //!     if (rule.re.test(line)) return rule;
 //! ```
 //!
-//! The first form may stand in one expression, may be `find` or `filter`, and takes any text; what `split` returned must
-//! be used for nothing else. The second, which may be `search` and `matchAll`, too, wants to see that the text is what
-//! `stream_text` has accumulated. A loop must do nothing but ask, and end with the first line that matches: what its body did
-//! could change what is asked about the next one. Whether the answer can be given at all is found out when it is asked for.
+//! The first form may be part of any expression, may be `find` or `filter`, and takes any text; the result of `split` must have
+//! no other use. The second, which may be `search` and `matchAll`, too, requires that the text is `accumulated` of a `stream_text`
+//! event. A loop must only test, and end with the first line that matches: other statements could change the test of the next
+//! line. At run time the global decides whether it can answer.
 //!
-//! The automaton may match more than the expression and never less, so neither its syntax nor its Unicode has to be the engine's. Nothing is left out for an
-//! expression with a state (flags `g` and `y`), except in a whole text that cannot match anywhere. `fixtures/node/growing-text` and
-//! `fixtures/node/growing-text-shapes` compare with Node.
+//! The automaton may match more than the expression and never less, so neither its syntax nor its Unicode has to be the engine's.
+//! No line is skipped for an expression with a state (flags `g` and `y`), except in a whole text that cannot match anywhere.
+//! `fixtures/node/growing-text` and `fixtures/node/growing-text-shapes` compare with Node.
 
 use super::Edit;
 use super::bindings::{Bindings, member_name, property_name};
@@ -46,22 +46,22 @@ const OF_TEXT: &[&str] = &["match", "matchAll", "search"];
 
 /// The edits of one module.
 #[derive(Debug, Default)]
-pub(super) struct Growing {
+pub(super) struct AccumulatedEdits {
     pub(super) edits: Vec<Edit>,
     pub(super) insertions: Vec<Edit>,
 }
 
-pub(super) fn growing(parsed: &Parsed, bindings: &Bindings) -> Growing {
-    let mut finder = Finder {
+pub(super) fn accumulated(parsed: &Parsed, bindings: &Bindings) -> AccumulatedEdits {
+    let mut finder = LineTestFinder {
         parsed,
         bindings,
         seen: HashMap::new(),
         constants: Vec::new(),
-        asked: Vec::new(),
+        tests: Vec::new(),
         accumulated: HashSet::new(),
         statements: HashSet::new(),
         iterated: HashSet::new(),
-        found: Growing::default(),
+        found: AccumulatedEdits::default(),
     };
     parsed.program.visit_with(&mut finder);
     finder.finish()
@@ -74,7 +74,7 @@ struct Split {
 }
 
 /// A test of lines.
-struct Question {
+struct LineTest {
     lines: Span,
     form: Form,
     /// The expression, written as arguments.
@@ -89,39 +89,39 @@ enum Form {
 }
 
 /// Finds the places to rewrite. Sets and maps are only queried; results are in source order.
-struct Finder<'a> {
+struct LineTestFinder<'a> {
     parsed: &'a Parsed,
     bindings: &'a Bindings,
     /// Occurrences of a name, its declaration included.
     seen: HashMap<Id, usize>,
     /// Constants that hold lines.
     constants: Vec<(Id, Split)>,
-    asked: Vec<(Id, Question)>,
+    tests: Vec<(Id, LineTest)>,
     /// Names destructured from an event.
     accumulated: HashSet<Id>,
     /// Positions where a statement begins with its expression. A parenthesis there may continue the line before.
     statements: HashSet<BytePos>,
     /// Calls whose result is only iterated, in a loop or a list.
     iterated: HashSet<Span>,
-    found: Growing,
+    found: AccumulatedEdits,
 }
 
-impl Finder<'_> {
-    fn finish(mut self) -> Growing {
+impl LineTestFinder<'_> {
+    fn finish(mut self) -> AccumulatedEdits {
         let mut splits = Vec::new();
         let mut questions = Vec::new();
-        let mut asked: HashMap<Id, Vec<Question>> = HashMap::new();
-        for (name, question) in std::mem::take(&mut self.asked) {
-            asked.entry(name).or_default().push(question);
+        let mut tests: HashMap<Id, Vec<LineTest>> = HashMap::new();
+        for (name, test) in std::mem::take(&mut self.tests) {
+            tests.entry(name).or_default().push(test);
         }
         for (name, split) in std::mem::take(&mut self.constants) {
-            let uses = asked.remove(&name).unwrap_or_default();
+            let uses = tests.remove(&name).unwrap_or_default();
             if !uses.is_empty() && self.seen.get(&name) == Some(&(uses.len() + 1)) {
                 splits.push(split);
                 questions.extend(uses);
             }
         }
-        questions.iter().for_each(|question| self.narrow(question));
+        questions.iter().for_each(|test| self.narrow(test));
         splits.iter().for_each(|split| self.split(split));
         self.found
     }
@@ -133,9 +133,9 @@ impl Finder<'_> {
         self.found.edits.push(Edit { start: end, end: separator, text: ", ".to_owned() });
     }
 
-    fn narrow(&mut self, question: &Question) {
-        let (start, lines) = self.parsed.range(question.lines);
-        let Question { form, expression, .. } = question;
+    fn narrow(&mut self, test: &LineTest) {
+        let (start, lines) = self.parsed.range(test.lines);
+        let LineTest { form, expression, .. } = test;
         let mut insert = |at, text| self.found.insertions.push(Edit { start: at, end: at, text });
         match form {
             Form::Loop(function) => {
@@ -218,11 +218,11 @@ impl Finder<'_> {
     }
 
     fn see_question(&mut self, lines: &Expr, form: Form, expression: String) {
-        let question = Question { lines: lines.span(), form, expression };
+        let test = LineTest { lines: lines.span(), form, expression };
         if let Expr::Ident(lines) = plain(lines) {
-            self.asked.push((lines.to_id(), question));
+            self.tests.push((lines.to_id(), test));
         } else if let Some(split) = split_of(lines) {
-            self.narrow(&question);
+            self.narrow(&test);
             self.split(&split);
         }
     }
@@ -231,14 +231,13 @@ impl Finder<'_> {
     fn see_loop(&mut self, outer: &ForOfStmt) {
         let Some(line) = variable(outer) else { return };
         let Some(only) = only(&outer.body) else { return };
-        if let Some(receiver) = ending_question(only, &line, true) {
+        if let Some(receiver) = ending_test(only, &line, true) {
             if let Some(expression) = self.expression(receiver, Some(&line)) {
                 self.see_question(&outer.right, Form::Loop("among"), expression);
             }
         } else if let Stmt::ForOf(inner) = only {
-            let asked = variable(inner).zip(self::only(&inner.body));
-            let Some((rule, receiver)) =
-                asked.and_then(|(rule, only)| Some((rule, ending_question(only, &line, false)?)))
+            let tests = variable(inner).zip(self::only(&inner.body));
+            let Some((rule, receiver)) = tests.and_then(|(rule, only)| Some((rule, ending_test(only, &line, false)?)))
             else {
                 return;
             };
@@ -306,10 +305,10 @@ fn only(body: &Stmt) -> Option<&Stmt> {
 }
 
 /// Returns the expression of `if (expression.test(line)) { .. return }`. A `break` leaves one loop only.
-fn ending_question<'a>(statement: &'a Stmt, line: &Id, may_break: bool) -> Option<&'a Expr> {
+fn ending_test<'a>(statement: &'a Stmt, line: &Id, may_break: bool) -> Option<&'a Expr> {
     let Stmt::If(IfStmt { test, cons, alt: None, .. }) = statement else { return None };
     let Method { receiver, name, argument } = Method::of_expression(test)?;
-    let is_asked = name == "test" && matches!(plain(argument), Expr::Ident(asked) if asked.to_id() == *line);
+    let is_asked = name == "test" && matches!(plain(argument), Expr::Ident(ident) if ident.to_id() == *line);
     let (last, before) = match &**cons {
         Stmt::Block(block) => block.stmts.split_last()?,
         last => (last, &[][..]),
@@ -355,7 +354,7 @@ fn split_of(expr: &Expr) -> Option<Split> {
     is_split.then(|| Split { text: receiver.span(), separator: argument.span() })
 }
 
-impl Visit for Finder<'_> {
+impl Visit for LineTestFinder<'_> {
     fn visit_ident(&mut self, name: &Ident) {
         *self.seen.entry(name.to_id()).or_default() += 1;
     }
@@ -490,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn accumulated_text_is_asked_in_every_way() {
+    fn accumulated_text_is_tested_in_every_way() {
         for (source, expected) in [
             ("(e, r) => r.re.exec(e.accumulated)", "(e, r) => exec(r, \"re\", e.accumulated)"),
             ("(e, r) => e.accumulated.match(r.re)", "(e, r) => match(e.accumulated, r, \"re\")"),

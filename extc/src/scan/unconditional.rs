@@ -1,8 +1,7 @@
 //! Calls that the factory of an entry runs unconditionally, and that therefore decide whether the extension is loaded.
 //!
-//! Counted are calls in the factory's own body, and in functions, constructors and methods of the module that it calls in the same
-//! way: outside of conditions, loops and inner functions, and before anything that may return or throw early.
-//!
+//! These are calls in the factory's own body, and in functions, constructors and methods of the module that it calls
+//! unconditionally: outside of conditions, loops and inner functions, and before anything that may return or throw early.
 //! ```text
 //! export default (pi) => {
 //!   pi.one();                     // runs

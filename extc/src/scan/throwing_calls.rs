@@ -1,7 +1,7 @@
 //! Keeps calls whose only purpose is to throw.
 //!
-//! The bundler drops calls of the language's own functions where nobody looks at the answer. Some of these throw, and that is
-//! what they are called for; it leaves them alone where it does not know them:
+//! The bundler drops calls of the language's own functions whose result is unused. Some of these throw, and are called for that;
+//! a call through `globalThis` is unknown to the bundler and kept:
 //!
 //! ```text
 //! try { decodeURIComponent(text); } catch { return; }   →   try { globalThis.decodeURIComponent(text); } catch { return; }
@@ -21,18 +21,18 @@ const OF_STRING: &[&str] = &["fromCodePoint"];
 
 /// Returns insertions that make the bundler keep these calls.
 pub(super) fn throwing(parsed: &Parsed, bindings: &Bindings) -> Vec<Edit> {
-    let mut finder = Finder { parsed, bindings, insertions: Vec::new() };
+    let mut finder = ThrowingCallFinder { parsed, bindings, insertions: Vec::new() };
     parsed.program.visit_with(&mut finder);
     finder.insertions
 }
 
-struct Finder<'a> {
+struct ThrowingCallFinder<'a> {
     parsed: &'a Parsed,
     bindings: &'a Bindings,
     insertions: Vec<Edit>,
 }
 
-impl Finder<'_> {
+impl ThrowingCallFinder<'_> {
     /// Returns the global that a callee begins with, if the callee throws.
     fn global<'e>(&self, callee: &'e Expr) -> Option<&'e Ident> {
         let (global, is_one) = match callee {
@@ -48,7 +48,7 @@ impl Finder<'_> {
     }
 }
 
-impl Visit for Finder<'_> {
+impl Visit for ThrowingCallFinder<'_> {
     fn visit_call_expr(&mut self, call: &CallExpr) {
         if let Callee::Expr(callee) = &call.callee
             && let Some(global) = self.global(plain(callee))

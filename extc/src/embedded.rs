@@ -10,7 +10,7 @@ use pijs_artifact::Verified;
 use std::sync::Arc;
 
 /// File name and content of each embedded file. A `static`: each use of a `const` would copy megabytes.
-static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/carried.rs"));
+static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// Returns the embedded artifact of a key.
 pub(crate) fn artifact(key: &Key) -> Option<Arc<Verified>> {

@@ -13,9 +13,9 @@ const EFFECTS: [Option<bool>; 3] = [None, Some(false), Some(true)];
 
 /// A file for each pair of values; empty where the system has no in-memory files.
 #[derive(Debug)]
-pub(crate) struct StandIns(Vec<files::File>);
+pub(crate) struct ManifestStubs(Vec<files::File>);
 
-impl StandIns {
+impl ManifestStubs {
     /// Makes the files.
     pub(crate) fn new() -> Self {
         let pairs = TYPES.iter().flat_map(|kind| EFFECTS.iter().map(move |effects| (kind, effects)));

@@ -1,27 +1,26 @@
 //! The dependency manifest of an artifact: everything that decided its contents, so that a cache hit is found without linking.
 //!
-//! Under the key of a request (folders, entries, settings) the cache keeps which files went in, which manifests the
-//! resolver asked for, and what else it looked at, each with what was there: a digest, nothing, a link and its target.
-//! A lookup asks all of it again. If every answer is the same, then so is what every import means, and the artifact is
-//! the one a build would make now.
+//! Under the key of a request (folders, entries, settings) the cache stores the compiled files, the manifests that the resolver
+//! read, and its other probes, each with the answer: a digest, nothing, a link and its target. A lookup repeats all of them. If
+//! every answer is the same, then so is what every import means, and the artifact equals that of a new build.
 //!
-//! Files and folders that a [stamp](crate::stamps) shows to be the same are not read for it.
+//! Files and folders that a [stamp](crate::stamps) shows to be unchanged are not read for it.
 //!
-//! Files are asked for through the tree, so that one that may not be read any more, under another policy or because another
-//! file is protected, makes no hit. Files that were refused are asked for as well: the refusal is evidence each time, and
-//! where a file may be read now, the import means something else.
+//! A lookup reads files through the tree, so a file that may no longer be read, under another policy or because another file is
+//! protected, prevents a hit. It also probes refused files: each refusal is evidence, and if such a file may be read now, the
+//! import means something else.
 //!
-//! The whole note and the request are the key of the artifact, and the id that its MAC is bound to. So a note is only a
-//! hint: a forged one leads to a key under which no authentic artifact lies. And no package leads to what was made of
-//! another, since the request says where it lies.
+//! The whole note and the request are the key of the artifact, and the id that its MAC is bound to. So a note is only a hint: a
+//! forged one leads to a key without an authentic artifact. No package leads to another's artifact, since the request contains
+//! its location.
 
 use crate::build::{BuildOptions, BuildOutput};
 use crate::cache::{Cache, Key, KeyBuilder};
 use crate::diagnostics::Diagnostic;
 use crate::limits::Limits;
-use crate::looked::Found;
+use crate::probe::PathKind;
 use crate::resolve::Package;
-use crate::stamps::{Check, Lock, Stamps, Unsure};
+use crate::stamps::{Check, LockEntry, Stamps, Unsure};
 use crate::tree::{FileEvidence, SourceTree};
 use pijs_artifact::Artifact;
 use pijs_protocol::guard;
@@ -36,7 +35,7 @@ const MOST_ANSWERS: usize = 200_000;
 
 /// The inputs of an artifact, with a digest or an answer for each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct DependencyManifest {
     /// Digest of the package's own manifest: a build in a child process finds it by itself.
     manifest: Digest,
     entries: Vec<PathBuf>,
@@ -45,7 +44,7 @@ pub(crate) struct Record {
     /// Other manifests that were read; `None` where there was none.
     manifests: BTreeMap<PathBuf, Option<Digest>>,
     /// Answers of path probes, by folder and name, since most are names that were tried in one folder.
-    looked: BTreeMap<PathBuf, BTreeMap<String, Found>>,
+    probed: BTreeMap<PathBuf, BTreeMap<String, PathKind>>,
     /// Files that imports resolved to, and that were refused.
     refused: BTreeSet<PathBuf>,
     /// Names in folders that were listed.
@@ -62,7 +61,7 @@ impl Digest {
     }
 }
 
-impl Record {
+impl DependencyManifest {
     /// Records the reads and probes of a build.
     pub(crate) fn new(package: &Package, tree: &SourceTree) -> Self {
         let files: BTreeMap<_, _> =
@@ -71,29 +70,29 @@ impl Record {
             tree.manifests().into_iter().map(|(path, digest)| (path, digest.map(Digest::of))).collect();
         // A manifest that was read and then compiled, as most are, is read once.
         manifests.retain(|path, digest| digest.is_none() || files.get(path) != digest.as_ref());
-        let mut looked: BTreeMap<PathBuf, BTreeMap<String, Found>> = BTreeMap::new();
-        for (path, found) in tree.looked() {
+        let mut probed: BTreeMap<PathBuf, BTreeMap<String, PathKind>> = BTreeMap::new();
+        for (path, found) in tree.probed() {
             let (folder, name) = match (path.parent(), path.components().next_back()) {
                 (Some(folder), Some(name)) => (folder, name.as_os_str().to_str()),
                 // The root of a drive.
                 _ => (path.as_path(), Some("")),
             };
             let name = name.expect("what is looked at has a name in text");
-            looked.entry(folder.to_owned()).or_default().insert(name.to_owned(), found);
+            probed.entry(folder.to_owned()).or_default().insert(name.to_owned(), found);
         }
         let refused = tree.evidence().into_iter().filter(|(_, evidence)| *evidence == FileEvidence::Refused);
         let refused = refused.map(|(path, _)| path).collect();
         let (manifest, entries, listed) = (manifest_of(package), package.entries.clone(), tree.lists());
-        Self { manifest, entries, files, manifests, looked, listed, refused }
+        Self { manifest, entries, files, manifests, probed, listed, refused }
     }
 
     /// Returns the paths that decide what code this is: compiled files, links on the way to them, and locations where an import
     /// would have been found first, had there been a file.
     pub(crate) fn places(&self) -> Vec<PathBuf> {
-        let decides = |found: &Found| matches!(found, Found::Nothing | Found::Link(_));
-        let looked = self.looked.iter().flat_map(|(folder, names)| names.iter().map(move |it| (folder, it)));
-        let looked = looked.filter(|(_, (_, found))| decides(found)).map(|(folder, (name, _))| folder.join(name));
-        self.files.keys().cloned().chain(looked).collect()
+        let decides = |found: &PathKind| matches!(found, PathKind::Nothing | PathKind::Link(_));
+        let probed = self.probed.iter().flat_map(|(folder, names)| names.iter().map(move |it| (folder, it)));
+        let probed = probed.filter(|(_, (_, found))| decides(found)).map(|(folder, (name, _))| folder.join(name));
+        self.files.keys().cloned().chain(probed).collect()
     }
 
     /// Stores an artifact, the note that leads to it, and the stamps of what it was made of.
@@ -104,14 +103,14 @@ impl Record {
     pub(crate) fn store(
         &self,
         cache: &Cache,
-        (package, lock): (&Package, Option<&Lock>),
+        (package, lock): (&Package, Option<&LockEntry>),
         tree: &SourceTree,
         options: &BuildOptions,
         (artifact, digest): (&Artifact, &str),
     ) -> io::Result<()> {
         let listed = self.listed.values().map(|names| names.len() + 1).sum::<usize>();
-        let looked = self.looked.values().map(BTreeMap::len).sum::<usize>();
-        let answers = self.files.len() + self.manifests.len() + looked + listed;
+        let probed = self.probed.values().map(BTreeMap::len).sum::<usize>();
+        let answers = self.files.len() + self.manifests.len() + probed + listed;
         if answers > MOST_ANSWERS {
             return Err(io::Error::other(format!("its imports were looked for in {answers} places")));
         }
@@ -136,7 +135,7 @@ impl Record {
         let is_unsure = |path: &&PathBuf| !(check.is_same_file(path) && tree.admits(path));
         let files = self.files.keys().chain(manifests).filter(is_unsure).cloned().collect();
         let absent: BTreeSet<&Path> = self.absent_manifests().filter_map(|path| path.parent()).collect();
-        let folders = self.looked.keys().chain(self.listed.keys()).map(PathBuf::as_path).chain(absent);
+        let folders = self.probed.keys().chain(self.listed.keys()).map(PathBuf::as_path).chain(absent);
         let folders: BTreeSet<&Path> = folders.filter(|folder| !check.has_same_names(folder)).collect();
         Unsure { files, folders: folders.into_iter().map(Path::to_owned).collect(), opaque: BTreeSet::new() }
     }
@@ -150,7 +149,7 @@ impl Record {
     fn stamp_anew(
         &self,
         cache: &Cache,
-        (package, lock): (&Package, Option<&Lock>),
+        (package, lock): (&Package, Option<&LockEntry>),
         tree: &SourceTree,
         known: &Stamps,
         unsure: &Unsure,
@@ -161,10 +160,10 @@ impl Record {
         }
         let moment = cache.moment()?;
         // The manifest was refused or is no file: another may later exist under the same name.
-        let there = self.absent_manifests().filter(|path| tree.found_at(path) != Found::Nothing);
+        let there = self.absent_manifests().filter(|path| tree.probe_uncached(path) != PathKind::Nothing);
         let opaque = there.filter_map(|path| path.parent().map(Path::to_owned)).collect();
         let unsure = Unsure { opaque, files: unsure.files.clone(), folders: unsure.folders.clone() };
-        let is_locked = |lock: &Lock| pijs_packages::is_locked(&lock.file, &lock.identity, &self.manifest.0);
+        let is_locked = |lock: &LockEntry| pijs_packages::is_locked(&lock.file, &lock.identity, &self.manifest.0);
         Some(Stamps::renewed(known, &unsure, tree, (lock, is_locked), moment))
     }
 
@@ -173,13 +172,14 @@ impl Record {
         let digest = |path: &Path| tree.digest(path).map(Digest::of);
         let resolves_alike = || {
             let is_unsure = |folder: &Path| unsure.folders.contains(folder);
-            let mut looked = self.looked.iter().filter(|(folder, _)| is_unsure(folder));
+            let mut probed = self.probed.iter().filter(|(folder, _)| is_unsure(folder));
             let mut manifests = self.manifests.iter().filter(|(path, known)| match known {
                 Some(_) => unsure.files.contains(*path),
                 None => path.parent().is_none_or(is_unsure),
             });
-            looked.all(|(folder, names)| names.iter().all(|(name, found)| tree.found_at(&folder.join(name)) == *found))
-                && self.listed.iter().all(|(folder, known)| !is_unsure(folder) || tree.listed_now(folder) == *known)
+            probed.all(|(folder, names)| {
+                names.iter().all(|(name, found)| tree.probe_uncached(&folder.join(name)) == *found)
+            }) && self.listed.iter().all(|(folder, known)| !is_unsure(folder) || tree.listed_now(folder) == *known)
                 && manifests.all(|(path, known)| digest(path) == *known)
         };
         let mut files = self.files.iter().filter(|(path, _)| unsure.files.contains(*path));
@@ -206,8 +206,8 @@ impl Record {
         for (path, digest) in &self.manifests {
             key.field(bytes_of(path)).field(digest.as_ref().map_or("", |digest| digest.0.as_str()).as_bytes());
         }
-        count(&mut key, self.looked.len());
-        for (folder, names) in &self.looked {
+        count(&mut key, self.probed.len());
+        for (folder, names) in &self.probed {
             key.field(bytes_of(folder));
             count(&mut key, names.len());
             for (name, found) in names {
@@ -233,13 +233,13 @@ impl Record {
 /// Returns an authentic artifact of the same inputs, if the cache has one. Reads only inputs that no stamp shows to be unchanged.
 pub(crate) fn lookup(
     cache: &Cache,
-    (package, lock): (&Package, Option<&Lock>),
+    (package, lock): (&Package, Option<&LockEntry>),
     tree: &SourceTree,
     options: &BuildOptions,
 ) -> Option<BuildOutput> {
     let request = request(package, tree, options);
     let note = cache.load_note(&request)?;
-    let record: Record = serde_json::from_slice(&note).ok()?;
+    let record: DependencyManifest = serde_json::from_slice(&note).ok()?;
     let of_record = |stamps: &Stamps| stamps.record == digest_of(&note);
     let known = cache.load_stamps(&request).filter(of_record).unwrap_or_default();
     let check = Check::new(&known, tree, lock);
@@ -355,9 +355,9 @@ mod tests {
         };
         let (package, tree) = read();
         tree.read(&package.entries[0]).expect("it is there");
-        tree.look(&at("a.ts"));
+        tree.probe(&at("a.ts"));
         assert!(tree.manifest(&at("lib/package.json")).is_none());
-        let record = Record::new(&package, &tree);
+        let record = DependencyManifest::new(&package, &tree);
         let metadata = ArtifactMetadata::new("x", "1.0.0", pijs_engine::engine_build());
         let artifact = Artifact { metadata, modules: Vec::new() };
         let store = || {
@@ -377,8 +377,8 @@ mod tests {
             }
             store().expect("as it was");
         }
-        let names = (0..=MOST_ANSWERS).map(|number| (number.to_string(), Found::Nothing)).collect();
-        let record = Record { looked: [(at(""), names)].into(), ..record };
+        let names = (0..=MOST_ANSWERS).map(|number| (number.to_string(), PathKind::Nothing)).collect();
+        let record = DependencyManifest { probed: [(at(""), names)].into(), ..record };
         let error = record
             .store(&cache, (&package, None), &tree, &options, (&artifact, "sha256:00"))
             .expect_err("too much to ask");
