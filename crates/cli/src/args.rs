@@ -183,7 +183,7 @@ impl RunArgs {
     }
 
     /// Returns the messages, in order.
-    pub(crate) fn said(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &str> {
         self.messages.iter().map(String::as_str).filter(|word| !word.starts_with('@'))
     }
 

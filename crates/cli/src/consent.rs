@@ -6,7 +6,7 @@
 //! before anything changes: the installed version keeps its grants. Changes of the tools and commands that an update provides are
 //! always printed.
 //!
-//! A [`Decision`] is made before a package is put in place and kept afterwards.
+//! An [`InstallDecision`] is made before a package is put in place and kept afterwards.
 
 use crate::output::{clean, stderr};
 use crate::packages::Outlook;
@@ -24,21 +24,21 @@ use pijs_runtime::applicant::Applicant;
 use pijs_runtime::grant_file::GrantFile;
 
 /// The source of the answers.
-pub(crate) enum Who<'a> {
+pub(crate) enum Answerer<'a> {
     /// `--yes`. `anew`: to all requests, and not only to new ones.
     Yes {
         /// Whether requests that were not granted before are granted now.
         anew: bool,
     },
     /// The user at a terminal.
-    Person(&'a Terminal),
+    User(&'a Terminal),
     /// No user.
-    Nobody,
+    None,
 }
 
 /// The grants of an install.
 #[derive(Debug, Default)]
-pub(crate) struct Consent {
+pub(crate) struct InstallConsent {
     /// Capabilities that are granted now.
     pub(crate) granted: Vec<String>,
     /// Requests that are not granted.
@@ -50,7 +50,7 @@ pub(crate) struct Consent {
 }
 
 /// The decision on a package, before it is stored.
-pub(crate) struct Decision {
+pub(crate) struct InstallDecision {
     /// The grants and the kind of answer; `None` leaves the old answers bound to the old code.
     chosen: Option<(Vec<CapabilityRequest>, By)>,
     /// The requests of the prompt.
@@ -61,15 +61,15 @@ pub(crate) struct Decision {
 
 /// The reason why a package is not installed.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum NotInstalled {
     /// An update requests these capabilities in addition to its grants.
     Widened(Vec<String>),
     /// The user declined.
-    ByPerson,
+    ByUser,
 }
 
 /// The open request of one realm of a package.
-struct Open {
+struct OpenRequest {
     more: Vec<CapabilityRequest>,
     brought: Vec<String>,
     /// Whether earlier answers about it exist.
@@ -82,19 +82,19 @@ struct Open {
 pub(crate) fn decide(
     book: &GrantStore,
     applicants: &[&Applicant],
-    who: &Who<'_>,
+    answerer: &Answerer<'_>,
     mode: Mode,
     (replaces, outlook): (bool, &Outlook),
-) -> Result<Vec<Decision>, Refused> {
+) -> Result<Vec<InstallDecision>, NotInstalled> {
     let mut lost_ones = Vec::new();
-    let open: Vec<Open> =
+    let open: Vec<OpenRequest> =
         applicants.iter().map(|applicant| question(book, applicant, who, replaces, &mut lost_ones)).collect();
     if !lost_ones.is_empty() {
         return Err(Refused::Widened(lost_ones.iter().map(describe).collect()));
     }
-    let answer = match who {
-        Who::Person(terminal) if open.iter().any(|open| !open.more.is_empty()) => {
-            Some(by_person(terminal, applicants, &open, outlook).ok_or(Refused::ByPerson)?)
+    let answer = match answerer {
+        Answerer::User(terminal) if open.iter().any(|open| !open.more.is_empty()) => {
+            Some(by_user(terminal, applicants, &open, outlook).ok_or(NotInstalled::ByUser)?)
         }
         _ => None,
     };
@@ -105,10 +105,10 @@ pub(crate) fn decide(
 fn question(
     book: &GrantStore,
     applicant: &Applicant,
-    who: &Who<'_>,
+    answerer: &Answerer<'_>,
     replaces: bool,
     lost_ones: &mut Vec<CapabilityRequest>,
-) -> Open {
+) -> OpenRequest {
     let mut book = book.clone();
     let before = book.packages.remove(&applicant.key);
     let mut brought = match before.as_ref().and_then(|record| record.brings.as_ref()) {
@@ -116,40 +116,45 @@ fn question(
         None => offered(&applicant.offers),
     };
     brought.extend(also_brought(&book, &applicant.offers));
-    if let (Who::Nobody, true, Some(record)) = (who, replaces && guard!(InstallKeepWorking), &before) {
+    if let (Answerer::None, true, Some(record)) = (answerer, replaces && guard!(InstallKeepWorking), &before) {
         lost_ones.extend(lost(record, applicant));
     }
     let before = before.filter(|record| !is_other(record, applicant));
     let more = match &before {
-        Some(record) if matches!(who, Who::Yes { anew: true }) => not_granted(record, &applicant.asked),
+        Some(record) if matches!(answerer, Answerer::Yes { anew: true }) => not_granted(record, &applicant.asked),
         Some(record) => widening(&record.manifest(), &applicant.asked),
         None => applicant.asked.capabilities.clone(),
     };
-    Open { more, brought, is_update: before.is_some() }
+    OpenRequest { more, brought, is_update: before.is_some() }
 }
 
 /// Returns the decision about one realm; `answer` is the part of the package's requests that the user granted.
-fn decided(open: Open, who: &Who<'_>, mode: Mode, answer: Option<&[CapabilityRequest]>) -> Decision {
-    let Open { more, brought, is_update } = open;
+fn decided(
+    open: OpenRequest,
+    answerer: &Answerer<'_>,
+    mode: Mode,
+    answer: Option<&[CapabilityRequest]>,
+) -> InstallDecision {
+    let OpenRequest { more, brought, is_update } = open;
     let has_seen = answer.is_some();
     let chosen = if more.is_empty() {
         Some((Vec::new(), By::Install))
     } else {
-        match who {
-            Who::Yes { .. } => Some((more.clone(), By::Yes)),
-            Who::Person(_) => {
+        match answerer {
+            Answerer::Yes { .. } => Some((more.clone(), By::Yes)),
+            Answerer::User(_) => {
                 let granted = answer.unwrap_or_default();
                 Some((more.iter().filter(|request| granted.contains(request)).cloned().collect(), By::Install))
             }
-            Who::Nobody if is_update => None,
-            Who::Nobody if mode == Mode::Strict => Some((Vec::new(), By::Unattended)),
-            Who::Nobody => {
+            Answerer::None if is_update => None,
+            Answerer::None if mode == Mode::Strict => Some((Vec::new(), By::Unattended)),
+            Answerer::None => {
                 let steering = |request: &&CapabilityRequest| MODEL_FACING.contains(&request.capability.as_str());
                 Some((more.iter().filter(steering).cloned().collect(), By::Unattended))
             }
         }
     };
-    Decision { chosen, more, brought, has_seen }
+    InstallDecision { chosen, more, brought, has_seen }
 }
 
 /// Returns the requests of a package that it does not hold; one that was answered *never* is left out.
@@ -201,9 +206,9 @@ fn lost(record: &PackageRecord, applicant: &Applicant) -> Vec<CapabilityRequest>
     more
 }
 
-impl Decision {
+impl InstallDecision {
     /// Stores the answers, bound to the installed code.
-    pub(crate) fn keep(self, file: &GrantFile, applicant: &Applicant) -> Result<Consent> {
+    pub(crate) fn keep(self, file: &GrantFile, applicant: &Applicant) -> Result<InstallConsent> {
         let Self { chosen, more, brought, has_seen } = self;
         let requests = &applicant.asked.capabilities;
         let at = file.now();
@@ -236,7 +241,7 @@ impl Decision {
             more.iter().for_each(|request| stderr(&format!("  + {}", describe(request))));
             stderr("  until somebody answers, it has nothing that needs asking");
         }
-        Ok(Consent { granted, missing, brought, has_seen })
+        Ok(InstallConsent { granted, missing, brought, has_seen })
     }
 }
 
@@ -323,7 +328,7 @@ pub(crate) fn one_line(name: &str, about: &str) -> String {
 }
 
 /// Prints the missing grants, and how to grant them; `install` is the command that installs the package.
-pub(crate) fn explain_missing(applicant: &Applicant, consent: &Consent, install: &str) {
+pub(crate) fn explain_missing(applicant: &Applicant, consent: &InstallConsent, install: &str) {
     if consent.missing.is_empty() {
         return;
     }
@@ -343,10 +348,10 @@ fn is_said(signal: &Signal) -> bool {
 }
 
 /// Prompts the user for grants; `None`: the package is not to be installed.
-fn by_person(
+fn by_user(
     terminal: &Terminal,
     applicants: &[&Applicant],
-    open: &[Open],
+    open: &[OpenRequest],
     outlook: &Outlook,
 ) -> Option<Vec<CapabilityRequest>> {
     // A folder may have any name, also one that imitates a line of this prompt.

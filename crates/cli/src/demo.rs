@@ -8,7 +8,7 @@ use crate::args::{InstallArgs, RunArgs};
 use crate::output::stdout;
 use crate::packages;
 use crate::print::Answering;
-use crate::said::Said;
+use crate::prompts::Prompts;
 use crate::session::{assemble, at_once};
 use pijs_agent::{AgentEvent, FrontEnd};
 use pijs_host::VerdictTime;
@@ -56,7 +56,7 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
     RULE.lines().for_each(|line| say(&format!("  | {line}")));
     say(&format!("\npi -p '{PROMPT}' --model script:reply.jsonl"));
 
-    let seen = Seen::default();
+    let seen = CapturedOutput::default();
     let ledger = MemorySink::new();
     let args = RunArgs {
         model: Some(format!("script:{}", away.dirs.cwd.join("reply.jsonl").display())),
@@ -65,10 +65,10 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
     let interface = at_once(&away, true, Box::new(seen.clone()));
     let session = Answering(assemble(&away, &args, Vec::new(), interface, Some(ledger.clone())).await?);
     let host = session.host.clone();
-    host.run(session.run(Said::once(PROMPT), false, &Cell::new(false))).await?;
+    host.run(session.run(Prompts::once(PROMPT), false, &Cell::new(false))).await?;
     session.finish();
 
-    let story = Story::of(&seen, &ledger.lines(), session.host.verdict_time())?;
+    let story = DemoReport::of(&seen, &ledger.lines(), session.host.verdict_time())?;
     if as_json {
         stdout(&story.to_json().to_string());
     } else {
@@ -106,10 +106,10 @@ fn furnish(environment: &Environment, folder: &Path) -> io::Result<Environment> 
 
 /// The output of the front end.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Shown>>);
+struct CapturedOutput(Arc<Mutex<CapturedText>>);
 
 #[derive(Default)]
-struct Shown {
+struct CapturedText {
     /// Displayed text, by attempt.
     attempts: Vec<String>,
     verdict: Option<Value>,
@@ -117,7 +117,7 @@ struct Shown {
     injected: Vec<String>,
 }
 
-impl FrontEnd for Seen {
+impl FrontEnd for CapturedOutput {
     fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()> {
         let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
@@ -137,7 +137,7 @@ impl FrontEnd for Seen {
 }
 
 /// The events of the run, in the order of the report.
-struct Story {
+struct DemoReport {
     discarded: String,
     tripped: String,
     never_asked_for: usize,
@@ -152,8 +152,8 @@ struct Story {
     time: VerdictTime,
 }
 
-impl Story {
-    fn of(seen: &Seen, ledger: &[Value], time: VerdictTime) -> Result<Self> {
+impl DemoReport {
+    fn of(seen: &CapturedOutput, ledger: &[Value], time: VerdictTime) -> Result<Self> {
         let shown = seen.0.lock().unwrap_or_else(PoisonError::into_inner);
         let missing = |what: &str| Failure::failed(format!("the demonstration did not show {what}"));
         let [discarded, reply] = shown.attempts.as_slice() else {

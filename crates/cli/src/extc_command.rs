@@ -206,7 +206,7 @@ fn run_build(
     };
     remarks.extend_from_slice(&built.diagnostics);
     let metadata = built.metadata();
-    let judged = Judged::new(Some(&metadata), &built.diagnostics, false);
+    let judged = CheckResult::new(Some(&metadata), &built.diagnostics, false);
     let encoded = built.encoded();
     let size = encoded.as_ref().map_or(0, Vec::len).div_ceil(1024);
     if let Some(folder) = folder
@@ -233,14 +233,14 @@ fn run_build(
 }
 
 /// The verdict on a build or a check.
-struct Judged {
+struct CheckResult {
     verdict: Verdict,
     words: &'static str,
     /// Exit code of the command.
     code: u8,
 }
 
-impl Judged {
+impl CheckResult {
     /// Derives the verdict from the diagnostics; `metadata` is `None` if the input does not compile.
     fn new(metadata: Option<&ArtifactMetadata>, diagnostics: &[Diagnostic], strict: bool) -> Self {
         let verdict = verdict(diagnostics);
@@ -269,7 +269,7 @@ fn write_files(folder: &Path, artifact: &[u8], metadata: &str) -> io::Result<()>
 
 fn run_check(input: &Path, strict: bool, json: bool, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
     let checked = check(&Input::at(input), &CheckOptions { access: access()?, ..CheckOptions::default() });
-    let judged = Judged::new(checked.metadata.as_ref(), &checked.diagnostics, strict);
+    let judged = CheckResult::new(checked.metadata.as_ref(), &checked.diagnostics, strict);
     if json {
         let diagnostics: Vec<_> = checked.diagnostics.iter().map(Diagnostic::to_json).collect();
         let value = serde_json::json!({

@@ -4,7 +4,7 @@ mod outlook;
 mod review;
 
 use crate::args::{InstallArgs, PackageArgs, RemoveArgs, UpdateArgs};
-use crate::consent::{self, Consent, one_line};
+use crate::consent::{self, InstallConsent, one_line};
 use crate::output::{clean, indented, stderr, stdout};
 use indicatif::{ProgressBar, ProgressStyle};
 pub(crate) use outlook::Outlook;
@@ -25,7 +25,7 @@ use pijs_runtime::slow::Slow;
 use pijs_runtime::supply::Supplier;
 use pijs_runtime::trust::Trust;
 use pijs_runtime::{Failure, Result};
-use review::{Asked, Reviewed, Reviewer};
+use review::{InstallCommand, Reviewed, Reviewer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -51,7 +51,7 @@ pub(crate) async fn install_all(environment: &Environment, args: &InstallArgs) -
 pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Result<()> {
     let progress = Arc::new(Bar::new(environment));
     let PackageArgs { local, yes, .. } = args.common;
-    let command = Asked { command: "install", source: args.source.clone(), local, yes };
+    let command = InstallCommand { command: "install", source: args.source.clone(), local, yes };
     let reviewer = Arc::new(Reviewer::new(environment, command, Arc::clone(&progress))?);
     let attempts = install_with(environment, args, &progress, Arc::clone(&reviewer) as _).await;
     progress.finish();
@@ -177,7 +177,10 @@ fn told(
 }
 
 /// Merges the metadata of a package's realms, without duplicates; `None` for a package without code.
-fn of_all<T: PartialEq>(agreed: &[(Applicant, Consent)], part: impl Fn(&Consent) -> Vec<T>) -> Option<Vec<T>> {
+fn of_all<T: PartialEq>(
+    agreed: &[(Applicant, InstallConsent)],
+    part: impl Fn(&InstallConsent) -> Vec<T>,
+) -> Option<Vec<T>> {
     let mut all = Vec::new();
     for one in agreed.iter().flat_map(|(_, consent)| part(consent)) {
         if !all.contains(&one) {
@@ -266,7 +269,7 @@ fn contents(installed: &Installed) -> String {
 }
 
 /// Stores the decisions on an installed package that were made before it was put in place.
-fn consent_to(reviewer: &Reviewer, installed: &Installed, local: bool) -> Result<Vec<(Applicant, Consent)>> {
+fn consent_to(reviewer: &Reviewer, installed: &Installed, local: bool) -> Result<Vec<(Applicant, InstallConsent)>> {
     let (id, root) = (installed.id.as_str(), root(installed));
     reviewer.keep(&Reviewed { id, root, entries: &installed.entries, scope: scope(local) })
 }
@@ -321,7 +324,7 @@ async fn install_with(
 pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Result<()> {
     let progress = Arc::new(Bar::new(environment));
     let PackageArgs { local, yes, .. } = args.common;
-    let command = Asked { command: "update", source: None, local, yes };
+    let command = InstallCommand { command: "update", source: None, local, yes };
     let reviewer = Arc::new(Reviewer::new(environment, command, Arc::clone(&progress))?);
     let registry = args.common.registry.as_deref();
     let mut installer = installer(environment, registry, &progress, Arc::clone(&reviewer) as _)?;

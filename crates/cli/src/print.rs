@@ -3,7 +3,7 @@
 use crate::args::{ExtensionFlag, Mode, RunArgs};
 use crate::export;
 use crate::output::{self, Json, clean, reply, stderr};
-use crate::said::{self, Said, answers_one};
+use crate::prompts::{self, Prompts, answers_one};
 use crate::session::{assemble, at_once, list_models};
 use pijs_agent::{AgentError, AgentEvent, Ending, FrontEnd, InputSource, JsonFrontEnd, Outcome};
 use pijs_llm::message::{Block, Message, StopReason};
@@ -33,7 +33,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
     if !answers_one(environment, &args) {
         return talk(environment, args, flags).await;
     }
-    let said = said::piped(environment, &args).await?;
+    let prompts = prompts::piped(environment, &args).await?;
     let is_text = args.mode != Mode::Json;
     let front_end: Box<dyn FrontEnd> =
         if is_text { Box::new(Retries::default()) } else { Box::new(JsonFrontEnd::new(Json(std::io::stdout()))) };
@@ -64,7 +64,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         Failure::left(code)
     };
     let result = tokio::select! {
-        result = host.run(session.run(said, is_text, &is_interrupted)) => match control.exit_code() {
+        result = host.run(session.run(prompts, is_text, &is_interrupted)) => match control.exit_code() {
             Some(code) => Failure::left(code),
             None => result,
         },
@@ -78,7 +78,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
 /// Runs the terminal mode until the user leaves.
 async fn talk(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     let options = TuiOptions {
-        prompts: said::typed(environment, &args, String::new())?.prompts,
+        prompts: prompts::typed(environment, &args, String::new())?.prompts,
         theme: args.use_theme.clone(),
         is_verbose: args.verbose,
         resumes: args.session.resume,
@@ -153,12 +153,12 @@ impl Deref for Answering {
 
 impl Answering {
     /// Opens the session, answers the prompt, closes the session.
-    pub(crate) async fn run(&self, said: Said, is_text: bool, is_interrupted: &Cell<bool>) -> Result<()> {
+    pub(crate) async fn run(&self, prompts: Prompts, is_text: bool, is_interrupted: &Cell<bool>) -> Result<()> {
         let outcome = self
             .agent
             .attend(async {
                 self.start().await?;
-                let outcome = self.ask_all(said, is_interrupted).await;
+                let outcome = self.send_all(prompts, is_interrupted).await;
                 if is_text {
                     self.show_last();
                 }
@@ -181,9 +181,9 @@ impl Answering {
     }
 
     /// Sends the prompts one after the other. The result of the last one counts; after an interruption no further prompt is sent.
-    async fn ask_all(&self, said: Said, is_interrupted: &Cell<bool>) -> Result<Option<Outcome>, AgentError> {
+    async fn send_all(&self, prompts: Prompts, is_interrupted: &Cell<bool>) -> Result<Option<Outcome>, AgentError> {
         let mut last = None;
-        for prompt in said.prompts {
+        for prompt in prompts.prompts {
             if is_interrupted.get() || self.agent.control().exit_code().is_some() {
                 break;
             }

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Default)]
 pub(crate) struct Terminal {
     one_at_a_time: Arc<Mutex<()>>,
-    open: Arc<Mutex<Opened>>,
+    open: Arc<Mutex<OpenDialogs>>,
 }
 
 #[derive(Default)]
-struct Opened {
+struct OpenDialogs {
     last: u64,
     /// Open dialogs that are not awaited yet, by their extension and number.
     dialogs: BTreeMap<(ExtensionId, u64), UiCall>,

@@ -48,7 +48,7 @@ impl fmt::Display for Difference {
 /// Returns all differences, in document order. Of a list that is compared in order, the first one.
 pub fn compare(expected: &Value, actual: &Value, options: &Options) -> Vec<Difference> {
     let (expected, actual) = (canonical(expected), canonical(actual));
-    let mut out = Found::default();
+    let mut out = Differences::default();
     if expected["format"] != actual["format"] {
         out.differ("format".to_owned(), expected.get("format"), actual.get("format"));
         return out.0;
@@ -61,9 +61,9 @@ pub fn compare(expected: &Value, actual: &Value, options: &Options) -> Vec<Diffe
 }
 
 #[derive(Default)]
-struct Found(Vec<Difference>);
+struct Differences(Vec<Difference>);
 
-impl Found {
+impl Differences {
     fn differ(&mut self, place: String, expected: Option<&Value>, actual: Option<&Value>) {
         self.0.push(Difference { place, expected: expected.cloned(), actual: actual.cloned() });
     }
@@ -103,7 +103,7 @@ fn canonical(value: &Value) -> Value {
     }
 }
 
-fn snapshots(expected: &Value, actual: &Value, out: &mut Found) {
+fn snapshots(expected: &Value, actual: &Value, out: &mut Differences) {
     let clean = |document: &Value| -> Map<String, Value> {
         let mut members = document.as_object().cloned().unwrap_or_default();
         members.retain(|key, _| key != "pi" && key != "timing");
@@ -185,7 +185,7 @@ fn lane(item: &Value) -> String {
     }
 }
 
-fn traces(expected: &Value, actual: &Value, options: &Options, out: &mut Found) {
+fn traces(expected: &Value, actual: &Value, options: &Options, out: &mut Differences) {
     let rules = Rules::of(expected, options);
     let (ones, others) = (rules.items(expected), rules.items(actual));
     let together = together(&ones);

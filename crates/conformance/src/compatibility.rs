@@ -3,7 +3,7 @@
 
 use crate::baseline::Baseline;
 use crate::corpus::{Corpus, Kind};
-use crate::coverage::{Counted, Coverage};
+use crate::coverage::{Coverage, NameCount};
 use crate::features::Fixture;
 use std::fmt::Write;
 
@@ -158,7 +158,7 @@ const PROFILE: &str = "\n## The profile of pi 0.73.1\n\n\
     Names that only the old packages have are missing, as in pi 0.87.1: `AuthStorage` and its two back ends, `TUI`, `clearApiProviders`, what\n\
     `pi-ai/oauth` exports, `ctx.modelRegistry.authStorage`, and members that were never documented.\n";
 
-fn table(text: &mut String, head: &str, lists: &[Counted]) {
+fn table(text: &mut String, head: &str, lists: &[NameCount]) {
     let _ = write!(text, "\n| {head} | names | here | refused | missing |\n|---|---|---|---|---|\n");
     for list in lists {
         let here = list.names - list.missing.len() - list.refused.len();

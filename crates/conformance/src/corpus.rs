@@ -87,7 +87,7 @@ struct Lock {
     examples: Pin,
     /// Dependencies of examples, by the example.
     example_dependencies: BTreeMap<String, Vec<Pin>>,
-    packages: BTreeMap<String, Vec<Placed>>,
+    packages: BTreeMap<String, Vec<PlacedPackage>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -99,7 +99,7 @@ struct Pin {
 
 /// A package at its path in `node_modules`.
 #[derive(Debug, Deserialize)]
-struct Placed {
+struct PlacedPackage {
     at: String,
     #[serde(flatten)]
     pin: Pin,

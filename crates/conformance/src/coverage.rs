@@ -27,18 +27,18 @@ const OBJECTS: &[(&str, &str)] = &[
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
     /// Members of what pi hands to extensions, then the modules of pi and of the packages it supplies.
-    pub api: Vec<Counted>,
+    pub api: Vec<NameCount>,
     /// The version of the API whose names are listed: `pi 0.87.1`.
     pub api_of: String,
     /// Globals, then Node's modules.
-    pub node: Vec<Counted>,
+    pub node: Vec<NameCount>,
     /// The version of Node whose names are listed: `Node 22.23.3`.
     pub node_of: String,
 }
 
 /// One list of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
+pub struct NameCount {
     /// Title, in Markdown.
     pub title: String,
     /// Number of names.
@@ -58,7 +58,7 @@ struct Exports {
 
 /// A line of the probe.
 #[derive(Debug, Deserialize)]
-struct Seen {
+struct ProbeLine {
     list: String,
     missing: Vec<String>,
     refused: Vec<String>,
@@ -89,9 +89,9 @@ impl Coverage {
         }
         let mut seen = look(pi, &Value::Object(wanted), &modules)?;
         let mut counted = |list: &str, title: String, names: usize| {
-            let Seen { missing, refused, .. } =
+            let ProbeLine { missing, refused, .. } =
                 seen.remove(list).with_context(|| format!("the probe did not come to {list}"))?;
-            Ok::<_, anyhow::Error>(Counted { title, names, missing, refused })
+            Ok::<_, anyhow::Error>(NameCount { title, names, missing, refused })
         };
         let mut api = Vec::new();
         for (list, title) in OBJECTS {
@@ -110,7 +110,7 @@ impl Coverage {
 }
 
 /// Runs the probe; returns its observations, by list.
-fn look(pi: &Path, lists: &Value, modules: &[&str]) -> Result<BTreeMap<String, Seen>> {
+fn look(pi: &Path, lists: &Value, modules: &[&str]) -> Result<BTreeMap<String, ProbeLine>> {
     let folder = tempfile::tempdir()?;
     // A missing module has none of the names.
     let mut imports = "export const modules = {};\n".to_owned();
@@ -146,7 +146,7 @@ fn look(pi: &Path, lists: &Value, modules: &[&str]) -> Result<BTreeMap<String, S
         // A trace keeps output as JSON escapes.
         let text: String = serde_json::from_str(&format!("\"{text}\""))?;
         for line in text.lines().filter_map(|line| line.strip_prefix("coverage ")) {
-            let one: Seen = serde_json::from_str(line)?;
+            let one: ProbeLine = serde_json::from_str(line)?;
             seen.insert(one.list.clone(), one);
         }
     }

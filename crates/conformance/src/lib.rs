@@ -10,7 +10,7 @@
 //! | [`run`] | runs `pi` over the cases |
 //! | [`baseline`] | what is known to differ, each with its reason; a surprise in either direction fails |
 //! | [`features`] | the main feature of each package, installed and used as a person would |
-//! | [`forecast`] | what `extc` says beforehand, against what happened |
+//! | [`verdicts`] | what `extc` says beforehand, against what happened |
 //! | [`report`] | a run as a page |
 //! | [`drive`], [`snapshot`] | `pi ext drive`, `pi ext snapshot` |
 //! | [`cost`] | what each extension costs in time and memory |
@@ -29,11 +29,11 @@ pub mod cost;
 pub mod coverage;
 pub mod drive;
 pub mod features;
-pub mod forecast;
+mod harness_options;
 mod normalise;
 pub mod report;
 pub mod run;
 pub mod snapshot;
-mod stage;
+pub mod verdicts;
 
-pub use stage::ComparedArgs;
+pub use harness_options::ComparedArgs;

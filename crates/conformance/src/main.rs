@@ -8,8 +8,8 @@ use pijs_conformance::corpus::{Corpus, OFFLINE};
 use pijs_conformance::cost::{self, Cost};
 use pijs_conformance::coverage::Coverage;
 use pijs_conformance::features::{self, Fixture, Program};
-use pijs_conformance::forecast::{self, Known};
 use pijs_conformance::run::{Outcome, Runner, Verdict};
+use pijs_conformance::verdicts::{self, Known};
 use pijs_conformance::{compatibility, report};
 use pijs_packages::{InstallCode, NpmConfig, PackageError};
 use std::path::{Path, PathBuf};
@@ -156,7 +156,7 @@ async fn main() -> Result<()> {
     let mut surprises: Vec<String> = baseline.surprises(&outcomes, is_whole).iter().map(ToString::to_string).collect();
     let known: Known = serde_json::from_str(&std::fs::read_to_string(folder.join("verdicts.json"))?)?;
     surprises.extend(features::surprises(&used));
-    surprises.extend(forecast::surprises(&runner.pi, &runner.laid, &cases, &known).await?);
+    surprises.extend(verdicts::surprises(&runner.pi, &runner.laid, &cases, &known).await?);
     for surprise in &surprises {
         println!("{surprise}");
     }

@@ -5,7 +5,7 @@
 //! --no-extensions` does it, sealed as there, and see no session. They may read and write there and run programs;
 //! nothing else is granted.
 
-use crate::stage::{ComparedArgs, Roots};
+use crate::harness_options::{ComparedArgs, Roots};
 use clap::Args;
 use pijs_agent::ports::NoUi;
 use pijs_host::{Host, ReportKind};

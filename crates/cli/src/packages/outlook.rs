@@ -139,7 +139,7 @@ mod tests {
     }
 
     /// Judges a package whose library `x` depends on `native`.
-    fn said(findings: &[Finding], lacks: bool) -> String {
+    fn outlook_of(findings: &[Finding], lacks: bool) -> String {
         let depends = |library: &str, name: &str| (library, name) == ("x", "native");
         Outlook::new(findings, true, lacks, &depends).to_string()
     }
@@ -147,11 +147,11 @@ mod tests {
     #[test]
     fn one_line_says_what_a_package_is_going_to_do() {
         let absent = |file| finding(UNRESOLVED, Verdict::Warning, file, "`leaf` is not installed: no such package");
-        assert_eq!(said(&[], false), "works");
-        assert_eq!(said(&[], true), "works without what it was not granted");
+        assert_eq!(outlook_of(&[], false), "works");
+        assert_eq!(outlook_of(&[], true), "works without what it was not granted");
         for code in [UNRESOLVED, "BD_API", "BD_DEFAULT_EXPORT"] {
             let ends = Finding { ends_load: true, ..finding(code, Verdict::Blocked, "a.ts", "`leaf` is none") };
-            assert_eq!(said(&[ends], true), "will not work: `leaf` is none (a.ts:3)");
+            assert_eq!(outlook_of(&[ends], true), "will not work: `leaf` is none (a.ts:3)");
         }
         let native = finding("BD_NATIVE", Verdict::Blocked, "dep:x@1.0.0/a.js", "loads native code");
         for (code, class, message, part) in [
@@ -165,13 +165,16 @@ mod tests {
             ("BD_API", Verdict::Blocked, "the tool `a b` is not registered: no", "its tool `a b` (no name for a tool)"),
             ("BD_SCHEMA", Verdict::Blocked, "a tool must define one", "a tool that has no schema"),
         ] {
-            assert_eq!(said(&[finding(code, class, "a.ts", message)], false), format!("works without {part}"));
+            assert_eq!(outlook_of(&[finding(code, class, "a.ts", message)], false), format!("works without {part}"));
         }
         // A call whose failure is handled is no missing part.
-        assert_eq!(said(&[finding("BD_API", Verdict::Warning, "a.ts", "`frob` is not a function")], false), "works");
+        assert_eq!(
+            outlook_of(&[finding("BD_API", Verdict::Warning, "a.ts", "`frob` is not a function")], false),
+            "works"
+        );
         let dynamic = finding("BD_DYNAMIC_IMPORT", Verdict::Warning, "a.ts", "computed");
         assert_eq!(
-            said(&[absent("a.ts"), native.clone(), native, dynamic], false),
+            outlook_of(&[absent("a.ts"), native.clone(), native, dynamic], false),
             "works without `leaf` (not there) and native code"
         );
         assert_eq!(Outlook::new(&[], false, false, &|_, _| false).to_string(), "will not work: pi loads nothing of it");
@@ -183,12 +186,12 @@ mod tests {
             finding(UNRESOLVED, Verdict::Warning, file, &format!("`{name}` is not installed: no such package"))
         };
         // pi on Node has no module of another runtime either.
-        assert_eq!(said(&[absent("a.ts", "bun:sqlite")], false), "works");
+        assert_eq!(outlook_of(&[absent("a.ts", "bun:sqlite")], false), "works");
         for file in ["node_modules/x/a.js", "dep:x@1.0.0/lib/a.js", "dep:y@1.0.0/node_modules/x/a.js"] {
-            assert_eq!(said(&[absent(file, "encoding")], false), "works", "{file}");
+            assert_eq!(outlook_of(&[absent(file, "encoding")], false), "works", "{file}");
         }
         assert_eq!(
-            said(&[absent("a.ts", "bun:sqlite"), absent("node_modules/x/a.js", "native/binding")], false),
+            outlook_of(&[absent("a.ts", "bun:sqlite"), absent("node_modules/x/a.js", "native/binding")], false),
             "works without `native` (left out), which `x` uses"
         );
         assert_eq!(library_of("dep:@a/b@1.0.0/c.js"), Some("@a/b"));

@@ -5,7 +5,7 @@
 
 use super::Bar;
 use super::outlook::{Outlook, depends_on};
-use crate::consent::{self, Consent, Decision, Refused, Who};
+use crate::consent::{self, Answerer, InstallConsent, InstallDecision, NotInstalled};
 use crate::output::clean;
 use crate::terminal::Terminal;
 use pijs_environment::SystemTimer;
@@ -32,7 +32,7 @@ pub(super) struct Reviewer {
     compiler: Compiler,
     /// The mode of the settings.
     mode: Mode,
-    pub(super) command: Asked,
+    pub(super) command: InstallCommand,
     bar: Arc<Bar>,
     /// Decisions on packages that are being installed.
     reviews: Mutex<BTreeMap<String, Vec<Review>>>,
@@ -43,7 +43,7 @@ pub(super) struct Reviewer {
 
 /// The installing command.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct InstallCommand {
     /// `install` or `update`.
     pub(super) command: &'static str,
     /// The source that it names; each package by itself when it names none.
@@ -53,7 +53,7 @@ pub(super) struct Asked {
     pub(super) yes: bool,
 }
 
-impl Asked {
+impl InstallCommand {
     /// Returns the command for one package, as the user would type it.
     pub(super) fn of(&self, id: &str) -> String {
         let local = if self.local { " -l" } else { "" };
@@ -63,7 +63,7 @@ impl Asked {
 
 struct Review {
     applicant: Applicant,
-    decision: Decision,
+    decision: InstallDecision,
 }
 
 /// Findings of the scan in the packages of one command.
@@ -79,7 +79,7 @@ pub(super) struct Reviewed<'a> {
 
 impl Reviewer {
     /// Reads the inputs of reviews, so that nothing is installed if one cannot be read.
-    pub(super) fn new(environment: &Environment, command: Asked, bar: Arc<Bar>) -> Result<Self> {
+    pub(super) fn new(environment: &Environment, command: InstallCommand, bar: Arc<Bar>) -> Result<Self> {
         let this = Self {
             environment: environment.clone(),
             compiler: Compiler::new(environment),
@@ -125,7 +125,7 @@ impl Reviewer {
         package: &Reviewed<'_>,
         built: &[(ExtensionId, BuildOutput)],
         replaces: bool,
-    ) -> Result<Result<Vec<Review>, Refused>> {
+    ) -> Result<Result<Vec<Review>, NotInstalled>> {
         let Reviewed { root, scope, .. } = *package;
         let applicants = built.iter().map(|(id, output)| {
             Applicant::new(&self.environment, (id.as_str(), Some(scope)), root, &output.metadata(), self.mode)
@@ -135,9 +135,9 @@ impl Reviewer {
         let has_user = self.environment.stdin_is_terminal && self.environment.stderr_is_terminal;
         let who = match (self.command.yes, has_user) {
             // A named package with `--yes` grants all requests, including those that were not granted before.
-            (true, _) => Who::Yes { anew: self.command.command == "install" && self.command.source.is_some() },
-            (false, true) => Who::Person(&terminal),
-            (false, false) => Who::Nobody,
+            (true, _) => Answerer::Yes { anew: self.command.command == "install" && self.command.source.is_some() },
+            (false, true) => Answerer::User(&terminal),
+            (false, false) => Answerer::None,
         };
         let book = self.file().read()?;
         if replaces {
@@ -169,7 +169,7 @@ impl Reviewer {
     }
 
     /// Stores the decisions on a package that is in its place now, realm by realm.
-    pub(super) fn keep(&self, package: &Reviewed<'_>) -> Result<Vec<(Applicant, Consent)>> {
+    pub(super) fn keep(&self, package: &Reviewed<'_>) -> Result<Vec<(Applicant, InstallConsent)>> {
         let reviewed = self.reviews.lock().unwrap_or_else(PoisonError::into_inner).remove(package.id);
         let reviews = match reviewed {
             Some(reviews) => reviews,
@@ -202,8 +202,8 @@ impl Builder for Reviewer {
                 .review(&package, &built, input.replaces.is_some())
                 .map_err(|failure| refusal(input, failure))?
                 .map_err(|refused| match refused {
-                    Refused::Widened(more) => held(input, &more, &self.command.of(&input.id)),
-                    Refused::ByPerson => {
+                    NotInstalled::Widened(more) => wider_update(input, &more, &self.command.of(&input.id)),
+                    NotInstalled::ByUser => {
                         PackageError::new(InstallCode::Consent, input.id.clone(), "not installed, as you chose")
                     }
                 })?;
@@ -256,7 +256,7 @@ fn refusal(input: &BuildInput, failure: Failure) -> PackageError {
 }
 
 /// Returns the error for an update that requests more and cannot prompt.
-fn held(input: &BuildInput, more: &[String], accept: &str) -> PackageError {
+fn wider_update(input: &BuildInput, more: &[String], accept: &str) -> PackageError {
     let version = |version: Option<&str>| version.filter(|version| !version.is_empty()).map(clean);
     let now = version(input.replaces.as_deref()).unwrap_or_else(|| "the installed version".to_owned());
     let new = version(input.version.as_deref()).unwrap_or_else(|| "the new version".to_owned());

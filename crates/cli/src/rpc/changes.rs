@@ -1,6 +1,6 @@
 //! Commands that change the session: its model, its queues, its file, and concurrent shell commands.
 
-use super::commands::{Answer, Commands};
+use super::commands::{CommandResult, Commands};
 use super::page::page;
 use pijs_runtime::export::{self, Name};
 use pijs_session_store::refs;
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 impl Commands {
     /// Executes a command; `None` when it is none of these.
-    pub(super) async fn change(&self, kind: &str, record: &Value) -> Option<Answer> {
+    pub(super) async fn change(&self, kind: &str, record: &Value) -> Option<CommandResult> {
         let agent = &self.session.agent;
         let text = |key: &str| record[key].as_str().ok_or_else(|| format!("{kind}: {key} must be a text"));
         let switch = |key: &str| record[key].as_bool().ok_or_else(|| format!("{kind}: {key} must be true or false"));
@@ -92,7 +92,7 @@ impl Commands {
         })
     }
 
-    async fn set_model(&self, record: &Value) -> Answer {
+    async fn set_model(&self, record: &Value) -> CommandResult {
         let part = |key: &str| record[key].as_str().unwrap_or("undefined");
         let (provider, id) = (part("provider"), part("modelId"));
         let available = self.session.agent.available_models();
@@ -103,7 +103,7 @@ impl Commands {
     }
 
     /// Runs a shell command of the client; its output precedes the response.
-    pub(super) async fn bash(&self, id: Option<&Value>, record: &Value) -> Answer {
+    pub(super) async fn bash(&self, id: Option<&Value>, record: &Value) -> CommandResult {
         let command = record["command"].as_str().ok_or("bash: command must be a text")?;
         let exclude = record["excludeFromContext"].as_bool();
         let cancel = CancellationToken::new();
@@ -115,7 +115,7 @@ impl Commands {
         result.map(|result| Some(json!(result)))
     }
 
-    fn export(&self, to: Option<&str>) -> Answer {
+    fn export(&self, to: Option<&str>) -> CommandResult {
         let (file, page) = self.control().with_session(|session| {
             let title = session.name().map_or_else(|| format!("Session {}", session.header().id), str::to_owned);
             let page = session.branch(None).map(|branch| page(&title, &refs(&branch)));
@@ -134,6 +134,6 @@ impl Commands {
     }
 }
 
-fn cancelled<E: std::fmt::Display>(result: Result<bool, E>) -> Answer {
+fn cancelled<E: std::fmt::Display>(result: Result<bool, E>) -> CommandResult {
     result.map(|cancelled| Some(json!({"cancelled": cancelled}))).map_err(|error| error.to_string())
 }

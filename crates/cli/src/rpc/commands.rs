@@ -22,7 +22,7 @@ pub(super) struct Commands {
 }
 
 /// The data of a response, or the error.
-pub(super) type Answer = Result<Option<Value>, String>;
+pub(super) type CommandResult = Result<Option<Value>, String>;
 
 impl Commands {
     /// Handles one record and responds to it.
@@ -48,7 +48,7 @@ impl Commands {
         self.wire.respond(id.as_ref(), &kind, answer);
     }
 
-    async fn answer(&self, kind: &str, record: &Value) -> Answer {
+    async fn answer(&self, kind: &str, record: &Value) -> CommandResult {
         let control = self.control();
         let text = |key: &str| record[key].as_str().ok_or_else(|| format!("{kind}: {key} must be a text"));
         match kind {
@@ -112,7 +112,7 @@ impl Commands {
     /// Responds once the prompt is accepted, or with the refusal; then runs it to its end, with the requests of extensions in the
     /// meantime.
     async fn prompt(&self, id: Option<&Value>, record: &Value) {
-        let respond = |outcome: Answer| self.wire.respond(id, "prompt", outcome);
+        let respond = |outcome: CommandResult| self.wire.respond(id, "prompt", outcome);
         let Some(text) = record["message"].as_str() else {
             return respond(Err("prompt: message must be a text".to_owned()));
         };
@@ -173,7 +173,7 @@ impl Commands {
         Ok(members)
     }
 
-    fn entries(&self, since: Option<&Value>) -> Answer {
+    fn entries(&self, since: Option<&Value>) -> CommandResult {
         self.control().with_session(|session| {
             let from = match since {
                 None => 0,

@@ -12,7 +12,7 @@ pub(super) fn page(title: &str, branch: &[&Entry]) -> String {
     let mut page = format!("{HEAD}<title>{0}</title>\n<h1>{0}</h1>\n", escaped(title));
     for entry in branch {
         let (class, name, text) = match &entry.body {
-            Body::Message { message } => said(message),
+            Body::Message { message } => described(message),
             Body::CustomMessage { custom_type, content, display: Some(true), .. } => {
                 ("custom", custom_type.clone(), content.text())
             }
@@ -32,7 +32,7 @@ pub(super) fn page(title: &str, branch: &[&Entry]) -> String {
     readable(&page)
 }
 
-fn said(message: &Message) -> (&'static str, String, String) {
+fn described(message: &Message) -> (&'static str, String, String) {
     match message {
         Message::User(user) => ("user", "user".to_owned(), user.content.text()),
         Message::Assistant(reply) => ("assistant", "assistant".to_owned(), blocks(&reply.content)),

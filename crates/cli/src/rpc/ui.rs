@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 
 /// The client as a user interface.
 #[derive(Clone)]
-pub(super) struct RpcUi(Arc<Inner>);
+pub(super) struct RpcUi(Arc<RpcDialogs>);
 
-struct Inner {
+struct RpcDialogs {
     wire: Wire,
     dialogs: Mutex<Dialogs>,
 }
@@ -27,10 +27,10 @@ struct Dialogs {
     /// Dialogs that wait for a response, by request id.
     waiting: BTreeMap<String, oneshot::Sender<Value>>,
     /// Dialogs whose answer the extension has not awaited yet, by their extension, since an answer may be a password.
-    open: BTreeMap<(ExtensionId, u64), Open>,
+    open: BTreeMap<(ExtensionId, u64), OpenDialog>,
 }
 
-struct Open {
+struct OpenDialog {
     id: String,
     op: UiOp,
     timeout: Option<Duration>,
@@ -39,7 +39,7 @@ struct Open {
 
 impl RpcUi {
     pub(super) fn new(wire: Wire) -> Self {
-        Self(Arc::new(Inner { wire, dialogs: Mutex::default() }))
+        Self(Arc::new(RpcDialogs { wire, dialogs: Mutex::default() }))
     }
 
     /// Delivers an `extension_ui_response`. One without a waiting dialog is ignored, as under pi.
@@ -73,7 +73,7 @@ impl RpcUi {
         id
     }
 
-    fn ask(&self, op: UiOp, members: Value, timeout: Option<Duration>) -> Open {
+    fn ask(&self, op: UiOp, members: Value, timeout: Option<Duration>) -> OpenDialog {
         let (sender, response) = oneshot::channel();
         // Both steps hold the lock, so that the response cannot precede the registration.
         let mut dialogs = self.lock();
@@ -81,7 +81,7 @@ impl RpcUi {
         if !dialogs.is_closed || !guard!(RpcClosed) {
             dialogs.waiting.insert(id.clone(), sender);
         }
-        Open { id, op, timeout, response }
+        OpenDialog { id, op, timeout, response }
     }
 
     fn lock(&self) -> MutexGuard<'_, Dialogs> {
@@ -94,7 +94,7 @@ impl UiPort for RpcUi {
         let number = call.params.get("dialog").and_then(Value::as_u64);
         let own = number.filter(|_| call.op == UiOp::Answer).map(|number| (caller.extension().clone(), number));
         let open = own.and_then(|own| self.lock().open.remove(&own));
-        let Some(Open { id, op, timeout, response }) = open else {
+        let Some(OpenDialog { id, op, timeout, response }) = open else {
             return Box::pin(std::future::ready(self.call_sync(caller, call)));
         };
         let ui = self.clone();

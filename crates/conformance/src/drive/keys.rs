@@ -17,27 +17,27 @@ use tokio::sync::watch;
 /// First keys that were not pressed yet, and model requests of extensions that have no reply yet.
 #[derive(Clone, Default)]
 pub(super) struct Keys {
-    first: Pending,
-    questions: Pending,
+    first: PendingCount,
+    questions: PendingCount,
 }
 
 impl Keys {
     /// Notes that a component with scripted keys is about to be made.
-    pub(super) fn expect(&self) -> Open {
+    pub(super) fn expect(&self) -> PendingGuard {
         self.first.open()
     }
 }
 
 #[derive(Clone, Default)]
-struct Pending(Arc<watch::Sender<usize>>);
+struct PendingCount(Arc<watch::Sender<usize>>);
 
 /// A pending operation; ends when this is dropped.
-pub(super) struct Open(Pending);
+pub(super) struct PendingGuard(PendingCount);
 
-impl Pending {
-    fn open(&self) -> Open {
+impl PendingCount {
+    fn open(&self) -> PendingGuard {
         self.0.send_modify(|open| *open += 1);
-        Open(self.clone())
+        PendingGuard(self.clone())
     }
 
     fn is_none(&self) -> bool {
@@ -50,7 +50,7 @@ impl Pending {
     }
 }
 
-impl Drop for Open {
+impl Drop for PendingGuard {
     fn drop(&mut self) {
         self.0.0.send_modify(|open| *open -= 1);
     }

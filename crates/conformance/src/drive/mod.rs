@@ -19,14 +19,14 @@
 //! | [`steps`] | what happens |
 //! | [`render`] | how extensions draw messages and tool calls |
 //! | [`files`] | what is left on disk |
-//! | [`granted`] | what extensions may do |
+//! | [`grants`] | what extensions may do |
 //!
 //! Invariant: extensions run as in a session, behind the same gate and ledger.
 
 mod clock;
 mod exec;
 mod files;
-mod granted;
+mod grants;
 mod keys;
 mod model;
 mod observe;
@@ -37,11 +37,11 @@ mod steps;
 mod trace;
 mod ui;
 
+use crate::harness_options::{ComparedArgs, Roots};
 use crate::normalise::{Normaliser, Replacement};
-use crate::stage::{ComparedArgs, Roots};
 use clap::Args;
 use clock::StillTimer;
-use model::{During, Script, ScriptedModel};
+use model::{InnerSteps, Script, ScriptedModel};
 use observe::{Bus, Console, Entries, Errors, Events};
 use pijs_agent::settings::Settings;
 use pijs_agent::{Agent, AgentControl, StateSink};
@@ -297,7 +297,7 @@ impl Stage {
             })
             .load()
             .await?;
-        let granted = granted::grants(&base.join("sessions"));
+        let granted = grants::grants(&base.join("sessions"));
         let failures = load(&loaded, &surroundings, &granted, &named).await;
         let flags = scenario.flags.iter().map(|(name, value)| (name.clone(), value.as_str().map(str::to_owned)));
         let wrong_flags = loaded.give_flags(flags);
@@ -417,7 +417,7 @@ impl Driver {
     fn serve(
         self: Rc<Self>,
         mut key_work: mpsc::UnboundedReceiver<KeyWork>,
-        mut during: mpsc::UnboundedReceiver<During>,
+        mut during: mpsc::UnboundedReceiver<InnerSteps>,
     ) {
         let driver = Rc::clone(&self);
         tokio::task::spawn_local(async move {
@@ -427,7 +427,7 @@ impl Driver {
             }
         });
         tokio::task::spawn_local(async move {
-            while let Some(During { call, steps, done }) = during.recv().await {
+            while let Some(InnerSteps { call, steps, done }) = during.recv().await {
                 let driver = Rc::clone(&self);
                 tokio::task::spawn_local(async move {
                     for (index, step) in steps.iter().enumerate() {

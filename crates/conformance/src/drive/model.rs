@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// Steps that happen inside a model call, and a sender to the waiting call.
-pub(super) struct During {
+pub(super) struct InnerSteps {
     pub(super) call: usize,
     pub(super) steps: Vec<Map<String, Value>>,
     pub(super) done: oneshot::Sender<()>,
@@ -24,9 +24,9 @@ pub(super) struct During {
 
 /// The script of one run, shared by all models.
 #[derive(Clone)]
-pub(super) struct Script(Arc<Mutex<Inner>>);
+pub(super) struct Script(Arc<Mutex<ScriptState>>);
 
-struct Inner {
+struct ScriptState {
     replies: Vec<WholeReply>,
     fill: Fill,
     /// UTF-16 units per delta.
@@ -38,12 +38,12 @@ struct Inner {
     systems: BTreeSet<String>,
     trace: Trace,
     normaliser: Normaliser,
-    during: mpsc::UnboundedSender<During>,
+    during: mpsc::UnboundedSender<InnerSteps>,
     /// The request that was recorded and not sent yet.
-    asked: Option<Asked>,
+    asked: Option<RecordedRequest>,
 }
 
-struct Asked {
+struct RecordedRequest {
     item: ItemIndex,
     number: usize,
     payload: Value,
@@ -56,12 +56,12 @@ impl Script {
         fill: Fill,
         trace: Trace,
         normaliser: Normaliser,
-    ) -> (Self, mpsc::UnboundedReceiver<During>) {
+    ) -> (Self, mpsc::UnboundedReceiver<InnerSteps>) {
         let (during, steps) = mpsc::unbounded_channel();
         // The reference's faux model counts tokens of four characters.
         let tokens = (chunk / 4.0).round().clamp(1.0, 1e6);
         let chunk = usize::try_from(tokens as u64).unwrap_or(1) * 4;
-        let inner = Inner {
+        let inner = ScriptState {
             replies,
             fill,
             chunk,
@@ -101,7 +101,7 @@ impl Script {
         });
         let item = inner.trace.record("llm", present(item));
         let payload = json!({"model": model.id, "system": system, "tools": tools, "messages": messages});
-        inner.asked = Some(Asked { item, number, payload: payload.clone() });
+        inner.asked = Some(RecordedRequest { item, number, payload: payload.clone() });
         payload
     }
 
@@ -133,7 +133,7 @@ impl Script {
         (asked.number, Some(reply))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, ScriptState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -193,7 +193,7 @@ impl Provider for ScriptedModel {
                 let (done, waits) = oneshot::channel();
                 let sender = script.lock().during.clone();
                 // A closed driver plays no more steps.
-                if sender.send(During { call, steps: reply.during.clone(), done }).is_ok() {
+                if sender.send(InnerSteps { call, steps: reply.during.clone(), done }).is_ok() {
                     let _ = waits.await;
                 }
             }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 /// The trace of one run; clones share it.
 #[derive(Clone)]
-pub(super) struct Trace(Arc<Mutex<Inner>>);
+pub(super) struct Trace(Arc<Mutex<TraceState>>);
 
-struct Inner {
+struct TraceState {
     items: Vec<Item>,
     /// Item types that are not kept.
     dropped: BTreeSet<String>,
@@ -33,7 +33,7 @@ pub(super) struct ItemIndex(usize);
 
 impl Trace {
     pub(super) fn new(dropped: &[String]) -> Self {
-        Self(Arc::new(Mutex::new(Inner {
+        Self(Arc::new(Mutex::new(TraceState {
             items: Vec::new(),
             dropped: dropped.iter().cloned().collect(),
             latest: Instant::now(),
@@ -113,7 +113,7 @@ impl Trace {
         items.into_iter().filter(|item| item.is_kept).map(|item| Value::Object(item.members)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, TraceState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
 //! The user interface of a scenario: records everything, answers dialogs from the script, and in mode `tui` draws components at
 //! the given width.
 
-use super::keys::{Keys, Open};
+use super::keys::{Keys, PendingGuard};
 use super::scenario::{Ui, UiMode};
 use super::trace::{ItemIndex, Trace};
 use crate::normalise::without_escapes;
@@ -24,16 +24,16 @@ pub(super) struct RecordedUi {
     state: Arc<dyn StateSink>,
     keys: mpsc::UnboundedSender<KeyWork>,
     first_keys: Keys,
-    inner: Mutex<Inner>,
+    inner: Mutex<RecordingState>,
 }
 
-struct Inner {
+struct RecordingState {
     answers: Vec<Map<String, Value>>,
     editor_text: String,
     dialogs: BTreeMap<u64, Dialog>,
     next_dialog: u64,
     /// Components by extension and handle.
-    components: BTreeMap<(ExtensionId, u64), Placed>,
+    components: BTreeMap<(ExtensionId, u64), PlacedComponent>,
 }
 
 /// An open dialog that ends by its signal or its timeout.
@@ -42,7 +42,7 @@ struct Dialog {
     timeout: Option<Duration>,
 }
 
-struct Placed {
+struct PlacedComponent {
     item: ItemIndex,
     /// For `custom`: the actions once it is drawn.
     custom: Option<Custom>,
@@ -56,7 +56,7 @@ struct Custom {
     /// Fires when it is closed.
     gone: DropGuard,
     /// Set where keys are scripted.
-    first_key: Option<Open>,
+    first_key: Option<PendingGuard>,
 }
 
 /// The keys for a custom component that is drawn, after which it may have to be closed.
@@ -68,7 +68,7 @@ pub(super) struct KeyWork {
     pub(super) close: oneshot::Sender<Option<Value>>,
     /// Fires when it has closed itself.
     pub(super) gone: CancellationToken,
-    pub(super) first_key: Option<Open>,
+    pub(super) first_key: Option<PendingGuard>,
 }
 
 impl RecordedUi {
@@ -81,7 +81,7 @@ impl RecordedUi {
         first_keys: Keys,
     ) -> (Self, mpsc::UnboundedReceiver<KeyWork>) {
         let (keys, work) = mpsc::unbounded_channel();
-        let inner = Inner {
+        let inner = RecordingState {
             answers,
             editor_text: String::new(),
             dialogs: BTreeMap::new(),
@@ -162,7 +162,7 @@ impl RecordedUi {
         args.extend(params.get("options").cloned());
         let item = self.trace.record("ui", json!({"method": method, "args": args}));
         let Some(component) = component.filter(|_| self.mode == UiMode::Tui) else { return json!({}) };
-        self.lock().components.insert((caller.extension().clone(), component), Placed { item, custom: None });
+        self.lock().components.insert((caller.extension().clone(), component), PlacedComponent { item, custom: None });
         json!({"draws": true})
     }
 
@@ -187,7 +187,7 @@ impl RecordedUi {
             gone: CancellationToken::new().drop_guard(),
             first_key,
         };
-        let placed = Placed { item, custom: Some(custom) };
+        let placed = PlacedComponent { item, custom: Some(custom) };
         self.lock().components.insert((caller.extension().clone(), component), placed);
         json!({"draws": true})
     }
@@ -220,7 +220,7 @@ impl RecordedUi {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, RecordingState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -28,7 +28,7 @@ pub struct Fixture {
     pub trust: bool,
     /// The prompts of pi during the session, with the given answers; any other prompt is a failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub asked: Vec<Consent>,
+    pub asked: Vec<PromptAnswer>,
     /// Files of the project.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
@@ -69,7 +69,7 @@ pub struct Fixture {
 /// A prompt of pi and its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Consent {
+pub struct PromptAnswer {
     /// The text after *asks to*.
     pub question: String,
     /// One of the choices.

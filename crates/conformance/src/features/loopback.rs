@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// A request to a server.
-pub(super) struct Asked {
+pub(super) struct ServerRequest {
     pub(super) method: String,
     /// The `Host` header.
     pub(super) host: String,
@@ -21,7 +21,7 @@ pub(super) struct Asked {
     pub(super) body: Bytes,
 }
 
-impl Asked {
+impl ServerRequest {
     /// Returns the path without the query.
     pub(super) fn path(&self) -> &str {
         self.url.split('?').next().unwrap_or_default()
@@ -29,13 +29,13 @@ impl Asked {
 }
 
 /// The response of a server.
-pub(super) struct Answer {
+pub(super) struct ServerResponse {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
 }
 
-impl Answer {
+impl ServerResponse {
     pub(super) fn new(kind: &str, body: impl Into<Vec<u8>>) -> Self {
         Self { status: 200, headers: vec![(CONTENT_TYPE.to_string(), kind.to_owned())], body: body.into() }
     }
@@ -59,7 +59,10 @@ impl Drop for Server {
 }
 
 /// Listens on loopback; port 0 takes a free one.
-pub(super) async fn serve(port: u16, answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Result<Server> {
+pub(super) async fn serve(
+    port: u16,
+    answer: impl Fn(&ServerRequest) -> ServerResponse + Send + Sync + 'static,
+) -> Result<Server> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await;
     let listener = listener.with_context(|| format!("port {port} of this machine is needed"))?;
     let address = listener.local_addr()?;
@@ -77,13 +80,13 @@ pub(super) async fn serve(port: u16, answer: impl Fn(&Asked) -> Answer + Send + 
 
 async fn respond(
     request: Request<Incoming>,
-    answer: Arc<impl Fn(&Asked) -> Answer + Send + Sync>,
+    answer: Arc<impl Fn(&ServerRequest) -> ServerResponse + Send + Sync>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let url = head.uri.path_and_query().map_or("/", |url| url.as_str()).to_owned();
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default().to_owned();
-    let answer = answer(&Asked { method: head.method.to_string(), host, url, body });
+    let answer = answer(&ServerRequest { method: head.method.to_string(), host, url, body });
     let mut response = Response::new(Full::new(Bytes::from(answer.body)));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in answer.headers {

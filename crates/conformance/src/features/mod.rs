@@ -8,14 +8,14 @@
 //! |---|---|
 //! | [`fixture`] | the form of the files |
 //! | [`session`] | the person: an RPC client |
-//! | [`seen`] | what is seen, by kind |
+//! | [`observations`] | what is seen, by kind |
 //! | [`model`], [`loopback`] | servers |
 
 mod fixture;
 mod loopback;
 mod model;
+mod observations;
 mod registry;
-mod seen;
 mod session;
 
 pub use fixture::Fixture;
@@ -24,10 +24,10 @@ use crate::compare::Difference;
 use crate::corpus::{Corpus, Laid};
 use crate::run::Verdict;
 use anyhow::{Context, Result, bail};
-use fixture::{Consent, Listen, Route};
-use loopback::{Answer, Asked, Server, serve};
+use fixture::{Listen, PromptAnswer, Route};
+use loopback::{Server, ServerRequest, ServerResponse, serve};
+use observations::Observations;
 use pijs_packages::Depot;
-use seen::Seen;
 use serde_json::{Map, Value, json};
 use session::Session;
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ pub fn surprises(outcomes: &[Outcome]) -> Vec<String> {
 /// The results of a run.
 struct Run {
     granted: Vec<String>,
-    asked: Vec<Consent>,
+    asked: Vec<PromptAnswer>,
     seen: Map<String, Value>,
 }
 
@@ -155,7 +155,7 @@ fn verdict(fixture: &Fixture, run: &Run) -> Verdict {
 async fn used(program: &Program, fixture: &Fixture, registry: &Server) -> Result<Run> {
     let world = World::new()?;
     let mut places = world.places();
-    let seen = Seen::new(&fixture.normalise)?;
+    let seen = Observations::new(&fixture.normalise)?;
     let mut servers = Vec::new();
     for (index, listen) in fixture.servers.iter().enumerate() {
         let server = open(index, listen, &places, seen.clone()).await?;
@@ -213,24 +213,24 @@ async fn used(program: &Program, fixture: &Fixture, registry: &Server) -> Result
 }
 
 /// Starts a server of a fixture; its requests are recorded.
-async fn open(index: usize, listen: &Listen, places: &[(String, String)], seen: Seen) -> Result<Server> {
+async fn open(index: usize, listen: &Listen, places: &[(String, String)], seen: Observations) -> Result<Server> {
     let mut routes = listen.routes.clone();
     for Route { body, .. } in &mut routes {
         let text = places.iter().fold(body.to_string(), |text, (name, place)| text.replace(name, place));
         *body = serde_json::from_str(&text)?;
     }
-    serve(listen.port, move |asked: &Asked| {
-        let route = routes.iter().find(|route| route.on == format!("{} {}", asked.method, asked.path()));
-        let sent = String::from_utf8_lossy(&asked.body);
+    serve(listen.port, move |request: &ServerRequest| {
+        let route = routes.iter().find(|route| route.on == format!("{} {}", request.method, request.path()));
+        let sent = String::from_utf8_lossy(&request.body);
         let sent = serde_json::from_str(&sent).unwrap_or_else(|_| Value::from(sent.as_ref()));
         seen.note(
             "servers",
-            json!({ "server": index, "asked": format!("{} {}", asked.method, asked.url), "sent": sent }),
+            json!({ "server": index, "asked": format!("{} {}", request.method, request.url), "sent": sent }),
         );
-        let Some(route) = route else { return Answer::missing() };
+        let Some(route) = route else { return ServerResponse::missing() };
         match &route.body {
-            Value::String(text) => Answer::new(route.kind.as_deref().unwrap_or("text/plain"), text.as_str()),
-            json => Answer::new(route.kind.as_deref().unwrap_or("application/json"), json.to_string()),
+            Value::String(text) => ServerResponse::new(route.kind.as_deref().unwrap_or("text/plain"), text.as_str()),
+            json => ServerResponse::new(route.kind.as_deref().unwrap_or("application/json"), json.to_string()),
         }
     })
     .await

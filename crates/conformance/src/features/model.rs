@@ -1,8 +1,8 @@
 //! The model: a server with OpenAI's protocol that replies from a fixture, in order.
 
 use super::fixture::Reply;
-use super::loopback::{Answer, Asked, Server, serve};
-use super::seen::Seen;
+use super::loopback::{Server, ServerRequest, ServerResponse, serve};
+use super::observations::Observations;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -12,10 +12,10 @@ use std::sync::{Mutex, PoisonError};
 const BUILT_IN: [&str; 7] = ["bash", "edit", "find", "grep", "ls", "read", "write"];
 
 /// Starts the server, and records each request in `seen`.
-pub(super) async fn open(replies: Vec<Reply>, seen: Seen) -> Result<Server> {
+pub(super) async fn open(replies: Vec<Reply>, seen: Observations) -> Result<Server> {
     let replies = Mutex::new((VecDeque::from(replies), 0));
-    serve(0, move |asked: &Asked| {
-        let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
+    serve(0, move |request: &ServerRequest| {
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         seen.note("model", noted(&body));
         let mut replies = replies.lock().unwrap_or_else(PoisonError::into_inner);
         let reply = replies.0.pop_front().unwrap_or_else(|| Reply::Text("there is no more reply".to_owned()));
@@ -37,7 +37,7 @@ fn noted(body: &Value) -> Value {
     json!({ "model": body["model"], "tools": tools, "role": last["role"], "told": text })
 }
 
-fn answer(reply: &Reply, number: usize) -> Answer {
+fn answer(reply: &Reply, number: usize) -> ServerResponse {
     let chunk = |delta: Value, end: Option<&str>| {
         let choice = json!({ "index": 0, "delta": delta, "finish_reason": end });
         format!("data: {}\n\n", json!({ "id": "reply", "object": "chat.completion.chunk", "choices": [choice] }))
@@ -45,7 +45,7 @@ fn answer(reply: &Reply, number: usize) -> Answer {
     let (delta, end) = match reply {
         Reply::Error { status, error } => {
             let body = json!({ "error": { "message": error } });
-            return Answer { status: *status, ..Answer::new("application/json", body.to_string()) };
+            return ServerResponse { status: *status, ..ServerResponse::new("application/json", body.to_string()) };
         }
         Reply::Text(text) => (json!({ "content": text }), "stop"),
         Reply::Call { tool, input } => {
@@ -55,5 +55,5 @@ fn answer(reply: &Reply, number: usize) -> Answer {
         }
     };
     let body = [chunk(delta, None), chunk(json!({}), Some(end)), "data: [DONE]\n\n".to_owned()].concat();
-    Answer::new("text/event-stream", body)
+    ServerResponse::new("text/event-stream", body)
 }

@@ -1,7 +1,7 @@
 //! A registry on loopback that serves the versions of `lock.json` for one package, and nothing else, so that installs are
 //! reproducible.
 
-use super::loopback::{Answer, Asked, Server, serve};
+use super::loopback::{Server, ServerRequest, ServerResponse, serve};
 use crate::corpus::{Corpus, Laid};
 use anyhow::{Context, Result};
 use pijs_packages::{Depot, PinnedPackage};
@@ -30,15 +30,15 @@ pub(super) async fn open(corpus: &Corpus, laid: &Laid, depot: &Depot, package: &
         tarballs.insert(path, depot.tarball(pin).await?);
         documents.entry(name.clone()).or_default().insert(version.clone(), manifest);
     }
-    serve(0, move |asked: &Asked| {
-        let path = asked.path().replace("%2f", "/").replace("%2F", "/").replace("%40", "@");
+    serve(0, move |request: &ServerRequest| {
+        let path = request.path().replace("%2f", "/").replace("%2F", "/").replace("%40", "@");
         if let Some(tarball) = tarballs.get(&path) {
-            return Answer::new("application/octet-stream", tarball.clone());
+            return ServerResponse::new("application/octet-stream", tarball.clone());
         }
         let Some((name, versions)) = documents.get_key_value(path.trim_start_matches('/')) else {
-            return Answer::missing();
+            return ServerResponse::missing();
         };
-        Answer::new("application/json", document(name, versions, &asked.host).to_string())
+        ServerResponse::new("application/json", document(name, versions, &request.host).to_string())
     })
     .await
 }

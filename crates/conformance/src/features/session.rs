@@ -2,8 +2,8 @@
 //!
 //! No step waits for a fixed time: it ends when a text has appeared, or when the session reports that it has settled.
 
-use super::fixture::{Consent, Dialog, Fixture};
-use super::seen::Seen;
+use super::fixture::{Dialog, Fixture, PromptAnswer};
+use super::observations::Observations;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -22,17 +22,17 @@ pub(super) struct Session {
     lines: Lines<BufReader<ChildStdout>>,
     /// Unused answers.
     dialogs: Vec<Dialog>,
-    consents: Vec<Consent>,
+    consents: Vec<PromptAnswer>,
     /// Prompts of pi.
-    pub(super) asked: Vec<Consent>,
-    seen: Seen,
+    pub(super) asked: Vec<PromptAnswer>,
+    seen: Observations,
     /// Number of ended runs of the model, and whether one is active.
     settled: usize,
     runs: bool,
 }
 
 impl Session {
-    pub(super) fn start(mut command: Command, fixture: &Fixture, seen: Seen) -> Result<Self> {
+    pub(super) fn start(mut command: Command, fixture: &Fixture, seen: Observations) -> Result<Self> {
         let mut child = command.spawn().context("pi cannot be started")?;
         let input = child.stdin.take();
         let lines = BufReader::new(child.stdout.take().context("it is piped")?).lines();
@@ -134,7 +134,7 @@ impl Session {
             let known = self.consents.iter().position(|consent| consent.question == question);
             let answer = known.map_or_else(|| "Deny".to_owned(), |at| self.consents.remove(at).answer);
             response["value"] = answer.clone().into();
-            self.asked.push(Consent { question, answer });
+            self.asked.push(PromptAnswer { question, answer });
             return self.answer(&response).await;
         }
         let text = request.to_string();

@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Observations of one session, shared with its servers.
 #[derive(Clone)]
-pub(super) struct Seen(Arc<Inner>);
+pub(super) struct Observations(Arc<ObservationLog>);
 
-struct Inner {
+struct ObservationLog {
     notes: Mutex<Vec<(&'static str, Value)>>,
     places: OnceLock<Vec<(String, String)>>,
     patterns: Vec<(Regex, String)>,
 }
 
-impl Seen {
+impl Observations {
     pub(super) fn new(normalise: &[Replace]) -> Result<Self> {
         let usual = [
             // Escape sequences of the terminal, and ids of sessions.
@@ -30,7 +30,7 @@ impl Seen {
             .chain(own)
             .map(|(pattern, with)| Ok((Regex::new(pattern).with_context(|| pattern.to_owned())?, with.to_owned())));
         let patterns = patterns.collect::<Result<_>>()?;
-        Ok(Self(Arc::new(Inner { notes: Mutex::default(), places: OnceLock::new(), patterns })))
+        Ok(Self(Arc::new(ObservationLog { notes: Mutex::default(), places: OnceLock::new(), patterns })))
     }
 
     /// Sets the folder names that are replaced by placeholders (`{{cwd}}`), the longest first. Called once.

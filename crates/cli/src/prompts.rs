@@ -15,11 +15,11 @@ const LONGEST_PROMPT: u64 = 16 << 20;
 
 /// The prompts of a command line, in their order.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct Prompts {
     pub(crate) prompts: Vec<Content>,
 }
 
-impl Said {
+impl Prompts {
     /// Returns a single prompt.
     pub(crate) fn once(prompt: &str) -> Self {
         Self { prompts: vec![prompt.into()] }
@@ -32,7 +32,7 @@ pub(crate) fn answers_one(environment: &Environment, args: &RunArgs) -> bool {
 }
 
 /// Returns the prompts of a run without a user: piped input counts as well.
-pub(crate) async fn piped(environment: &Environment, args: &RunArgs) -> Result<Said> {
+pub(crate) async fn piped(environment: &Environment, args: &RunArgs) -> Result<Prompts> {
     if environment.stdin_is_terminal {
         return typed(environment, args, String::new());
     }
@@ -45,22 +45,22 @@ pub(crate) async fn piped(environment: &Environment, args: &RunArgs) -> Result<S
     if piped.len() as u64 > LONGEST_PROMPT {
         return Err(Failure::failed("the standard input is longer than a prompt may be").help("name a file instead"));
     }
-    let said = typed(environment, args, String::from_utf8_lossy(&piped).trim().to_owned())?;
-    if said.prompts.is_empty() && !args.print {
+    let prompts = typed(environment, args, String::from_utf8_lossy(&piped).trim().to_owned())?;
+    if prompts.prompts.is_empty() && !args.print {
         return Err(Failure::usage("input and output are no terminal").help(
             "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or drive a session with: pi --mode rpc",
         ));
     }
-    Ok(said)
+    Ok(prompts)
 }
 
 /// Appends files and messages of the command line to `before`.
-pub(crate) fn typed(environment: &Environment, args: &RunArgs, before: String) -> Result<Said> {
+pub(crate) fn typed(environment: &Environment, args: &RunArgs, before: String) -> Result<Prompts> {
     let (mut first, mut images) = (before, Vec::new());
     for file in args.files() {
         attach(environment, file, &mut first, &mut images)?;
     }
-    let mut messages = args.said();
+    let mut messages = args.messages();
     first.push_str(messages.next().unwrap_or_default());
     let mut prompts = Vec::new();
     if !images.is_empty() {
@@ -70,7 +70,7 @@ pub(crate) fn typed(environment: &Environment, args: &RunArgs, before: String) -
         prompts.push(Content::Text(first));
     }
     prompts.extend(messages.map(Content::from));
-    Ok(Said { prompts })
+    Ok(Prompts { prompts })
 }
 
 /// Adds a file to the prompt: its text, or its image and a marker. An empty file adds nothing.
