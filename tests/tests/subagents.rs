@@ -51,7 +51,7 @@ impl World {
         format!("script:{}", self.at("model.jsonl").display())
     }
 
-    fn pi(&self, isolation: &str, grants: &[&str]) -> Said {
+    fn pi(&self, isolation: &str, grants: &[&str]) -> SubagentRun {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
         let mut command = Command::new(env!("CARGO_BIN_EXE_pi-attacked"));
@@ -66,14 +66,14 @@ impl World {
             .env("XDG_CACHE_HOME", cache.expect("a home"))
             .env("PIJS_WORDS", "own")
             .stdin(std::process::Stdio::null());
-        Said(command.output().expect("pi starts"))
+        SubagentRun(command.output().expect("pi starts"))
     }
 }
 
 /// The output of a run.
-struct Said(Output);
+struct SubagentRun(Output);
 
-impl Said {
+impl SubagentRun {
     fn all(&self) -> String {
         [&self.0.stdout, &self.0.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat()
     }

@@ -16,13 +16,13 @@ use support::{Run, World};
 const PRELUDE: &str = "const sayer = (pi: any) => (what: string, data?: unknown) => pi.log('info', what, data);\n";
 
 /// One run and the reports of its extensions.
-struct Seen {
+struct ApiRun {
     world: World,
     run: Run,
     ledger: Vec<Value>,
 }
 
-impl Seen {
+impl ApiRun {
     /// Returns the reports under this name, in order.
     fn all(&self, what: &str) -> Vec<Value> {
         let said = self.ledger.iter().map(|line| &line["data"]["extension"]).filter(|said| said["event"] == what);
@@ -82,7 +82,7 @@ fn ledger(home: &Path) -> Vec<Value> {
 }
 
 /// Runs `pi -p PROMPT --mode json` with loose extensions.
-fn run_in(world: World, prompt: &str, model: &str, extensions: &[(&str, &str)], more: &[&str]) -> Seen {
+fn run_in(world: World, prompt: &str, model: &str, extensions: &[(&str, &str)], more: &[&str]) -> ApiRun {
     let mut args: Vec<String> = ["-p", prompt, "--mode", "json", "--model", model].map(str::to_owned).to_vec();
     for (name, source) in extensions {
         let path = world.write(&format!("ext/{name}.ts"), format!("{PRELUDE}{source}"));
@@ -91,10 +91,10 @@ fn run_in(world: World, prompt: &str, model: &str, extensions: &[(&str, &str)], 
     args.extend(more.iter().map(|arg| (*arg).to_owned()));
     let run = world.pi(&args);
     let ledger = ledger(&world.home());
-    Seen { world, run, ledger }
+    ApiRun { world, run, ledger }
 }
 
-fn run(source: &str, more: &[&str]) -> Seen {
+fn run(source: &str, more: &[&str]) -> ApiRun {
     let world = World::new();
     let model = world.script(&[&["ok"]]);
     let seen = run_in(world, "x", &model, &[("one", source)], more);
@@ -109,7 +109,7 @@ fn body(code: &str) -> String {
 }
 
 /// Runs the code when the session starts.
-fn at_start(code: &str, more: &[&str]) -> Seen {
+fn at_start(code: &str, more: &[&str]) -> ApiRun {
     run(&body(code), more)
 }
 
@@ -121,7 +121,7 @@ fn tool_script(name: &str, arguments: &str) -> String {
     format!("{call}\n{done}\n")
 }
 
-fn with_tool(source: &str, name: &str, arguments: &str) -> Seen {
+fn with_tool(source: &str, name: &str, arguments: &str) -> ApiRun {
     let world = World::new();
     let model = world.raw_script(&tool_script(name, arguments));
     let seen = run_in(world, "x", &model, &[("one", source)], &[]);
@@ -129,7 +129,7 @@ fn with_tool(source: &str, name: &str, arguments: &str) -> Seen {
     seen
 }
 
-fn tool_end(seen: &Seen) -> Value {
+fn tool_end(seen: &ApiRun) -> Value {
     seen.run.events_of("tool_execution_end").into_iter().next().expect("the tool ran")
 }
 

@@ -35,12 +35,12 @@ export default function (pi: any) {
 "#;
 
 /// The extension's record, and the result of the run.
-struct Seen {
+struct OptionsRun {
     run: Run,
     facts: Vec<Value>,
 }
 
-impl Seen {
+impl OptionsRun {
     /// Returns a value of the record, at the beginning or at the first prompt.
     fn fact(&self, key: &str) -> &Value {
         let none = &Value::Null;
@@ -53,11 +53,11 @@ impl Seen {
 }
 
 /// Runs `pi` with the extension, in its project.
-fn start(world: &World, args: &[&str]) -> Seen {
+fn start(world: &World, args: &[&str]) -> OptionsRun {
     start_with(world, args, "")
 }
 
-fn start_with(world: &World, args: &[&str], piped: &str) -> Seen {
+fn start_with(world: &World, args: &[&str], piped: &str) -> OptionsRun {
     let witness = world.write("witness.ts", WITNESS);
     let model = world.script(&[&["first"], &["second"], &["third"]]);
     let witness = witness.to_str().expect("a path");
@@ -78,7 +78,7 @@ fn start_with(world: &World, args: &[&str], piped: &str) -> Seen {
         Run { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
     };
     let facts = std::fs::read_to_string(seen).unwrap_or_default();
-    Seen { run, facts: facts.lines().map(|line| serde_json::from_str(line).expect("a fact")).collect() }
+    OptionsRun { run, facts: facts.lines().map(|line| serde_json::from_str(line).expect("a fact")).collect() }
 }
 
 #[test]

@@ -3,18 +3,18 @@
 //! The real pi's documents were recorded once (`fixtures/conformance/expected`); `pi ext snapshot` and `pi ext drive` print the
 //! same documents, and [`compare`] applies the rules of `fixtures/conformance/format.md`.
 //!
-//! | module | is |
+//! | module | contents |
 //! |---|---|
 //! | [`compare`] | the differences between two documents |
 //! | [`corpus`] | the cases, and the packages they need, fetched by name, version and digest |
 //! | [`run`] | runs `pi` over the cases |
-//! | [`baseline`] | what is known to differ, each with its reason; a surprise in either direction fails |
-//! | [`features`] | the main feature of each package, installed and used as a person would |
-//! | [`verdicts`] | what `extc` says beforehand, against what happened |
+//! | [`baseline`] | known differences, each with its reason; a deviation in either direction fails |
+//! | [`features`] | the main feature of each package, installed and used as by a user |
+//! | [`verdicts`] | verdicts of `extc`, compared with the behaviour in the real pi |
 //! | [`report`] | a run as a page |
 //! | [`drive`], [`snapshot`] | `pi ext drive`, `pi ext snapshot` |
-//! | [`cost`] | what each extension costs in time and memory |
-//! | [`coverage`] | which names of pi and of Node a realm has |
+//! | [`cost`] | time and memory of each extension |
+//! | [`coverage`] | names of pi and of Node that a realm has |
 //! | [`compatibility`] | `docs/compatibility.md` |
 //!
 //! `cargo xtask conformance [--only TEXT] [--update] [--report FILE] [--costs]` builds `pi` and runs the corpus.

@@ -52,7 +52,7 @@ use crate::ast::{AstLanguage, DEFAULT_BUDGET};
 use crate::rule::{ContextMode, Rule, RuleName, StreamKind};
 use crate::scope::Match as ScopeMatch;
 use crate::settings::RuleSettings;
-use calls::{CallStream, CallText, Found};
+use calls::{CallMatch, CallStream, CallText};
 use compiled::CompiledRules;
 use fallback::Backtracking;
 use gate::{Caps, Gate};
@@ -641,7 +641,7 @@ impl RuleEngine {
         let judged = self.calls[at].judge(&mut scope);
         let judgements = scope.judgements;
         self.judgements += judgements;
-        for (Found { found, site, .. }, verdict) in judged {
+        for (CallMatch { found, site, .. }, verdict) in judged {
             let pattern = PatternIndex::Regex(found.condition);
             match (verdict, found.kind) {
                 (_, MatchKind::GaveUp(why)) => {
@@ -660,7 +660,7 @@ impl RuleEngine {
         }
         if is_end {
             let waiting = if is_traced { self.calls[at].take_waiting() } else { Vec::new() };
-            for Found { found, site, owner } in waiting {
+            for CallMatch { found, site, owner } in waiting {
                 let paths = self.calls[at].paths(&owner);
                 let outcome = if paths.is_empty() { Outcome::PathUnknown } else { Outcome::PathMismatch { paths } };
                 self.note(source, found.rule, &site.matched(PatternIndex::Regex(found.condition), None), outcome);

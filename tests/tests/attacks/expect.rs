@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 /// The output of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct RunOutput {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     /// The output to a terminal.
     pub(crate) screen: String,
 }
 
-impl Said {
+impl RunOutput {
     /// Returns the values that the extension reported: one member a line, after the word `@report`.
     pub(crate) fn reports(&self) -> Map<String, Value> {
         let mut reports = Map::new();
@@ -30,7 +30,7 @@ impl Said {
 }
 
 /// Checks the texts on the streams.
-pub(crate) fn words(expected: &Expect, said: &Said) -> Result<(), String> {
+pub(crate) fn words(expected: &Expect, said: &RunOutput) -> Result<(), String> {
     for (stream, text, wanted, unwanted) in [
         ("stdout", &said.stdout, &expected.stdout, &expected.not_stdout),
         ("stderr", &said.stderr, &expected.stderr, &expected.not_stderr),
@@ -47,7 +47,7 @@ pub(crate) fn words(expected: &Expect, said: &Said) -> Result<(), String> {
 }
 
 /// Checks reports, ledger, session, events and requests.
-pub(crate) fn values(world: &World, expected: &Expect, said: &Said) -> Result<(), String> {
+pub(crate) fn values(world: &World, expected: &Expect, said: &RunOutput) -> Result<(), String> {
     let reports = said.reports();
     for (name, pattern) in &expected.reports {
         let value = reports.get(name).ok_or_else(|| format!("the extension did not report {name:?}: {reports:?}"))?;

@@ -1,7 +1,7 @@
 //! Runs `pi-attacked` in a world and checks the case's expectations.
 
 use crate::case::{Expect, Pi, Terminal};
-use crate::expect::{self, Said};
+use crate::expect::{self, RunOutput};
 use crate::supervise::{self, Order, Outcome};
 use crate::world::World;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn patience(world: &World, limit: Duration) -> Duration {
 /// The result of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Ran {
-    pub(crate) said: Said,
+    pub(crate) said: RunOutput,
     /// Whether the case ended it, so that calls may lack their end.
     pub(crate) killed: bool,
 }
@@ -75,7 +75,7 @@ fn shortened(text: &str) -> String {
     format!("{}\n[... {} bytes ...]\n{}", &text[..head], tail - head, &text[tail..])
 }
 
-fn check(world: &World, expected: &Expect, outcome: &Outcome, said: &Said, took: Duration) -> Result<(), String> {
+fn check(world: &World, expected: &Expect, outcome: &Outcome, said: &RunOutput, took: Duration) -> Result<(), String> {
     match (&expected.exit, outcome.code) {
         (Some(exits), Some(code)) if !exits.contains(code) => {
             return Err(format!("exit code {code}, expected {exits:?}"));
@@ -121,7 +121,7 @@ fn arguments(world: &World, pi: &Pi) -> Result<Vec<String>, String> {
     Ok(args)
 }
 
-fn run(world: &World, pi: &Pi) -> Result<(Outcome, Said), String> {
+fn run(world: &World, pi: &Pi) -> Result<(Outcome, RunOutput), String> {
     let report = world.path(&format!("supervisor-{}.json", world.next_run()));
     let kill_after_us = pi.kill.as_ref().and_then(|kill| kill.within_ms).map(|most| random_below(most * 1_000));
     if let Some(after) = kill_after_us {
@@ -182,7 +182,7 @@ fn random_below(most: u64) -> u64 {
     std::collections::hash_map::RandomState::new().build_hasher().finish() % most.max(1)
 }
 
-fn in_pipes(command: &mut Command, pi: &Pi) -> Result<Said, String> {
+fn in_pipes(command: &mut Command, pi: &Pi) -> Result<RunOutput, String> {
     let stdin = pi.stdin.as_deref();
     let input = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
     let spawned = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -197,11 +197,11 @@ fn in_pipes(command: &mut Command, pi: &Pi) -> Result<Said, String> {
         pipe.read_to_end(&mut output.stdout).map_err(|error| error.to_string())?;
     }
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Ok(Said { stdout: text(output.stdout), stderr: text(output.stderr), screen: String::new() })
+    Ok(RunOutput { stdout: text(output.stdout), stderr: text(output.stderr), screen: String::new() })
 }
 
 /// Opens a pseudo-terminal for input and standard error, and for standard output on request.
-fn at_a_terminal(command: &mut Command, terminal: &Terminal, stdin: Option<&str>) -> Result<Said, String> {
+fn at_a_terminal(command: &mut Command, terminal: &Terminal, stdin: Option<&str>) -> Result<RunOutput, String> {
     let pty = nix::pty::openpty(None, None).map_err(|error| format!("no pseudo-terminal: {error}"))?;
     let open = || pty.slave.try_clone().map(Stdio::from).map_err(|error| error.to_string());
     command.stdin(open()?).stderr(open()?);
@@ -241,7 +241,7 @@ fn at_a_terminal(command: &mut Command, terminal: &Terminal, stdin: Option<&str>
     }
     child.wait().map_err(|error| error.to_string())?;
     let stdout = String::from_utf8_lossy(&collected.join().unwrap_or_default()).into_owned();
-    Ok(Said { stdout, stderr: String::new(), screen: String::from_utf8_lossy(&screen).into_owned() })
+    Ok(RunOutput { stdout, stderr: String::new(), screen: String::from_utf8_lossy(&screen).into_owned() })
 }
 
 fn find(text: &[u8], words: &[u8]) -> Option<usize> {

@@ -205,11 +205,11 @@ pub(crate) enum Reply {
 /// A model on loopback. Requests are answered in order, one connection each.
 pub(crate) struct ModelServer {
     pub(crate) url: String,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<ServerLog>>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct ServerLog {
     requests: Vec<(String, Value)>,
     heads: Vec<String>,
     closed_early: usize,
@@ -219,7 +219,7 @@ impl ModelServer {
     pub(crate) fn start(replies: Vec<Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let seen = Arc::new(Mutex::new(ServerLog::default()));
         let theirs = Arc::clone(&seen);
         std::thread::spawn(move || {
             for reply in replies {
@@ -250,7 +250,7 @@ impl ModelServer {
     }
 }
 
-fn serve(stream: TcpStream, reply: &Reply, seen: &Mutex<Seen>) -> std::io::Result<()> {
+fn serve(stream: TcpStream, reply: &Reply, seen: &Mutex<ServerLog>) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(120)))?;
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);

@@ -19,7 +19,7 @@ fn side_length(length: u16) -> NonZero<u16> {
 }
 
 /// The terminal's output, as bytes and as a screen.
-struct Seen {
+struct TerminalOutput {
     parser: vt100::Parser,
     bytes: Vec<u8>,
     is_over: bool,
@@ -29,7 +29,7 @@ struct Seen {
 pub(crate) struct Terminal {
     child: Child,
     master: File,
-    seen: Arc<(Mutex<Seen>, Condvar)>,
+    seen: Arc<(Mutex<TerminalOutput>, Condvar)>,
 }
 
 impl Terminal {
@@ -42,7 +42,7 @@ impl Terminal {
         drop((pty.slave, command));
         let master = File::from(pty.master);
         let parser = vt100::Parser::new(side_length(ROWS), side_length(COLUMNS), 1_000);
-        let seen = Arc::new((Mutex::new(Seen { parser, bytes: Vec::new(), is_over: false }), Condvar::new()));
+        let seen = Arc::new((Mutex::new(TerminalOutput { parser, bytes: Vec::new(), is_over: false }), Condvar::new()));
         let (mut from, shared) = (master.try_clone().expect("a descriptor"), Arc::clone(&seen));
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
@@ -61,7 +61,7 @@ impl Terminal {
         Self { child, master, seen }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, TerminalOutput> {
         self.seen.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -254,7 +254,7 @@ fn line_modes(terminal: &File) -> String {
     format!("{:?} {:?} {:?} {:?}", modes.input_modes, modes.output_modes, modes.control_modes, modes.local_modes)
 }
 
-fn rows_of(seen: &Seen) -> Vec<String> {
+fn rows_of(seen: &TerminalOutput) -> Vec<String> {
     let screen = seen.parser.screen();
     screen.rows(0, screen.size().1.get()).collect()
 }

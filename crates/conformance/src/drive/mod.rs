@@ -9,17 +9,17 @@
 //! steps, scripted model, scripted answers ────────────────┴──> trace ──> normalised document
 //! ```
 //!
-//! | module | is |
+//! | module | contents |
 //! |---|---|
-//! | [`scenario`] | the file |
-//! | [`clock`] | the time of its session |
+//! | [`scenario`] | the scenario file |
+//! | [`clock`] | the clock of its session |
 //! | [`trace`] | the items, in order |
-//! | [`model`], [`ui`], [`exec`], [`servers`] | what answers from the script |
-//! | [`observe`] | what writes down the rest |
-//! | [`steps`] | what happens |
-//! | [`render`] | how extensions draw messages and tool calls |
-//! | [`files`] | what is left on disk |
-//! | [`grants`] | what extensions may do |
+//! | [`model`], [`ui`], [`exec`], [`servers`] | answers from the script |
+//! | [`observe`] | records everything else |
+//! | [`steps`] | the steps |
+//! | [`render`] | rendering of messages and tool calls by extensions |
+//! | [`files`] | comparison of files |
+//! | [`grants`] | grants of the extensions |
 //!
 //! Invariant: extensions run as in a session, behind the same gate and ledger.
 

@@ -4,11 +4,11 @@
 //! `fixtures/features/*.json` has one package each: inputs, replies of the model and servers, prompts of pi, and the results of
 //! the real pi. The registry is on this machine (see [`registry`]), and so is every server of a package.
 //!
-//! | module | is |
+//! | module | contents |
 //! |---|---|
 //! | [`fixture`] | the form of the files |
-//! | [`session`] | the person: an RPC client |
-//! | [`observations`] | what is seen, by kind |
+//! | [`session`] | the user: an RPC client |
+//! | [`observations`] | observations, by kind |
 //! | [`model`], [`loopback`] | servers |
 
 mod fixture;

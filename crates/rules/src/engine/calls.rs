@@ -14,7 +14,7 @@ use super::fallback::Search;
 use super::history::History;
 use super::lane::{Lane, Match, MatchKind};
 use super::new_lines::{NewLines, PatchPart};
-use super::waiting::{CallScope, PathVerdict, Paths, Waiting};
+use super::waiting::{CallScope, PathVerdict, Paths, PendingMatches};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -31,13 +31,13 @@ const MAX_KEPT: usize = 2 * crate::ast::MAX_TEXT;
 
 /// A match of a call, and the paths that it may be judged by.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct CallMatch {
     pub(crate) found: Match,
     pub(crate) site: super::Site,
     pub(crate) owner: Owner,
 }
 
-impl Found {
+impl CallMatch {
     /// Returns the key under which later matches count as repetitions of this one.
     pub(crate) fn key(&self) -> (usize, MatchKind, Owner) {
         (self.found.rule, self.found.kind, self.owner.clone())
@@ -98,9 +98,9 @@ struct Values {
     history: History,
     matches: Vec<Match>,
     /// Matches that were not judged, and their keys.
-    found: Vec<Found>,
+    found: Vec<CallMatch>,
     keys: HashSet<(usize, MatchKind, Owner)>,
-    waiting: Waiting,
+    waiting: PendingMatches,
     is_unjudged: bool,
     paths: Vec<CallPath>,
     has_new_paths: bool,
@@ -156,7 +156,7 @@ impl CallStream {
                 matches: Vec::new(),
                 found: Vec::new(),
                 keys: HashSet::new(),
-                waiting: Waiting::default(),
+                waiting: PendingMatches::default(),
                 is_unjudged: false,
                 paths: Vec::new(),
                 has_new_paths: false,
@@ -250,7 +250,7 @@ impl CallStream {
     }
 
     /// Judges the matches by the paths that are known. One that may still get a path waits.
-    pub(crate) fn judge(&mut self, scope: &mut CallScope<'_>) -> Vec<(Found, PathVerdict)> {
+    pub(crate) fn judge(&mut self, scope: &mut CallScope<'_>) -> Vec<(CallMatch, PathVerdict)> {
         let values = &mut self.values;
         let mut judged = Vec::new();
         values.is_unjudged = false;
@@ -266,7 +266,7 @@ impl CallStream {
     }
 
     /// Takes the matches for which no path arrived.
-    pub(crate) fn take_waiting(&mut self) -> Vec<Found> {
+    pub(crate) fn take_waiting(&mut self) -> Vec<CallMatch> {
         self.values.waiting.take_all()
     }
 
@@ -490,7 +490,7 @@ impl Values {
             }
             let site = super::Site::new(&self.history, found.offset);
             self.is_unjudged = true;
-            self.found.push(Found { found, site, owner: key.2.clone() });
+            self.found.push(CallMatch { found, site, owner: key.2.clone() });
             self.keys.insert(key);
         }
     }

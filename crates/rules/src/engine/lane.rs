@@ -52,7 +52,7 @@ pub(crate) enum MatchKind {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Told {
+struct ReportedMatches {
     sure: bool,
     unsettled: bool,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Lane {
     /// Number of patterns that the automaton gave up in this text and that were reported.
     exhausted: usize,
     /// For each pattern, whether a match was reported, and whether an unsettled match was.
-    told: Vec<Told>,
+    told: Vec<ReportedMatches>,
     /// Bytes that the automaton read.
     scanned: u64,
     /// Whether unsettled matches are reported.
@@ -107,7 +107,7 @@ impl Lane {
             budgets: vec![Budget::default(); rules.coarse.len() + rules.unfiltered.len()],
             asked: Vec::new(),
             exhausted: 0,
-            told: vec![Told::default(); rules.owners.len()],
+            told: vec![ReportedMatches::default(); rules.owners.len()],
             scanned: 0,
             is_traced,
             rules,
@@ -126,7 +126,7 @@ impl Lane {
     /// Begins a new stream.
     pub(crate) fn restart(&mut self) {
         self.restart_text();
-        self.told.fill(Told::default());
+        self.told.fill(ReportedMatches::default());
         self.read = 0;
         for budget in &mut self.budgets {
             *budget = Budget::default();
@@ -141,7 +141,7 @@ impl Lane {
 
     /// Resets which matches were reported.
     pub(crate) fn forget(&mut self) {
-        self.told.fill(Told::default());
+        self.told.fill(ReportedMatches::default());
     }
 
     /// Reports a match, unless the stream has one of the pattern already.

@@ -4,7 +4,7 @@
 //! tests each path once. A match that waits is visited again only when a path around it matches. So the cost is the sum of matches
 //! and paths, not their product.
 
-use super::calls::{CallPath, Found, Owner};
+use super::calls::{CallMatch, CallPath, Owner};
 use super::compiled::CompiledRules;
 use super::lane::MatchKind;
 use crate::rule::StreamKind;
@@ -73,8 +73,8 @@ impl<'a> Paths<'a> {
 
 /// Matches of a call that wait for a path, in the order in which they came.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
-    matches: Vec<Option<Found>>,
+pub(crate) struct PendingMatches {
+    matches: Vec<Option<CallMatch>>,
     left: usize,
     rules: BTreeMap<usize, WaitingRule>,
     keys: HashSet<(usize, MatchKind, Owner)>,
@@ -92,7 +92,7 @@ struct WaitingRule {
     given: (u64, Option<usize>),
 }
 
-impl Waiting {
+impl PendingMatches {
     /// Discards all matches, and the tested paths of all rules.
     pub(crate) fn restart(&mut self) {
         self.matches.clear();
@@ -116,7 +116,7 @@ impl Waiting {
         &mut self,
         paths: Paths<'_>,
         scope: &mut CallScope<'_>,
-        judged: &mut Vec<(Found, PathVerdict)>,
+        judged: &mut Vec<(CallMatch, PathVerdict)>,
     ) {
         let mut ready: Vec<usize> = Vec::new();
         let mut over: Vec<usize> = Vec::new();
@@ -150,10 +150,10 @@ impl Waiting {
     /// Judges a new match, or lets it wait for a path.
     pub(crate) fn judge_new(
         &mut self,
-        found: Found,
+        found: CallMatch,
         paths: Paths<'_>,
         scope: &mut CallScope<'_>,
-        judged: &mut Vec<(Found, PathVerdict)>,
+        judged: &mut Vec<(CallMatch, PathVerdict)>,
     ) {
         let rule = found.found.rule;
         if matches!(found.found.kind, MatchKind::GaveUp(_)) {
@@ -184,13 +184,13 @@ impl Waiting {
     }
 
     /// Takes all matches that still wait.
-    pub(crate) fn take_all(&mut self) -> Vec<Found> {
+    pub(crate) fn take_all(&mut self) -> Vec<CallMatch> {
         let all = std::mem::take(&mut self.matches).into_iter().flatten().collect();
         self.restart();
         all
     }
 
-    fn wait(&mut self, found: Found) {
+    fn wait(&mut self, found: CallMatch) {
         let number = self.matches.len();
         if let Owner::Objects(objects) = &found.owner {
             let waiting = self.rules.entry(found.found.rule).or_default();
@@ -203,7 +203,7 @@ impl Waiting {
         self.matches.push(Some(found));
     }
 
-    fn take(&mut self, number: usize) -> Option<Found> {
+    fn take(&mut self, number: usize) -> Option<CallMatch> {
         let found = self.matches[number].take()?;
         self.keys.remove(&found.key());
         self.left -= 1;
