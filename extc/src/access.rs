@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_hold_secrets_counts_and_own_code_does_not() {
+    fn possible_secrets_are_evidence_and_own_code_is_not() {
         let counts = |found: Result<Admission, Refusal>| found.map(|admission| admission.secrets);
         assert_eq!(counts(package("/opt/pkg", "/opt/pkg/src/auth.ts")), Ok(false));
         assert_eq!(counts(package("/opt/pkg", "/opt/pkg/auth.json")), Ok(true));

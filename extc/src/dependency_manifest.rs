@@ -339,7 +339,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_changed_while_it_was_compiled_is_not_kept_nor_is_too_much() {
+    fn a_package_that_changes_during_the_build_or_is_too_large_is_not_cached() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().canonicalize().expect("there").join(name);
         let put = |name: &str, text: &str| fs::write(at(name), text).expect("written");

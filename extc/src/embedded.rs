@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_as_if_it_were_not_there() {
+    fn an_unreadable_artifact_counts_as_absent() {
         let artifact = crate::host_modules(None).unwrap_or_else(|failure| panic!("{failure}"));
         let bytes: &'static [u8] = pijs_artifact::encode(artifact.artifact()).leak();
         assert_eq!(read(bytes).map(|read| read.artifact().clone()), Some(artifact.artifact().clone()));

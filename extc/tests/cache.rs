@@ -333,7 +333,7 @@ fn stamped() -> Lab {
 
 #[test]
 #[cfg(unix)]
-fn what_is_stamped_is_not_read() {
+fn stamped_files_are_not_read() {
     let lab = stamped();
     assert_runs(lab.build(), &lab.package(), &PRINTS);
 }

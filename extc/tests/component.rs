@@ -69,7 +69,7 @@ fn a_check_says_what_it_will_ask_for() {
 }
 
 #[test]
-fn what_is_no_extension_is_one_line_with_a_code_and_what_to_do() {
+fn an_invalid_extension_is_one_line_with_a_code_and_a_hint() {
     let whole = text::core_module(VERDICT);
     let other = text::assemble(r#"(component (import "my:host/api@1.0.0" (instance (export "go" (func)))))"#);
     let foreign = text::core_module(&text::module(r#"(import "env" "launch" (func))"#, ""));

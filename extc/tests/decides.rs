@@ -120,7 +120,7 @@ fn a_change_of_either_of_two_files_of_one_claimed_name_is_noticed() {
 }
 
 #[test]
-fn what_was_made_of_one_package_is_not_taken_for_another() {
+fn an_artifact_of_one_package_is_not_used_for_another() {
     // Equal in everything that manifests claim, and in the file that is read last under a claimed name.
     let world = World::new(CLAIMED);
     let granted = world.build();

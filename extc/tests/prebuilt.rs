@@ -82,7 +82,7 @@ fn an_artifact_runs_as_what_it_was_built_of() {
 }
 
 #[test]
-fn what_it_says_of_itself_is_a_claim_and_its_input_is_the_file() {
+fn an_artifacts_metadata_are_claims_and_its_input_is_the_file() {
     let lab = Lab::new();
     let built = lab.built();
     let again =
@@ -141,7 +141,7 @@ fn a_cached_build_is_the_same_until_the_file_changes() {
 }
 
 #[test]
-fn what_no_build_makes_is_refused() {
+fn artifacts_that_no_build_makes_are_refused() {
     let lab = Lab::new();
     let add = |specifier: &'static str, source: &'static str| {
         move |artifact: &mut Artifact| {

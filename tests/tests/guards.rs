@@ -31,24 +31,20 @@ const SCENARIOS: &[Scenario] = &[
     ("dialogs_are_limited", "quota.dialogs", dialogs_are_limited),
     ("a_claim_is_compared", "gate.claimed", a_claim_is_compared),
     ("a_session_is_filled_so_far", "session.size", a_session_is_filled_so_far),
-    ("what_is_not_told_yet_is_limited", "session.undelivered-events", what_is_not_told_yet_is_limited),
-    ("what_is_chosen_takes_room", "session.size", what_is_chosen_takes_room),
+    ("undelivered_events_are_limited", "session.undelivered-events", undelivered_events_are_limited),
+    ("selections_count_towards_the_quota", "session.size", selections_count_towards_the_quota),
     ("a_lock_has_one_holder", "durable.lock", walls::a_lock_has_one_holder),
     ("files_of_one_leave_room_for_others", "fs.handles", walls::files_of_one_leave_room_for_others),
     ("watches_of_one_leave_room_for_others", "fs.watched", walls::watches_of_one_leave_room_for_others),
     #[cfg(target_os = "linux")]
     ("watches_of_one_share_an_instance", "fs.instances", walls::watches_of_one_share_an_instance),
-    ("what_nobody_takes_is_not_read", "quota.undelivered", walls::what_nobody_takes_is_not_read),
+    ("undelivered_results_stop_reads", "quota.undelivered", walls::undelivered_results_stop_reads),
     #[cfg(target_os = "linux")]
     ("a_database_is_the_one_that_was_found", "sqlite.landlock", walls::databases::a_database_is_the_one_that_was_found),
     ("a_function_of_sql_is_not_waited_for", "sqlite.deadline", walls::databases::a_function_of_sql_is_not_waited_for),
     ("stuck_statements_are_limited", "sqlite.stuck-threads", walls::databases::stuck_statements_are_limited),
-    (
-        "what_databases_keep_in_memory_is_limited",
-        "sqlite.retained",
-        walls::databases::what_databases_keep_in_memory_is_limited,
-    ),
-    ("what_a_statement_takes_is_limited", "sqlite.heap", walls::databases::what_a_statement_takes_is_limited),
+    ("memory_of_databases_is_limited", "sqlite.retained", walls::databases::memory_of_databases_is_limited),
+    ("memory_of_a_statement_is_limited", "sqlite.heap", walls::databases::memory_of_a_statement_is_limited),
     ("a_pragma_holds_for_its_own_database", "sqlite.process", walls::databases::a_pragma_holds_for_its_own_database),
     ("streams_wait_for_who_takes_them", "quota.streams", walls::streams::streams_wait_for_who_takes_them),
     (
@@ -85,7 +81,7 @@ const SCENARIOS: &[Scenario] = &[
     ("trust_is_remembered_by_nobody_else", "trust.remembered", walls::trust_is_remembered_by_nobody_else),
     #[cfg(target_os = "linux")]
     ("a_long_session_is_not_held", "session.cached-bytes", long::a_long_session_is_not_held),
-    ("what_is_read_again_is_what_it_was", "session.unchanged", long::what_is_read_again_is_what_it_was),
+    ("a_reread_entry_is_unchanged_or_an_error", "session.unchanged", long::a_reread_entry_is_unchanged_or_an_error),
     ("a_realm_is_shown_a_part", "session.visible-bytes", long::a_realm_is_shown_a_part),
     ("a_realm_is_not_given_more_than_it_holds", "session.answer-size", long::a_realm_is_not_given_more_than_it_holds),
     #[cfg(target_os = "linux")]
@@ -217,7 +213,7 @@ fn a_session_is_filled_so_far() -> bool {
 }
 
 /// M14: selections count towards the session's quota, each time.
-fn what_is_chosen_takes_room() -> bool {
+fn selections_count_towards_the_quota() -> bool {
     let session = Session::in_memory(Path::new("/projects/app"), Ambient::system());
     let control = AgentControl::new(session, Arc::new(NoState), Ambient::system());
     let (_, caller) = dispatcher();
@@ -233,7 +229,7 @@ fn what_is_chosen_takes_room() -> bool {
 }
 
 /// M14: undelivered events do not fill the host's memory.
-fn what_is_not_told_yet_is_limited() -> bool {
+fn undelivered_events_are_limited() -> bool {
     let session = Session::in_memory(Path::new("/projects/app"), Ambient::system());
     let control = AgentControl::new(session, Arc::new(NoState), Ambient::system());
     let (_, caller) = dispatcher();

@@ -426,7 +426,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_offered_is_one_clean_line_each() {
+    fn tools_and_commands_are_listed_on_one_clean_line_each() {
         let mut offers = Offers::default();
         offers.tools.insert("add".to_owned(), "adds\n  - may do nothing\u{1b}[2K\u{202e}".to_owned());
         offers.tools.insert("long".repeat(100), "x".repeat(10_000));

@@ -64,7 +64,7 @@ fn a_folder_is_installed_and_bound_to_its_bytes() {
 }
 
 #[test]
-fn what_fails_is_shown_where_its_author_wrote_it() {
+fn errors_are_shown_at_the_authors_position() {
     let world = World::new();
     world.write("ext/broken.ts", "type Nothing = never;\nexport default () => {\n  throw new Error('broken');\n};\n");
     let built = build(&Input::at(world.path().join("ext/broken.ts")), &BuildOptions::default()).expect("it builds");

@@ -274,7 +274,7 @@ fn help_lists_the_flags_of_extensions() {
 }
 
 #[test]
-fn what_is_not_here_says_what_to_do_instead() {
+fn an_unsupported_module_throws_a_hint() {
     let world = World::new();
     world.pi(&["config"]).failed(2, &["pi config is not here", "settings.json"]);
     world.pi(&["auth", "print-api-key", "--provider", "x"]).failed(2, &["keys are never printed", "--list-models"]);
@@ -301,7 +301,7 @@ fn a_session_is_exported_in_three_forms() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_said_at_once() {
+fn unsupported_options_are_refused_at_once() {
     let world = World::new();
     let model = world.script(&[&["hi"]]);
     for (args, words) in [

@@ -50,7 +50,7 @@ fn book(world: &World) -> Value {
 }
 
 #[test]
-fn what_was_taken_at_install_holds_until_it_is_taken_back() {
+fn grants_of_an_install_hold_until_revoked() {
     let world = World::new();
     mine(&world, RUNS);
     world.pi(&["install", "--yes", "./mine"]).succeeded();
@@ -238,7 +238,7 @@ export default (pi: any) => pi.on("session_start", () => {
 
 #[cfg(unix)]
 #[test]
-fn who_made_a_file_reads_it_in_the_next_session_and_a_refusal_names_its_cure() {
+fn the_creator_of_a_file_reads_it_in_the_next_session_and_a_refusal_has_a_hint() {
     let world = World::new();
     mine(&world, KEEPS);
     world.pi(&["install", "./mine"]).succeeded();

@@ -122,7 +122,7 @@ fn a_project_package_counts_once_the_folder_is_trusted() {
 }
 
 #[test]
-fn what_pi_supplies_is_fetched_with_the_package_or_said_to_be_missing() {
+fn supplied_packages_are_fetched_at_install_or_reported() {
     let world = World::new();
     world.write(
         "schemas/package.json",

@@ -42,7 +42,7 @@ fn pi_ttsr_does_the_same_in_a_sealed_process_as_in_a_thread() {
 
 /// The script delivers the whole reply at once, so a sandboxed realm gets many deltas in one batch.
 #[test]
-fn what_an_extension_does_at_deltas_comes_in_the_same_order_in_a_sealed_process_as_in_a_thread() {
+fn effects_at_deltas_have_one_order_in_process_and_thread() {
     let world = World::new();
     let extension = fixture("extensions/verdict-mixed/index.ts");
     let quiet = ["so ", "on ", "and ", "on "].repeat(8);

@@ -110,7 +110,7 @@ fn settings_choose_where_the_command_line_does_not_and_a_session_keeps_its_model
 }
 
 #[test]
-fn what_can_be_used_is_listed_and_without_a_key_it_is_said_how() {
+fn usable_models_are_listed_and_missing_keys_are_explained() {
     let server = ModelServer::start(Vec::new());
     let world = world(&server, "$MINE");
     let list = |more: &[&str], variables: &[(&str, &str)]| {
@@ -206,7 +206,7 @@ fn extensions_see_the_catalogue() {
 }
 
 #[test]
-fn what_is_piped_in_is_the_prompt_and_stands_before_what_is_typed() {
+fn piped_input_precedes_the_typed_prompt() {
     let server = ModelServer::start(vec![Reply::Stream(openai(&["ok"])); 3]);
     let world = world(&server, "k-e-y-s");
     let pipe = |args: &[&str], text: &str| {

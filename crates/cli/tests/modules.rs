@@ -285,7 +285,7 @@ export default (pi) => report(pi, () => [noSuch, nope, typeof getAgentDir, typeo
 }
 
 #[test]
-fn what_the_compiler_says_of_an_artifact_is_what_the_schema_says() {
+fn artifact_metadata_match_the_schema() {
     let path = format!("{}/../../schema/pi.ext.artifact.v1.schema.json", env!("CARGO_MANIFEST_DIR"));
     let schema = serde_json::from_slice(&std::fs::read(path).expect("a schema")).expect("json");
     let validator = jsonschema::validator_for(&schema).expect("a valid schema");

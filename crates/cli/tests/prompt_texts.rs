@@ -40,7 +40,7 @@ fn asking(world: &World, answers: &Answers, words: Option<&str>) -> Command {
 }
 
 #[test]
-fn where_pis_package_cannot_be_had_our_own_words_stand_in_for_its() {
+fn without_pis_package_our_own_prompt_texts_are_used() {
     let world = World::new();
     let server = ModelServer::start(vec![Reply::Stream(openai(&["hi"])); 3]);
     let said = support::run(asking(&world, &Answers::Server(&server), None));
@@ -76,7 +76,7 @@ fn nothing_is_fetched_for_a_session_without_extensions() {
 }
 
 #[test]
-fn what_is_supplied_and_cannot_be_fetched_is_named() {
+fn an_unavailable_supplied_package_is_named() {
     let world = World::new();
     let mut command = world.command(&["ext", "supply"]);
     command.env("XDG_CACHE_HOME", world.path().join("cache")).env("PI_OFFLINE", "1");

@@ -163,7 +163,7 @@ fn dialogs_go_to_the_client_and_their_answers_to_the_extension() {
 }
 
 #[test]
-fn what_is_wrong_with_a_command_is_its_response() {
+fn errors_of_a_command_are_its_response() {
     let world = World::new();
     let model = world.script(&[&["one"], &["two"]]);
     let mut client = start(&world, &model);

@@ -156,6 +156,6 @@ fn a_session_is_compacted_forked_cloned_and_left() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_in_pi_s_words() {
+fn invalid_options_are_refused_with_pis_messages() {
     as_in_pi("refused");
 }

@@ -15,7 +15,7 @@ fn look(world: &World, session: &str) -> Value {
 }
 
 #[test]
-fn what_the_real_pi_wrote_is_what_is_seen_here() {
+fn a_session_of_the_real_pi_reads_the_same() {
     let world = World::new();
     let written = std::fs::read(fixture("sessions/pi-0.87.1.jsonl")).expect("a session");
     world.write("project/s.jsonl", &written);

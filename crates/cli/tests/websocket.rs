@@ -139,7 +139,7 @@ fn an_extension_closes_and_sends_headers() {
 }
 
 #[test]
-fn what_was_not_granted_is_not_connected_to() {
+fn ungranted_servers_are_not_reached() {
     let (port, seen) = server();
     let world = World::new();
     let body = format!(

@@ -57,7 +57,7 @@ mod tests {
     use super::surprise;
 
     #[test]
-    fn what_does_not_load_is_blocked_and_the_rest_is_not_unless_it_is_listed() {
+    fn extensions_that_fail_to_load_are_blocked_and_others_are_listed() {
         let cases = [
             ("blocked", false, false),
             ("warning", true, false),

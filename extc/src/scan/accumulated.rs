@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_seen_stays() {
+    fn observable_uses_are_not_rewritten() {
         for source in [
             // The array has another use.
             "(t, r) => { const a = t.split('\\n'); a.pop(); return a.some((l) => r.test(l)); }",

@@ -51,7 +51,7 @@ mod tests {
     use super::readable;
 
     #[test]
-    fn what_a_class_reserves_is_plain_outside_of_it() {
+    fn characters_reserved_in_a_class_are_literal_outside() {
         for (pattern, expected) in [
             ("a-b", Some(r"a\x2db")),
             ("a&&b", Some(r"a\x26&b")),

@@ -302,13 +302,13 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_a_file_has_what_is_taken_from_it() {
+    fn a_replacement_has_the_imported_names() {
         let failure = replaced("readKeys").expect_err("node:path reads no keys");
         assert!(failure.to_string().contains("`node:path` was to export readKeys"), "{failure}");
     }
 
     #[test]
-    fn where_the_packages_lie_does_not_show() {
+    fn the_location_of_packages_does_not_show() {
         let names = r#"["Kind"]"#;
         let once = compile(names).unwrap_or_else(|failure| panic!("{failure}"));
         let again = compile(names).unwrap_or_else(|failure| panic!("{failure}"));

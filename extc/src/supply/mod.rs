@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_is_found_by_its_program_and_only_as_it_was_kept() {
+    fn kept_data_is_found_by_its_program_and_only_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(dir.path(), pijs_artifact::InstallKey::from_bytes([7; 32]));
         assert_eq!(Supply::made(Some(&cache), "p"), None);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_replaces_a_file_is_a_host_module_of_ours_or_of_another_unit() {
+    fn a_file_is_replaced_by_a_host_module_or_another_unit() {
         let mut seen = 0;
         for (replaced, specifier) in Supply::pinned().units().flat_map(Unit::replaces) {
             let own = pijs_node_compat::MODULES.iter().any(|module| module.specifier == specifier);

@@ -98,7 +98,7 @@ pub(crate) fn a_long_session_is_not_held() -> bool {
 }
 
 /// An entry that is read again is the original one, or an error.
-pub(crate) fn what_is_read_again_is_what_it_was() -> bool {
+pub(crate) fn a_reread_entry_is_unchanged_or_an_error() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let path = of_megabytes(40, folder.path());
     let session = open(&path);

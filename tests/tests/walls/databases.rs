@@ -145,7 +145,7 @@ pub(crate) fn stuck_statements_are_limited() -> bool {
 }
 
 /// Q16: databases without a file do not fill the host's memory.
-pub(crate) fn what_databases_keep_in_memory_is_limited() -> bool {
+pub(crate) fn memory_of_databases_is_limited() -> bool {
     /// Above the quota, and below the limit of the process.
     const TOO_MUCH: usize = 600;
     let folder = tempfile::tempdir().expect("a folder");
@@ -165,7 +165,7 @@ pub(crate) fn what_databases_keep_in_memory_is_limited() -> bool {
 }
 
 /// Q16: nor does the working memory of one statement.
-pub(crate) fn what_a_statement_takes_is_limited() -> bool {
+pub(crate) fn memory_of_a_statement_is_limited() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let databases = Databases::of(folder.path());
     let db = databases.open(":memory:").expect("one in memory");

@@ -139,7 +139,7 @@ pub(crate) fn watches_of_one_share_an_instance() -> bool {
 }
 
 /// D05: an extension that reads file after file and takes no answer does not fill the host's memory with them.
-pub(crate) fn what_nobody_takes_is_not_read() -> bool {
+pub(crate) fn undelivered_results_stop_reads() -> bool {
     use std::sync::mpsc;
     const FILES: usize = 24;
     const SIZE: u64 = 32 << 20;

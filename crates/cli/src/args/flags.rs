@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_print_is_a_message_when_it_begins_with_front_matter() {
+    fn the_argument_of_print_may_begin_with_front_matter() {
         let words = ["pi", "-p", "---\nname: plan\n---\nDo it.", "next", "--mode", "json", "--", "--last"];
         let (known, flags) = split_extension_flags(words.map(OsString::from));
         assert_eq!(flags, []);

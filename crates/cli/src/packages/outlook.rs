@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tried_is_not_named_and_what_was_left_out_is() {
+    fn guarded_imports_are_not_named_and_omitted_packages_are() {
         let absent = |file: &str, name: &str| {
             finding(UNRESOLVED, Verdict::Warning, file, &format!("`{name}` is not installed: no such package"))
         };

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_cannot_become_markup() {
+    fn messages_cannot_become_markup() {
         assert_eq!(escaped("<script>&\"'"), "&lt;script&gt;&amp;&quot;'");
         assert!(page("a<b", &[]).contains("<title>a&lt;b</title>"));
     }

@@ -83,7 +83,7 @@ fn an_extension_logs_in_and_its_log_in_is_renewed_and_taken_out() {
 }
 
 #[test]
-fn what_is_stored_through_one_extension_is_handed_to_no_other() {
+fn stored_credentials_are_not_shared_between_extensions() {
     let world = World::new();
     let server = ModelServer::start(vec![Reply::Stream(openai(&["never"]))]);
     let entry = json!({"type": "oauth", "access": "a", "refresh": "r", "expires": 9e15, "extension": "npm:another"});

@@ -155,7 +155,7 @@ export default function (pi: any) {
 "##;
 
 #[test]
-fn what_is_typed_is_completed() {
+fn typed_text_is_completed() {
     let world = World::new();
     world.write("project/source/main.rs", "");
     let mut terminal = open(&world, COMPLETES, &[&["an answer"]], &[]);
@@ -201,7 +201,7 @@ export default function (pi: any) {
 "#;
 
 #[test]
-fn what_is_large_stands_as_a_mark_and_is_said_whole() {
+fn a_large_paste_is_shown_as_a_marker_and_sent_whole() {
     let world = World::new();
     let mut terminal = open(&world, EXPANDED, &[&["one"], &["two"]], &[]);
     let pasted = format!("\u{1b}[200~{}end\u{1b}[201~", "line\r".repeat(20));
@@ -219,7 +219,7 @@ fn what_is_large_stands_as_a_mark_and_is_said_whole() {
 }
 
 #[test]
-fn what_was_said_is_had_again_as_in_pi() {
+fn earlier_input_is_recalled_as_in_pi() {
     let world = World::new();
     let mut terminal = open(&world, NOTHING, &[&["one"], &["two"], &["three"]], &[]);
     terminal.answers("first", "one");

@@ -89,7 +89,7 @@ export default function (pi: any) {
 "#;
 
 #[test]
-fn what_a_command_throws_is_shown() {
+fn errors_of_commands_are_shown() {
     let world = World::new();
     let mut terminal = open(&world, THROWS, &[&["x"]], &[]);
     terminal.answers("/go", "no such ticket");

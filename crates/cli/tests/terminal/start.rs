@@ -98,7 +98,7 @@ fn broken_home() -> World {
 }
 
 #[test]
-fn what_is_installed_and_fails_is_shown_and_the_session_lives() {
+fn a_failing_installed_extension_is_shown_and_the_session_continues() {
     let world = broken_home();
     let model = world.script(&[&["x"]]);
     let mut terminal = Terminal::start(world.command(&["--model", &model]));
@@ -116,7 +116,7 @@ fn what_is_installed_and_fails_is_shown_and_the_session_lives() {
 }
 
 #[test]
-fn what_is_named_has_to_load() {
+fn a_named_extension_has_to_load() {
     let world = broken_home();
     let file = world.path().join("home/.pi/agent/extensions/bad.ts");
     let model = world.script(&[&["x"]]);

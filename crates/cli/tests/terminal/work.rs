@@ -63,7 +63,7 @@ fn a_command_of_the_person_shows_what_it_prints_while_it_runs() {
 }
 
 #[test]
-fn what_is_typed_goes_on_in_the_persons_own_editor() {
+fn typed_text_is_continued_in_the_users_own_editor() {
     let world = World::new();
     let script = "#!/bin/sh\necho the editor is there\nread -r key\nprintf '%s, typed %s\\n' \"$(cat \"$1\")\" \"$key\" > \"$1.new\"\nmv \"$1.new\" \"$1\"\n";
     let editor = world.write("editor.sh", script);

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pi_keeps_for_itself_is_not_shown() {
+    fn pis_own_files_are_not_listed() {
         for name in [".pi/agent/auth.json", ".pi/agent/sessions/x.jsonl", ".cache/a", ".npm", "x.lock", "a/b.lock/c"] {
             assert!(NOT_SHOWN_IN_HOME.is_match(name), "{name}");
         }

@@ -419,7 +419,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_serde_writes_is_read_back(values in proptest::collection::vec(any::<String>(), 0..6)) {
+        fn serialised_json_is_read_back(values in proptest::collection::vec(any::<String>(), 0..6)) {
             prop_assert_eq!(texts(&serde_json::json!({ "list": values }).to_string()), values);
         }
 
