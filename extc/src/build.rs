@@ -288,7 +288,7 @@ fn emit(linked: Linked, modules: &Modules) -> Result<Artifact, BuildFailure> {
     let Linked { metadata, modules: mut emitted } = linked;
     if let Err(error) = compile_modules(&mut emitted) {
         let diagnostic = Diagnostic::new(Code::Emit, format!("the engine refuses this: {}", error.message))
-            .help("please report it with the source; another way to write the line may help until it is mended");
+            .help("report it with the source; until it is fixed, another form of the line may work");
         let place = emitted
             .iter()
             .find(|module| module.specifier == error.specifier)

@@ -149,7 +149,7 @@ fn breach(
             let help = match events::most_like(member, members.iter().map(String::as_str)) {
                 Some(known) => format!("did you mean `{known}`?"),
                 None => {
-                    "check the spelling; where other versions of pi have it, ask first: `OBJECT.NAME?.()`".to_owned()
+                    "check the spelling; if other versions of pi have it, test for it: `OBJECT.NAME?.()`".to_owned()
                 }
             };
             Diagnostic::new(Code::Api, message).help(help)
@@ -166,14 +166,14 @@ fn breach(
             Diagnostic::new(Code::Event, message).help(help)
         }
         Used::NoHandler(what) => {
-            let message = "this does nothing but fail: it has no function that handles it".to_owned();
+            let message = "this always fails: it has no handler function".to_owned();
             // The extension still registers; only the command or the event handler fails.
             Diagnostic::new(Code::Api, message).help(*what).soften()
         }
         Used::ToolName(name) => {
             let problem = tool_name_problem(name)?;
             Diagnostic::new(Code::Api, format!("the tool `{name}` is not registered: {problem}"))
-                .help("give it a name of letters, digits, `_` and `-`; models are told what it does by its description")
+                .help("give it a name of letters, digits, `_` and `-`; its description tells models what it does")
         }
         Used::Parameters(what) => {
             let message = format!("a tool must define an object parameter schema: its `parameters` are {what}");

@@ -48,7 +48,7 @@ pub(crate) fn check_names(modules: &Modules, imports: &HostImports) {
                     let message = format!("`{module}` of PiJS has no `{name}`; it is undefined");
                     found.push(
                         Diagnostic::new(Code::MissingExport, message)
-                            .help("check the spelling; what uses it fails when it runs")
+                            .help("check the spelling; code that uses it fails at run time")
                             .at(file, &scan.source, imported.start, imported.end),
                     );
                 }

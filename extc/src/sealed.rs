@@ -131,7 +131,7 @@ pub(crate) fn compile(
                 .help("the package takes more than a build may, or breaks the compiler"),
         )
     })?;
-    let broken = || BuildFailure::from(Diagnostic::new(Code::Limit, "the build worker answered with something else"));
+    let broken = || BuildFailure::from(Diagnostic::new(Code::Limit, "the build worker returned a different artifact"));
     match answer {
         BuildAnswer::Failed(diagnostics) => Err(BuildFailure::new(diagnostics)),
         BuildAnswer::Built(diagnostics) => {
@@ -196,7 +196,7 @@ fn wait(child: &mut Child, deadline: Duration) -> Result<std::process::ExitStatu
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("the build was not done after {} s", deadline.as_secs()));
+                return Err(format!("the build did not finish within {} s", deadline.as_secs()));
             }
             Err(error) => return Err(error.to_string()),
         }

@@ -269,28 +269,28 @@ fn changes(before: &Offers, offers: &Offers) -> Vec<String> {
         let new: Vec<&str> = now.keys().filter(|name| !before.contains_key(*name)).map(String::as_str).collect();
         let is_folded = kind == "command" && new.len() > MOST_COMMANDS;
         if is_folded {
-            lines.push(format!("brings {} commands: {}; what each does: pi ext show", new.len(), listed(&new)));
+            lines.push(format!("adds {} commands: {}; details: pi ext show", new.len(), listed(&new)));
         }
         for (name, about) in now {
             match before.get(name) {
                 None if is_folded => {}
-                None => lines.push(format!("brings the {kind} {}", one_line(name, about))),
+                None => lines.push(format!("adds the {kind} {}", one_line(name, about))),
                 Some(known) if known != about => {
-                    lines.push(format!("describes the {kind} otherwise: {}", one_line(name, about)));
+                    lines.push(format!("changes the description of the {kind} {}", one_line(name, about)));
                 }
                 Some(_) => {}
             }
         }
         let gone = before.keys().filter(|name| !now.contains_key(*name));
-        lines.extend(gone.map(|name| format!("no longer brings the {kind} {}", one_line(name, ""))));
+        lines.extend(gone.map(|name| format!("removes the {kind} {}", one_line(name, ""))));
     }
     let more = lines.len().saturating_sub(MOST_OFFERED);
     lines.truncate(MOST_OFFERED);
     if more > 0 {
-        lines.push(format!("brings {more} more tools and commands; all of them: pi ext show"));
+        lines.push(format!("adds {more} more tools and commands; list them: pi ext show"));
     }
     if offers.more && !before.more {
-        lines.push("brings tools or commands that get their names only as it runs".to_owned());
+        lines.push("adds tools or commands whose names are computed at run time".to_owned());
     }
     lines
 }
@@ -315,7 +315,7 @@ fn also_brought(book: &GrantStore, offers: &Offers) -> Vec<String> {
     let shared = others.flat_map(|(id, known)| {
         let names = offers.tools.keys().filter(|name| known.tools.contains_key(*name));
         names.map(|name| {
-            format!("note: {} brings the tool {}, too; the one that loads first answers", clean(id), one_line(name, ""))
+            format!("note: {} also adds the tool {}; the one that loads first is used", clean(id), one_line(name, ""))
         })
     });
     shared.take(MOST_OFFERED).collect()
@@ -364,7 +364,7 @@ fn by_user(
         }
     }
     let mut text =
-        if is_update { format!("\n{who} asks for more than it was granted:\n") } else { format!("\n{who} asks to\n") };
+        if is_update { format!("\n{who} requests more than it was granted:\n") } else { format!("\n{who} asks to\n") };
     for request in &more {
         text.push_str(&format!("  {} {}\n", if is_update { "+" } else { "-" }, describe(request)));
     }
@@ -435,18 +435,18 @@ mod tests {
             offers.commands.insert(format!("c{n:02}"), "does".to_owned());
         }
         let lines = offered(&offers);
-        assert_eq!(lines[0], "brings the tool add: adds\\u{a}  - may do nothing\\u{1b}[2K\\u{202e}");
+        assert_eq!(lines[0], "adds the tool add: adds\\u{a}  - may do nothing\\u{1b}[2K\\u{202e}");
         assert!(lines.iter().all(|line| line.chars().count() < 400 && !line.contains(['\n', '\u{1b}', '\u{202e}'])));
         assert_eq!(lines.len(), MOST_OFFERED + 1);
-        assert_eq!(lines[MOST_OFFERED], "brings 13 more tools and commands; all of them: pi ext show");
+        assert_eq!(lines[MOST_OFFERED], "adds 13 more tools and commands; list them: pi ext show");
         offers.tools.clear();
         let lines = offered(&offers);
-        assert!(lines[0].starts_with("brings 30 commands: c00, c01, c02"), "{lines:?}");
-        assert!(lines[0].ends_with(", c29; what each does: pi ext show") && lines.len() == 1, "{lines:?}");
+        assert!(lines[0].starts_with("adds 30 commands: c00, c01, c02"), "{lines:?}");
+        assert!(lines[0].ends_with(", c29; details: pi ext show") && lines.len() == 1, "{lines:?}");
         offers.commands.extend((0..30).map(|n| (format!("{n:02}{}", "x".repeat(62)), String::new())));
         let line = &offered(&offers)[0];
-        assert!(line.contains(" more; what each does") && line.chars().count() < 400, "{line}");
+        assert!(line.contains(" more; details") && line.chars().count() < 400, "{line}");
         offers.commands = [("one".to_owned(), "does".to_owned())].into();
-        assert_eq!(offered(&offers), ["brings the command one: does"]);
+        assert_eq!(offered(&offers), ["adds the command one: does"]);
     }
 }

@@ -38,7 +38,7 @@ fn list(environment: &Environment, file: &GrantFile, which: Option<&str>, as_jso
     let mut book = file.read()?;
     if let Some(which) = which {
         let key = key_of(environment, &book, which)
-            .ok_or_else(|| Failure::failed(format!("{}: nothing is recorded about it", clean(which))).help(HOW))?;
+            .ok_or_else(|| Failure::failed(format!("{}: no answers are recorded for it", clean(which))).help(HOW))?;
         book.packages.retain(|known, _| *known == key);
     }
     if as_json {
@@ -46,7 +46,7 @@ fn list(environment: &Environment, file: &GrantFile, which: Option<&str>, as_jso
         return Ok(());
     }
     if book.packages.is_empty() {
-        stderr("no grants; extensions are asked about at install, and when they need more while they run");
+        stderr("no grants; pi asks when it installs an extension, and when a running extension needs more");
     }
     let names = names_of_paths(environment);
     for (id, record) in &book.packages {
@@ -86,7 +86,7 @@ fn revoke(environment: &Environment, file: &GrantFile, which: &str, answers: &[S
         parse_grant(answer)?;
     }
     let key = key_of(environment, &file.read()?, which)
-        .ok_or_else(|| Failure::failed(format!("{}: nothing is recorded about it", clean(which))).help(HOW))?;
+        .ok_or_else(|| Failure::failed(format!("{}: no answers are recorded for it", clean(which))).help(HOW))?;
     let revoked: Vec<(Option<&str>, usize)> = file.change(|book| {
         let Some(record) = book.packages.get_mut(&key) else { return Vec::new() };
         let which: Vec<Option<&str>> = match answers {
@@ -138,7 +138,7 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
         dropped
     })?;
     if dropped > 0 {
-        stderr(&format!("note: {dropped} earlier answers were about other code and are gone"));
+        stderr(&format!("note: {dropped} earlier answers were for other code and are removed"));
     }
     for Grant { capability, methods, scope, .. } in grants {
         let request = CapabilityRequest { capability, methods, scope };
@@ -262,7 +262,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         stdout(&format!("  note: {}", clean(note)));
     }
     if decisions.is_empty() {
-        stdout("  its code asks for nothing that needs asking");
+        stdout("  its code needs no permission that requires a prompt");
     }
     for (what, decision, never) in &decisions {
         let verdict = if decision.allowed { "allowed" } else { "denied" };
@@ -299,7 +299,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         loss.p,
         if loss.favours_grant() { "granting costs less" } else { "not granting costs less" }
     ));
-    stdout("                 it explains; what is granted is the policy's and yours");
+    stdout("                 for information; the policy and you decide");
     Ok(())
 }
 
@@ -315,7 +315,7 @@ fn explain_never(record: Option<&PackageRecord>, extension: &str, never: &[Strin
     let given = record.and_then(|record| record.answers.iter().find(is_it));
     let when = given.map(|answer| format!(" ({}, {})", answer.by.words(), answer.at)).unwrap_or_default();
     stdout(&clean(&format!("           your answer: never{when}")));
-    stdout(&clean(&format!("           to take it back: {}", revoke_command(extension, never))));
+    stdout(&clean(&format!("           to revoke it: {}", revoke_command(extension, never))));
 }
 
 /// Returns the source and the time of a recorded grant.

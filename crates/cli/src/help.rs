@@ -47,13 +47,13 @@ pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<E
 
 /// `pi config`
 pub(crate) fn no_config() -> Failure {
-    Failure::usage("pi config is not here: there is no list to switch what packages bring").help(
+    Failure::usage("pi config is not supported: there is no list to filter the contents of packages").help(
         "write the package in settings.json as {\"source\": \"npm:NAME\", \"extensions\": [\"-path\"]}, or leave it out with: pi remove",
     )
 }
 
 /// `pi auth ...`
 pub(crate) fn no_auth() -> Failure {
-    Failure::usage("pi auth is not here: keys are never printed")
+    Failure::usage("pi auth is not supported: pi never prints keys")
         .help("pi --list-models shows which providers have a key; /login in a session stores one in auth.json")
 }

@@ -32,8 +32,8 @@ pub(crate) fn verify(environment: &Environment, file: Option<&Path>, as_json: bo
     }
     match broken {
         0 => Ok(()),
-        1 => Err(Failure::failed("a ledger does not hold")),
-        many => Err(Failure::failed(format!("{many} ledgers do not hold"))),
+        1 => Err(Failure::failed("a ledger failed verification")),
+        many => Err(Failure::failed(format!("{many} ledgers failed verification"))),
     }
 }
 
@@ -102,7 +102,7 @@ fn sentence(file: &Path, found: &std::result::Result<Audit, Broken>) -> String {
             let pruned = some(audit.verified.first, "earlier lines were removed for want of space");
             let Audit { verified, calls, .. } = audit;
             let lines = verified.lines;
-            format!("{}: {lines} lines hold, {calls} calls{open}{counted}{uncounted}{pruned}{torn}", file.display())
+            format!("{}: {lines} lines verified, {calls} calls{open}{counted}{uncounted}{pruned}{torn}", file.display())
         }
         Err(broken) => format!("{} line {}: {}", broken.file.display(), broken.line.line, broken.line.problem),
     }

@@ -101,7 +101,7 @@ async fn fetch_supplied(environment: &Environment, installed: &Installed, regist
         return;
     }
     let compiler = Compiler::new(environment);
-    let _slow = Slow::begin(&environment.notices, format!("preparing what pi supplies to {}", installed.id));
+    let _slow = Slow::begin(&environment.notices, format!("fetching the packages that pi supplies to {}", installed.id));
     let fetched = async {
         let supplier = Supplier::new(environment, compiler.cache()).registry(registry);
         for (id, entries) in realms(&ExtensionId::new(&*installed.id), root(installed), &installed.entries) {
@@ -117,7 +117,7 @@ async fn fetch_supplied(environment: &Environment, installed: &Installed, regist
     };
     if let Some(reason) = reason {
         stderr(&format!(
-            "warning: {}: what pi supplies to it is not here yet; the first session that loads it tries again\n  {}",
+            "warning: {}: the packages that pi supplies to it could not be fetched; the first session that loads it tries again\n  {}",
             clean(&installed.id),
             indented(&clean(&reason)),
         ));
@@ -162,7 +162,7 @@ fn told(
     stderr(&format!("{verb} {}{version}", clean(&named(installed))));
     stderr(&format!("  {} in {}", contents(installed), clean(&installed.path.display().to_string())));
     if installed.dependencies > 0 {
-        stderr(&format!("  with {} dependencies; none of their scripts was run", installed.dependencies));
+        stderr(&format!("  with {} dependencies; their install scripts were not run", installed.dependencies));
     }
     if args.common.local && !Trust::read(environment)?.covers(&environment.dirs.cwd) {
         stderr("note: packages of this folder are loaded once you run: pi trust");
@@ -214,7 +214,7 @@ fn warn(warnings: &[&String], is_detail: bool, remarks: &[String], id: &str) {
             let (count, shown) = (names.len(), names.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", "));
             let more = count.saturating_sub(MOST_NAMED);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            stderr(&format!("warning: {count} native binaries for one system; left out: {shown}{more}"));
+            stderr(&format!("warning: {count} native binaries for one system; skipped: {shown}{more}"));
         }
     }
     match scripts.as_slice() {
@@ -433,7 +433,7 @@ pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()>
     for key in keys {
         let forgotten = MadeFolder::new(environment).forget(&key);
         forgotten
-            .map_err(|error| Failure::failed(format!("{}: what it made is not forgotten: {error}", clean(&key))))?;
+            .map_err(|error| Failure::failed(format!("{}: the record of its files could not be removed: {error}", clean(&key))))?;
     }
     stderr(&format!("removed {}", clean(&removed.id)));
     Ok(())
@@ -652,7 +652,7 @@ impl Bar {
         if !environment.stderr_is_terminal {
             return Self(
                 ProgressBar::hidden(),
-                Mutex::new(Some(Slow::begin(&environment.notices, "looking at the packages"))),
+                Mutex::new(Some(Slow::begin(&environment.notices, "checking the packages"))),
             );
         }
         let bar = ProgressBar::new_spinner();

@@ -128,7 +128,7 @@ fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
             .help("go on with the latest session with --continue, or with one by --session FILE|ID"));
     }
     if args.tui_mode.as_ref().is_some_and(|mode| mode != "fullscreen") {
-        return Err(Failure::usage("--tui-mode: there is one way to use the terminal here, fullscreen")
+        return Err(Failure::usage("--tui-mode: only fullscreen is supported")
             .help("leave the option out"));
     }
     if !args.print && args.mode == Mode::Json && args.messages.is_empty() && environment.stdin_is_terminal {

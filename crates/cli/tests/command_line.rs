@@ -276,8 +276,8 @@ fn help_lists_the_flags_of_extensions() {
 #[test]
 fn an_unsupported_module_throws_a_hint() {
     let world = World::new();
-    world.pi(&["config"]).failed(2, &["pi config is not here", "settings.json"]);
-    world.pi(&["auth", "print-api-key", "--provider", "x"]).failed(2, &["keys are never printed", "--list-models"]);
+    world.pi(&["config"]).failed(2, &["pi config is not supported", "settings.json"]);
+    world.pi(&["auth", "print-api-key", "--provider", "x"]).failed(2, &["pi never prints keys", "--list-models"]);
     start(&world, &["--tui-mode", "regular"]).run.failed(2, &["fullscreen", "leave the option out"]);
 }
 

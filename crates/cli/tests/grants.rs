@@ -156,7 +156,7 @@ fn mistakes_are_named() {
     mine(&world, RUNS);
     world.pi(&["ext", "grants", "allow", "./mine", "fly"]).failed(2, &["no such capability", "exec"]);
     world.pi(&["ext", "grants", "allow", "./nowhere", "exec"]).failed(1, &["nowhere"]);
-    world.pi(&["ext", "grants", "revoke", "mine"]).failed(1, &["nothing is recorded"]);
+    world.pi(&["ext", "grants", "revoke", "mine"]).failed(1, &["no answers are recorded"]);
     world.pi(&["ext", "explain", "./mine", "dance"]).failed(2, &["no call and no capability"]);
     world.write("home/.pi/agent/pijs/grants.json", "{\"version\": 7, \"packages\": {}}");
     world.pi(&["ext", "grants"]).failed(1, &["grants.json", "version 7", ".bak"]);

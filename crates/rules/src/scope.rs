@@ -368,7 +368,7 @@ pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
         return Err(("is no scope".to_owned(), help));
     }
     if let Some(glob) = glob {
-        PathGlob::new(glob).map_err(|why| (format!("has a bad glob: {why}"), "mend the glob".to_owned()))?;
+        PathGlob::new(glob).map_err(|why| (format!("has a bad glob: {why}"), "fix the glob".to_owned()))?;
     }
     let name = name.map(str::to_lowercase);
     Ok(ScopeToken::Tool { name, glob: glob.map(str::to_owned) })

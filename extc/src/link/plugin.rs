@@ -207,7 +207,7 @@ impl Modules {
     /// Resolves a missing file that the importer guards against.
     fn resolve_tried(&self, args: &HookResolveIdArgs<'_>) -> HookResolveIdOutput {
         let diagnostic = Diagnostic::new(Code::Unresolved, format!("there is no `{}`", args.specifier))
-            .help("what asks for it gets MODULE_NOT_FOUND when it runs, as under Node");
+            .help("importing it throws MODULE_NOT_FOUND at run time, as under Node");
         self.note(self.place(diagnostic, args.importer, args.specifier));
         missing("MODULE_NOT_FOUND", format!("Cannot find module '{}'", args.specifier))
     }
@@ -237,7 +237,7 @@ impl Modules {
         let from_runtime = args.importer == Some(RUNTIME_MODULE_KEY);
         if !self.host.has_module(&specifier) && !from_runtime {
             let diagnostic = Diagnostic::new(Code::Unresolved, format!("PiJS has no `{specifier}`"))
-                .help("what needs it throws when it runs; `extc check` lists every such place");
+                .help("code that uses it throws at run time; `extc check` lists every use");
             self.note_absent(args, self.place(diagnostic, args.importer, args.specifier));
             return missing("ERR_UNKNOWN_BUILTIN_MODULE", format!("No such module in PiJS: {specifier}"));
         }
@@ -267,7 +267,7 @@ impl Modules {
     fn resolve_missing(&self, args: &HookResolveIdArgs<'_>, why: &str) -> HookResolveIdOutput {
         let message = format!("`{}` is not installed: {why}", args.specifier);
         let diagnostic = Diagnostic::new(Code::Unresolved, message)
-            .help("add it to `dependencies`; until then what imports it throws MODULE_NOT_FOUND when it runs");
+            .help("add it to `dependencies`; without it the import throws MODULE_NOT_FOUND at run time");
         self.note_absent(args, self.place(diagnostic, args.importer, args.specifier));
         missing("MODULE_NOT_FOUND", format!("Cannot find module '{}'", args.specifier))
     }

@@ -67,11 +67,11 @@ impl Findings<'_> {
     /// Reports a change of the prototype of one of pi's classes.
     pub(super) fn patch(&mut self, class: &str, at: (usize, usize)) {
         let message = format!(
-            "what is changed of `{class}.prototype` counts for objects that this package makes; the host's own are not made of it"
+            "a change of `{class}.prototype` only affects objects that this package makes, not the host's own"
         );
         self.push(
             Diagnostic::new(Code::Patch, message).help(
-                "give pi what it asks for instead: `renderCall` and `renderResult` of a tool, `registerMessageRenderer`, `setEditorComponent`",
+                "use pi's API instead: `renderCall` and `renderResult` of a tool, `registerMessageRenderer`, `setEditorComponent`",
             ),
             at,
         );

@@ -234,8 +234,8 @@ impl Unit {
 
 /// Returns the failure of a module that lacks a name the lock file lists.
 fn lacks(module: &str, names: &[&str]) -> BuildFailure {
-    Diagnostic::new(Code::Link, format!("`{module}` was to export {}, and does not", names.join(", ")))
-        .help("the lock file and its packages disagree; this is a mistake of PiJS, please report it")
+    Diagnostic::new(Code::Link, format!("`{module}` does not export {}", names.join(", ")))
+        .help("the lock file and its packages disagree; this is a bug of PiJS; report it")
         .into()
 }
 

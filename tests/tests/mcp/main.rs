@@ -145,7 +145,7 @@ fn a_granted_tool_is_called_and_recorded() {
     fs::remove_file(kept).expect("ours");
     assert!(ran.stdout.contains("1 of 2 half way"), "progress reaches the front end: {}", ran.stdout);
     let verified = world.pi(&["ext", "ledger", "verify"]).stdout;
-    assert!(verified.contains("lines hold") && !verified.contains("have not ended"), "{verified}");
+    assert!(verified.contains("lines verified") && !verified.contains("have not ended"), "{verified}");
     let ledger = world.ledger();
     assert!(ledger.contains("\"mcp:s\"") && ledger.contains("\"capability\":\"mcp\""), "{ledger}");
     assert!(ledger.contains("\"capability\":\"exec\""), "its start is recorded as well: {ledger}");

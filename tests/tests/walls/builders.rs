@@ -57,7 +57,7 @@ pub(crate) fn a_build_worker_is_not_believed() -> bool {
             assert!(!built.metadata().inputs.contains_key(UNSAID), "the worker of this test lies");
             false
         }
-        Err(failure) => failure.to_string().contains("answered with something else"),
+        Err(failure) => failure.to_string().contains("returned a different artifact"),
     }
 }
 

@@ -260,8 +260,8 @@ fn wider_update(input: &BuildInput, more: &[String], accept: &str) -> PackageErr
     let version = |version: Option<&str>| version.filter(|version| !version.is_empty()).map(clean);
     let now = version(input.replaces.as_deref()).unwrap_or_else(|| "the installed version".to_owned());
     let new = version(input.version.as_deref()).unwrap_or_else(|| "the new version".to_owned());
-    let mut message = format!("{new} asks for more than it was granted, so {now} stays:");
+    let mut message = format!("{new} requests more than it was granted, so {now} stays:");
     more.iter().for_each(|words| message.push_str(&format!("\n  + {words}")));
     PackageError::new(InstallCode::Consent, input.id.clone(), message)
-        .help(format!("accept it with: {accept} --yes, or run that at a terminal without --yes to be asked"))
+        .help(format!("accept it with: {accept} --yes, or run it at a terminal without --yes to answer a prompt"))
 }

@@ -125,7 +125,7 @@ async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::Unbounded
         let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
     };
     if tokio::time::timeout(GOODBYE, goodbye).await.is_err() {
-        stderr(&format!("warning: the session did not end within {} s; it was left", GOODBYE.as_secs()));
+        stderr(&format!("warning: the session did not end within {} s; pi exits without it", GOODBYE.as_secs()));
     }
     if is_stopped.get() {
         return Err(Failure::interrupted());

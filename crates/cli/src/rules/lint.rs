@@ -51,7 +51,7 @@ pub(crate) fn run(environment: &Environment, args: &LintArgs) -> Result<()> {
     match errors {
         0 => Ok(()),
         _ => Err(Failure::failed(format!("{} in rule files", counted(errors, "error")))
-            .help("mend what the arrows point at, then run pi rules lint again")),
+            .help("fix the marked text, then run pi rules lint again")),
     }
 }
 

@@ -431,7 +431,7 @@ impl<'a> Decoder<'a> {
         for &(glob, skipped, value) in &globs {
             if let Err(why) = scope::PathGlob::new(glob) {
                 let message = format!("the glob {} in `{}` cannot be read: {why}", quoted(glob), entry.key);
-                self.report_at(value, skipped, glob.len(), Severity::Error, message, "mend the glob");
+                self.report_at(value, skipped, glob.len(), Severity::Error, message, "fix the glob");
             }
         }
         for (glob, token) in added {
