@@ -1,4 +1,4 @@
-//! The same input gives the same bytes, and the cache never loads an artifact that another installation made.
+//! Equal inputs give equal bytes, and the cache never loads an artifact that another installation made.
 //!
 //! Each test builds a package of files below into a folder of its own, and also runs each rebuilt artifact.
 

@@ -6,6 +6,7 @@ pub mod links;
 pub mod nightly;
 pub mod notice;
 pub mod picture;
+pub mod prose;
 pub mod references;
 pub mod release;
 pub mod rules;

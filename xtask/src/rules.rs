@@ -9,6 +9,7 @@
 //! - **Names.** Pages and lists name crates and files that exist, and indexes are complete ([`references`](crate::references)).
 //! - **Links.** Links between pages lead somewhere, and the book has every page ([`links`](crate::links)).
 //! - **Own modules.** No source of one crate includes a file of another by `#[path]`.
+//! - **Prose.** No more comments and commit subjects than before hide what an item is ([`prose`](crate::prose)).
 //! - **Size.** No crate is larger than a reader can take in ([`size`](crate::size)).
 //! - **Dead weight.** Each dependency is used ([`unused`](crate::unused)).
 //! - **Foreign crates.** None of [`BANNED`], and each under a licence of [`LICENCES`]. `deny.toml` holds the same
@@ -140,6 +141,7 @@ impl Workspace {
         found.extend(crate::references::violations(&self.metadata)?);
         found.extend(crate::links::violations()?);
         found.extend(crate::unused::violations(&self.metadata)?);
+        found.extend(crate::prose::violations(&crate::root())?);
         let names: Vec<&str> = self.metadata.packages.iter().map(|package| package.name.as_str()).collect();
         found.extend(foreign(&names));
         let run = self.metadata.workspace_default_packages();
@@ -315,8 +317,13 @@ pub fn says_unsafe(line: &str) -> bool {
     })
 }
 
-/// Returns the Rust files of a package, sorted; `target` and hidden folders are not entered.
+/// Returns the Rust files of a package, sorted.
 pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    files(folder, "rs")
+}
+
+/// Returns the files below a folder with an extension, sorted; `target` and hidden folders are not entered.
+pub(crate) fn files(folder: &Path, wanted: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -328,7 +335,7 @@ pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
                 if !hidden && name != "target" && name != "node_modules" {
                     folders.push(path);
                 }
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path.extension().is_some_and(|extension| extension == wanted) {
                 found.push(path);
             }
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use xtask::links::{anchors, links, unlisted};
 use xtask::picture::{drawing, shown};
+use xtask::prose::headless;
 use xtask::references::{cited, map, paths, unindexed, unknown_crates};
 use xtask::rules::{BANNED, LICENCES, Violation, Workspace, directions, foreign, leaves, licensed, says_unsafe};
 use xtask::unused::{shared, uses};
@@ -191,4 +192,13 @@ fn a_citation_by_number_is_named() {
     let text = format!("//! The loop (document{}).\n", " 004, section 3");
     assert!(matches!(&cited("a.rs", &text)[..], [one] if one.place == "a.rs:1"));
     assert!(cited("a.rs", "//! The loop (`docs/spec/tick-loop.md`).\n").is_empty());
+}
+
+#[test]
+fn a_comment_without_a_subject_is_counted() {
+    let counted =
+        "/// What waits.\nfn a() {}\n// Which.\nlet a = 1;\n/** The same for b. */\n/// A.\n///\n/// Who reads it.\n";
+    assert_eq!(headless(counted), [1, 3, 5, 8]);
+    let others = "/// Returns the rest.\n/// Where it ends, the text stays.\n// Whatever follows.\nlet what = \"// What\";\n// One word. Two.\n";
+    assert_eq!(headless(others), []);
 }

@@ -328,7 +328,7 @@ pub(crate) fn peer() -> impl TypedValueParser<Value = Peer> {
     PossibleValuesParser::new(described).map(|name| name.parse::<Peer>().expect("one of these"))
 }
 
-/// Subcommands.
+/// The subcommands of `pi`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Install a package: a folder, an npm name, npm:NAME@RANGE

@@ -24,9 +24,9 @@ pub struct Baseline {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
-    /// Registrations.
+    /// Number of snapshots of registrations.
     pub snapshots: usize,
-    /// Behaviour.
+    /// Number of traces of behaviour.
     pub traces: usize,
 }
 

@@ -17,9 +17,9 @@ pub const OFFLINE: &str = "PIJS_CONFORMANCE_OFFLINE";
 /// The kind of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Registrations.
+    /// Snapshots of registrations.
     Snapshot,
-    /// Behaviour.
+    /// Traces of behaviour.
     Trace,
 }
 

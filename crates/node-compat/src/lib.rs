@@ -18,7 +18,7 @@ pub struct HostModule {
     pub specifier: &'static str,
     /// File inside this crate, for diagnostics.
     pub path: &'static str,
-    /// TypeScript.
+    /// TypeScript source.
     pub source: &'static str,
 }
 

@@ -64,11 +64,11 @@ pub enum AstLanguage {
     Tsx,
     /// JavaScript, with JSX.
     JavaScript,
-    /// Rust.
+    /// Rust, of any edition.
     Rust,
-    /// Python.
+    /// Python 3.
     Python,
-    /// Go.
+    /// Go, files and statements.
     Go,
 }
 

@@ -1,6 +1,6 @@
 //! Renames names that collide with the bundler's helpers inside a CommonJS module.
 //!
-//! Where such a module requires another, the bundler inserts a call of a helper of its own, or of the other module. Packages that
+//! If such a module requires another, the bundler inserts a call of a helper of its own, or of the other module. Packages that
 //! were bundled before contain helpers of the same names, which would be called instead:
 //!
 //! ```text

@@ -27,7 +27,7 @@ for (const [pack, unpack] of [["gzip", "gunzip"], ["deflate", "inflate"], ["defl
   });
   log(Buffer.concat(out).toString() === text);
 }
-// What other programs wrote
+// Output of other programs
 log(zlib.gunzipSync(from("H4sIAAAAAAAAA8tIzcnJVyjPL8pJAQCFEUoNCwAAAA==")).toString());
 log(zlib.inflateSync(from("eJzLSM3JyVcozy/KSQEAGgsEXQ==")).toString());
 log(zlib.brotliDecompressSync(from("CwWAaGVsbG8gd29ybGQD")).toString());

@@ -16,16 +16,14 @@
  * Likewise `exec`, `match`, `matchAll`, `search` and `includes` of the whole text, and loops over lines that end with the first
  * one that matches (`among`, `amongAll`).
  *
- * Lines that are known not to match are left out: `none` says whether that is all of them, and the author's own code runs
- * over the `rest`, so the answer is that of the original. Known is a line that the expression itself refused when it was complete, or that an automaton
- * with a carried state (`prefilters` of the engine) cannot match: all automata of a text read a piece in one call.
- * Wherever something is not as the language ships it (a patched method, a getter, an expression with the flag `g` or `y`),
- * nothing is left out.
+ * Lines that cannot match are skipped: `none` returns whether all are, and the author's own code runs over the `rest`, so the
+ * result equals that of the original. A complete line cannot match if the expression itself refused it, or if an automaton with
+ * a carried state (`prefilters` of the engine) excludes it: all automata of a text read a piece in one call. If any involved
+ * member is modified (a patched method, a getter, an expression with the flag `g` or `y`), no line is skipped.
  *
- * What runs for each question counts: there are as many as deltas times rules, and the engine has no JIT. Hence the one
- * call for all automata; what was made for one delta is kept until the next; the question that was expected and has no line
- * to look at is answered by `none` alone, before anything is called; and members are private to the compiler
- * alone: `#` takes four times as long, and no extension gets hold of these objects.
+ * The cost per call matters: there are deltas times rules calls, and the engine has no JIT. Hence the one call for all automata;
+ * state of one delta is kept until the next; `none` alone answers the expected expression without a line to match, before any
+ * other call; and members are private to the compiler alone: `#` takes four times as long, and no extension gets these objects.
  */
 
 import { isSame, prefilters } from "pi:engine";

@@ -159,7 +159,7 @@ const big = "0123456789".repeat(20_000);
   for await (const path of fs.promises.glob("b/*.js", { cwd })) found.push(path);
   log(found, await new Promise((resolve) => fs.glob("*.js", { cwd }, (error, paths) => resolve([error, paths]))));
 }
-// What Node looks at itself before it asks the system, and what it makes of a path
+// Checks that Node makes before a system call, and conversions of paths
 {
   fs.mkdirSync("odd/folder", { recursive: true });
   fs.writeFileSync("odd/file", "x");

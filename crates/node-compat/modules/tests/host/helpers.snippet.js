@@ -30,7 +30,7 @@ const attempt = (call) => { try { log(call()); } catch (error) { log(shape(error
   log(String(bare.stack), inspect(bare));
 }
 
-// What fs says of bad arguments and of what is not there.
+// Errors of fs for bad arguments and missing files.
 {
   for (const call of [() => readFile(""), () => readFile("a\0b"), () => open("", "r")]) log(await call().catch(shape));
   attempt(() => fs.readFileSync(""));

@@ -116,7 +116,7 @@ const shape = (error) => [error.name, error.code, error.syscall, error.path, err
   log(spawnSync("sh", ["-c", "kill -9 $$"]).signal);
   log(execSync("echo $GIVEN", { env: { GIVEN: "value", PATH: "/usr/bin:/bin" }, encoding: "utf8" }), spawnSync("echo $((1+1))", { shell: true, encoding: "utf8" }).stdout);
 }
-// Where output goes
+// Targets of output
 {
   const quiet = spawn("sh", ["-c", "echo lost"], { stdio: "ignore" });
   log(quiet.stdin, quiet.stdout, quiet.stderr, await once(quiet, "close"));
@@ -138,10 +138,10 @@ const shape = (error) => [error.name, error.code, error.syscall, error.path, err
   for (const wrong of [["x"], [1.5], [process.pid, "SIGNOPE"]]) log(kill(...wrong));
   // A number of somebody else's; the last one is above what Linux hands out.
   log(kill(process.pid, 0), kill(process.ppid, 0), kill(2 ** 22 + 1, 0));
-  // Who may run a program sees that it is there, by whatever links.
+  // A grant to run a program shows that it exists, through any link.
   log(existsSync("/bin/sh"), statSync("/usr/bin/env").isFile(), existsSync("/usr/bin/no-such-program"));
 }
-// What never started
+// Programs that never started
 {
   const none = spawn("no-such-program", ["a"]);
   const heard = [];
@@ -154,7 +154,7 @@ const shape = (error) => [error.name, error.code, error.syscall, error.path, err
   await new Promise((resolve) => setTimeout(resolve, 100));
   log(heard.filter((one) => one !== "end"), none.stdin.destroyed);
 }
-// What an error of a finished program carries: its output only where a promise is rejected
+// Members of the error of a finished program: its output only in a rejected promise
 {
   const { exec, execFile } = await import("node:child_process");
   const { promisify } = await import("node:util");

@@ -21,7 +21,7 @@ const said = async (server, words) => {
 log(JSON.stringify((({ headersTimeout, requestTimeout, keepAliveTimeout }) => ({ headersTimeout, requestTimeout, keepAliveTimeout }))(http.createServer())));
 log(http.createServer({ requestTimeout: 1000 }).headersTimeout, http.createServer({ keepAliveTimeout: 7 }).keepAliveTimeout);
 
-// Who says nothing, half a head, or half a body
+// Clients that send nothing, half a head, or half a body
 {
   const server = await served({ headersTimeout: 60, requestTimeout: 150 });
   log(await said(server, ""));

@@ -95,7 +95,7 @@ const { port } = server.address();
   socket.close();
 }
 
-// What the server does
+// Behaviour of the server
 for (const [name, does] of [
   ["parts", (socket) => { socket.write(frame(1, "one ", false)); socket.write(frame(9, "ping")); socket.write(frame(0, "two")); }],
   ["bytewise", (socket) => { for (const byte of frame(1, "slow")) socket.write(Buffer.from([byte])); }],
@@ -110,7 +110,7 @@ for (const [name, does] of [
   log(name, end.code, end.reason, end.wasClean);
 }
 
-// What breaks off
+// Broken connections
 behave = () => {};
 {
   const socket = new WebSocket(`ws://127.0.0.1:${port}/lies`);
