@@ -1,9 +1,9 @@
-//! A prebuilt artifact as input: the output of `extc build -o`, distributed by somebody else.
+//! A prebuilt artifact as input: the output of `extc build -o` of another installation.
 //!
-//! Nobody vouches for such a file, so it is data. Its modules are compiled here, from their sources; its bytecode is never
-//! looked at. Its maps stay, so that errors are shown where the author wrote them. What it says of itself is a claim, as a
-//! `package.json` is: capabilities are what it asks for, and code that uses others does not hold them. Inputs are none of
-//! its claims: the one input is the file, so that grants are bound to its bytes.
+//! Such a file is untrusted, so it is treated as data. Its modules are compiled again from their sources; its bytecode is
+//! ignored. Its maps are kept, so that errors are shown at the author's lines. Its metadata are claims, as a `package.json` is:
+//! capabilities are requests, and code that uses others does not hold them. Inputs are no claims: the file is the one input, so
+//! that grants are bound to its bytes.
 //!
 //! ```text
 //! ext:/0/index.js         entry 0, then the other chunks: parsed under the limits of any source, compiled
@@ -12,10 +12,10 @@
 //! anything else           refused
 //! ```
 //!
-//! Imports lead to other chunks or to host modules. Those are checked against this program's, so that an artifact of another
-//! version works or says what is missing.
+//! Imports lead to other chunks or to host modules. The latter are checked against this program's, so that an artifact of another
+//! version works or fails with the missing name.
 //!
-//! The input is a file `*.artifact`, or a folder with `extension.artifact`. There are as many entries as `entries` of its metadata says.
+//! The input is a file `*.artifact`, or a folder with `extension.artifact`. `entries` of its metadata is the number of entries.
 
 use crate::access::{Area, BuildRead, FileAccess};
 use crate::build::{BuildOptions, Compiled, known, verdict};

@@ -1,8 +1,8 @@
-//! Rules of our own: a small set that most projects would write themselves.
+//! Built-in rules: a small set that most projects would write themselves.
 //!
-//! They are off unless asked for, by three switches that all have to be on: the caller adds [`files`] to a session only when the user asks
-//! for them, `ttsr.enabled` turns rules on, and `ttsr.builtinRules` (on by default) leaves them on. A rule of the user or the project with the same
-//! name replaces one of them, and `ttsr.disabledRules` turns a single one off.
+//! They are off by default, and need three switches: the caller adds [`files`] to a session only on the user's request,
+//! `ttsr.enabled` enables rules, and `ttsr.builtinRules` (on by default) keeps them. A rule of the user or the project with the
+//! same name replaces one of them, and `ttsr.disabledRules` disables a single one.
 //!
 //! Rules against damage (`credentials`, `delete-root`, ...) stop the reply; rules of style only remind.
 

@@ -1,9 +1,9 @@
 //! Checks uses of pi's API that the source shows to be wrong: members, events, tools, the default export.
 //!
-//! Only what is pi's API for certain counts: a parameter of type `ExtensionAPI`, imported from pi's package; the parameter of
-//! the function that an entry exports; names, patterns and fields of classes that stand for one of them; and parameters of the package's
-//! functions that are always given one. The same holds of contexts, which handlers, commands and tools get. A member that is
-//! mentioned without a call is being asked for, so calls of it are left alone, and so is everything where the object is extended.
+//! Only certain uses of pi's API count: a parameter of type `ExtensionAPI`, imported from pi's package; the parameter of the
+//! function that an entry exports; names, patterns and fields of classes that hold one of them; and parameters of the package's
+//! functions that always receive one. The same applies to contexts, which handlers, commands and tools receive. A member that is
+//! mentioned without a call is tested for, so its calls are ignored, as are all members of an object that is extended.
 //!
 //! ```text
 //! pi.registerTol({...})                     Call Api "registerTol"
@@ -15,8 +15,8 @@
 //! setup(pi)                                 a Pass, if `setup` is imported
 //! ```
 //!
-//! One module does not show what others give to its functions. [`contract`](crate::contract) follows each [`Pass`] and looks at
-//! the module that it leads to once more, with [`Assumptions`].
+//! A single module does not show the arguments that others pass to its functions. [`contract`](crate::contract) follows each
+//! [`Pass`] and scans its target module again, with [`Assumptions`].
 
 mod class_place;
 mod exported;
