@@ -643,9 +643,9 @@ impl SourceTree {
     /// Returns the digest `sha256:HEX` of everything that decided the artifact, by name: compiled files, and the manifests that
     /// their imports were resolved with.
     ///
-    /// Grants are bound to it. A manifest counts with all its bytes: which members decide is the resolver's business and
-    /// grows with it, the order of conditions under `exports` is one of them, and the manifest of a package that is
-    /// installed changes only when something else is installed. There the grants are carried over by what it asks for.
+    /// Grants are bound to it. A manifest counts with all its bytes: the set of members that matter belongs to the resolver and
+    /// may grow, the order of conditions under `exports` is one of them, and the manifest of an installed package changes only
+    /// with an install. An install carries grants over by the requests.
     pub(crate) fn sources(&self) -> BTreeMap<String, String> {
         // A name derives from another manifest, which counts as well, even if it is only read here.
         self.manifests().keys().for_each(|path| drop(self.locate(path)));

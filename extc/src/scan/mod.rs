@@ -1,8 +1,7 @@
 //! Scan: the imports of one module, the capabilities it can use, and findings.
 //!
-//! One walk over the syntax tree after scopes are resolved, so that a local variable named `fetch`
-//! is not taken for the global. It sees literals and nothing behind them: what it finds is a proposal
-//! for grants, and the gate decides at run time whatever it missed.
+//! One walk over the syntax tree after scopes are resolved, so that a local variable named `fetch` is not taken for the global.
+//! It only sees literals: its findings are a proposal for grants, and the gate decides at run time about all calls.
 //!
 //! ```text
 //! import { execFile } from "child_process";       imports: child_process {execFile}

@@ -18,15 +18,14 @@
 //! | [`Unit`] | modules that are compiled together, and the packages they are made of |
 //! | [`Pinned`] | one package by version and digest |
 //!
-//! Invariants: an extension that imports nothing of a unit pays nothing for it; what is compiled
-//! was checked against the digests of the lock file by whoever fetched it; no script of a package runs. *Parts*
-//! add names to a host module that is ours: where both have a name, ours counts, and only the files of the
-//! names that are imported are evaluated. A file that holds authority (keys, the loading of code) is *replaced*
-//! inside its unit by a host module of ours, which ends in hostcalls.
+//! Invariants: an extension that imports nothing of a unit does not load it; the fetching caller has checked the compiled files
+//! against the digests of the lock file; no script of a package runs. *Parts* add names to a host module of ours: where both have
+//! a name, ours takes precedence, and only the files of the imported names are evaluated. A file with authority (keys, the
+//! loading of code) is *replaced* inside its unit by a host module of ours, which uses hostcalls.
 //!
-//! `host_imports` of an artifact names the supplied modules that it takes, those behind a facade included. [`Supply::unit_of`] returns the
-//! unit of a module, and the `host_imports` of that unit name the units it needs in turn. `Package::with_supplied` hands them to the realm
-//! after the host modules and before the extension.
+//! `host_imports` of an artifact names the supplied modules that it imports, including those behind a facade. [`Supply::unit_of`]
+//! returns the unit of a module, and the `host_imports` of that unit name the units that it needs in turn.
+//! `Package::with_supplied` passes them to the realm after the host modules and before the extension.
 
 mod compile;
 
