@@ -10,7 +10,7 @@ use drive::{drive, is_offline};
 use serde_json::json;
 
 /// Runs an extension of this source; returns its notifications.
-fn told(source: &str) -> Vec<String> {
+fn notifications(source: &str) -> Vec<String> {
     told_in("rpc", source)
 }
 
@@ -51,7 +51,7 @@ fn whole_programs_and_logins_say_what_to_do_instead() {
     if is_offline() {
         return;
     }
-    let told = told(
+    let told = notifications(
         r#"
         import { InteractiveMode, main, runRpcMode } from "@earendil-works/pi-coding-agent";
         import { radiusProvider } from "@earendil-works/pi-ai/providers/all";
@@ -87,7 +87,7 @@ fn images_are_asked_for_through_the_gate() {
             ctx.ui.notify(`${made.stopReason} ${made.errorMessage}`);
         } });
     "#;
-    assert_eq!(told(&source.replace("ADDRESS", &address.to_string())), ["error Connection error."]);
+    assert_eq!(notifications(&source.replace("ADDRESS", &address.to_string())), ["error Connection error."]);
     server.set_nonblocking(true).expect("a socket");
     assert!(server.accept().is_err(), "a server that nobody granted was reached");
 }

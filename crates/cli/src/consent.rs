@@ -117,7 +117,7 @@ fn question(
     };
     brought.extend(also_brought(&book, &applicant.offers));
     if let (Answerer::None, true, Some(record)) = (answerer, replaces && guard!(InstallKeepWorking), &before) {
-        lost_ones.extend(lost(record, applicant));
+        lost_ones.extend(lost_requests(record, applicant));
     }
     let before = before.filter(|record| !is_other(record, applicant));
     let more = match &before {

@@ -267,7 +267,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     for (what, decision, never) in &decisions {
         let verdict = if decision.allowed { "allowed" } else { "denied" };
         stdout(&clean(&format!("  {verdict:<8} {what}")));
-        let grant = decision.grant.as_ref().map(|grant| format!(", grant {grant}{}", given(record, grant)));
+        let grant = decision.grant.as_ref().map(|grant| format!(", grant {grant}{}", grant_source(record, grant)));
         let reason = decision.reason.map(|reason| format!(", reason {}", reason.as_str()));
         stdout(&clean(&format!(
             "           rule {}{}{}",

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 const COLUMN: usize = 30;
 
 /// Returns the command line without its `--help`, when that is about `pi` itself and not about one of its commands.
-pub(crate) fn asked_for(argv: &[OsString]) -> Option<Vec<OsString>> {
+pub(crate) fn without_help(argv: &[OsString]) -> Option<Vec<OsString>> {
     let command = Cli::command();
     let is_help = |word: &OsString| word == "--help" || word == "-h";
     let words = || argv.iter().skip(1).take_while(|word| *word != "--");

@@ -66,7 +66,7 @@ pub fn main() -> ExitCode {
         output::stderr(&failure.to_string());
         return ExitCode::from(failure.exit.code());
     }
-    let wants_help = help::asked_for(&argv);
+    let wants_help = help::without_help(&argv);
     let helps = wants_help.is_some();
     let cli = match Cli::try_parse_from(wants_help.unwrap_or(argv)) {
         Ok(cli) => cli,

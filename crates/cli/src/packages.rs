@@ -59,7 +59,7 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
     let mut failed = Failed::default();
     for Attempt { outcome, .. } in attempts {
         let told = match outcome {
-            Ok(installed) => match told(environment, &reviewer, &installed, args) {
+            Ok(installed) => match finish_install(environment, &reviewer, &installed, args) {
                 Ok(outlook) => {
                     fetch_supplied(environment, &installed, args.common.registry.as_deref()).await;
                     // The result is the last line.
@@ -101,7 +101,8 @@ async fn fetch_supplied(environment: &Environment, installed: &Installed, regist
         return;
     }
     let compiler = Compiler::new(environment);
-    let _slow = Slow::begin(&environment.notices, format!("fetching the packages that pi supplies to {}", installed.id));
+    let _slow =
+        Slow::begin(&environment.notices, format!("fetching the packages that pi supplies to {}", installed.id));
     let fetched = async {
         let supplier = Supplier::new(environment, compiler.cache()).registry(registry);
         for (id, entries) in realms(&ExtensionId::new(&*installed.id), root(installed), &installed.entries) {
@@ -130,7 +131,7 @@ fn root(installed: &Installed) -> &Path {
 }
 
 /// Stores the consent and prints the install; returns the last line, the outlook of the package.
-fn told(
+fn finish_install(
     environment: &Environment,
     reviewer: &Reviewer,
     installed: &Installed,
@@ -432,8 +433,9 @@ pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()>
     })?;
     for key in keys {
         let forgotten = MadeFolder::new(environment).forget(&key);
-        forgotten
-            .map_err(|error| Failure::failed(format!("{}: the record of its files could not be removed: {error}", clean(&key))))?;
+        forgotten.map_err(|error| {
+            Failure::failed(format!("{}: the record of its files could not be removed: {error}", clean(&key)))
+        })?;
     }
     stderr(&format!("removed {}", clean(&removed.id)));
     Ok(())

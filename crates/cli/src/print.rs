@@ -31,7 +31,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         return crate::rpc::serve(environment, args, flags).await;
     }
     if !answers_one(environment, &args) {
-        return talk(environment, args, flags).await;
+        return run_terminal(environment, args, flags).await;
     }
     let prompts = prompts::piped(environment, &args).await?;
     let is_text = args.mode != Mode::Json;
@@ -76,7 +76,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
 }
 
 /// Runs the terminal mode until the user leaves.
-async fn talk(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
+async fn run_terminal(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     let options = TuiOptions {
         prompts: prompts::typed(environment, &args, String::new())?.prompts,
         theme: args.use_theme.clone(),
@@ -128,8 +128,7 @@ fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
             .help("go on with the latest session with --continue, or with one by --session FILE|ID"));
     }
     if args.tui_mode.as_ref().is_some_and(|mode| mode != "fullscreen") {
-        return Err(Failure::usage("--tui-mode: only fullscreen is supported")
-            .help("leave the option out"));
+        return Err(Failure::usage("--tui-mode: only fullscreen is supported").help("leave the option out"));
     }
     if !args.print && args.mode == Mode::Json && args.messages.is_empty() && environment.stdin_is_terminal {
         return Err(Failure::usage("--mode json needs a prompt").help("answer one with: pi -p 'PROMPT' --mode json"));
@@ -175,7 +174,7 @@ impl Answering {
                 Err(Failure::interrupted())
             }
             Some(outcome) if is_text => judge(outcome, self.agent.control().model()),
-            Some(outcome) => told(outcome),
+            Some(outcome) => judge_events(outcome),
             None => Ok(()),
         }
     }
@@ -209,7 +208,7 @@ impl Answering {
 
 /// Judges a run whose events were written: their reader knows how a reply ended, and as in pi the exit code is 0. Only a failed
 /// command has no event.
-fn told(outcome: Outcome) -> Result<()> {
+fn judge_events(outcome: Outcome) -> Result<()> {
     match outcome.ending {
         Ending::Failed(_) | Ending::Aborted => Ok(()),
         _ => judge(outcome, None),

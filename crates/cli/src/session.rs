@@ -45,7 +45,7 @@ pub(crate) fn at_once(environment: &Environment, is_text: bool, front_end: Box<d
 
 /// `pi --list-models`: loads extensions for the models that they register.
 pub(crate) async fn list_models(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
-    let loaded = looked_at(environment, &args, flags).await?;
+    let loaded = load_registrations(environment, &args, flags).await?;
     let (models, wrong) = loaded.models();
     for (path, message) in wrong {
         stderr(&clean(&format!("warning: {path}: {message}")));
@@ -61,14 +61,18 @@ pub(crate) async fn registered_flags(
     args: RunArgs,
     flags: Vec<ExtensionFlag>,
 ) -> Result<Vec<FlagInfo>> {
-    let loaded = looked_at(environment, &args, flags).await?;
+    let loaded = load_registrations(environment, &args, flags).await?;
     let flags = loaded.host().flags();
     loaded.close_quietly();
     Ok(flags)
 }
 
 /// Loads extensions for their registrations; nothing of the session is stored.
-async fn looked_at(environment: &Environment, args: &RunArgs, flags: Vec<ExtensionFlag>) -> Result<LoadedSession> {
+async fn load_registrations(
+    environment: &Environment,
+    args: &RunArgs,
+    flags: Vec<ExtensionFlag>,
+) -> Result<LoadedSession> {
     let mut config: SessionConfig = args.config()?;
     config.store = Default::default();
     config.tape = None;

@@ -86,7 +86,7 @@ fn framed(question: &Question) -> String {
 const MOST_UNKNOWN: usize = 3;
 
 /// Prompts until a line is one of the answers: its key, or its word.
-fn chosen(terminal: &Terminal, question: &Question) -> Answer {
+fn read_answer(terminal: &Terminal, question: &Question) -> Answer {
     let offered = choices(question, true);
     let mut text = framed(question);
     for _ in 0..MOST_UNKNOWN {
@@ -117,7 +117,7 @@ impl Prompter for Terminal {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
         let terminal = self.clone();
         Box::pin(async move {
-            let answer = tokio::task::spawn_blocking(move || chosen(&terminal, &question)).await;
+            let answer = tokio::task::spawn_blocking(move || read_answer(&terminal, &question)).await;
             answer.unwrap_or(Answer::NoPerson)
         })
     }
@@ -168,7 +168,7 @@ impl UiPort for Terminal {
                     Ok(line.map_or_else(|| json!({}), |line| json!({ "value": line })))
                 })
             }
-            op => Box::pin(std::future::ready(told(&who, op, &call))),
+            op => Box::pin(std::future::ready(notify(&who, op, &call))),
         }
     }
 
@@ -183,12 +183,12 @@ impl UiPort for Terminal {
             open.dialogs.insert((caller.extension().clone(), number), call);
             return Ok(json!({ "dialog": number }));
         }
-        told(caller.extension().as_str(), call.op, &call)
+        notify(caller.extension().as_str(), call.op, &call)
     }
 }
 
 /// Handles operations that need no answer.
-fn told(who: &str, op: UiOp, call: &UiCall) -> Result<Value, HostcallError> {
+fn notify(who: &str, op: UiOp, call: &UiCall) -> Result<Value, HostcallError> {
     match op {
         UiOp::Notify | UiOp::SetStatus => {
             let shown = call.params.get("message").or_else(|| call.params.get("text")).and_then(Value::as_str);

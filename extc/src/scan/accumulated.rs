@@ -109,7 +109,7 @@ struct LineTestFinder<'a> {
 impl LineTestFinder<'_> {
     fn finish(mut self) -> AccumulatedEdits {
         let mut splits = Vec::new();
-        let mut questions = Vec::new();
+        let mut narrowed = Vec::new();
         let mut tests: HashMap<Id, Vec<LineTest>> = HashMap::new();
         for (name, test) in std::mem::take(&mut self.tests) {
             tests.entry(name).or_default().push(test);
@@ -118,10 +118,10 @@ impl LineTestFinder<'_> {
             let uses = tests.remove(&name).unwrap_or_default();
             if !uses.is_empty() && self.seen.get(&name) == Some(&(uses.len() + 1)) {
                 splits.push(split);
-                questions.extend(uses);
+                narrowed.extend(uses);
             }
         }
-        questions.iter().for_each(|test| self.narrow(test));
+        narrowed.iter().for_each(|test| self.narrow(test));
         splits.iter().for_each(|split| self.split(split));
         self.found
     }
@@ -184,7 +184,7 @@ impl LineTestFinder<'_> {
     }
 
     /// Returns the expression of `(line) => expression.test(line)`, as arguments.
-    fn asked_of_each(&self, callback: &Expr) -> Option<String> {
+    fn tested_expression(&self, callback: &Expr) -> Option<String> {
         let Expr::Arrow(arrow) = plain(callback) else { return None };
         let [Pat::Ident(parameter)] = arrow.params.as_slice() else { return None };
         if arrow.is_async {
@@ -212,12 +212,12 @@ impl LineTestFinder<'_> {
     }
 
     fn see_lines(&mut self, call: Span, Method { receiver, name, argument }: Method<'_>, otherwise: &'static str) {
-        let Some(expression) = self.asked_of_each(argument) else { return };
+        let Some(expression) = self.tested_expression(argument) else { return };
         let form = Form::Call { call, method: name, otherwise };
-        self.see_question(receiver, form, expression);
+        self.see_test(receiver, form, expression);
     }
 
-    fn see_question(&mut self, lines: &Expr, form: Form, expression: String) {
+    fn see_test(&mut self, lines: &Expr, form: Form, expression: String) {
         let test = LineTest { lines: lines.span(), form, expression };
         if let Expr::Ident(lines) = plain(lines) {
             self.tests.push((lines.to_id(), test));
@@ -233,7 +233,7 @@ impl LineTestFinder<'_> {
         let Some(only) = only(&outer.body) else { return };
         if let Some(receiver) = ending_test(only, &line, true) {
             if let Some(expression) = self.expression(receiver, Some(&line)) {
-                self.see_question(&outer.right, Form::Loop("among"), expression);
+                self.see_test(&outer.right, Form::Loop("among"), expression);
             }
         } else if let Stmt::ForOf(inner) = only {
             let tests = variable(inner).zip(self::only(&inner.body));
@@ -253,7 +253,7 @@ impl LineTestFinder<'_> {
                     _ => "this".to_owned(),
                 };
                 let expression = format!("{rules}, \"{}\", \"{}\"", list.join("."), path.join("."));
-                self.see_question(&outer.right, Form::Loop("amongAll"), expression);
+                self.see_test(&outer.right, Form::Loop("amongAll"), expression);
             }
         }
     }

@@ -92,7 +92,7 @@ impl Script {
             inner.trace.record("system", json!({"hash": hash, "text": system}));
         }
         let tools: Vec<&str> = request.tools.iter().map(|ToolDescription { name, .. }| name.as_str()).collect();
-        let messages: Vec<Value> = request.conversation.iter().map(|said| told(&said.to_value())).collect();
+        let messages: Vec<Value> = request.conversation.iter().map(|said| provider_form(&said.to_value())).collect();
         inner.calls += 1;
         let number = inner.calls;
         let item = json!({
@@ -139,7 +139,7 @@ impl Script {
 }
 
 /// Returns a message in the provider's form.
-fn told(said: &Value) -> Value {
+fn provider_form(said: &Value) -> Value {
     let Value::Object(mut members) = message(said) else { return Value::Null };
     for left_out in ["details", "terminate", "display", "customType"] {
         members.shift_remove(left_out);

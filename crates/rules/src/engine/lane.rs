@@ -145,7 +145,7 @@ impl Lane {
     }
 
     /// Reports a match, unless the stream has one of the pattern already.
-    fn tell(&mut self, pattern: usize, offset: usize, kind: MatchKind, matches: &mut Vec<Match>) {
+    fn report(&mut self, pattern: usize, offset: usize, kind: MatchKind, matches: &mut Vec<Match>) {
         let told = &mut self.told[pattern];
         let told = if kind == MatchKind::Unsettled { &mut told.unsettled } else { &mut told.sure };
         if !std::mem::replace(told, true) {
@@ -231,14 +231,14 @@ impl Lane {
         self.read_end(true, matches);
         for pattern in std::mem::take(&mut self.before_return) {
             if self.rules.coarse.binary_search(&pattern).is_err() {
-                self.tell(pattern, self.end.saturating_sub(1), MatchKind::Sure, matches);
+                self.report(pattern, self.end.saturating_sub(1), MatchKind::Sure, matches);
             }
         }
         if !self.asked.is_empty() {
             self.search(search, true, matches);
         }
         for wait in std::mem::take(&mut self.waits) {
-            self.tell(wait.pattern, wait.offset, MatchKind::Sure, matches);
+            self.report(wait.pattern, wait.offset, MatchKind::Sure, matches);
         }
         self.restart_text();
     }
@@ -283,7 +283,7 @@ impl Lane {
         waits.retain(|wait| {
             let is_over = wait.is_over(piece);
             if is_over {
-                self.tell(wait.pattern, wait.offset, MatchKind::Sure, matches);
+                self.report(wait.pattern, wait.offset, MatchKind::Sure, matches);
             }
             !is_over
         });
@@ -305,7 +305,7 @@ impl Lane {
             let last = if inside > 0 { piece[..inside].chars().next_back() } else { self.last };
             let wait = Wait::new(rules.owners[pattern].settle, pattern, offset, last);
             if wait.is_over(&piece[inside..]) {
-                self.tell(pattern, offset, MatchKind::Sure, matches);
+                self.report(pattern, offset, MatchKind::Sure, matches);
             } else {
                 self.waits.push(wait);
             }
@@ -322,9 +322,9 @@ impl Lane {
             if let Ok(budget) = self.rules.coarse.binary_search(&pattern) {
                 self.ask(budget);
             } else if is_end || self.rules.owners[pattern].settle == Settle::Now {
-                self.tell(pattern, self.end, MatchKind::Sure, matches);
+                self.report(pattern, self.end, MatchKind::Sure, matches);
             } else if self.is_traced {
-                self.tell(pattern, self.end, MatchKind::Unsettled, matches);
+                self.report(pattern, self.end, MatchKind::Unsettled, matches);
             }
         }
         self.unsettled = unsettled;
@@ -355,7 +355,7 @@ impl Lane {
                     if is_end || wait.is_over(&self.text[found.end..]) {
                         budget.is_asked = false;
                         budget.has_matched = true;
-                        self.tell(pattern, offset, MatchKind::Sure, matches);
+                        self.report(pattern, offset, MatchKind::Sure, matches);
                     }
                 }
                 // The automaton reports the next possible match, except where text after a hit matters.
