@@ -7,7 +7,7 @@ use super::unicode_sets;
 use super::uses::Uses;
 use super::{
     Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, Template, api, awaits, calls, compiled_text, constants,
-    helpers, offers, patches, pi, throwing, umd,
+    helpers, offers, patches, pi, throwing_calls, umd,
 };
 use crate::parse::Parsed;
 use crate::rewrite::{Location, computed_import, location};
