@@ -88,7 +88,7 @@ pub(crate) fn decide(
 ) -> Result<Vec<InstallDecision>, NotInstalled> {
     let mut lost_ones = Vec::new();
     let open: Vec<OpenRequest> =
-        applicants.iter().map(|applicant| question(book, applicant, who, replaces, &mut lost_ones)).collect();
+        applicants.iter().map(|applicant| question(book, applicant, answerer, replaces, &mut lost_ones)).collect();
     if !lost_ones.is_empty() {
         return Err(Refused::Widened(lost_ones.iter().map(describe).collect()));
     }
@@ -98,7 +98,7 @@ pub(crate) fn decide(
         }
         _ => None,
     };
-    Ok(open.into_iter().map(|open| decided(open, who, mode, answer.as_deref())).collect())
+    Ok(open.into_iter().map(|open| decided(open, answerer, mode, answer.as_deref())).collect())
 }
 
 /// Returns the open request of one realm. Requests that an update would lose are added to `lost_ones`.
