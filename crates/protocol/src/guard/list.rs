@@ -151,6 +151,8 @@ super::guards! {
     ExecFolder = "exec.folder",
     /// Refuses folders that credentials lie below, for programs that may read those.
     ExecFolderAbove = "exec.folder-above",
+    /// Counts each file of a folder that a program reads.
+    ExecFolderReads = "exec.folder-reads",
     /// Overrides repository settings that are not known to be harmless.
     ExecGitHarmless = "exec.git-harmless",
     /// Refuses repository settings that include other files while git changes files.
@@ -281,6 +283,8 @@ super::guards! {
     GateVerdict = "gate.verdict",
     /// Refuses parts of a git source that git reads as options.
     GitArguments = "git.arguments",
+    /// Fetches repositories into a folder that extensions cannot reach.
+    GitFolder = "git.folder",
     /// Refuses symbolic links in a git package that leave it.
     GitLinks = "git.links",
     /// Refuses git over plain HTTP.
@@ -389,10 +393,12 @@ super::guards! {
     ManifestInside = "manifest.inside",
     /// Compares an archive's name and version with the requested ones.
     ManifestNamed = "manifest.named",
-    /// Starts the user's MCP servers outside of a folder that is not trusted.
+    /// Starts MCP servers of the user and of installed packages outside of a folder that is not trusted.
     McpFolder = "mcp.folder",
-    /// Withholds MCP tools whose definitions changed since the user agreed.
+    /// Withholds MCP tools and prompts whose definitions changed since the user agreed.
     McpPins = "mcp.pins",
+    /// Asks before the program of an MCP server starts whose files changed since the user agreed.
+    McpProgram = "mcp.program",
     /// Matches a call of an MCP tool against the granted server and tool.
     McpScope = "mcp.scope",
     /// Redacts the values of `env` and `headers` of MCP servers.
@@ -421,6 +427,18 @@ super::guards! {
     NetSocketPath = "net.socket-path",
     /// Refers to an open folder by its handle.
     NetStablePath = "net.stable-path",
+    /// Refuses an answer of another authorization server than the one that was asked.
+    OauthAnswerIssuer = "oauth.answer-issuer",
+    /// Refuses metadata of another authorization server than the one that was named.
+    OauthIssuer = "oauth.issuer",
+    /// Refuses authorization servers without PKCE.
+    OauthProof = "oauth.proof",
+    /// Refuses metadata about another server.
+    OauthResource = "oauth.resource",
+    /// Ignores answers that do not belong to the sign-in that waits.
+    OauthState = "oauth.state",
+    /// Sends tokens by https, or within this machine.
+    OauthTransport = "oauth.transport",
     /// Escapes control characters in JSON printed to a terminal.
     OutputJson = "output.json",
     /// Restores each package independently of failing ones.
@@ -535,6 +553,8 @@ super::guards! {
     ResourcesContextSize = "resources.context-size",
     /// Limits nesting of front matter.
     ResourcesFrontMatter = "resources.front-matter",
+    /// Leaves out texts that an extension names and may not read.
+    ResourcesNamed = "resources.named",
     /// Leaves out resources of a package that link out of it.
     ResourcesPackageLinks = "resources.package-links",
     /// Refuses resources that link to protected files.
@@ -627,6 +647,8 @@ super::guards! {
     TerminalSanitise = "terminal.sanitise",
     /// Limits timers of one realm.
     TickTimers = "tick.timers",
+    /// Keeps long results of tools in a folder that extensions cannot reach.
+    ToolSpilledResults = "tool.spilled-results",
     /// Limits undelivered updates of a tool.
     ToolUpdates = "tool.updates",
     /// Withholds a tool whose definition differs from the one the user agreed to.
