@@ -3,6 +3,7 @@
 use crate::normalise::Normaliser;
 use clap::Args;
 use pijs_host::PiProfile;
+use pijs_hostcall::spilled::SpilledResults;
 use pijs_runtime::Environment;
 use pijs_runtime::Isolation;
 use pijs_runtime::{Failure, Result};
@@ -80,6 +81,9 @@ impl Roots {
         for (path, name) in optional.into_iter().filter_map(|(path, name)| Some((path.as_ref()?, name))) {
             normaliser = normaliser.place(path, name);
         }
+        // Long outputs lie in a folder of their own, in pi among the temporary files.
+        let results = SpilledResults::of(&dirs.agent_dir);
+        let normaliser = normaliser.place(results.folder(), "<tmp>");
         normaliser.place(&dirs.cwd, "<cwd>").place(&dirs.home, "<home>").place(&surroundings.temp, "<tmp>")
     }
 }

@@ -59,6 +59,9 @@ impl Host {
         let by_itself = caller.clone();
         let caller = caller.behind_model();
         let is_led = matches!(behind, Behind::Message { .. });
+        if is_led && self.reads_own_result(tool, input) {
+            return Ok(None);
+        }
         let Some((decision, permit)) = self.judged(&caller, tool, input, asks).await else {
             return Ok(Some(Bound { permit: gate.permit(&caller, "tool"), is_own_program: true }));
         };
@@ -171,6 +174,16 @@ impl Host {
             Some(slot) => slot.cell.borrow().caller.clone(),
             None => Caller::new(Arc::new(Profile::new(extension.clone()))),
         }
+    }
+
+    /// Whether the model reads the whole of a result that it saw the end of in this session. The folder is closed to extensions, so the
+    /// name leads nowhere else.
+    fn reads_own_result(&self, tool: &str, input: &Value) -> bool {
+        let gate = self.0.dispatcher.gate();
+        let path = ["path", "file_path"].into_iter().find_map(|key| input.get(key).and_then(Value::as_str));
+        let used = path.map(|path| PathUse { access: Access::Read, path, form: PathForm::Tool });
+        let named = used.and_then(|used| gate.places().absolute(used).ok());
+        tool == "read" && named.is_some_and(|path| gate.results().is_some_and(|results| results.has(&path)))
     }
 
     /// The input with the place that its path leads to now, if that is another one.

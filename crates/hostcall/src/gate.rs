@@ -29,6 +29,7 @@ use crate::policy::{Grant, Mode, Policy, usual_paths};
 use crate::prompt::{AnswerStore, Prompter, Question};
 use crate::risk::{Evidence, Signal};
 use crate::scope::{CompiledScope, ScopeError};
+use crate::spilled::SpilledResults;
 use crate::variables::{HostVariables, VariableEffect};
 use crate::vocabulary::is_free_variable;
 use pijs_protocol::manifest::CapabilityRequest;
@@ -97,6 +98,7 @@ struct HostServices {
     programs: Option<Arc<LocateProgram>>,
     mcp_tools: Option<Arc<DescribeMcpTool>>,
     exists: Option<Arc<Exists>>,
+    results: Option<SpilledResults>,
     /// Names of the environment variables that are set.
     variables: Option<BTreeSet<String>>,
 }
@@ -215,6 +217,13 @@ impl GateBuilder {
         self
     }
 
+    /// Sets where long results of tools are kept: the model reads its session's after messages of an extension as well.
+    #[must_use]
+    pub fn results(mut self, results: SpilledResults) -> Self {
+        self.hooks.results = Some(results);
+        self
+    }
+
     /// Sets the prompter; without it calls that need a prompt are denied.
     #[must_use]
     pub fn prompter(mut self, prompter: Arc<dyn Prompter>) -> Self {
@@ -288,6 +297,11 @@ impl Gate {
     /// Returns whether there is a user to prompt.
     pub fn has_person(&self) -> bool {
         self.inner.services.prompter.is_some()
+    }
+
+    /// The folder of long results, where there is one.
+    pub fn results(&self) -> Option<&SpilledResults> {
+        self.inner.hooks.results.as_ref()
     }
 
     /// Returns the policy.
@@ -535,9 +549,14 @@ impl Gate {
     /// Records that the content of a file was read.
     pub(crate) fn note_read(&self, extension: &ExtensionId, path: &str) {
         if crate::places::may_hold_secrets(path) {
-            let mut secrets = self.inner.taint.secrets.lock().unwrap_or_else(PoisonError::into_inner);
-            secrets.entry(extension.clone()).or_insert_with(|| path.to_owned());
+            self.note_secret(extension, path);
         }
+    }
+
+    /// Notes that something was read that may hold secrets.
+    pub(crate) fn note_secret(&self, extension: &ExtensionId, path: &str) {
+        let mut secrets = self.inner.taken_in.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        secrets.entry(extension.clone()).or_insert_with(|| path.to_owned());
     }
 
     /// Records that an extension may have received data from a server or a program.

@@ -26,6 +26,7 @@
 //! | [`variables`] | environment variables of programs |
 //! | [`risk`] | evidence and expected loss, which explain a decision |
 //! | [`prompt`] | permission prompts |
+//! | [`spilled`] | long results of tools, kept where no extension reads them |
 //! | [`connector`] | the interface of connectors |
 //! | [`dispatch`] | quotas, in-flight calls, cancellation, timeouts, streaming |
 //! | [`ledger`] | lines, hash chain, redaction, verification |
@@ -44,6 +45,7 @@ pub mod prompt;
 pub mod requests;
 pub mod risk;
 pub mod scope;
+pub mod spilled;
 pub mod variables;
 pub mod vocabulary;
 

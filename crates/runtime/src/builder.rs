@@ -42,6 +42,7 @@ use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_environment::{Ambient, Timer};
 use pijs_host::{Host, HostOptions, Observer, Quotes, ReadableState};
 use pijs_hostcall::places::Places;
+use pijs_hostcall::spilled::SpilledResults;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{BoxFuture, BuildRecord, Gate, Ledger, LedgerSink, Mode, Profile, Prompter};
 use pijs_llm::known_models::KnownModels;
@@ -341,7 +342,8 @@ impl SessionBuilder {
             drop(ledger.close());
         })?;
         let reloads = !replaced.loads_nothing;
-        let extensions = Rc::new(extensions(&host, &control, mcp.as_ref(), reloads.then_some(&loader)));
+        let servers = (mcp.as_ref(), loader.dispatcher.gate().results().cloned());
+        let extensions = Rc::new(extensions(&host, &control, servers, reloads.then_some(&loader)));
         tokio::task::spawn_local(tool_requests.serve(extensions.clone()));
         extensions.set_provenance(provenance(&discovery));
         Ok(LoadedSession {
@@ -373,12 +375,12 @@ impl SessionBuilder {
 fn extensions(
     host: &Host,
     control: &AgentControl,
-    mcp: Option<&Rc<McpSession>>,
+    (mcp, results): (Option<&Rc<McpSession>>, Option<SpilledResults>),
     loader: Option<&Rc<Loader>>,
 ) -> HostExtensions {
     let extensions = HostExtensions::new(host.clone());
     let extensions = match mcp {
-        Some(mcp) => extensions.with_tools(mcp.tools(control.clone())),
+        Some(mcp) => extensions.with_tools(mcp.tools(control.clone(), results)),
         None => extensions,
     };
     let Some(loader) = loader.cloned() else { return extensions };
@@ -426,7 +428,8 @@ fn gate(
     let sessions = pijs_durable::without_links(&opening::folder(environment, config.store.dir.as_deref()));
     let mut gate = Gate::builder(decided.policy.clone(), places)
         .environment(environment.variables.clone())
-        .sessions(sessions, Arc::new(parts.control.clone()));
+        .sessions(sessions, Arc::new(parts.control.clone()))
+        .results(SpilledResults::of(&dirs.agent_dir));
     if let Some(prompter) = &interface.prompter {
         gate = gate.prompter(Arc::clone(prompter)).block_on(Arc::new(block_on));
     }

@@ -147,7 +147,8 @@ impl LoadedSession {
         let rules = RuleSet::of_session(environment, &config.rules)?;
         let provider = ready.unwrap_or_else(|| Arc::new(UnopenedModel::new(choice.model.clone())));
         let shell = OwnShell::supervised(environment.variables.clone());
-        let system = OsToolSystem::new(ambient.clone(), environment.temp.clone(), shell);
+        let results = self.loader.dispatcher.gate().results().cloned();
+        let system = OsToolSystem::new(ambient.clone(), environment.temp.clone(), shell).with_results(results);
         let mut tools = config.tools.clone();
         tools.builtin = tools.builtin.or_else(|| usual_tools(environment));
         warn_of_unknown_tools(environment, tools.only.as_deref().unwrap_or_default(), &self.host);

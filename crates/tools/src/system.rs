@@ -6,13 +6,16 @@
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use pijs_connectors::exec::{OwnShell, Started};
+use pijs_durable::Disk;
 use pijs_environment::{Ambient, Wait};
 use pijs_hostcall::places::ProgramView;
+use pijs_hostcall::spilled::SpilledResults;
+use pijs_protocol::guard;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +28,12 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// File names that are tried for a stored output.
 const MAX_NAMES: u32 = 100;
+
+/// Long outputs that are kept in the folder for them; the oldest go.
+const MOST_RESULTS: usize = 256;
+
+/// Bytes of them.
+const MOST_RESULT_BYTES: u64 = 512 << 20;
 
 /// Access to files and a shell.
 pub trait ToolSystem: Send + Sync {
@@ -107,18 +116,25 @@ pub struct OsToolSystem {
     temporary: PathBuf,
     programs: OwnShell,
     home: Option<PathBuf>,
+    results: Option<SpilledResults>,
 }
 
 impl OsToolSystem {
-    /// Returns a system that stores long outputs in `temporary` and runs command lines with `programs`.
+    /// `temporary` is where long outputs are kept unless a folder is set for them, `programs` what command lines run in.
     pub fn new(ambient: Ambient, temporary: PathBuf, programs: OwnShell) -> Self {
-        Self { ambient, temporary, programs, home: None }
+        Self { ambient, temporary, programs, home: None, results: None }
     }
 
     /// Sets the home folder for `~`.
     #[must_use]
     pub fn at_home(self, home: PathBuf) -> Self {
         Self { home: Some(home), ..self }
+    }
+
+    /// Keeps long outputs in a folder of their own.
+    #[must_use]
+    pub fn with_results(self, results: Option<SpilledResults>) -> Self {
+        Self { results, ..self }
     }
 }
 
@@ -183,25 +199,60 @@ impl ToolSystem for OsToolSystem {
     }
 
     fn keep(&self, name: String, bytes: Vec<u8>) -> BoxFuture<'_, io::Result<PathBuf>> {
+        let results = self.results.clone().filter(|_| guard!(ToolSpilledResults));
+        let temporary = self.temporary.clone();
         async move {
-            for path in names(&self.temporary, &name) {
-                // The folder is shared and the name predictable, so the file must not exist: another user may have planted it.
-                let mut options = tokio::fs::OpenOptions::new();
-                options.write(true).create_new(true);
-                #[cfg(unix)]
-                options.mode(0o600);
-                let mut file = match options.open(&path).await {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                    opened => opened?,
-                };
-                file.write_all(&bytes).await?;
-                file.flush().await?;
-                return Ok(path);
-            }
-            Err(io::ErrorKind::AlreadyExists.into())
+            let keeping = tokio::task::spawn_blocking(move || {
+                let Some(results) = results else { return put_new(&temporary, &name, &bytes) };
+                Disk::system().private_dir(results.folder())?;
+                make_room(results.folder(), bytes.len() as u64)?;
+                let path = put_new(results.folder(), &name, &bytes)?;
+                results.note(path.clone());
+                Ok(path)
+            });
+            keeping.await.map_err(io::Error::other)?
         }
         .boxed()
     }
+}
+
+/// Writes a file that is not there yet under a name, or under one with a number.
+fn put_new(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+    for path in names(folder, name) {
+        // The temporary folder is everybody's and the name can be guessed: what is there already is not ours.
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = match options.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            opened => opened?,
+        };
+        io::Write::write_all(&mut file, bytes)?;
+        return Ok(path);
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Removes the oldest results until there is room for one more.
+fn make_room(folder: &Path, bytes: u64) -> io::Result<()> {
+    let kept = std::fs::read_dir(folder)?.filter_map(|entry| {
+        let entry = entry.ok()?;
+        let found = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        Some((found.modified().unwrap_or(SystemTime::UNIX_EPOCH), entry.path(), found.len()))
+    });
+    let mut kept: Vec<(SystemTime, PathBuf, u64)> = kept.collect();
+    kept.sort();
+    let (mut count, mut total) = (kept.len(), kept.iter().map(|(_, _, length)| length).sum::<u64>());
+    for (_, path, length) in kept {
+        if count < MOST_RESULTS && total.saturating_add(bytes) <= MOST_RESULT_BYTES {
+            break;
+        }
+        // Another process may have removed it.
+        let _ = std::fs::remove_file(path);
+        (count, total) = (count - 1, total - length);
+    }
+    Ok(())
 }
 
 /// Yields `NAME.log`, then `NAME-2.log` and so on.

@@ -31,6 +31,8 @@ const OWN: &[&str] = &[
     "home/.pi/agent/pijs",
     "home/.pi/agent/pijs/made",
     "home/.pi/agent/pijs/made/**",
+    "home/.pi/agent/pijs/results",
+    "home/.pi/agent/pijs/results/**",
     "cache/**",
     "tmp/**",
     "model-*.jsonl",
