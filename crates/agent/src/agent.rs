@@ -41,7 +41,7 @@ use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -406,9 +406,13 @@ impl Agent {
                 for found in outcome.field(key).and_then(Value::as_array).into_iter().flatten() {
                     let text = |key: &str| found.get(key).and_then(Value::as_str);
                     let (Some(path), Some(extension)) = (text("path"), text("extensionPath")) else { continue };
-                    let mut paths = [Vec::new(), Vec::new(), Vec::new()];
-                    paths[slot].push(PathBuf::from(path));
-                    resources.extend(extension, &paths[0], &paths[1], &paths[2]);
+                    let mut paths: [&[PathBuf]; 3] = [&[]; 3];
+                    let named = [PathBuf::from(path)];
+                    paths[slot] = &named;
+                    let admits = |real: &Path| self.extensions.admits_text(extension, real);
+                    for refused in resources.extend(extension, paths, &admits) {
+                        self.extensions.leaves_out_text(extension, &refused);
+                    }
                 }
             }
         }

@@ -19,6 +19,7 @@ use pijs_protocol::{ExtensionId, StreamDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
+use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 /// The extensions of a session.
@@ -92,6 +93,16 @@ pub trait Extensions {
     /// Checks that the gate allows requests to an address that the extension chose, for a model that the user did not choose.
     fn reaches<'a>(&'a self, _extension: &'a str, _address: &'a str) -> LocalBoxFuture<'a, Result<(), String>> {
         async { Ok(()) }.boxed_local()
+    }
+
+    /// Whether an extension may name a file as a skill, prompt template or theme. `extension` is its path, `real` where the file lies.
+    fn admits_text(&self, _extension: &str, _real: &Path) -> bool {
+        true
+    }
+
+    /// A file that an extension named as such is left out, because it may not.
+    fn leaves_out_text(&self, extension: &str, real: &Path) {
+        self.report(extension, "resources_discover", &format!("{} is left out", real.display()));
     }
 
     /// Returns sections of the system prompt that no extension wrote.

@@ -21,6 +21,7 @@ use pijs_protocol::{EntryIndex, ExtensionId, Handle, StreamDelta, StreamSource, 
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 use tokio_util::sync::CancellationToken;
 
@@ -329,6 +330,14 @@ impl Extensions for HostExtensions {
 
     fn reaches<'a>(&'a self, extension: &'a str, address: &'a str) -> LocalBoxFuture<'a, Result<(), String>> {
         async move { self.host.reaches(&ExtensionId::new(extension), address).await }.boxed_local()
+    }
+
+    fn admits_text(&self, extension: &str, real: &Path) -> bool {
+        self.host.admits_text(extension, real)
+    }
+
+    fn leaves_out_text(&self, extension: &str, real: &Path) {
+        self.host.leaves_out_text(extension, real);
     }
 
     fn prompt_sections(&self) -> Map<String, Value> {

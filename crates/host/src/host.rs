@@ -339,10 +339,7 @@ impl Host {
 
     /// Reports an error that belongs to a file, or to none, rather than to a running extension.
     pub fn report_error(&self, path: &str, phase: &str, message: &str) {
-        let owner = self.live_slots().into_iter().find(|slot| {
-            let extension = slot.cell.borrow();
-            extension.package.entries.iter().any(|entry| entry.path == path)
-        });
+        let owner = self.slot_of_path(path);
         let extension = owner.map_or_else(|| ExtensionId::new(path), |slot| slot.cell.borrow().package.id().clone());
         let error = ErrorReport {
             entry: None,

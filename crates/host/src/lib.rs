@@ -61,6 +61,7 @@ mod state;
 mod stream;
 mod system_role;
 mod taint;
+mod texts;
 mod turn;
 
 pub use bulk::{ANSWER_BYTES, REGISTRATION_BYTES, RETRY_BYTES};

@@ -119,12 +119,36 @@ pub struct Resources {
     /// Locations that extensions named.
     #[serde(skip)]
     named: NamedLocations,
+    /// Files that an extension named and may not.
+    #[serde(skip)]
+    refused: BTreeSet<PathBuf>,
     /// Canonical paths of the skill files.
     #[serde(skip)]
     skill_files: BTreeSet<PathBuf>,
     /// Indices of the skills by name.
     #[serde(skip)]
     skill_names: BTreeMap<String, usize>,
+}
+
+/// Begins the source of what an extension named.
+const OF_EXTENSION: &str = "extension:";
+
+/// Says who named a text, which decides where it may lie.
+#[derive(Clone, Copy)]
+enum Naming<'a> {
+    /// The user, or a project or package that the user chose.
+    User,
+    /// An extension, and which files it may name.
+    Extension(&'a dyn Fn(&Path) -> bool),
+}
+
+impl Naming<'_> {
+    fn admits(self, real: &Path) -> bool {
+        match self {
+            Self::User => true,
+            Self::Extension(admits) => admits(real) || !guard!(ResourcesNamed),
+        }
+    }
 }
 
 /// Locations that extensions named. A location is searched once, however often it is named.
@@ -158,11 +182,11 @@ impl Resources {
             let files = resolve_resources(options, asked);
             for skill in files.skills {
                 let info = skill.from.info(&skill.path);
-                found.add_skill(&skill.path, info);
+                found.add_skill(&skill.path, info, Naming::User);
             }
             for prompt in files.prompts {
                 let info = prompt.from.info(&prompt.path);
-                found.add_prompt(&prompt.path, info);
+                found.add_prompt(&prompt.path, info, Naming::User);
             }
             found.themes = files.themes.into_iter().map(|theme| theme.path).collect();
             found.withheld.extend(links_out(&files.left_out));
@@ -186,27 +210,38 @@ impl Resources {
 
     /// Reads a document. Records a link to a protected location: a user who trusts a project has not reviewed the targets of its
     /// links.
-    fn document(&mut self, path: &Path) -> Result<MarkdownDocument, Option<String>> {
-        self.text(path, markdown::LONGEST).and_then(|text| MarkdownDocument::parse(&text).map_err(Some))
+    fn document(&mut self, path: &Path, naming: Naming<'_>) -> Result<MarkdownDocument, Option<String>> {
+        self.text(path, markdown::LONGEST, naming).and_then(|text| MarkdownDocument::parse(&text).map_err(Some))
     }
 
     /// Reads a text. The error is a message, or `None` when the problem is already recorded.
-    fn text(&mut self, path: &Path, limit: u64) -> Result<String, Option<String>> {
-        read(self.protected.as_ref(), path, limit).map_err(|unread| match unread {
+    fn text(&mut self, path: &Path, limit: u64, naming: Naming<'_>) -> Result<String, Option<String>> {
+        read((self.protected.as_ref(), naming), path, limit).map_err(|unread| match unread {
             ResourceReadError::Withheld(problem) => {
                 self.withheld.push(problem);
+                None
+            }
+            Unread::Refused(real) => {
+                self.refused.insert(real);
                 None
             }
             ResourceReadError::Failed(message) => Some(message),
         })
     }
 
-    /// Adds locations that an extension named. `path` is the file of the extension.
-    pub fn extend(&mut self, path: &str, skills: &[PathBuf], prompts: &[PathBuf], themes: &[PathBuf]) {
+    /// Adds what an extension named. `path` is the extension's file; `admits` says whether the extension may name the file that really
+    /// lies at a path. Returns the files that are left out because it may not.
+    pub fn extend(
+        &mut self,
+        path: &str,
+        [skills, prompts, themes]: [&[PathBuf]; 3],
+        admits: &dyn Fn(&Path) -> bool,
+    ) -> Vec<PathBuf> {
+        let naming = Naming::Extension(admits);
         let file = Path::new(path);
         let name = file.file_stem().map_or_else(|| path.to_owned(), |stem| stem.to_string_lossy().into_owned());
         let base_dir = file.parent().unwrap_or(Path::new(""));
-        let source = format!("extension:{name}");
+        let source = format!("{OF_EXTENSION}{name}");
         let info = |path: &Path| json!({"path": path, "source": source, "scope": "temporary", "origin": "top-level", "baseDir": base_dir});
         let mut files = |kind, given: &[PathBuf]| -> Vec<PathBuf> {
             let places = given.iter().map(|given| without_dots(&base_dir.join(given)));
@@ -217,17 +252,23 @@ impl Resources {
         let prompts = files(ResourceKind::Prompts, prompts);
         let themes = files(ResourceKind::Themes, themes);
         for skill in skills {
-            self.add_skill(&skill, info(&skill));
+            self.add_skill(&skill, info(&skill), naming);
         }
         for prompt in prompts {
-            self.add_prompt(&prompt, info(&prompt));
+            self.add_prompt(&prompt, info(&prompt), naming);
         }
-        self.themes.extend(themes);
+        for theme in themes {
+            match fs::canonicalize(&theme).map(|real| (naming.admits(&real), real)) {
+                Ok((false, real)) => drop(self.refused.insert(real)),
+                _ => self.themes.push(theme),
+            }
+        }
+        std::mem::take(&mut self.refused).into_iter().collect()
     }
 
-    fn add_skill(&mut self, path: &Path, source_info: Value) {
+    fn add_skill(&mut self, path: &Path, source_info: Value, naming: Naming<'_>) {
         let is_declared = path.file_name().is_some_and(|name| name == "SKILL.md");
-        let document = match self.document(path) {
+        let document = match self.document(path, naming) {
             Ok(document) => document,
             Err(message) => {
                 let message = message.filter(|_| is_declared);
@@ -266,8 +307,8 @@ impl Resources {
         });
     }
 
-    fn add_prompt(&mut self, path: &Path, source_info: Value) {
-        match self.document(path) {
+    fn add_prompt(&mut self, path: &Path, source_info: Value, naming: Naming<'_>) {
+        match self.document(path, naming) {
             Ok(document) => {
                 let template = PromptTemplate::new(path, document, source_info);
                 if self.prompts.iter().any(|known| known.name == template.name) {
@@ -295,7 +336,7 @@ impl Resources {
         let project = places.project.as_ref().filter(|_| places.trusted).map(|project| project.join(".pi"));
         let folders = project.into_iter().chain(places.agent_dir.clone());
         let path = folders.map(|folder| folder.join(name)).find(|path| path.exists())?;
-        let text = self.text(&path, longest_context()).ok()?;
+        let text = self.text(&path, longest_context(), Naming::User).ok()?;
         Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
     }
 
@@ -310,10 +351,22 @@ impl Resources {
             if let Some(skill) = self.skills.iter().find(|skill| skill.name == name) {
                 let path = PathBuf::from(&skill.file_path);
                 // The file may have been replaced by a link since it was found.
-                let text = read(self.protected.as_ref(), &path, markdown::LONGEST).map_err(|unread| match unread {
-                    ResourceReadError::Withheld(problem) => problem,
-                    ResourceReadError::Failed(message) => ResourceProblem { path: path.clone(), message },
-                })?;
+                let is_of_extension =
+                    skill.source_info["source"].as_str().is_some_and(|from| from.starts_with(OF_EXTENSION));
+                let as_before = |real: &Path| self.skill_places.contains(real);
+                let naming = if is_of_extension { Naming::Extension(&as_before) } else { Naming::User };
+                let text =
+                    read((self.protected.as_ref(), naming), &path, markdown::LONGEST).map_err(
+                        |unread| match unread {
+                            ResourceReadError::Withheld(problem) => problem,
+                            ResourceReadError::Refused(real) => {
+                                let message =
+                                    format!("it leads to {} now; start pi again if that is meant", real.display());
+                                ResourceProblem { path: path.clone(), message }
+                            }
+                            ResourceReadError::Failed(message) => ResourceProblem { path: path.clone(), message },
+                        },
+                    )?;
                 let document = MarkdownDocument::parse(&text).map_err(|message| ResourceProblem { path, message })?;
                 let block = format!(
                     "<skill name=\"{}\" location=\"{}\">\nReferences are relative to {}.\n\n{}\n</skill>",
@@ -382,6 +435,8 @@ fn without_dots(path: &Path) -> PathBuf {
 enum ResourceReadError {
     /// The file is protected.
     Withheld(ResourceProblem),
+    /// An extension named it that may not; the file as it really lies.
+    Refused(PathBuf),
     /// Another error, with its message.
     Failed(String),
 }
@@ -397,13 +452,14 @@ impl From<std::io::Error> for ResourceReadError {
 
 /// Reads a text of at most `limit` bytes unless the file is protected. Judges the path of the opened file, not the path that was
 /// given.
-fn read(protected: Option<&Places>, path: &Path, limit: u64) -> Result<String, ResourceReadError> {
+fn read((protected, naming): (Option<&Places>, Naming<'_>), path: &Path, limit: u64) -> Result<String, ResourceReadError> {
     let protected = protected.filter(|_| guard!(ResourcesProtected));
     let bytes = read_judged(path, limit, |real| match protected {
         Some(places) if is_withheld(places, real) => {
             let message = format!("it is a link to {}, which is protected", real.display());
             Err(ResourceReadError::Withheld(ResourceProblem { path: path.to_owned(), message }))
         }
+        _ if !naming.admits(real) => Err(Unread::Refused(real.to_owned())),
         _ => Ok(()),
     })?;
     String::from_utf8(bytes).map_err(|error| ResourceReadError::Failed(error.to_string()))
@@ -427,7 +483,7 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<ResourceProb
         let Some(path) = CONTEXT_FILES.iter().map(|name| folder.join(name)).find(|path| path.is_file()) else {
             continue;
         };
-        match read(places.protected.as_ref(), &path, longest_context()) {
+        match read((places.protected.as_ref(), Naming::User), &path, longest_context()) {
             Ok(_) if is_foreign && leads_out(folder, &path, home) && guard!(ResourcesContextLinks) => {
                 let message = "it is a link out of the project; to read it, run: pi trust".to_owned();
                 problems.push(ResourceProblem { path, message });
@@ -440,6 +496,7 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<ResourceProb
                 }
             }
             Err(ResourceReadError::Withheld(problem)) => problems.push(problem),
+            Err(Unread::Refused(_)) => unreachable!("the user names context files"),
             Err(ResourceReadError::Failed(message)) => problems.push(ResourceProblem { path, message }),
         }
     }

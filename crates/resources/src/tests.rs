@@ -100,10 +100,37 @@ fn paths_of_an_extension_are_relative_to_its_folder() {
     write(root, "ext/dark.json", "{}");
     let mut found = Resources::default();
     let path = root.join("ext/index.ts").display().to_string();
-    found.extend(&path, &["SKILL.md".into()], &["prompts".into()], &["dark.json".into()]);
+    found.extend(&path, [&["SKILL.md".into()], &["prompts".into()], &["dark.json".into()]], &|_| true);
     assert_eq!(found.skills[0].source_info["source"], "extension:index");
     assert_eq!(found.prompts[0].name, "p");
     assert_eq!(found.themes, [root.join("ext/dark.json")]);
+}
+
+/// An extension names its own texts and links to others; `kept` alone is its own.
+#[cfg(unix)]
+#[test]
+fn a_text_that_an_extension_may_not_name_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = &dir.path().canonicalize().unwrap();
+    write(root, "notes/SKILL.md", &skill("notes"));
+    write(root, "notes/p.md", "private");
+    write(root, "notes/t.json", "{}");
+    write(root, "ext/kept/SKILL.md", &skill("kept"));
+    let link = |at: &str, to: &str| std::os::unix::fs::symlink(root.join(to), root.join(at)).unwrap();
+    link("ext/p.md", "notes/p.md");
+    let own = root.join("ext");
+    let admits = |real: &Path| real.starts_with(&own);
+    let mut found = Resources::default();
+    let path = root.join("ext/index.ts").display().to_string();
+    let skills = ["kept".into(), "../notes".into()];
+    let refused = found.extend(&path, [&skills, &["p.md".into()], &["../notes/t.json".into()]], &admits);
+    assert_eq!((found.skills.len(), found.prompts.len(), found.themes.len()), (1, 0, 0));
+    assert_eq!(refused, ["SKILL.md", "p.md", "t.json"].map(|name| root.join("notes").join(name)));
+    // Its own text becomes a link later on.
+    fs::remove_file(root.join("ext/kept/SKILL.md")).unwrap();
+    link("ext/kept/SKILL.md", "notes/SKILL.md");
+    let problem = found.expand("/skill:kept").unwrap_err();
+    assert!(problem.message.contains("notes/SKILL.md now"), "{}", problem.message);
 }
 
 #[test]
@@ -117,15 +144,15 @@ fn named_locations_are_searched_once_and_templates_are_limited() {
     let extension = root.join("main.ts").display().to_string();
     let names: Vec<PathBuf> =
         (0..2_000).map(|number| PathBuf::from(format!("{}prompts", "./".repeat(number)))).collect();
-    found.extend(&extension, &[], &names, &[]);
+    found.extend(&extension, [&[], &names, &[]], &|_| true);
     // Templates past the limit are reported once each, so the folder was read once however often it is named.
     assert_eq!((found.prompts.len(), found.problems.len()), (MAX_PROMPTS, 5_000 - MAX_PROMPTS));
     let many: Vec<PathBuf> = (0..100_000).map(|number| PathBuf::from(format!("none{number}"))).collect();
-    found.extend(&extension, &[], &many, &[]);
+    found.extend(&extension, [&[], &many, &[]], &|_| true);
     assert_eq!(found.named.0.len(), MAX_NAMED);
     let large = PromptTemplate { content: "x".repeat(MAX_PROMPT_BYTES), ..found.prompts[0].clone() };
     let mut found = Resources { prompts: vec![large], ..Resources::default() };
-    found.extend(&extension, &[], &[PathBuf::from("prompts/p0001.md")], &[]);
+    found.extend(&extension, [&[], &[PathBuf::from("prompts/p0001.md")], &[]], &|_| true);
     assert_eq!((found.prompts.len(), found.problems.len()), (1, 1));
 }
 
@@ -183,7 +210,7 @@ fn a_link_is_judged_by_its_target() {
         format!("{}{}", Path::new("/proc/self").join("root").display(), root.join("home/.ssh/key.md").display()),
     ];
     let named = named.map(PathBuf::from);
-    found.extend(&root.join("home/project/x.ts").display().to_string(), &named, &named, &[]);
+    found.extend(&root.join("home/project/x.ts").display().to_string(), [&named, &named, &[]], &|_| true);
     let names: Vec<&str> = found.prompts.iter().map(|prompt| prompt.name.as_str()).collect();
     assert_eq!((names, found.skills.len()), (vec!["own"], 0));
     assert!(found.skipped_context().any(|problem| problem.path.ends_with("leak.md")));

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -445,6 +446,14 @@ impl Extensions for RecordedExtensions {
 
     fn reaches<'a>(&'a self, extension: &'a str, address: &'a str) -> LocalBoxFuture<'a, Result<(), String>> {
         self.extensions.reaches(extension, address)
+    }
+
+    fn admits_text(&self, extension: &str, real: &Path) -> bool {
+        self.extensions.admits_text(extension, real)
+    }
+
+    fn leaves_out_text(&self, extension: &str, real: &Path) {
+        self.extensions.leaves_out_text(extension, real);
     }
 
     fn has_command(&self, name: &str) -> bool {

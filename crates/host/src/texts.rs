@@ -1,0 +1,87 @@
+//! Texts for the model that extensions name in `resources_discover`.
+//!
+//! The beginning of a skill or prompt template is told to every extension (`getCommands()`), so naming one is reading it. An extension
+//! names what it may read, and what lies beside it:
+//!
+//! | where the file really lies | named |
+//! |---|---|
+//! | in the extension's package, or in its data folder | yes |
+//! | in the folder of an extension that is one file, unless that is the home | yes |
+//! | where it may read without a grant (the project, pi's folders), or by one | yes |
+//! | anywhere else, and where everybody is kept out | no |
+
+use crate::extension::Slot;
+use crate::host::Host;
+use pijs_hostcall::asked::allow_command;
+use pijs_hostcall::places::Protection;
+use pijs_hostcall::{Access, Profile};
+use std::path::Path;
+use std::rc::Rc;
+
+impl Host {
+    /// Whether an extension may name a file as a text. `path` is the extension's, `real` where the file lies, links resolved. What is named
+    /// counts as read.
+    pub fn admits_text(&self, path: &str, real: &Path) -> bool {
+        let Some(slot) = self.slot_of_path(path) else { return false };
+        let caller = slot.cell.borrow().caller.clone();
+        let permit = self.0.dispatcher.gate().permit(&caller, "fs");
+        let own = caller.profile.own_folder(real);
+        let is_closed = permit.places().protection(real, own.as_deref()) == Protection::All;
+        let is_near = own.is_some() || is_beside(&caller.profile, real, &permit.places().home);
+        let admitted = (is_near && !is_closed) || permit.path(Access::Read, real).is_ok();
+        if admitted {
+            permit.reads_content(real);
+        }
+        admitted
+    }
+
+    /// Reports a text that is left out because the extension may not name it, with what to do.
+    pub fn leaves_out_text(&self, path: &str, real: &Path) {
+        let Some(slot) = self.slot_of_path(path) else { return };
+        let extension = slot.cell.borrow().package.id().to_string();
+        let cure = allow_command(&extension, &[format!("read:{}", real.display())]);
+        let message = format!(
+            "{} is left out: the extension names it as a text for the model and may not read it; move it beside the extension, or run: {cure}",
+            real.display()
+        );
+        self.report_error(path, "resources_discover", &message);
+    }
+
+    /// The extension that runs the entry at a path.
+    pub(crate) fn slot_of_path(&self, path: &str) -> Option<Rc<Slot>> {
+        self.live_slots().into_iter().find(|slot| {
+            let extension = slot.cell.borrow();
+            extension.package.entries.iter().any(|entry| entry.path == path)
+        })
+    }
+}
+
+/// Whether a file lies in the folder of an extension that is one file. A home is not the folder of whatever lies in it.
+fn is_beside(profile: &Profile, real: &Path, home: &Path) -> bool {
+    let folder = profile.package_root.as_deref().filter(|_| profile.files.is_some());
+    folder.is_some_and(|folder| real.starts_with(folder) && !(home.starts_with(folder) && real.starts_with(home)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_file_is_its_own_and_the_home_is_not() {
+        let beside = |file: &str, real: &str| {
+            let file = Path::new(file);
+            let profile = Profile::new("x").loose(file, Path::new("/"), []);
+            is_beside(&profile, Path::new(real), Path::new("/home/me"))
+        };
+        assert!(beside("/opt/tools/x.ts", "/opt/tools/prompts/p.md"));
+        assert!(beside("/home/me/tools/x.ts", "/home/me/tools/skills/a/SKILL.md"));
+        assert!(beside("/w/x.ts", "/w/prompts/p.md"));
+        assert!(!beside("/home/me/x.ts", "/home/me/notes/p.md") && !beside("/home/x.ts", "/home/me/notes/p.md"));
+        assert!(!beside("/opt/tools/x.ts", "/opt/other/p.md"));
+        let package = Profile::new("x").at("/opt/tools");
+        assert!(
+            !is_beside(&package, Path::new("/opt/tools/p.md"), Path::new("/home/me")),
+            "a package is its own folder"
+        );
+    }
+}
