@@ -35,6 +35,7 @@ mod inherited;
 mod own_shell;
 mod program;
 mod programs;
+mod reads;
 mod run;
 mod signals;
 pub mod supervisor;
@@ -111,7 +112,9 @@ impl Connector for ExecConnector {
                 Some("wait") => inner.wait(&request, sink).await,
                 Some("write") => {
                     let (_, program) = inner.programs.of(&request)?;
-                    program.write(&params::bytes(&request, "data")?, &request.cancel).await
+                    let data = params::bytes(&request, "data")?;
+                    reads::note_input(&request.permit, &data);
+                    program.write(&data, &request.cancel).await
                 }
                 Some("alive") => alive(&request),
                 Some("end") => Ok(inner.programs.of(&request)?.1.end_input().await),
@@ -177,11 +180,13 @@ impl ExecConnector {
         let refused = |error: HostcallError| io::Error::new(io::ErrorKind::PermissionDenied, error.message);
         let program = program::find("bash", cwd, options, permit).map_err(refused)?.ok_or(io::ErrorKind::NotFound)?;
         let view = view::of(permit, "bash", &program, options);
+        let args = vec!["-c".to_owned(), command.to_owned()];
+        reads::note(permit, "bash", &args, &[], cwd);
         let start = Start {
             program,
             view,
             name: "bash".to_owned(),
-            args: vec!["-c".to_owned(), command.to_owned()],
+            args,
             env: environment::visible(options),
             folder: Arc::new(crate::system::open_folder(&std::fs::canonicalize(cwd)?)?),
             cwd: cwd.to_owned(),
@@ -206,7 +211,8 @@ struct Spec {
 }
 
 impl Spec {
-    fn read(request: &Request, options: &ExecOptions, has_stdin: bool) -> Result<Self, HostcallError> {
+    /// Reads a call. `input` is what the program finds on its standard input, as far as the call says it.
+    fn read(request: &Request, options: &ExecOptions, has_stdin: bool, input: &[u8]) -> Result<Self, HostcallError> {
         let command = params::text(request, "command")?.to_owned();
         let args: Vec<String> = request
             .params
@@ -235,7 +241,7 @@ impl Spec {
                 environment::leave_out_written(request, &command, &args, &mut env);
                 git::restrict(&program, request, &args, &cwd, &mut env)?;
                 view::check_arguments(&request.permit, &command, &args, &cwd)?;
-                view::note_reads(&request.permit, &args, &cwd);
+                reads::note(&request.permit, &command, &args, input, &cwd);
                 let view = view::of(&request.permit, &command, &program, options);
                 Ok(Start {
                     program,
@@ -303,7 +309,9 @@ fn folder(request: &Request) -> Result<io::Result<(PathBuf, File)>, HostcallErro
         reading.map_err(|reason| reason.refusal("read", "exec", &format!("cwd '{named}'")))?;
         // What a program writes it writes here first: `git apply` in `.git/hooks`.
         let is_own = |root: &Path| real.starts_with(root) && permit.places().is_installed(root);
-        let own = permit.package_root().is_some_and(is_own);
+        // No program writes in the folder of an extension's data ([`view`]), and none finds code there.
+        let is_data = |root: &Path| permit.places().data_folder(root).as_deref() == Some(&*real);
+        let own = permit.package_root().is_some_and(|root| is_own(root) || is_data(root));
         if !own && matches!(permit.places().protection(&real, None), Protection::Write | Protection::All) {
             return Err(Reason::ProtectedPath.refusal("write", "exec", &format!("cwd '{named}'")));
         }
@@ -335,8 +343,10 @@ impl Inner {
         let extension = request.caller.extension();
         self.programs.make_room(extension)?;
         let Spec { command, start } = {
-            let (inner, request, has_stdin) = (Arc::clone(self), request.clone(), bounds.input.is_some());
-            aside(move || Spec::read(&request, &inner.options, has_stdin)).await.map_err(|error| refused(&error))??
+            let (inner, request, input) = (Arc::clone(self), request.clone(), bounds.input.clone());
+            aside(move || Spec::read(&request, &inner.options, input.is_some(), input.as_deref().unwrap_or_default()))
+                .await
+                .map_err(|error| refused(&error))??
         };
         let child = match start {
             Ok(start) => self.start(start).await,
@@ -384,7 +394,7 @@ impl Inner {
             }
         };
         self.programs.make_room(request.caller.extension())?;
-        let Spec { command, start: what } = Spec::read(request, &self.options, has_stdin)?;
+        let Spec { command, start: what } = Spec::read(request, &self.options, has_stdin, &[])?;
         match what.and_then(|what| start(what, &self.options)) {
             Ok(child) => Ok(Output::new(json!({ "pid": self.programs.keep(request.caller.extension(), child) }))),
             Err(error) => Ok(not_started(&command, &error)),

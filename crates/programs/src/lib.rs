@@ -10,10 +10,13 @@
 #![warn(missing_docs)]
 
 mod file_tools;
+mod folder_readers;
 pub mod input;
 mod interpreters;
 pub mod obeyed;
 mod plain_uses;
+
+pub use folder_readers::{FolderReading, folder_reading, folder_reading_of_line};
 
 use file_tools::FILE_TOOLS;
 use interpreters::INTERPRETERS;

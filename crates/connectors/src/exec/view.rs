@@ -123,22 +123,6 @@ fn session_by_id<'a>(words: &[&'a str]) -> Option<&'a str> {
     values.into_iter().find(|value| !value.contains('/') && !value.ends_with(".jsonl"))
 }
 
-/// Counts the files of secrets that arguments name as read, whatever the program makes of them: also words of a line that a
-/// shell runs.
-pub(super) fn note_reads(permit: &Permit, args: &[String], cwd: &Path) {
-    if !guard!(ExecArgumentReads) {
-        return;
-    }
-    let is_between = |c: char| c.is_whitespace() || "'\"`;|&()<>{}$".contains(c);
-    let words = args.iter().flat_map(|arg| files_of_argument(arg).chain(arg.split(is_between)));
-    for word in words.filter(|word| !word.is_empty()) {
-        let Ok(real) = normal(cwd, Path::new(word)).canonicalize() else { continue };
-        // The folder of a repository has the password that it came by.
-        let is_repository = real.is_dir() && real.file_name().is_some_and(|name| name == ".git");
-        permit.reads_content(&if is_repository { real.join("config") } else { real });
-    }
-}
-
 /// Whether a program takes a file of keys behind `-i`, to use it and not to show it.
 fn command_takes_identity(command: &str) -> bool {
     ["scp", "sftp", "ssh"].contains(&name_of(command))

@@ -139,6 +139,19 @@ impl Permit {
         self.gate.note_read(&self.profile.extension, &real.to_string_lossy());
     }
 
+    /// Notes that any file of a folder may be read: it is too large for each to be looked at.
+    pub fn reads_folder(&self, folder: &Path) {
+        self.also.iter().for_each(|permit| permit.reads_folder(folder));
+        if !matches!(self.model, Some(ModelCall::Led | ModelCall::LedUnasked)) {
+            self.gate.note_secret(&self.profile.extension, &folder.to_string_lossy());
+        }
+    }
+
+    /// Whether the extension has read a file that may hold secrets.
+    pub fn has_read_secrets(&self) -> bool {
+        self.gate.has_read_secrets(&self.profile.extension) && self.also.iter().all(Self::has_read_secrets)
+    }
+
     /// Registers an address at which the extension listens, until the guard is dropped.
     pub fn listens(&self, address: SocketAddr) -> Listening {
         Listening::new(self.gate.clone(), self.profile.extension.clone(), ListenAddress::Address(address))
