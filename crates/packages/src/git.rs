@@ -273,14 +273,19 @@ impl GitOptions {
         Ok(command)
     }
 
-    /// Fetches the wanted state, or `commit`, and reads its tree.
-    pub(crate) async fn fetch(&self, source: &GitSource, commit: Option<&str>, limits: &Limits) -> Result<Checkout> {
-        let folder = tempfile::tempdir()
-            .map_err(|error| PackageError::io("create a folder", Path::new("the temporary folder"), error))?;
-        let repository = folder.path().join("repository");
+    /// Fetches the wanted state, or `commit`, and reads its tree. The repository lies in `folder` meanwhile: who writes there sets what git
+    /// runs, and where it fetches from.
+    pub(crate) async fn fetch(
+        &self,
+        source: &GitSource,
+        commit: Option<&str>,
+        limits: &Limits,
+        folder: &Path,
+    ) -> Result<Checkout> {
+        let repository = folder.join("repository");
         let mut init = self.command(source, &repository)?;
         init.args(["init", "--bare", "--quiet", "--template="]).arg(&repository);
-        run(init, source, limits, folder.path()).await?;
+        run(init, source, limits, folder).await?;
 
         let mut wanted: Vec<String> = commit.map(str::to_owned).into_iter().collect();
         match &source.reference {
@@ -300,7 +305,7 @@ impl GitOptions {
                 fetch.arg("--depth=1");
             }
             fetch.args(["--end-of-options", &source.url]).arg(format!("+{wanted}:{FETCHED}"));
-            match run(fetch, source, limits, folder.path()).await {
+            match run(fetch, source, limits, folder).await {
                 Ok(_) => {
                     failure = None;
                     break;
@@ -314,10 +319,10 @@ impl GitOptions {
         }
         let mut commit = self.command(source, &repository)?;
         commit.args(["rev-parse", "--verify", "--end-of-options"]).arg(format!("{FETCHED}^{{commit}}"));
-        let commit = String::from_utf8_lossy(&run(commit, source, limits, folder.path()).await?).trim().to_owned();
+        let commit = String::from_utf8_lossy(&run(commit, source, limits, folder).await?).trim().to_owned();
         let mut list = self.command(source, &repository)?;
         list.args(["ls-tree", "-r", "-z", "--long", "--full-tree", &commit]);
-        let list = run(list, source, limits, folder.path()).await?;
+        let list = run(list, source, limits, folder).await?;
         let entries = entries(source, &list, limits)?;
         let blobs = self.blobs(source, &repository, &entries, limits).await?;
         let files = files(entries, blobs, limits).map_err(|error| error.within(&source.identity()))?;

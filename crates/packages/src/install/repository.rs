@@ -19,7 +19,7 @@ impl Installer {
         let store = Store::open(&self.disk, &folder, scope)?;
         self.check_nested(&store, &git)?;
         self.progress.step(&format!("fetching {}", git.identity()));
-        let checkout = self.git.fetch(&git, None, &self.limits).await?;
+        let checkout = self.checkout(&store, &git, None).await?;
         let commit = checkout.commit.clone();
         let unmoved = |lock: &LockFile| match lock.packages.get(&git.identity()) {
             Some(locked) if git.is_pinned() && is_state_of(locked, &git) => same_commit(&git, locked, &commit),
@@ -46,7 +46,7 @@ impl Installer {
         };
         self.check_nested(&store, &git)?;
         self.progress.step(&format!("fetching {}", git.identity()));
-        let checkout = self.git.fetch(&git, locked.commit.as_deref(), &self.limits).await?;
+        let checkout = self.checkout(&store, &git, locked.commit.as_deref()).await?;
         same_commit(&git, &locked, &checkout.commit)?;
         let plan = Plan::from_lock(&locked)?.without_root();
         let root = root(&git, checkout)?;
@@ -57,6 +57,18 @@ impl Installer {
                 .help("install it again by name to lock what the repository has now"));
         }
         self.finish((&store, scope), &Source::Git(git), staged, Vec::new(), &|_| Ok(())).await
+    }
+
+    /// Fetches a repository in staging, which is closed to extensions. A folder for temporary files is not: a write to it while git works there
+    /// would set what git runs.
+    async fn checkout(&self, store: &Store, git: &GitSource, commit: Option<&str>) -> Result<Checkout> {
+        if !guard!(GitFolder) {
+            let failed = |error| PackageError::io("create a folder in it", &std::env::temp_dir(), error);
+            let folder = tempfile::tempdir().map_err(failed)?;
+            return self.git.fetch(git, commit, &self.limits, folder.path()).await;
+        }
+        let staging = store.stage("git")?;
+        self.git.fetch(git, commit, &self.limits, staging.path()).await
     }
 
     /// A repository below another one's path has its folder in the other's, as in pi: what replaces or removes one would
