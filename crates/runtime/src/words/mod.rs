@@ -17,6 +17,7 @@ use crate::compile::Compiler;
 use crate::config::{Isolation, SessionChoice, SessionConfig, StoreConfig};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::own_temporary::OwnTemporary;
 use crate::supply::Supplier;
 use crate::throwaway::{NoLedger, surroundings};
 use pijs_agent::ports::NoUi;
@@ -152,9 +153,7 @@ async fn made(
 
 /// What `collect.ts` answers, in a realm without a single grant.
 async fn collected(environment: &Environment, compiler: &Compiler, is_offline: bool) -> Result<Value> {
-    let base = tempfile::Builder::new().prefix("pijs-words-").tempdir_in(&environment.temp);
-    let base =
-        base.map_err(|error| Failure::failed(format!("no folder in {}: {error}", environment.temp.display())))?;
+    let base = folder_beside_cache(environment, compiler.cache().as_ref())?;
     let file = base.path().join("collect.ts");
     std::fs::write(&file, COLLECT).map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
     // A file of this program, wherever its temporary folders lie.
@@ -198,6 +197,15 @@ async fn collected(environment: &Environment, compiler: &Compiler, is_offline: b
         ToolOutcome::Unknown => Err(Failure::failed("the program that asks pi for its words is not there")),
         ToolOutcome::Ended(end) => Err(Failure::failed(end.error().message)),
     }
+}
+
+/// A folder for the program that is built and run here. What it answers is kept and stands in every prompt from then on, so no extension
+/// and no program of one may exchange it.
+fn folder_beside_cache(environment: &Environment, cache: Option<&Cache>) -> Result<OwnTemporary> {
+    let beside = cache.and_then(|cache| cache.dir().parent()).unwrap_or(&environment.temp);
+    std::fs::create_dir_all(beside)
+        .and_then(|()| OwnTemporary::new_in(beside, "pijs-words"))
+        .map_err(|error| Failure::failed(format!("no folder in {}: {error}", beside.display())))
 }
 
 /// The folder of pi's documentation, which is unpacked there from the package that the words came from.
