@@ -13,7 +13,9 @@ struct Authority {
     /// The valid access token.
     access: String,
     refresh: String,
-    issuer: Option<String>,
+    /// Members of its metadata, and of the server's, in the place of the honest ones.
+    metadata: Value,
+    about: Value,
     /// Challenges by code.
     codes: std::collections::BTreeMap<String, String>,
     log: Vec<String>,
@@ -70,13 +72,16 @@ fn authorized(shared: &Shared, port: u16, head: &str, body: &[u8]) -> (&'static 
             None => ("202 Accepted", String::new(), String::new()),
         },
         "/.well-known/oauth-protected-resource/mcp" => {
-            found(json!({"resource": format!("{origin}/mcp"), "authorization_servers": [origin]}))
+            found(merged(json!({"resource": format!("{origin}/mcp"), "authorization_servers": [origin]}), &state.about))
         }
-        "/.well-known/oauth-authorization-server" => found(json!({
-            "issuer": state.issuer.clone().unwrap_or_else(|| origin.clone()), "authorization_endpoint": format!("{origin}/authorize"),
-            "token_endpoint": format!("{origin}/token"), "registration_endpoint": format!("{origin}/register"),
-            "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
-        })),
+        "/.well-known/oauth-authorization-server" => {
+            let honest = json!({
+                "issuer": origin, "authorization_endpoint": format!("{origin}/authorize"),
+                "token_endpoint": format!("{origin}/token"), "registration_endpoint": format!("{origin}/register"),
+                "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
+            });
+            found(merged(honest, &state.metadata))
+        }
         "/register" => found(json!({"client_id": "client-1"})),
         "/token" => {
             let proof = |verifier: String| {
@@ -102,6 +107,14 @@ fn authorized(shared: &Shared, port: u16, head: &str, body: &[u8]) -> (&'static 
         }
         _ => ("404 Not Found", String::new(), String::new()),
     }
+}
+
+/// Members of one object in the place of those of another.
+fn merged(mut honest: Value, other: &Value) -> Value {
+    for (key, value) in other.as_object().into_iter().flatten() {
+        honest[key] = value.clone();
+    }
+    honest
 }
 
 /// Returns a member of a query, decoded.
@@ -135,10 +148,15 @@ fn browse(url: &str) -> String {
 impl World {
     /// Runs `pi mcp login s`; `user` gets the address of the page. Returns the output.
     fn login(&self, user: impl FnOnce(&str)) -> Ran {
+        self.login_without(None, user)
+    }
+
+    fn login_without(&self, guard: Option<&str>, user: impl FnOnce(&str)) -> Ran {
         use std::io::BufRead as _;
         let mut command = Command::new(env!("CARGO_BIN_EXE_pi-attacked"));
         command.args(["mcp", "login", "s"]).current_dir(self.at("project")).env_clear().env("PATH", "/usr/bin:/bin");
         command.env("HOME", self.at("home")).env("PIJS_WORDS", "own").stdin(Stdio::null()).stderr(Stdio::piped());
+        guard.map(|guard| command.env(pijs_protocol::guard::VARIABLE, guard));
         let mut child = command.spawn().expect("pi starts");
         let mut lines = std::io::BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
         let mut said = Vec::new();
@@ -211,12 +229,63 @@ fn a_user_signs_in_to_a_server_and_out_again() {
     assert!(world.pi(&["mcp", "logout", "s"]).stderr.contains("nobody is signed in"));
 }
 
+/// Signs in as a user who agrees on the page that is shown.
+fn signs_in(world: &World, shared: &Shared, guard: Option<&str>) -> Ran {
+    world.login_without(guard, |page| drop(browse(&agrees(shared, page))))
+}
+
 #[test]
-fn a_sign_in_takes_no_metadata_of_another_server() {
-    let (port, shared) = authority();
-    let world = World::new();
-    world.servers(json!({"s": {"url": format!("http://127.0.0.1:{port}/mcp")}}));
-    shared.lock().expect("held for moments").issuer = Some(format!("http://127.0.0.1:{port}/other"));
-    let ran = world.login(|page| panic!("no page is shown: {page}"));
+fn a_sign_in_takes_no_metadata_that_it_was_not_asked_for() {
+    let elsewhere = "http://auth.example/authorize";
+    for (guard, about, metadata, words) in [
+        ("oauth.issuer", json!({}), json!({"issuer": "https://other.example"}), "of another authorization server"),
+        ("oauth.resource", json!({"resource": "https://other.example/mcp"}), json!({}), "about another server"),
+        ("oauth.proof", json!({}), json!({"code_challenge_methods_supported": ["plain"]}), "does not support PKCE"),
+        ("oauth.transport", json!({}), json!({"authorization_endpoint": elsewhere}), "which is not https"),
+    ] {
+        let (port, shared) = authority();
+        let world = World::new();
+        world.servers(json!({"s": {"url": format!("http://127.0.0.1:{port}/mcp")}}));
+        {
+            let mut state = shared.lock().expect("held for moments");
+            (state.about, state.metadata) = (about, metadata);
+        }
+        let ran = world.login(|page| panic!("{guard}: no page is shown: {page}"));
+        assert!(ran.code == Some(1) && ran.stderr.contains(words), "{guard}: {}", ran.stderr);
+        let ran = signs_in(&world, &shared, Some(guard));
+        assert_eq!(ran.code, Some(0), "{guard} is needed: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_sign_in_takes_no_answer_that_it_does_not_wait_for() {
+    let start = || {
+        let (port, shared) = authority();
+        let world = World::new();
+        world.servers(json!({"s": {"url": format!("http://127.0.0.1:{port}/mcp")}}));
+        (world, shared)
+    };
+    let answers = |guard: Option<&str>, changed: fn(&str) -> String| {
+        let (world, shared) = start();
+        let ran = world.login_without(guard, |page| {
+            let back = agrees(&shared, page);
+            let first = browse(&changed(&back));
+            // Where the first answer has no effect the honest one ends the sign-in.
+            if first.starts_with("HTTP/1.1 400") && changed(&back).contains("state=x") {
+                browse(&back);
+            }
+        });
+        let is_stolen = shared.lock().expect("held for moments").log.iter().any(|line| line.contains("stolen"));
+        (ran, is_stolen)
+    };
+    let stolen = |back: &str| format!("{}?code=stolen&state=x", back.split('?').next().unwrap_or_default());
+    let (ran, is_stolen) = answers(None, stolen);
+    assert!(ran.code == Some(0) && !is_stolen, "{}", ran.stderr);
+    let (ran, is_stolen) = answers(Some("oauth.state"), stolen);
+    assert!(ran.code == Some(1) && is_stolen, "oauth.state is needed: {}", ran.stderr);
+    let foreign = |back: &str| format!("{back}&iss=https%3A%2F%2Fother.example");
+    let (ran, _) = answers(None, foreign);
     assert!(ran.code == Some(1) && ran.stderr.contains("of another authorization server"), "{}", ran.stderr);
+    let (ran, _) = answers(Some("oauth.answer-issuer"), foreign);
+    assert_eq!(ran.code, Some(0), "oauth.answer-issuer is needed: {}", ran.stderr);
 }
