@@ -184,6 +184,12 @@ impl Places {
         })
     }
 
+    /// The folder in which the package at `root` keeps data: `extensions/NAME` of the agent folder. `None` for a package that lies neither in
+    /// a store nor among the extensions.
+    pub fn data_folder(&self, root: &Path) -> Option<PathBuf> {
+        own_data::own_name(root).map(|name| self.agent_dir.join("extensions").join(name))
+    }
+
     /// Returns the components below a folder in which pi looks for extensions.
     fn beside_extensions<'a>(&self, path: &'a Path) -> Option<Vec<&'a OsStr>> {
         let usual = self.pi_folders.iter().flat_map(|folder| EXTENSIONS.map(|name| folder.join(name)));

@@ -68,7 +68,8 @@ impl CompiledScope {
             Some(patterns) => Some(patterns.iter().map(|pattern| compile_host(pattern)).collect::<Result<_, _>>()?),
         };
         let own = package_root.filter(|root| **root != places.project && root.starts_with(&places.project));
-        let parse = |command: &String| CommandPattern::parse(command, &places.project, own);
+        let data = package_root.and_then(|root| places.data_folder(root));
+        let parse = |command: &String| CommandPattern::parse(command, &places.project, own, data.as_deref());
         let commands = |commands: &Vec<String>| commands.iter().filter_map(parse).collect();
         let commands = scope.commands.as_ref().map(commands);
         Ok(Self { paths, hosts, env: scope.env.clone(), commands, tools: scope.tools.clone() })

@@ -1,6 +1,6 @@
-//! The words of servers about their tools, as somebody last agreed to them.
+//! The words of servers about their tools and prompts, and the files of their programs, as the user last agreed to them.
 //!
-//! A tool that says something else in a later session may be another tool: it is left out until a person has seen what it says now.
+//! A tool that says something else in a later session may be another tool: it is left out until the user has seen what it says now.
 //! Pins belong to a server's key, which names its file and its program or address ([`ServerConfig::identity`](crate::config::ServerConfig)):
 //! another program under the same name begins anew.
 
@@ -12,10 +12,12 @@ use std::collections::BTreeMap;
 pub const FILE_NAME: &str = "mcp-tools.json";
 /// Longest file that is read.
 pub const MOST_FILE_BYTES: u64 = 16 << 20;
-/// Servers that are kept; the ones that were noted first go.
-const MOST_SERVERS: usize = 512;
+/// Lists that are kept, three of a server; the ones that were noted first go.
+const MOST_LISTS: usize = 1536;
+/// Problems that are kept.
+const MOST_PROBLEMS: usize = 512;
 
-/// Digests by tool.
+/// Digests by tool, by prompt, or by file of a program.
 pub type ToolDigests = BTreeMap<String, String>;
 
 /// The file.
@@ -46,15 +48,15 @@ impl Changes {
         !self.added.is_empty() || !self.changed.is_empty()
     }
 
-    /// In words: `says something else of a, b; has c beside them; has d no more`.
-    pub fn words(&self) -> String {
+    /// In words about tools or prompts: `says something else of a, b; has new tools: c; has no more: d`.
+    pub fn words(&self, kind: &str) -> String {
         let list = |names: &[String]| names.join(", ");
         let mut words = Vec::new();
         if !self.changed.is_empty() {
             words.push(format!("says something else of {}", list(&self.changed)));
         }
         if !self.added.is_empty() {
-            words.push(format!("has new tools: {}", list(&self.added)));
+            words.push(format!("has new {kind}: {}", list(&self.added)));
         }
         if !self.removed.is_empty() {
             words.push(format!("has no more: {}", list(&self.removed)));
@@ -64,9 +66,14 @@ impl Changes {
 }
 
 impl Pins {
+    /// The digests under a key.
+    pub fn digests(&self, key: &str) -> Option<&ToolDigests> {
+        self.servers.iter().find(|(known, _)| known == key).map(|(_, digests)| digests)
+    }
+
     /// Compares what a server says now. `None`: it was never seen.
     pub fn compare(&self, key: &str, now: &ToolDigests) -> Option<Changes> {
-        let known = &self.servers.iter().find(|(known, _)| known == key)?.1;
+        let known = self.digests(key)?;
         let mut changes = Changes::default();
         for (name, digest) in now {
             match known.get(name) {
@@ -83,7 +90,7 @@ impl Pins {
     pub fn pin(&mut self, key: &str, now: ToolDigests) {
         self.servers.retain(|(known, _)| known != key);
         self.servers.push((key.to_owned(), now));
-        let over = self.servers.len().saturating_sub(MOST_SERVERS);
+        let over = self.servers.len().saturating_sub(MOST_LISTS);
         self.servers.drain(..over);
     }
 
@@ -93,7 +100,7 @@ impl Pins {
             return false;
         }
         match problem {
-            Some(problem) if self.problems.len() < MOST_SERVERS => {
+            Some(problem) if self.problems.len() < MOST_PROBLEMS => {
                 drop(self.problems.insert(key.to_owned(), problem.to_owned()))
             }
             _ => drop(self.problems.remove(key)),
@@ -118,14 +125,22 @@ impl Pins {
 
 /// `sha256:HEX` over all that a server says of a tool.
 pub fn digest(tool: &rmcp::model::Tool) -> String {
-    let said = serde_json::json!([
+    digest_of(&serde_json::json!([
         tool.name,
         tool.title,
         tool.description,
         tool.input_schema,
         tool.output_schema,
         tool.annotations
-    ]);
+    ]))
+}
+
+/// `sha256:HEX` over all that a server says of a prompt. Its text is told when it is used, and may be another each time.
+pub fn digest_of_prompt(prompt: &rmcp::model::Prompt) -> String {
+    digest_of(&serde_json::json!([prompt.name, prompt.title, prompt.description, prompt.arguments]))
+}
+
+fn digest_of(said: &serde_json::Value) -> String {
     let hex: String = Sha256::digest(said.to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }
@@ -148,9 +163,11 @@ mod tests {
         let later = digests(&[("a", "1"), ("b", "2"), ("d", "1")]);
         let changes = pins.compare("k", &later).expect("known");
         assert!(changes.need_consent());
-        assert_eq!(changes.words(), "says something else of b; has new tools: d; has no more: c");
+        assert_eq!(changes.words("tools"), "says something else of b; has new tools: d; has no more: c");
         assert!(!pins.compare("k", &digests(&[("a", "1")])).expect("known").need_consent());
+        pins.pin("k prompts", first);
         assert!(pins.forget("k") && !pins.forget("k"));
+        assert_eq!(pins.digests("k prompts"), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! One server: how it is reached, what it offers, and how its connection is lost and found again.
+//! One server: how it is reached, what it offers, and how its connection is lost and found again. [`agreed`] holds it to what its user
+//! agreed to.
 //!
 //! A server is connected when the session begins and again at the next call after it was lost. Between attempts that fail a delay doubles;
 //! after [`MOST_FAILURES`] failures without a call that was answered between them it is quarantined: the session does not try it any more. Calls are
@@ -16,13 +17,11 @@ use crate::handler::Handler;
 use crate::names;
 use crate::needs::{SAFE_PATH, grants_for, runs_module};
 use crate::oauth::{self, Bearer, PendingSignIn};
-use crate::pins::{self, ToolDigests};
 use crate::servers::SessionPort;
 use crate::stdio::{self, Program};
 use crate::values::{self, RunCommand, Written};
 use pijs_environment::{Randomness, Timer};
 use pijs_hostcall::Grant;
-use pijs_hostcall::prompt::shown;
 use pijs_protocol::{ErrorCode, HostcallError, guard};
 use rmcp::model::{Prompt, Tool};
 use serde_json::{Map, Value, json};
@@ -30,6 +29,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
+
+mod agreed;
+
+pub use self::agreed::ProgramStart;
 
 /// Failures without an answered call between them after which a session does not try a server any more.
 pub const MOST_FAILURES: u32 = 5;
@@ -116,7 +119,7 @@ pub(crate) struct Known {
     pub(crate) prompts: Vec<Prompt>,
     /// Tools that say something else than what was agreed to.
     pub(crate) withheld: BTreeSet<String>,
-    notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// A tool of a server, as the model can be told of it.
@@ -404,10 +407,13 @@ impl Server {
             Reach::Stdio { command, args, env, cwd } => {
                 let mut env = self.expand_all(env).await?;
                 let away = self.config.start_folder.as_deref();
-                if away.is_some() && runs_module(args) {
+                // No module lies in the folder of an extension's data.
+                if away.is_some() && self.config.source == Source::User && runs_module(args) {
                     env.entry(SAFE_PATH.to_owned()).or_insert_with(|| "1".to_owned());
                 }
-                let start = stdio::Start { command, args, env, cwd: cwd.as_deref().or(away) };
+                let cwd = cwd.as_deref().or(away);
+                self.check_program(command, args, cwd).await?;
+                let start = stdio::Start { command, args, env, cwd };
                 let (transport, program): (_, Program) =
                     stdio::start(&self.calls, start, &why).await.map_err(|error| error.message)?;
                 self.set_phase(Phase::Starting);
@@ -530,72 +536,6 @@ impl Server {
         gate.add_grants(&caller.profile, &http).map_err(|error| error.to_string())
     }
 
-    /// Asks what the server has, and holds it to what it said before.
-    async fn learn(self: &Arc<Self>, connection: &Connection) -> Result<(), String> {
-        let facts = connection.peer();
-        let (tools, notes) = match facts.has_tools {
-            true => connection.tools().await.map_err(|fault| format!("its tools cannot be listed: {fault}"))?,
-            false => Default::default(),
-        };
-        let prompts = match facts.has_prompts {
-            true => connection.prompts().await.unwrap_or_default(),
-            false => Vec::new(),
-        };
-        let digests: ToolDigests = tools.iter().map(|tool| (tool.name.to_string(), pins::digest(tool))).collect();
-        let withheld = self.withheld(&tools, &digests).await;
-        let news: Vec<String> = {
-            let mut state = self.lock();
-            let known = std::mem::take(&mut state.known.notes);
-            let news = notes.iter().filter(|note| !known.contains(note)).cloned().collect();
-            state.known = Known { facts, tools, prompts, withheld, notes };
-            news
-        };
-        for note in news {
-            self.options.session.notice(format!("MCP server {}: {note}", self.config.name));
-        }
-        Ok(())
-    }
-
-    /// Compares tools with what was agreed to. What is new or says something else is asked about, and left out unless the user agrees.
-    async fn withheld(&self, tools: &[Tool], digests: &ToolDigests) -> BTreeSet<String> {
-        let key = format!("{} {}", self.options.key, short_digest(&self.config.identity()));
-        let session = &self.options.session;
-        let Some(changes) = session.pins().compare(&key, digests) else {
-            session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
-            return BTreeSet::new();
-        };
-        let name = &self.config.name;
-        if !changes.need_consent() {
-            if !changes.removed.is_empty() {
-                session.notice(format!("MCP server {name} {}", changes.words()));
-                session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
-            }
-            return BTreeSet::new();
-        }
-        let is_new = |tool: &&Tool| changes.added.iter().chain(&changes.changed).any(|name| *name == tool.name);
-        let says: Vec<String> = tools
-            .iter()
-            .filter(is_new)
-            .map(|tool| format!("{}: {}", tool.name, tool.description.as_deref().unwrap_or_default()))
-            .collect();
-        let what = format!("offer other tools than before: it {}", shown(&changes.words(), 400));
-        let agreed = match self.calls.dispatcher() {
-            Ok(dispatcher) => dispatcher.gate().consult(&self.calls.caller, "mcp", what, &says.join(" | ")).await,
-            Err(_) => false,
-        };
-        if agreed {
-            session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
-            return BTreeSet::new();
-        }
-        let problem = format!(
-            "it {}; these are left out until you agree: start pi at a terminal, or pi mcp accept {name}",
-            shown(&changes.words(), 400)
-        );
-        session.notice(format!("MCP server {name}: {problem}"));
-        self.note(Some(&problem));
-        changes.added.into_iter().chain(changes.changed).collect()
-    }
-
     /// Asks again what the server has, after it said that this changed; at most so often.
     fn refresh_later(self: &Arc<Self>) {
         {
@@ -618,6 +558,7 @@ impl Server {
     }
 }
 
+/// Returns the beginning of a digest, for a key.
 fn short_digest(text: &str) -> String {
     use sha2::{Digest, Sha256};
     Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()

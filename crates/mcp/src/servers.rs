@@ -8,8 +8,8 @@ use crate::config::{Exposure, ServerConfig, Source};
 use crate::connection::Progress;
 use crate::names;
 use crate::oauth::{PendingSignIn, SignIn};
-use crate::pins::Pins;
-use crate::server::{Phase, Server, ServerParts, ServerPrompt, ServerTool, Status, key_of};
+use crate::pins::{Pins, ToolDigests};
+use crate::server::{Phase, ProgramStart, Server, ServerParts, ServerPrompt, ServerTool, Status, key_of};
 use crate::values::RunCommand;
 use pijs_environment::{Randomness, Timer, Wait};
 use pijs_hostcall::{Caller, CancelToken, Dispatcher, Profile};
@@ -47,6 +47,15 @@ pub trait SessionPort: Send + Sync {
     fn pins(&self) -> Pins;
     /// Changes what was agreed to.
     fn change_pins(&self, change: &mut dyn FnMut(&mut Pins));
+    /// Finds the files of a program and says what each is now: `sha256:HEX STAMP`. One whose stamp is known is not read again. Files that
+    /// only the system's administrator changes are left out.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read; the message names it.
+    fn program(&self, _start: &ProgramStart, _known: &ToolDigests) -> Result<ToolDigests, String> {
+        Ok(ToolDigests::new())
+    }
     /// The sign-in that is kept under a key.
     fn sign_in(&self, _key: &str) -> Option<SignIn> {
         None
@@ -424,6 +433,12 @@ impl Servers {
     ) -> Result<Value, HostcallError> {
         let (server, _) = self.target(target)?;
         let connection = server.connection().await.map_err(unreachable_server)?;
+        if !server.lock().known.prompts.iter().any(|known| known.name == name) {
+            return Err(HostcallError::invalid(
+                "unknown_tool",
+                format!("mcp: {target:?} has no prompt {name:?}, or it is not agreed to"),
+            ));
+        }
         let outcome = connection.get_prompt(name, arguments).await;
         server.done(outcome, &connection).and_then(to_value)
     }

@@ -10,6 +10,7 @@ mod command;
 mod login;
 mod pin_file;
 mod port;
+mod program_files;
 mod tools;
 
 pub use self::login::{Login, login, logout};
@@ -17,6 +18,7 @@ pub use self::login::{Login, login, logout};
 use self::auth_file::AuthFile;
 use self::pin_file::PinFile;
 use self::port::Port;
+use self::program_files::ProgramFiles;
 use self::tools::McpTools;
 use crate::builder::{Interface, SessionBuilder};
 use crate::config::{Permissions, SessionChoice, SessionConfig, StoreConfig};
@@ -31,6 +33,7 @@ use pijs_durable::Disk;
 use pijs_environment::Ambient;
 use pijs_host::{Event, Host};
 use pijs_hostcall::grant_store::{AnswerValidity, CurrentPackage, PackageRecord};
+use pijs_hostcall::spilled::SpilledResults;
 use pijs_hostcall::{Connector, Evidence, Ledger, Profile};
 use pijs_mcp::config::{self, MOST_FILE_BYTES, MOST_SERVERS, Parsed, Reach, ServerConfig, Source};
 use pijs_mcp::needs::{grants_for, requests_of};
@@ -139,7 +142,7 @@ pub fn read(path: &Path) -> Result<Option<String>> {
 /// The servers of one session.
 pub struct McpSession {
     servers: Servers,
-    system: Arc<OsToolSystem>,
+    system: OsToolSystem,
     environment: Environment,
     /// Those of the files, and what is wrong with the files.
     files: RefCell<(Vec<ServerConfig>, Vec<String>)>,
@@ -152,6 +155,8 @@ pub struct McpSession {
     /// The last states of their servers that extensions were told.
     told: RefCell<Vec<Value>>,
     has_begun: Cell<bool>,
+    /// Whether its user trusts the folder.
+    is_trusted: bool,
 }
 
 /// Why a registration does not count where nothing connects servers; pi's words.
@@ -171,13 +176,14 @@ impl McpSession {
         }
         let files = servers(environment)?;
         files.1.iter().for_each(|problem| environment.notices.warn(problem));
-        Ok(Some(Rc::new(Self::of(environment, files, ambient, of_session))))
+        let is_trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
+        Ok(Some(Rc::new(Self::of(environment, (files, is_trusted), ambient, of_session))))
     }
 
-    /// These servers, with the session's ledger and control, and whether somebody sees dialogs.
+    /// These servers and whether the folder is trusted, with the session's ledger and control, and whether somebody sees dialogs.
     fn of(
         environment: &Environment,
-        files: (Vec<ServerConfig>, Vec<String>),
+        (files, is_trusted): ((Vec<ServerConfig>, Vec<String>), bool),
         ambient: &Ambient,
         (ledger, control, has_ui): (&Ledger, &AgentControl, bool),
     ) -> Self {
@@ -185,6 +191,7 @@ impl McpSession {
             roots: vec![environment.dirs.cwd.clone()],
             notices: environment.notices.clone(),
             pins: PinFile::new(environment),
+            programs: ProgramFiles::new(environment),
             sign_ins: AuthFile::new(environment),
             ledger: ledger.clone(),
             control: control.clone(),
@@ -200,7 +207,7 @@ impl McpSession {
         let shell = OwnShell::supervised(environment.variables.clone());
         Self {
             servers: Servers::new(options),
-            system: Arc::new(OsToolSystem::new(ambient.clone(), environment.temp.clone(), shell)),
+            system: OsToolSystem::new(ambient.clone(), environment.temp.clone(), shell),
             environment: environment.clone(),
             files: RefCell::new(files),
             switched: RefCell::default(),
@@ -208,6 +215,7 @@ impl McpSession {
             loader: OnceCell::new(),
             told: RefCell::default(),
             has_begun: Cell::new(false),
+            is_trusted,
         }
     }
 
@@ -223,8 +231,8 @@ impl McpSession {
     }
 
     /// The tools and prompts for the agent.
-    pub(crate) fn tools(self: &Rc<Self>, control: AgentControl) -> Rc<dyn ToolSource> {
-        let (servers, system) = (self.servers.clone(), Arc::clone(&self.system));
+    pub(crate) fn tools(self: &Rc<Self>, control: AgentControl, results: Option<SpilledResults>) -> Rc<dyn ToolSource> {
+        let (servers, system) = (self.servers.clone(), Arc::new(self.system.clone().with_results(results)));
         Rc::new(McpTools { session: Rc::clone(self), servers, system, control, found: RefCell::default() })
     }
 
@@ -287,6 +295,7 @@ impl McpSession {
             }
         }
         self.add_registered(loader, &mut wanted);
+        self.tell_replaced(loader);
         for (config, profile) in &wanted {
             if matches!(config.source, Source::Extension(_)) || self.servers.has(config, profile) {
                 continue;
@@ -297,6 +306,26 @@ impl McpSession {
             }
         }
         self.servers.set(wanted);
+    }
+
+    /// Tells the user that an extension stands for what is here, once, where that leaves servers of the user's file unused: the extension
+    /// cannot read them.
+    fn tell_replaced(&self, loader: &Loader) {
+        let replacing = loader.host.commands().into_iter().find(|command| command.invocation == command::NAME);
+        let Some(replacing) = replacing else { return };
+        let files = self.files.borrow();
+        let names: Vec<&str> = files.0.iter().map(|server| server.name.as_str()).collect();
+        let id = replacing.owner.extension.to_string();
+        if names.is_empty() || !self.refused.borrow_mut().insert((id.clone(), config::FILE_NAME.to_owned())) {
+            return;
+        }
+        loader.environment.notices.warn(format!(
+            "the extension {id} registers /mcp and connects MCP servers itself, so those of {} are not used: {}. The file is closed to \
+             extensions, since keys stand in it. To use them, run: pi remove {id}. Or move entries into .mcp.json of the project, with \
+             keys as ${{NAME}}",
+            user_file(&loader.environment).display(),
+            names.join(", ")
+        ));
     }
 
     /// Adds the servers that extensions registered; one of a file comes before one of an extension.
@@ -315,7 +344,7 @@ impl McpSession {
                     && wanted.len() < MOST_SERVERS
                     && !wanted.iter().any(|(known, _)| config::same(&known.name, &server.name))
                 {
-                    wanted.push((self.at_session(server), Arc::new(package.profile.clone())));
+                    wanted.push((self.at_session(server, &package.profile), Arc::new(package.profile.clone())));
                 }
             }
         }
@@ -334,7 +363,7 @@ impl McpSession {
                     Some(format!("is one of more than {MOST_SERVERS} servers"))
                 }
                 (Ok(server), None, Some(package)) => {
-                    wanted.push((self.at_session(server), Arc::new(package.profile.clone())));
+                    wanted.push((self.at_session(server, &package.profile), Arc::new(package.profile.clone())));
                     None
                 }
             };
@@ -348,7 +377,14 @@ impl McpSession {
     }
 
     /// A server of an extension, as the user wants it in this session.
-    fn at_session(&self, mut server: ServerConfig) -> ServerConfig {
+    fn at_session(&self, mut server: ServerConfig, profile: &Profile) -> ServerConfig {
+        let root = profile.package_root.as_deref();
+        let data = root.and_then(|root| self.loader.get()?.dispatcher.gate().places().data_folder(root));
+        if let Some(folder) = data.filter(|_| !self.is_trusted && guard!(McpFolder)) {
+            // Without the folder the program does not start, and its failure says so.
+            let _ = Disk::system().create_dirs(&folder);
+            server.start_in_data(&folder.to_string_lossy());
+        }
         if let Some(home) = self.environment.dirs.home.to_str() {
             server.at_home(home);
         }

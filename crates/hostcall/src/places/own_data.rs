@@ -57,7 +57,7 @@ pub(super) fn is_own_data(names: &[&OsStr], root: &Path, access: Access) -> bool
 }
 
 /// Returns the name of a package's data: that of an installed package, or of a folder among the extensions.
-fn own_name(root: &Path) -> Option<&str> {
+pub(super) fn own_name(root: &Path) -> Option<&str> {
     let holder = root.parent()?;
     let is_scope = |name: &OsStr| name.as_encoded_bytes().starts_with(b"@");
     let holder = if is_scope(holder.file_name()?) { holder.parent()? } else { holder };

@@ -52,11 +52,12 @@ enum TrailingArguments {
 enum CommandFolder {
     Any,
     One(PathBuf),
-    /// Any folder, except that a program that obeys files in its folder is limited to the project; `own` is the extension's
-    /// package there.
+    /// Anywhere, and in the project alone where it does what files in its folder say; `own` is the extension's package there, `data` the
+    /// folder of its data, in which no code lies.
     Project {
         project: PathBuf,
         own: Option<PathBuf>,
+        data: Option<PathBuf>,
     },
 }
 
@@ -193,8 +194,9 @@ fn is_part_of_grant(variable: &Variable<'_>) -> bool {
 }
 
 impl CommandPattern {
-    /// Parses a pattern; `None` without a program. `own` is the folder of the extension's package inside the project.
-    pub(super) fn parse(pattern: &str, project: &Path, own: Option<&Path>) -> Option<Self> {
+    /// `None` for a pattern without a program.
+    /// `own` is the folder of the extension's package inside the project, `data` that of its data.
+    pub(super) fn parse(pattern: &str, project: &Path, own: Option<&Path>, data: Option<&Path>) -> Option<Self> {
         let (variables, words) = split_assignments(pattern);
         let mut words = words.into_iter().map(str::to_owned);
         let program = words.next()?;
@@ -210,7 +212,8 @@ impl CommandPattern {
         let folder = match rest {
             TrailingArguments::None => CommandFolder::One(project.to_owned()),
             TrailingArguments::Plain => {
-                CommandFolder::Project { project: project.to_owned(), own: own.map(Path::to_owned) }
+                let (own, data) = (own.map(Path::to_owned), data.map(Path::to_owned));
+                CommandFolder::Project { project: project.to_owned(), own, data }
             }
             TrailingArguments::Any => CommandFolder::Any,
         };
@@ -242,7 +245,7 @@ impl CommandPattern {
         match &self.folder {
             CommandFolder::Any => true,
             CommandFolder::One(one) => one == folder || !guard!(ExecFolder),
-            CommandFolder::Project { project, own } => {
+            CommandFolder::Project { project, own, data } => {
                 let is_meant = self.leading.is_empty() && programs::kind_of(program) == Kind::Interpreter;
                 let is_own = own.as_deref().is_some_and(|own| folder.starts_with(own));
                 // Installed files there belong to packages, too.
@@ -250,6 +253,7 @@ impl CommandPattern {
                     folder.strip_prefix(project).is_ok_and(|rest| rest.iter().any(|name| name == "node_modules"));
                 is_meant
                     || (folder.starts_with(project) && !is_own && !is_packages)
+                    || data.as_deref() == Some(folder)
                     || !programs::obeys_folder(program)
                     || !guard!(ExecObeyedFolder)
             }

@@ -2,12 +2,14 @@
 
 use super::auth_file::AuthFile;
 use super::pin_file::PinFile;
+use super::program_files::ProgramFiles;
 use crate::notices::Notices;
 use pijs_agent::AgentControl;
 use pijs_environment::Timer;
 use pijs_hostcall::{Caller, Ledger};
 use pijs_mcp::oauth::SignIn;
-use pijs_mcp::pins::Pins;
+use pijs_mcp::pins::{Pins, ToolDigests};
+use pijs_mcp::server::ProgramStart;
 use pijs_mcp::servers::SessionPort;
 use pijs_protocol::log::Level;
 use pijs_redact::Redactor;
@@ -20,6 +22,7 @@ pub(super) struct Port {
     pub(super) roots: Vec<PathBuf>,
     pub(super) notices: Notices,
     pub(super) pins: PinFile,
+    pub(super) programs: ProgramFiles,
     pub(super) sign_ins: AuthFile,
     pub(super) ledger: Ledger,
     pub(super) control: AgentControl,
@@ -49,6 +52,10 @@ impl SessionPort for Port {
         let said = json!({"logger": logger, "message": text});
         let data = Map::from_iter([("extension".to_owned(), said)]);
         self.ledger.event(self.timer.now(), caller, level, "mcp.log", "a line of an MCP server", data);
+    }
+
+    fn program(&self, start: &ProgramStart, known: &ToolDigests) -> Result<ToolDigests, String> {
+        self.programs.digests(start, known)
     }
 
     fn sign_in(&self, key: &str) -> Option<SignIn> {

@@ -1,0 +1,188 @@
+//! Holds a server to what its user agreed to: the files of its program, its tools and its prompts.
+//!
+//! All are pinned when the server is first used. A program that has changed is not started, and tools and prompts that have changed or are
+//! new are left out, until the user has seen what is other now.
+
+use super::{Known, Server, short_digest};
+use crate::config::Source;
+use crate::connection::Connection;
+use crate::pins::{self, Changes, ToolDigests};
+use pijs_hostcall::prompt::shown;
+use pijs_protocol::guard;
+use rmcp::model::{Prompt, Tool};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The start of a server's program, for whoever finds its files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProgramStart {
+    /// A name, or a path.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// The folder that it starts in; without it, the session's.
+    pub cwd: Option<String>,
+    /// A folder whose files are bound to grants already: that of the package whose server it is.
+    pub bound: Option<PathBuf>,
+}
+
+impl Server {
+    /// Returns the key of pins about a part of the server; another program or address under the same name has other pins.
+    fn pin_key(&self, part: &str) -> String {
+        let part = if part.is_empty() { String::new() } else { format!(" {part}") };
+        format!("{} {}{part}", self.options.key, short_digest(&self.config.identity()))
+    }
+
+    /// Has the user agree to a program whose files changed since it was last used.
+    pub(super) async fn check_program(&self, command: &str, args: &[String], cwd: Option<&str>) -> Result<(), String> {
+        if !guard!(McpProgram) {
+            return Ok(());
+        }
+        let key = self.pin_key("program");
+        let session = &self.options.session;
+        let is_package = matches!(self.config.source, Source::Extension(_));
+        let start = ProgramStart {
+            command: command.to_owned(),
+            args: args.to_vec(),
+            cwd: cwd.map(str::to_owned),
+            bound: self.calls.caller.profile.package_root.clone().filter(|_| is_package),
+        };
+        let known = session.pins().digests(&key).cloned();
+        let now = {
+            let (session, known) = (Arc::clone(session), known.clone().unwrap_or_default());
+            let finding = tokio::task::spawn_blocking(move || session.program(&start, &known));
+            finding.await.map_err(|error| error.to_string())??
+        };
+        let others: Vec<&str> = match &known {
+            Some(known) => now
+                .iter()
+                .filter(|(file, found)| !is_agreed(known.get(*file), found))
+                .map(|(file, _)| file.as_str())
+                .collect(),
+            None => Vec::new(),
+        };
+        if !others.is_empty() {
+            let name = &self.config.name;
+            let files = shown(&others.join(", "), 400);
+            let what = format!("start another program than before: its file changed, {files}");
+            if !self.agrees(what, &files).await {
+                return Err(format!(
+                    "its program changed since you last used it ({files}); it is started when you agree: start pi at a terminal, or \
+                     pi mcp accept {name}"
+                ));
+            }
+        }
+        if known.as_ref() != Some(&now) {
+            session.change_pins(&mut |pins| pins.pin(&key, now.clone()));
+        }
+        Ok(())
+    }
+
+    /// Asks what the server has, and holds it to what it said before.
+    pub(super) async fn learn(self: &Arc<Self>, connection: &Connection) -> Result<(), String> {
+        let facts = connection.peer();
+        let (tools, notes) = match facts.has_tools {
+            true => connection.tools().await.map_err(|fault| format!("its tools cannot be listed: {fault}"))?,
+            false => Default::default(),
+        };
+        let prompts = match facts.has_prompts {
+            true => connection.prompts().await.ok(),
+            false => Some(Vec::new()),
+        };
+        let withheld = self.withheld_tools(&tools).await;
+        let prompts = match prompts {
+            Some(prompts) => self.agreed_prompts(prompts).await,
+            // Prompts that cannot be listed are none, and say nothing of what was agreed to.
+            None => Vec::new(),
+        };
+        let news: Vec<String> = {
+            let mut state = self.lock();
+            let known = std::mem::take(&mut state.known.notes);
+            let news = notes.iter().filter(|note| !known.contains(note)).cloned().collect();
+            state.known = Known { facts, tools, prompts, withheld, notes };
+            news
+        };
+        for note in news {
+            self.options.session.notice(format!("MCP server {}: {note}", self.config.name));
+        }
+        Ok(())
+    }
+
+    /// Compares tools with what was agreed to; returns the names of those that are left out.
+    async fn withheld_tools(&self, tools: &[Tool]) -> BTreeSet<String> {
+        let digests = tools.iter().map(|tool| (tool.name.to_string(), pins::digest(tool))).collect();
+        let described =
+            tools.iter().map(|tool| (tool.name.as_ref(), tool.description.as_deref().unwrap_or_default())).collect();
+        self.withheld("tools", "", (digests, described)).await
+    }
+
+    /// Compares prompts with what was agreed to; returns those that are used.
+    async fn agreed_prompts(&self, mut prompts: Vec<Prompt>) -> Vec<Prompt> {
+        let digests = prompts.iter().map(|prompt| (prompt.name.clone(), pins::digest_of_prompt(prompt))).collect();
+        let described = prompts
+            .iter()
+            .map(|prompt| (prompt.name.as_str(), prompt.description.as_deref().unwrap_or_default()))
+            .collect();
+        let withheld = self.withheld("prompts", "prompts", (digests, described)).await;
+        prompts.retain(|prompt| !withheld.contains(&prompt.name) || !guard!(McpPins));
+        prompts
+    }
+
+    /// Compares what the server says with what was agreed to. What is new or says something else is asked about, and left out unless the
+    /// user agrees.
+    async fn withheld(
+        &self,
+        kind: &str,
+        part: &str,
+        (digests, described): (ToolDigests, Vec<(&str, &str)>),
+    ) -> BTreeSet<String> {
+        let key = self.pin_key(part);
+        let session = &self.options.session;
+        let Some(changes) = session.pins().compare(&key, &digests) else {
+            session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
+            return BTreeSet::new();
+        };
+        let name = &self.config.name;
+        let words = changes.words(kind);
+        if !changes.need_consent() {
+            if !changes.removed.is_empty() {
+                session.notice(format!("MCP server {name} {words}"));
+                session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
+            }
+            return BTreeSet::new();
+        }
+        let Changes { added, changed, .. } = changes;
+        let is_new = |known: &str| added.iter().chain(&changed).any(|name| name == known);
+        let says: Vec<String> = described
+            .iter()
+            .filter(|(name, _)| is_new(name))
+            .map(|(name, description)| format!("{name}: {description}"))
+            .collect();
+        let what = format!("offer other {kind} than before: it {}", shown(&words, 400));
+        if self.agrees(what, &says.join(" | ")).await {
+            session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
+            return BTreeSet::new();
+        }
+        let problem = format!(
+            "it {}; these are left out until you agree: start pi at a terminal, or pi mcp accept {name}",
+            shown(&words, 400)
+        );
+        session.notice(format!("MCP server {name}: {problem}"));
+        self.note(Some(&problem));
+        added.into_iter().chain(changed).collect()
+    }
+
+    async fn agrees(&self, what: String, subject: &str) -> bool {
+        match self.calls.dispatcher() {
+            Ok(dispatcher) => dispatcher.gate().consult(&self.calls.caller, "mcp", what, subject).await,
+            Err(_) => false,
+        }
+    }
+}
+
+/// Whether a file is the one that was agreed to: its digest is, whatever its stamp.
+fn is_agreed(known: Option<&String>, found: &str) -> bool {
+    let digest = |text: &str| text.split(' ').next().map(str::to_owned);
+    known.is_some_and(|known| digest(known) == digest(found))
+}

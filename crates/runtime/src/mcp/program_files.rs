@@ -1,0 +1,117 @@
+//! The files of a server's program, as pins know them.
+
+use super::files_of;
+use crate::environment::Environment;
+use pijs_connectors::exec;
+use pijs_mcp::pins::ToolDigests;
+use pijs_mcp::server::ProgramStart;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::fs::{File, Metadata};
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Largest file that is read. A larger one counts by its stamp alone.
+const LARGEST: u64 = 1 << 30;
+
+/// Finds programs as servers start them.
+pub(super) struct ProgramFiles {
+    cwd: PathBuf,
+    variables: BTreeMap<String, String>,
+}
+
+impl ProgramFiles {
+    pub(super) fn new(environment: &Environment) -> Self {
+        Self { cwd: environment.dirs.cwd.clone(), variables: environment.variables.clone() }
+    }
+
+    /// Digests of the program and of the scripts among its arguments, with their stamps.
+    pub(super) fn digests(&self, start: &ProgramStart, known: &ToolDigests) -> Result<ToolDigests, String> {
+        let ProgramStart { command, args, cwd, bound } = start;
+        let folder = cwd.as_ref().map_or_else(|| self.cwd.clone(), |cwd| self.cwd.join(cwd));
+        let mut files = files_of(&folder, command, args);
+        if !command.contains('/') {
+            files.extend(exec::locate(command, &folder, &self.variables, &[]));
+        }
+        let mut digests = ToolDigests::new();
+        for file in files {
+            // One that is not there yet is new when it is.
+            let Ok(real) = file.canonicalize() else { continue };
+            let is_bound = bound.as_ref().is_some_and(|bound| real.starts_with(bound));
+            let Some(found) = real.metadata().ok().filter(Metadata::is_file) else { continue };
+            if !is_bound && !is_out_of_reach(&real) {
+                let name = real.to_string_lossy().into_owned();
+                let digest = digest(&real, &found, known.get(&name));
+                digests.insert(name, digest.map_err(|error| format!("{}: {error}", real.display()))?);
+            }
+        }
+        Ok(digests)
+    }
+}
+
+/// Whether this user can change neither a file nor a folder above it.
+fn is_out_of_reach(file: &Path) -> bool {
+    let is_fixed = |path: &Path| accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_err();
+    file.ancestors().all(is_fixed)
+}
+
+/// `sha256:HEX STAMP`; the known one where its stamp is the file's.
+fn digest(file: &Path, found: &Metadata, known: Option<&String>) -> std::io::Result<String> {
+    let stamp = format!(
+        "{}:{}:{}:{}.{}:{}.{}",
+        found.dev(),
+        found.ino(),
+        found.len(),
+        found.mtime(),
+        found.mtime_nsec(),
+        found.ctime(),
+        found.ctime_nsec()
+    );
+    if let Some(known) = known.filter(|known| known.split_once(' ').is_some_and(|(_, before)| before == stamp)) {
+        return Ok(known.clone());
+    }
+    let mut hasher = Sha256::new();
+    if found.len() > LARGEST {
+        hasher.update(&stamp);
+    } else {
+        let mut reading = File::open(file)?.take(LARGEST);
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            match reading.read(&mut buffer)? {
+                0 => break,
+                count => hasher.update(&buffer[..count]),
+            }
+        }
+    }
+    let hex: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("sha256:{hex} {stamp}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_known_by_its_content_and_not_read_again_under_the_same_stamp() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().canonicalize().expect("a path");
+        std::fs::write(folder.join("server.sh"), "one").expect("written");
+        let files = ProgramFiles { cwd: folder.clone(), variables: BTreeMap::new() };
+        let args = vec!["server.sh".to_owned(), "--root".to_owned(), ".".to_owned()];
+        let start = ProgramStart { command: "/no/such/program".to_owned(), args, ..ProgramStart::default() };
+        let first = files.digests(&start, &ToolDigests::new()).expect("read");
+        let name = folder.join("server.sh").display().to_string();
+        assert_eq!(first.keys().collect::<Vec<_>>(), [&name]);
+        let (_, stamp) = first[&name].split_once(' ').expect("two words");
+        // A stamp that is known stands for what was read then.
+        let believed = ToolDigests::from([(name.clone(), format!("sha256:00 {stamp}"))]);
+        assert_eq!(files.digests(&start, &believed).expect("read"), believed);
+        std::fs::write(folder.join("server.sh"), "another").expect("written");
+        let second = files.digests(&start, &first).expect("read");
+        assert_ne!(first[&name].split(' ').next(), second[&name].split(' ').next());
+        let bound = ProgramStart { bound: Some(folder), ..start };
+        assert_eq!(files.digests(&bound, &first).expect("read"), ToolDigests::new());
+    }
+}
