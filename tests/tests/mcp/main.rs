@@ -352,11 +352,10 @@ fn too_many_tools_and_names_that_grants_cannot_say_are_left_out() {
 #[test]
 fn tools_that_say_something_else_are_left_out_until_somebody_agrees() {
     let program = World::new();
-    let server = program.at("server");
-    let becomes = |mode: &str| {
-        fs::write(&server, format!("#!/bin/sh\nexec {SERVER} {mode}\n")).expect("written");
-        fs::set_permissions(&server, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
-    };
+    let (server, mode) = (program.at("server"), program.at("mode"));
+    fs::write(&server, format!("#!/bin/sh\nexec {SERVER} $(cat {})\n", mode.display())).expect("written");
+    fs::set_permissions(&server, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
+    let becomes = |name: &str| fs::write(&mode, name).expect("written");
     becomes("good");
     let world = World::new();
     world.servers(json!({"s": {"command": server}}));
@@ -367,6 +366,17 @@ fn tools_that_say_something_else_are_left_out_until_somebody_agrees() {
     assert!(texts[0].contains("not found") && texts[1] == "done slowly", "{texts:?} {}", ran.stderr);
     assert!(ran.stderr.contains("says something else of echo; has new tools: more"), "{}", ran.stderr);
     assert_eq!(world.session_without(&[echo("x")], &allowed, Some("mcp.pins")).1, ["again: x"], "the check is needed");
+    assert_eq!(world.pi(&["mcp", "accept", "s"]).code, Some(0));
+    assert_eq!(world.session(&[echo("x")], &allowed).1, ["again: x"]);
+    // Another program that says the same.
+    fs::write(&server, format!("#!/bin/sh\n# changed\nexec {SERVER} changed\n")).expect("written");
+    let (ran, texts) = world.session(&[echo("x")], &allowed);
+    assert!(texts[0].contains("not found") && ran.stderr.contains("its program changed"), "{texts:?} {}", ran.stderr);
+    assert_eq!(
+        world.session_without(&[echo("x")], &allowed, Some("mcp.program")).1,
+        ["again: x"],
+        "the check is needed"
+    );
     assert_eq!(world.pi(&["mcp", "accept", "s"]).code, Some(0));
     assert_eq!(world.session(&[echo("x")], &allowed).1, ["again: x"]);
 }

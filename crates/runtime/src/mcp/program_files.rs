@@ -8,6 +8,7 @@ use pijs_mcp::server::ProgramStart;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -41,7 +42,7 @@ impl ProgramFiles {
             let Ok(real) = file.canonicalize() else { continue };
             let is_bound = bound.as_ref().is_some_and(|bound| real.starts_with(bound));
             let Some(found) = real.metadata().ok().filter(Metadata::is_file) else { continue };
-            if !is_bound && !is_out_of_reach(&real) {
+            if !is_bound && is_code(&real, &found) && !is_out_of_reach(&real) {
                 let name = real.to_string_lossy().into_owned();
                 let digest = digest(&real, &found, known.get(&name));
                 digests.insert(name, digest.map_err(|error| format!("{}: {error}", real.display()))?);
@@ -49,6 +50,21 @@ impl ProgramFiles {
         }
         Ok(digests)
     }
+}
+
+/// Whether a file is a program or a script. Others among the arguments are data, which servers change themselves.
+fn is_code(file: &Path, found: &Metadata) -> bool {
+    const ENDINGS: &[&str] = &[
+        "bash", "cjs", "cts", "exs", "jar", "jl", "js", "lua", "mjs", "mts", "php", "pl", "ps1", "py", "pyc", "pyz",
+        "r", "rb", "sh", "ts", "wasm",
+    ];
+    let ending = file.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
+    let is_named_so = ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()));
+    let begins_so = || {
+        let mut head = [0; 2];
+        File::open(file).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *b"#!"
+    };
+    is_named_so || found.mode() & 0o111 != 0 || begins_so()
 }
 
 /// Whether this user can change neither a file nor a folder above it.
@@ -98,8 +114,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path().canonicalize().expect("a path");
         std::fs::write(folder.join("server.sh"), "one").expect("written");
+        std::fs::write(folder.join("data.json"), "{}").expect("written");
         let files = ProgramFiles { cwd: folder.clone(), variables: BTreeMap::new() };
-        let args = vec!["server.sh".to_owned(), "--root".to_owned(), ".".to_owned()];
+        let args = ["server.sh", "--root", ".", "--data", "data.json"].map(str::to_owned).to_vec();
         let start = ProgramStart { command: "/no/such/program".to_owned(), args, ..ProgramStart::default() };
         let first = files.digests(&start, &ToolDigests::new()).expect("read");
         let name = folder.join("server.sh").display().to_string();
