@@ -12,6 +12,7 @@
 
 use crate::extension::Slot;
 use crate::host::Host;
+use pijs_durable::without_links;
 use pijs_hostcall::asked::allow_command;
 use pijs_hostcall::places::Protection;
 use pijs_hostcall::{Access, Profile};
@@ -56,10 +57,13 @@ impl Host {
     }
 }
 
-/// Whether a file lies in the folder of an extension that is one file. A home is not the folder of whatever lies in it.
+/// Whether a file lies in the folder of a package, however that is named, or in the one of an extension that is one file. A home is not
+/// the folder of whatever lies in it.
 fn is_beside(profile: &Profile, real: &Path, home: &Path) -> bool {
-    let folder = profile.package_root.as_deref().filter(|_| profile.files.is_some());
-    folder.is_some_and(|folder| real.starts_with(folder) && !(home.starts_with(folder) && real.starts_with(home)))
+    let Some(root) = profile.package_root.as_deref() else { return false };
+    let folder = without_links(root);
+    let is_home = profile.files.is_some() && home.starts_with(&folder) && real.starts_with(home);
+    real.starts_with(&folder) && !is_home
 }
 
 #[cfg(test)]
@@ -78,10 +82,8 @@ mod tests {
         assert!(beside("/w/x.ts", "/w/prompts/p.md"));
         assert!(!beside("/home/me/x.ts", "/home/me/notes/p.md") && !beside("/home/x.ts", "/home/me/notes/p.md"));
         assert!(!beside("/opt/tools/x.ts", "/opt/other/p.md"));
-        let package = Profile::new("x").at("/opt/tools");
-        assert!(
-            !is_beside(&package, Path::new("/opt/tools/p.md"), Path::new("/home/me")),
-            "a package is its own folder"
-        );
+        let package = Profile::new("x").at("/home/me/tools");
+        assert!(is_beside(&package, Path::new("/home/me/tools/p.md"), Path::new("/home/me")));
+        assert!(!is_beside(&package, Path::new("/home/me/p.md"), Path::new("/home/me")));
     }
 }
