@@ -6,6 +6,7 @@
 //! | a pattern of a shell | the files that begin as it does |
 //! | a file of an earlier version (`git show HEAD:.env`) | that name |
 //! | a folder, for a program that reads whole folders ([`folder_reading`]) | each file in it; all of a folder that is too large to look at |
+//! | more names and folders than can be looked at | the working folder as a whole |
 //! | a list of files, for such a program | the files that it names |
 
 use pijs_hostcall::Permit;
@@ -15,7 +16,7 @@ use pijs_protocol::guard;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Entries of folders that are looked at for one program.
+/// Entries of folders, and names seen from folders, that are looked at for one program.
 const MOST_ENTRIES: usize = 100_000;
 /// Words of one call that are looked at.
 const MOST_WORDS: usize = 20_000;
@@ -52,6 +53,9 @@ pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8]
     let mut folders = BTreeSet::from([cwd.to_owned()]);
     if is_folder_known {
         folders.extend(named.iter().filter_map(|word| folder_at(cwd, word)));
+    }
+    if folders.len() > 1 && folders.len().saturating_mul(named.len()) > MOST_ENTRIES {
+        return permit.reads_folder(cwd);
     }
     let mut reads = Reads { permit, entries: 0 };
     for folder in &folders {
