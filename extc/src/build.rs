@@ -27,6 +27,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tracing::field::Empty;
+use tracing::{Span, debug_span};
 
 /// Settings of [`build`].
 #[derive(Debug, Clone)]
@@ -131,21 +133,26 @@ impl CheckOutput {
 ///
 /// Returns all errors of the input at once. Diagnostics that do not stop a build are in the output.
 pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, BuildFailure> {
-    let package = resolve(input, &options.access)?;
+    let _build = debug_span!("build", package = Empty, sealed = options.sealed.is_some()).entered();
+    let package = debug_span!("build.resolve").in_scope(|| resolve(input, &options.access))?;
+    Span::current().record("package", package.name.as_str());
     let open = || open(&package, &options.access, package.limits(options.limits));
-    if let Some(cache) = &options.cache
-        && let Some(hit) = dependency_manifest::lookup(cache, (&package, input.lock()), &open()?, options)
-    {
-        return Ok(hit);
+    if let Some(cache) = &options.cache {
+        let _lookup = debug_span!("build.lookup").entered();
+        if let Some(hit) = dependency_manifest::lookup(cache, (&package, input.lock()), &open()?, options) {
+            tracing::debug!(event = "build.cached", files_read = hit.read, "the cache has the artifact");
+            return Ok(hit);
+        }
     }
-    let compiled = match options.sealed {
-        Some(seal) => sealed::compile(&package, open()?, options, seal)?,
-        None => compile(&package, open()?, options)?,
-    };
+    let compiled = debug_span!("build.compile").in_scope(|| match options.sealed {
+        Some(seal) => sealed::compile(&package, open()?, options, seal),
+        None => compile(&package, open()?, options),
+    })?;
     let Compiled { artifact, record, mut diagnostics, evidence } = compiled;
     let places = record.places();
     let digest = digest(&encode(&artifact));
     if let Some(cache) = &options.cache {
+        let _store = debug_span!("build.store").entered();
         let tree = open()?;
         if let Err(error) = record.store(cache, (&package, input.lock()), &tree, options, (&artifact, &digest)) {
             let message = format!("the artifact cache {} cannot be written: {error}", cache.dir().display());
@@ -182,8 +189,8 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
     }
     let modules = Arc::new(Modules::new(tree, options.host.clone()));
     let artifact = with_large_stack(|| {
-        let linked = link_all(package, &modules, options.minify)?;
-        emit(linked, &modules)
+        let linked = debug_span!("build.link").in_scope(|| link_all(package, &modules, options.minify))?;
+        debug_span!("build.emit").in_scope(|| emit(linked, &modules))
     })??;
     let (record, evidence) = (DependencyManifest::new(package, modules.tree()), modules.tree().evidence());
     Ok(Compiled { artifact, record, diagnostics: modules.diagnostics(), evidence })

@@ -73,6 +73,8 @@ impl Agent {
         self.renew_login().await;
         // A model or level that a `context` handler chooses applies to the next request.
         let (provider, thinking) = (self.provider(), self.control.thinking());
+        let span = tracing::Span::current();
+        span.record("attempt", attempt).record("model", provider.model().id.as_str());
         let mut partial = Partial::new(provider.model(), self.now());
         let Some(outgoing) = self.build_request(&*provider, thinking, run).await? else {
             let aborted = ProviderError::new(ErrorKind::Cancelled, "the run was aborted before the request");
@@ -201,6 +203,7 @@ impl Agent {
                 } else {
                     cancel.cancel();
                     drop(incoming);
+                    span.record("outcome", "discarded");
                     let tokens_burned = partial.tokens(chunk.len());
                     drop((partial, chunk));
                     self.judging.verdicts.borrow_mut().burned(tokens_burned);
@@ -224,6 +227,7 @@ impl Agent {
         };
         drop(incoming);
         let reply = self.finish(partial, started, ending).await?;
+        span.record("outcome", tracing::field::debug(reply.message.stop_reason));
         if let Some(asking) = asking {
             asking.end(&reply.message.usage);
         }

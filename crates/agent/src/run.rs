@@ -29,6 +29,8 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
 /// Loops of one run. Extensions may continue a run for hours on purpose; more loops than this indicate one that never ends.
 const MAX_LOOPS: u32 = 10_000;
@@ -278,6 +280,7 @@ impl Agent {
     async fn turns(&self, run: &mut Run, prompts: Vec<Message>) -> Result<Ending, AgentError> {
         let mut incoming = prompts;
         for index in 0..self.options.max_turns {
+            let span = tracing::debug_span!("model_turn", turn = index);
             // The request lists the tools of all extensions.
             self.restarts_done(&run.cancel).await;
             if index > 0 {
@@ -309,7 +312,7 @@ impl Agent {
             run.callable = self.active_tools().iter().map(|tool| tool.name().to_owned()).collect();
             self.judging.verdicts.borrow_mut().begin_turn();
             self.begin_rules_of_turn()?;
-            let reply = match self.reply(run).await? {
+            let reply = match self.reply(run).instrument(span.clone()).await? {
                 ControlFlow::Continue(reply) => reply,
                 ControlFlow::Break(ending) => return Ok(ending),
             };
@@ -331,8 +334,8 @@ impl Agent {
             }
             // Effects of tools cannot be undone, so the reply is durable before they run.
             self.control.sync_session()?;
-            let Batch { results, entries, terminate } =
-                self.run_tools(run, assistant, &reply.bad_arguments, (&wanted, authors)).await?;
+            let tools = self.run_tools(run, assistant, &reply.bad_arguments, (&wanted, authors));
+            let Batch { results, entries, terminate } = tools.instrument(span).await?;
             run.last_turn.extend(entries.iter().cloned());
             let charge_last_speaker = self.end_turn(index, &message, reply_entry, &results, entries).await?;
             self.deliveries_done().await;
@@ -409,7 +412,8 @@ impl Agent {
                 self.inject(run, reminder).await?;
             }
             self.control.attribute_request()?;
-            match self.attempt(&run.cancel).await? {
+            let span = tracing::debug_span!("model_request", attempt = Empty, model = Empty, outcome = Empty);
+            match self.attempt(&run.cancel).instrument(span).await? {
                 Attempt::Reply(reply) => return Ok(ControlFlow::Continue(reply)),
                 Attempt::Discarded(abort) => match abort.retry {
                     Some(injection) => {

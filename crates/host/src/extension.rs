@@ -189,6 +189,7 @@ impl Missing {
 /// A turn in another process.
 pub(crate) struct Running {
     pub(crate) was_delta: bool,
+    pub(crate) span: tracing::Span,
     /// The delta, while the host has not been asked about it; until then nobody resumes the turn.
     pub(crate) held: Option<HeldDelta>,
     /// Rings when it can go on.
@@ -361,6 +362,7 @@ impl Extension {
     pub(crate) fn hold_running(&mut self, delta: &StreamDelta) {
         self.link.running = Some(Running {
             was_delta: true,
+            span: tracing::Span::none(),
             held: Some(HeldDelta { delta: delta.clone(), spent_us: 0 }),
             #[cfg(target_os = "linux")]
             watch: None,
@@ -373,11 +375,12 @@ impl Extension {
     }
 
     /// Takes note of a turn that goes on by itself.
-    pub(crate) fn leave_running(&mut self, was_delta: bool) {
+    pub(crate) fn leave_running(&mut self, was_delta: bool, span: &tracing::Span) {
         #[cfg(target_os = "linux")]
         {
             use pijs_realm::Attention;
-            let running = self.link.running.get_or_insert(Running { was_delta, held: None, watch: None });
+            let started = || Running { was_delta, span: span.clone(), held: None, watch: None };
+            let running = self.link.running.get_or_insert_with(started);
             match self.link.realm.as_deref().and_then(Realm::attention) {
                 // A watch would wake a thread at each word that is said.
                 Some(Attention::AtOnce) => {
@@ -393,7 +396,7 @@ impl Extension {
         }
         #[cfg(not(target_os = "linux"))]
         {
-            self.link.running = Some(Running { was_delta, held: None });
+            self.link.running = Some(Running { was_delta, span: span.clone(), held: None });
         }
     }
 

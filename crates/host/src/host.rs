@@ -446,6 +446,7 @@ impl Host {
     pub(crate) fn enqueue(&self, slot: &Rc<Slot>, arrival: Arrival) {
         let mut extension = slot.cell.borrow_mut();
         if extension.link.realm.is_some() {
+            trace_arrival(&extension, &arrival);
             extension.ticks.enqueue(arrival);
             self.0.queue.wake.notify_one();
         }
@@ -578,4 +579,15 @@ impl Extension {
 fn next(counter: &Cell<u64>) -> u64 {
     counter.set(counter.get() + 1);
     counter.get()
+}
+
+/// Traces what is queued for a realm.
+fn trace_arrival(extension: &Extension, arrival: &Arrival) {
+    tracing::trace!(
+        event = "macrotask.enqueue",
+        extension_id = extension.package.id().as_str(),
+        task = crate::turn::arrival_name(arrival),
+        queued = extension.ticks.queued(),
+        "queued for a realm"
+    );
 }

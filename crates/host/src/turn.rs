@@ -88,6 +88,8 @@ pub(crate) struct TurnOutput {
     pub(crate) passed: usize,
     /// The turn of the delta after those is under way.
     pub(crate) goes_on: bool,
+    /// Traces the turn, until it is over.
+    pub(crate) span: tracing::Span,
 }
 
 impl TurnOutput {
@@ -97,12 +99,13 @@ impl TurnOutput {
             Progress::Ended(reason) => Some(Err(reason)),
             Progress::Running => None,
         };
-        Self { result, was_delta, passed: 0, goes_on: false }
+        Self { result, was_delta, passed: 0, goes_on: false, span: tracing::Span::none() }
     }
 
     fn streamed(streamed: Result<Streamed, Termination>) -> Self {
         let (passed, goes_on) = streamed.as_ref().map_or((0, false), |streamed| (streamed.passed, streamed.goes_on));
-        Self { result: Some(streamed.map(|streamed| streamed.done)), was_delta: true, passed, goes_on }
+        let result = Some(streamed.map(|streamed| streamed.done));
+        Self { result, was_delta: true, passed, goes_on, span: tracing::Span::none() }
     }
 
     /// The realm's answer to the delta, if this was the delta's turn.
@@ -128,6 +131,21 @@ impl Guest<Arrival> for Turn<'_> {
     type Output = TurnOutput;
 
     fn turn(&mut self, seq: Seq, now: Now, task: Macrotask<Arrival>) -> TurnOutput {
+        let span = tracing::debug_span!(
+            "tick",
+            extension_id = self.door.caller.extension().as_str(),
+            event_id = self.door.caller.event_id.as_deref(),
+            tool_call_id = self.door.caller.tool_call_id.as_deref(),
+            seq = seq.0,
+            task = name(&task),
+        );
+        let output = span.in_scope(|| self.run(seq, now, task));
+        TurnOutput { span, ..output }
+    }
+}
+
+impl Turn<'_> {
+    fn run(&mut self, seq: Seq, now: Now, task: Macrotask<Arrival>) -> TurnOutput {
         let (task, was_delta) = match task {
             Macrotask::Arrival(
                 Arrival::Message(message) | Arrival::Result { message, .. } | Arrival::Emission { message, .. },
@@ -150,5 +168,34 @@ impl Guest<Arrival> for Turn<'_> {
             *self.door.seen_state = delta.version;
         }
         TurnOutput::new(self.realm.start(Delivery { seq, now, task, state }, &mut self.door), was_delta)
+    }
+}
+
+/// Names what a macrotask brings to a realm.
+fn name(task: &Macrotask<Arrival>) -> &'static str {
+    match task {
+        Macrotask::Arrival(arrival) => arrival_name(arrival),
+        Macrotask::Timer(_) => "timer",
+    }
+}
+
+/// Names what arrives at a realm.
+pub(crate) fn arrival_name(arrival: &Arrival) -> &'static str {
+    match arrival {
+        Arrival::Message(message) => match **message {
+            Message::Load(_) => "load",
+            Message::ToolCall(_) => "tool_call",
+            Message::SlashCommand(_) => "slash_command",
+            Message::EventHook(_) => "event_hook",
+            Message::Callback(_) => "callback",
+            Message::SignalAborted { .. } => "signal_aborted",
+            Message::HandlerMuted { .. } => "handler_muted",
+            Message::BusEvent(_) => "bus_event",
+            Message::Retired {} => "retired",
+            _ => "message",
+        },
+        Arrival::Result { .. } => "host_result",
+        Arrival::Emission { .. } => "bus_event",
+        Arrival::Delta => "delta",
     }
 }

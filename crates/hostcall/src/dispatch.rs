@@ -14,11 +14,12 @@ use crate::connector::{Caller, CancelToken, ChunkSink, Connector, Output, Profil
 use crate::derive::{Required, Subject, content_read, derive, member};
 use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
 use crate::in_flight::{
-    CatchPanic, ConnectorTask, EndOnDrop, InFlightCall, RunningCall, StartedCall, panicked, reason_of, unrecorded,
+    CallState, CatchPanic, ConnectorTask, EndOnDrop, InFlightCall, RunningCall, StartedCall, panicked, reason_of, unrecorded,
 };
 use crate::ledger::{CallEnd, CallFacts, CallStart, Ledger};
 use crate::policy::Mode;
 use crate::quota::{Quotas, used_up};
+use crate::traced;
 use crate::risk::Signal;
 use crate::vocabulary::FREE;
 use pijs_environment::{Timer, Wait};
@@ -169,7 +170,10 @@ impl Dispatcher {
     /// Runs a synchronous call; returns its result and the time of its end.
     pub fn call_sync_until(&self, caller: &Caller, call: HostCall) -> (HostResult, Now) {
         let inner = &*self.inner;
-        let (opened, required) = inner.open(&call);
+        let (opened, required) = inner.open(caller, &call);
+        // A reference of its own: the call outlives what was known of it before.
+        let span = opened.span.clone();
+        let _entered = span.enter();
         let judged = inner.admit(caller, &call, &opened, required).and_then(|(connector, required)| {
             let method = &opened.facts.method;
             Ok(match inner.gate.judge_call(caller, method, &required)? {
@@ -195,6 +199,7 @@ impl Dispatcher {
             inner.quotas.check_answer(&output, 0).map(|_| output)
         });
         let ended = inner.timer.now();
+        traced::ended(&opened.span, outcome.as_ref().err());
         inner.ledger.call_end(
             ended,
             caller,
@@ -231,7 +236,7 @@ impl Dispatcher {
         results: impl Fn(HostResult, ResultPermit) + Send + Sync + 'static,
     ) -> StartedCall {
         let inner = &self.inner;
-        let (opened, required) = inner.open(&call);
+        let (opened, required) = inner.open(caller, &call);
         let judged = inner.admit(caller, &call, &opened, required).and_then(|(connector, required)| {
             Ok(match inner.gate.judge_call(caller, &opened.facts.method, &required)? {
                 (Judgement::Settled(decision), permit) => {
@@ -258,7 +263,7 @@ impl Dispatcher {
             quotas: inner.quotas,
             size: opened.size.as_ref().copied().unwrap_or_default(),
             results: Box::new(results),
-            progress: Mutex::default(),
+            progress: Mutex::new(Progress::in_span(opened.span.clone())),
             undelivered: inner.undelivered.of(caller.extension()),
         });
         let ended = |outcome| {
@@ -366,7 +371,7 @@ impl DispatcherInner {
     }
 
     /// Determines time, id and hash of a call, and the capability it needs, before any decision.
-    fn open<'a>(&self, call: &'a HostCall) -> (ReceivedCall, Result<Required<'a>, HostcallError>) {
+    fn open<'a>(&self, caller: &Caller, call: &'a HostCall) -> (ReceivedCall, Result<Required<'a>, HostcallError>) {
         let now = self.timer.now();
         let size = self.quotas.check(&call.params, &call.bytes);
         let params_hash = size.is_ok().then(|| self.ledger.hash_params(call));
@@ -385,7 +390,9 @@ impl DispatcherInner {
             capability: required.as_ref().map_or("unknown", |required| required.capability),
             params_hash,
         };
-        (ReceivedCall { now, facts, size, connector: served.map(|(_, connector)| Arc::clone(connector)) }, required)
+        let span = traced::call(caller, &facts);
+        let connector = served.map(|(_, connector)| Arc::clone(connector));
+        (ReceivedCall { now, facts, size, connector, span }, required)
     }
 
     /// Checks that a call is well-formed and within its quotas.
@@ -450,6 +457,9 @@ impl DispatcherInner {
         judged: Result<DecidedCall<'_>, HostcallError>,
     ) -> Result<Admitted, HostcallError> {
         let decided = judged.as_ref().ok().map(|judged| (judged.at, &judged.required, &judged.decision));
+        if let Some((_, _, decision)) = &decided {
+            traced::decided(&opened.span, decision);
+        }
         let is_refused = decided.is_none_or(|(_, _, decision)| !decision.allowed);
         let derived = opened.facts.capability;
         let is_mismatch = is_refused && derived != "unknown" && derived != call.capability.as_str();
@@ -631,6 +641,7 @@ struct ReceivedCall {
     size: Result<usize, HostcallError>,
     /// The connector of the method.
     connector: Option<Arc<dyn Connector>>,
+    span: tracing::Span,
 }
 
 /// A call that the gate, or the user, has decided.

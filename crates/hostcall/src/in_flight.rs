@@ -8,6 +8,7 @@ use crate::completion_order::{InOrder, Release};
 use crate::connector::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, cancelled};
 use crate::ledger::{CallEnd, CallFacts, Ledger};
 use crate::quota::Quotas;
+use crate::traced;
 use pijs_environment::Timer;
 use pijs_protocol::{CallId, Chunk, ErrorCode, HostResult, HostcallError};
 use std::io::{self, ErrorKind};
@@ -46,6 +47,15 @@ pub(crate) struct CallState {
     ended: bool,
     /// Set for a call whose successor waits for its end.
     release: Option<Release>,
+    /// Closed by the end.
+    span: Option<tracing::Span>,
+}
+
+impl Progress {
+    /// Progress of a call that is traced by `span`.
+    pub(crate) fn in_span(span: tracing::Span) -> Self {
+        Self { span: Some(span), ..Self::default() }
+    }
 }
 
 impl InFlightCall {
@@ -116,6 +126,9 @@ impl InFlightCall {
         let sent = progress.sent_bytes;
         let outcome = outcome.and_then(|output| self.quotas.check_answer(&output, sent).map(|_| output));
         let now = self.timer.now();
+        if let Some(span) = progress.span.take() {
+            traced::ended(&span, outcome.as_ref().err());
+        }
         self.ledger.call_end(
             now,
             &self.caller,

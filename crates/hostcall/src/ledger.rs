@@ -18,6 +18,7 @@
 use crate::connector::{Caller, Profile};
 use crate::derive::{Required, Subject};
 use crate::gate::Decision;
+use crate::traced;
 use hmac::{Hmac, Mac};
 use pijs_protocol::log::Level;
 use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostCall, Method, Now, guard};
@@ -328,6 +329,7 @@ impl Ledger {
 
     /// Records an event that is no hostcall: `extension.ready`, `realm.terminated`, `compat.warning`, ...
     pub fn event(&self, now: Now, caller: &Caller, level: Level, event: &str, message: &str, data: Map<String, Value>) {
+        traced::event(caller, level, event, message, &data);
         let body =
             EventBody { level, event: event.to_owned(), message: message.to_owned(), data, from_extension: false };
         self.push(record(now, caller, RecordBody::Event(Box::new(body))));
@@ -348,6 +350,7 @@ impl Ledger {
         message: &str,
         data: Map<String, Value>,
     ) {
+        traced::event(caller, level, event, message, &data);
         let body =
             EventBody { level, event: event.to_owned(), message: message.to_owned(), data, from_extension: true };
         self.push(record(now, caller, RecordBody::Event(Box::new(body))));

@@ -53,6 +53,7 @@ mod backpressure;
 mod completion_order;
 mod in_flight;
 mod quota;
+mod traced;
 
 pub use backpressure::ResultPermit;
 pub use connector::{Behind, BoxFuture, Caller, CancelToken, ChunkSink, Connector, During, Output, Profile, Request};

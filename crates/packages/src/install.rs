@@ -32,6 +32,7 @@ use pijs_protocol::guard;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
+use tracing::Instrument as _;
 
 /// Checks and compiles a package before it is put in place, so that one that cannot be used replaces nothing.
 ///
@@ -217,11 +218,22 @@ impl Installer {
     ///
     /// Every refusal leaves packages, lock and settings as they were.
     pub async fn install(&self, source: &str, scope: Scope) -> Result<Installed> {
-        match Source::parse(source, &self.dirs.cwd, &self.dirs.home)? {
-            Source::Path(path) => self.install_path(&path, scope).await,
-            Source::Npm { name, range } => self.install_npm(&name, &range, scope).await,
-            Source::Git(git) => self.install_git(git, scope).await,
-        }
+        let source = Source::parse(source, &self.dirs.cwd, &self.dirs.home)?;
+        let span = tracing::debug_span!("install", extension_id = source.identity());
+        let installing = async {
+            match source {
+                Source::Path(path) => self.install_path(&path, scope).await,
+                Source::Npm { name, range } => self.install_npm(&name, &range, scope).await,
+                Source::Git(git) => self.install_git(git, scope).await,
+            }
+        };
+        installing.instrument(span).await
+    }
+
+    /// Shows a step that begins, and traces it.
+    fn step(&self, what: &str) {
+        tracing::debug!(event = "install.step", "{what}");
+        self.progress.step(what);
     }
 
     /// Installs what settings list and the disk lacks, from the lock file where it has an entry: the same bytes again.
@@ -409,7 +421,7 @@ impl Installer {
         let store = Store::open(&self.disk, &root, scope)?;
         let lock = LockFile::read(store.files(), &root)?;
         self.check_registries(&lock, name)?;
-        self.progress.step(&format!("resolving {name}"));
+        self.step(&format!("resolving {name}"));
         let info = self.registry.document(name).await?.pick(range)?;
         let source = Source::Npm { name: name.clone(), range: range.to_owned() };
         refuse_step_back(&lock, &source, range, &info)?;
@@ -462,7 +474,7 @@ impl Installer {
     fn lock(&self, store: &Store) -> Result<Held> {
         let held = store.lock(|holder| {
             let who = holder.map_or_else(|| "another pi".to_owned(), |pid| format!("the pi with process id {pid}"));
-            self.progress.step(&format!("waiting for {who}"));
+            self.step(&format!("waiting for {who}"));
         })?;
         settle(&held, &self.dirs.home)?;
         Ok(held)
@@ -505,7 +517,7 @@ impl Installer {
         still: &(dyn Fn(&LockFile) -> Result<()> + Sync + '_),
     ) -> Result<Installed> {
         let (id, root) = (source.identity(), store.root());
-        self.progress.step(&format!("building {source}"));
+        self.step(&format!("building {source}"));
         let entries = package_entries(staged.package(), false).map_err(|error| at_package(error, source))?;
         let place = Store::place_of(root, source);
         let replaces = self.in_place(store, scope, &place)?;

@@ -302,6 +302,7 @@ impl SessionBuilder {
     pub async fn load(self) -> Result<LoadedSession> {
         let Self { environment, config, mut interface, mut replaced } = self;
         let (found, session) = phases::find(environment, &config, &mut replaced)?;
+        let span = tracing::info_span!("session", session_id = session.header().id.as_str());
         let kept = phases::keep(&found, session, &config, &mut interface, &mut replaced)?;
         let boundary = phases::enclose(&found, &kept, &config, &mut interface, &mut replaced)?;
         let hosting = phases::host(&found, &kept, &boundary, &config, &interface, &mut replaced)?;
@@ -367,6 +368,7 @@ impl SessionBuilder {
             recorder,
             reports,
             mcp,
+            span,
         })
     }
 }

@@ -7,7 +7,7 @@ use pijs_environment::Timer;
 use pijs_hostcall::Mode;
 use pijs_hostcall::ledger::{FileSink, Ledger, LedgerOptions, LedgerSink, finish_all};
 use pijs_protocol::guard;
-use pijs_redact::is_secret_key;
+use pijs_redact::{Redactor, is_secret_key};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::io;
@@ -92,6 +92,11 @@ pub fn folder(environment: &Environment) -> PathBuf {
         Some(folder) => environment.dirs.cwd.join(folder),
         None => environment.dirs.agent_dir.join("logs/extensions"),
     }
+}
+
+/// Returns the redactor of logs: it knows what the redactor of ledgers knows.
+pub fn redactor(environment: &Environment) -> Redactor {
+    Redactor::new(secrets(environment, &Disk::system()))
 }
 
 /// Values that must never appear: variables with secret names, and what pi keeps for its providers.

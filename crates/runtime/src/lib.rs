@@ -68,7 +68,7 @@ pub use config::{
 };
 pub use environment::{Environment, terminal_size};
 pub use failure::{Exit, Failure, Result, is_missing};
-pub use ledger::folder as ledger_folder;
+pub use ledger::{folder as ledger_folder, redactor as log_redactor};
 pub use loading::UNKNOWN_OPTION;
 pub use notices::Notices;
 pub use session::{AgentSession, LoadedSession, WIND_DOWN};

@@ -71,6 +71,8 @@ pub struct LoadedSession {
     pub(crate) recorder: Option<Recorder>,
     pub(crate) reports: Option<PrintedReports>,
     pub(crate) mcp: Option<Rc<McpSession>>,
+    /// Traces the session until it ends.
+    pub(crate) span: tracing::Span,
 }
 
 impl LoadedSession {
@@ -219,6 +221,7 @@ impl LoadedSession {
             loader: self.loader,
             mcp: self.mcp,
             stays,
+            _span: self.span,
         })
     }
 
@@ -271,6 +274,8 @@ pub struct AgentSession {
     pub(crate) mcp: Option<Rc<McpSession>>,
     /// Whether somebody stays who can wait for a server later.
     stays: bool,
+    /// Traces the session until it ends.
+    _span: tracing::Span,
 }
 
 impl AgentSession {

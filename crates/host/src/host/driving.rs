@@ -241,7 +241,9 @@ impl Host {
         // An answer to a realm that is gone has nobody to go to.
         if extension.link.generation == generation && extension.link.realm.is_some() {
             let message = Box::new(Message::HostResult(result));
-            extension.ticks.enqueue(Arrival::Result { message, _held: held });
+            let arrival = Arrival::Result { message, _held: held };
+            super::trace_arrival(&extension, &arrival);
+            extension.ticks.enqueue(arrival);
         }
     }
 
@@ -283,7 +285,9 @@ impl Host {
                     realm.answer(reply);
                 }
                 let patience = if delta.is_some() { Patience::AtMost(PATIENCE) } else { Patience::Poll };
-                TurnOutput::new(realm.resume(&mut door, patience), turn.was_delta)
+                let span = turn.span.clone();
+                let progress = span.in_scope(|| realm.resume(&mut door, patience));
+                TurnOutput { span, ..TurnOutput::new(progress, turn.was_delta) }
             }
             None if bell.tolls() => match realm.pulse() {
                 Some(reason) => TurnOutput::new(Progress::Ended(reason), false),
@@ -298,7 +302,7 @@ impl Host {
             },
         };
         match &output.result {
-            None => extension.leave_running(output.was_delta),
+            None => extension.leave_running(output.was_delta, &output.span),
             Some(Ok(_)) => (extension.link.running, extension.link.turn_since_us) = (None, None),
             // `end` wants to know how long it took.
             Some(Err(_)) => extension.link.running = None,

@@ -149,7 +149,7 @@ impl Installer {
         let opened = disk.directory(&folder).map_err(|error| PackageError::io("open it", &folder, error))?;
         let dir = Dir::from_std_file(opened);
 
-        self.progress.step(&format!("downloading {label}"));
+        self.step(&format!("downloading {label}"));
         let downloads: Vec<_> = plan.0.iter().map(|wanted| self.download(wanted)).collect();
         let mut downloads = stream::iter(downloads).buffered(PARALLEL_DOWNLOADS);
 

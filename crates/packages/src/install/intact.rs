@@ -42,7 +42,7 @@ impl Installer {
         if tree_of(&place, locked, largest).as_deref() != Some(&locked.tree) {
             return Ok(None);
         }
-        self.progress.step(&format!("building {source}"));
+        self.step(&format!("building {source}"));
         let entries = package_entries(&place, false)?;
         let Manifest { name, version, .. } = Manifest::read_on(store.disk(), &place)?.unwrap_or_default();
         let input = BuildInput {

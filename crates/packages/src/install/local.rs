@@ -44,7 +44,7 @@ impl Installer {
         manifest.check_names(&path.display().to_string())?;
         let filled = if metadata.is_dir() { self.fill_folder(path, &manifest).await } else { Filled::default() };
         warnings.extend(filled.warnings);
-        self.progress.step(&format!("building {}", path.display()));
+        self.step(&format!("building {}", path.display()));
         let input = BuildInput {
             id: source.identity(),
             root: folder.to_path_buf(),

@@ -61,7 +61,7 @@ impl Installer {
         members: Vec<MemberInfo>,
         manifest: &Manifest,
     ) -> Result<(usize, Vec<String>)> {
-        self.progress.step(&format!("resolving the dependencies of {}", folder.display()));
+        self.step(&format!("resolving the dependencies of {}", folder.display()));
         let name = PackageName::parse("folder").expect("a constant name");
         let tree = crate::resolve::resolve(&self.registry, &self.limits, &name, root, members).await?;
         let plan = Plan::from_tree(&self.registry, &tree).without_root();

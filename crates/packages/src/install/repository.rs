@@ -18,7 +18,7 @@ impl Installer {
         let folder = self.dirs.root(scope);
         let store = Store::open(&self.disk, &folder, scope)?;
         self.check_nested(&store, &git)?;
-        self.progress.step(&format!("fetching {}", git.identity()));
+        self.step(&format!("fetching {}", git.identity()));
         let checkout = self.checkout(&store, &git, None).await?;
         let commit = checkout.commit.clone();
         let unmoved = |lock: &LockFile| match lock.packages.get(&git.identity()) {
@@ -45,7 +45,7 @@ impl Installer {
             return self.install_git(git, scope).await;
         };
         self.check_nested(&store, &git)?;
-        self.progress.step(&format!("fetching {}", git.identity()));
+        self.step(&format!("fetching {}", git.identity()));
         let checkout = self.checkout(&store, &git, locked.commit.as_deref()).await?;
         same_commit(&git, &locked, &checkout.commit)?;
         let plan = Plan::from_lock(&locked)?.without_root();
