@@ -153,6 +153,9 @@ pub(crate) struct RunArgs {
     /// List at the start what was loaded
     #[arg(long, help_heading = "Output")]
     pub(crate) verbose: bool,
+    /// Append to this file what is traced, as lines of pi.ext.log.v1; PI_LOG=pijs=debug prints it for people instead
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Output")]
+    pub(crate) log_json: Option<PathBuf>,
     /// Theme of the terminal for this run
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, help_heading = "Output")]
     pub(crate) use_theme: Option<String>,
@@ -387,6 +390,29 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+impl Command {
+    /// As it is typed.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Install(_) => "install",
+            Self::Update(_) => "update",
+            Self::Remove(_) => "remove",
+            Self::List { .. } => "list",
+            Self::Ext(_) => "ext",
+            Self::Mcp(_) => "mcp",
+            Self::Rules(_) => "rules",
+            Self::Rummy(_) => "rummy",
+            Self::Replay(_) => "replay",
+            Self::Tape(_) => "tape",
+            Self::Inspect(_) => "inspect",
+            Self::Trust { .. } => "trust",
+            Self::Config { .. } => "config",
+            Self::Auth { .. } => "auth",
+            Self::Demo { .. } => "demo",
+        }
+    }
 }
 
 /// `pi install SOURCE`

@@ -141,6 +141,13 @@ pub(crate) fn run(
             return Ok(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    // Without a home there is no place where secrets would be known from, and nothing is logged.
+    if let Ok(environment) = pijs_runtime::Environment::capture()
+        && let Err(failure) = crate::logging::install(&environment, None, "extc")
+    {
+        writeln!(err, "{failure}")?;
+        return Ok(failure.exit.code());
+    }
     match command {
         Command::Init { name, wasm } => init::run(name.as_deref(), wasm, err),
         Command::Build { input, out: folder, minify, no_cache, json } => {

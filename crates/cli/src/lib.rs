@@ -18,6 +18,7 @@ mod help;
 mod inspect;
 mod ledger;
 mod limits;
+mod logging;
 mod mcp;
 mod models;
 mod output;
@@ -75,13 +76,6 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    // Notices report errors of an MCP server; the client's own log would quote them unsanitised.
-    tracing_subscriber::fmt()
-        .with_writer(|| output::Stderr)
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("PI_LOG").unwrap_or_else(|_| "error,rmcp=off".into()),
-        )
-        .init();
     match run(cli, flags, helps) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -109,6 +103,7 @@ pub fn extc() -> ExitCode {
 fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
     let mut environment = Environment::capture()?;
     environment.notices = Notices::new(output::stderr);
+    logging::install(&environment, cli.run.log_json.as_deref(), cli.command.as_ref().map_or("session", Command::name))?;
     environment.trusts = cli.run.trust();
     environment.session_dir.clone_from(&cli.run.session.session_dir);
     environment.session.clone_from(&cli.run.session.session);

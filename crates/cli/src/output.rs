@@ -40,21 +40,7 @@ pub(crate) fn divert(to: Option<Notices>) {
     *DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) = to;
 }
 
-/// Adapts stderr for a writer of whole lines.
-pub(crate) struct Stderr;
-
-impl Write for Stderr {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        stderr(String::from_utf8_lossy(bytes).trim_end_matches('\n'));
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Writes JSON, one or several lines at a time: safe for a terminal, with equal values.
+/// JSON on its way out, a line or several at a time: harmless for a terminal, and the same values.
 pub(crate) struct Json<W>(pub(crate) W);
 
 impl<W: Write> Write for Json<W> {
