@@ -8,11 +8,13 @@ use pijs_conformance::drive::DriveArgs;
 use pijs_redact::Redactor;
 use pijs_runtime::tape::{ReplayStage, open, unplayable, unreadable};
 use pijs_runtime::{AgentOutcome, Environment, Failure, Isolation, Result, replay_agent};
-use pijs_tape::{Case, Kept, Outcome, Replay, ReplayOptions, Spans, Summary};
+use pijs_tape::{
+    Case, Kept, Outcome, RealmNumber, Replay, ReplayOptions, Spans, Summary, TapeError, TapeIndex, TapeReader,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufReader, BufWriter, Seek as _, SeekFrom};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -237,9 +239,9 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
     };
     let options = ReplayOptions { until: args.until, from: args.from, accept_build: args.accept_build };
     let begin = Instant::now();
-    let ended = match args.from {
-        Some(from) => pijs_tape::ended_before(&mut open(path)?, from).map_err(|error| unreadable(path, &error))?,
-        None => BTreeSet::new(),
+    let (tape, ended) = match args.from {
+        Some(from) => from_tick(path, tape, from).map_err(|error| unreadable(path, &error))?,
+        None => (tape, BTreeSet::new()),
     };
     let played = Replay::new(tape, &stage, options).and_then(|replay| replay.without(ended).run());
     let mut played = played.map_err(|error| unplayable(path, &error))?;
@@ -290,6 +292,22 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
                 .help("the extension, its modules or pi changed; `pi tape info` says what was recorded"))
         }
     }
+}
+
+/// Finds the extensions that had ended before a tick. With an index, what only they did is not read.
+fn from_tick(
+    path: &Path,
+    tape: TapeReader<BufReader<File>>,
+    from: u64,
+) -> std::result::Result<(TapeReader<BufReader<File>>, BTreeSet<RealmNumber>), TapeError> {
+    let mut file = BufReader::new(File::open(path)?);
+    if let Some(index) = TapeIndex::of(&mut file)? {
+        let ended = index.ended_before(from);
+        return Ok((tape.without(&index, ended.clone()), ended));
+    }
+    file.seek(SeekFrom::Start(0))?;
+    let ended = pijs_tape::ended_before(&mut TapeReader::new(file)?, from)?;
+    Ok((tape, ended))
 }
 
 /// `pi ext drive --schedule SCHEDULE TAPE`: exits with 0 when nothing fails under the schedule.

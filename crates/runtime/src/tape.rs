@@ -20,8 +20,8 @@ use pijs_protocol::{Now, Yield};
 use pijs_realm::{Realm, SyncHost};
 use pijs_redact::Redactor;
 use pijs_tape::{
-    Event, ModuleSet, RecordedRealm, Recorder, ReplayError, ReplayServices, TapeError, TapeHeader, TapeReader, Wire,
-    code_digest,
+    Event, ModuleSet, RecordedRealm, Recorder, ReplayError, ReplayServices, TapeError, TapeHeader, TapeIndex,
+    TapeReader, Wire, code_digest,
 };
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -248,9 +248,14 @@ impl ReplayStage {
         let mut tape = open(path)?;
         let mut environment = environment.clone();
         environment.variables.insert("TZ".to_owned(), tape.header().time_zone.clone());
+        let failed = |error: TapeError| unreadable(path, &error);
+        let mut file = File::open(path).map_err(|error| failed(error.into()))?;
+        let without = match TapeIndex::of(&mut file).map_err(failed)? {
+            Some(index) => index.supplied().to_vec(),
+            None => names_of(&mut tape, |set| set.source.is_none()).map_err(failed)?,
+        };
         let supplier = Supplier::new(&environment, compiler.cache()).offline(true);
         let mut supplied = BTreeMap::new();
-        let without = names_of(&mut tape, |set| set.source.is_none()).map_err(|error| unreadable(path, &error))?;
         for name in without {
             let is_of = |unit: &&pijs_extc::Unit| name == format!("pijs:supply:{}", unit.name());
             if let Some(unit) = Supply::pinned().units().find(is_of) {

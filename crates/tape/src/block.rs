@@ -1,7 +1,7 @@
 //! Blocks: how lines become bytes of a file.
 //!
 //! ```text
-//! tape  = block*
+//! tape  = block*, index?                                                                     the index: `index.rs`
 //! block = head, body
 //! head  = a skippable zstd frame: "PIJSTAPE", version: u32, number of the first record: u64, records: u32,
 //!         bytes of the lines: u32, bytes of the body: u32, digest: 32 bytes                numbers little-endian
@@ -13,6 +13,7 @@
 //! JSON lines, and since they tell lengths, a reader finds any record without unpacking those before it.
 
 use crate::error::{TapeError, What};
+use crate::index::{self, TapeIndex};
 use sha2::{Digest as _, Sha256};
 use std::io::{self, Read, Write};
 
@@ -60,7 +61,13 @@ fn link(before: &Chain, fields: &[u8], body: &[u8]) -> Chain {
 }
 
 /// Writes lines as one block.
-pub(crate) fn write(out: &mut impl Write, chain: &mut Chain, first: u64, records: u32, lines: &[u8]) -> io::Result<()> {
+pub(crate) fn write(
+    out: &mut impl Write,
+    chain: &mut Chain,
+    first: u64,
+    records: u32,
+    lines: &[u8],
+) -> io::Result<u64> {
     let too_large = || io::Error::other("a record is too large for a tape");
     if lines.len() > MOST_BYTES {
         return Err(too_large());
@@ -78,7 +85,7 @@ pub(crate) fn write(out: &mut impl Write, chain: &mut Chain, first: u64, records
     // In one piece, so that a kill leaves a whole block or a part of the last one.
     out.write_all(&block)?;
     *chain = digest;
-    Ok(())
+    Ok(block.len() as u64)
 }
 
 /// Reads the next head; `None` at the end of the tape. `next` is the number of the record that has to come.
@@ -86,6 +93,11 @@ pub(crate) fn read_head(input: &mut impl Read, next: u64) -> Result<Option<Head>
     let bad = |what| TapeError::at(next, what);
     let mut head = [0; HEAD];
     let read = fill(input, &mut head).map_err(|error| bad(What::Io(error.to_string())))?;
+    if read > 0 && next > 1 && head[..read.min(4)] == index::SKIPPABLE.to_le_bytes()[..read.min(4)] {
+        let mut frame = head[..read].to_vec();
+        input.take(MOST_BYTES as u64).read_to_end(&mut frame).map_err(|error| bad(What::Io(error.to_string())))?;
+        return TapeIndex::parse(&frame).map(|_| None).map_err(bad);
+    }
     let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
     let is_begin = |bytes: &[u8], of: &[u8]| of.starts_with(bytes);
     let fits = is_begin(&head[..read.min(4)], &SKIPPABLE.to_le_bytes())

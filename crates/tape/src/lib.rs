@@ -29,6 +29,7 @@
 //! | [`Case`], [`LabOptions`] | runs the extensions of a tape under other schedules, and with faults |
 //! | [`locate`], [`SourcePosition`] | the position in the source behind that place |
 //! | [`Spans`] | a tape as a trace, for Chrome and OpenTelemetry |
+//! | [`TapeIndex`] | which blocks hold which realms, for a reader that does not want all |
 //! | [`Summary`] | what a tape holds, counted |
 //! | [`TapeError`] | why bytes are no tape, and up to which record they are one |
 //!
@@ -47,6 +48,7 @@ mod digest;
 mod edit;
 mod error;
 mod header;
+mod index;
 mod lab;
 mod lines;
 mod modules;
@@ -65,6 +67,7 @@ pub use compare::Divergence;
 pub use edit::{Kept, redact, trim};
 pub use error::TapeError;
 pub use header::{TAPE_SCHEMA, TapeHeader};
+pub use index::TapeIndex;
 pub use lab::{Case, LabError, LabOptions, LabOutcome};
 pub use modules::{ModuleError, code_digest};
 pub use reader::TapeReader;

@@ -4,13 +4,14 @@ use crate::block::{self, Chain};
 use crate::digest::TurnDigest;
 use crate::error::{TapeError, What};
 use crate::header::{TAPE_SCHEMA, TapeHeader};
+use crate::index::{Gap, TapeIndex};
 use crate::record::{self, Event, RealmNumber, Record};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use pijs_artifact::digest;
 use pijs_protocol::PROTOCOL_VERSION;
-use std::collections::BTreeMap;
-use std::io::Read;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::rc::Rc;
 
 /// Most bytes of payloads that a reader holds.
@@ -40,6 +41,42 @@ pub struct TapeReader<R> {
     /// Whether the end of the recording was read.
     is_complete: bool,
     is_over: bool,
+    detour: Detour<R>,
+}
+
+/// Blocks that a reader does not read.
+#[derive(Debug)]
+struct Detour<R> {
+    gaps: VecDeque<Gap>,
+    /// Realms whose turns were passed over in part: their digests say nothing.
+    realms: BTreeSet<RealmNumber>,
+    seek: fn(&mut R, u64) -> io::Result<()>,
+    passed: Passed,
+}
+
+/// What a reader passed over since it was asked last.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Passed {
+    pub(crate) ticks: u64,
+    pub(crate) realms: u64,
+}
+
+impl<R> Default for Detour<R> {
+    fn default() -> Self {
+        let seek = |_: &mut R, _| Err(io::Error::from(io::ErrorKind::Unsupported));
+        Self { gaps: VecDeque::new(), realms: BTreeSet::new(), seek, passed: Passed::default() }
+    }
+}
+
+impl<R: Read + Seek> TapeReader<R> {
+    /// Passes over blocks that hold nothing but turns of these realms; their turns in other blocks are not checked.
+    #[must_use]
+    pub fn without(mut self, index: &TapeIndex, realms: BTreeSet<RealmNumber>) -> Self {
+        let gaps = index.gaps(&realms).into_iter().filter(|gap| gap.from.first > self.number + u64::from(self.left));
+        let seek = |input: &mut R, at| input.seek(SeekFrom::Start(at)).map(drop);
+        self.detour = Detour { gaps: gaps.collect(), realms, seek, passed: Passed::default() };
+        self
+    }
 }
 
 impl TapeReader<std::io::Empty> {
@@ -86,6 +123,7 @@ impl<R: Read> TapeReader<R> {
             canonical: Vec::new(),
             is_complete: false,
             is_over: false,
+            detour: Detour::default(),
         };
         let none = || TapeError::at(1, What::NoTape);
         let line = reader.next_line()?.ok_or_else(none)?;
@@ -130,6 +168,24 @@ impl<R: Read> TapeReader<R> {
         &self.canonical
     }
 
+    /// Returns what was passed over since the last call.
+    pub(crate) fn take_passed(&mut self) -> Passed {
+        std::mem::take(&mut self.detour.passed)
+    }
+
+    /// Seeks over the blocks that begin with record `next`, if they are to be passed over. Returns the record that comes next.
+    fn pass_gap(&mut self, next: u64) -> Result<u64, TapeError> {
+        let Some(Gap { from, to }) = self.detour.gaps.pop_front_if(|gap| gap.from.first == next) else {
+            return Ok(next);
+        };
+        (self.detour.seek)(&mut self.input, to.at).map_err(|error| TapeError::at(next, What::Io(error.to_string())))?;
+        self.chain = to.before;
+        self.number = to.first.saturating_sub(1);
+        self.detour.passed.ticks += to.ticks.saturating_sub(from.ticks);
+        self.detour.passed.realms += to.opened.saturating_sub(from.opened);
+        Ok(to.first)
+    }
+
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, TapeError> {
         let next = self.number + 1;
         let bad = |what| Err(TapeError::at(next, what));
@@ -137,6 +193,7 @@ impl<R: Read> TapeReader<R> {
             if self.at < self.lines.len() {
                 return bad(What::Block("a block has more records than its head says"));
             }
+            let next = self.pass_gap(next)?;
             let Some(head) = block::read_head(&mut self.input, next)? else { return Ok(None) };
             self.lines = head.read_lines(&mut self.input, &mut self.chain)?;
             (self.at, self.left) = (0, head.records);
@@ -147,7 +204,7 @@ impl<R: Read> TapeReader<R> {
         let line = self.lines[self.at..self.at + length].to_vec();
         self.at += length + 1;
         self.left -= 1;
-        self.number = next;
+        self.number += 1;
         Ok(Some(line))
     }
 
@@ -174,6 +231,9 @@ impl<R: Read> TapeReader<R> {
     fn check(&mut self, line: &[u8], record: &Record) -> Result<(), TapeError> {
         let number = self.number;
         let bad = |what| Err(TapeError::at(number, what));
+        if self.detour.realms.contains(&record.realm) {
+            return Ok(());
+        }
         let is_new = matches!(record.event, Event::Open(_));
         if is_new == self.digests.contains_key(&record.realm) || record.realm.0 == 0 {
             let what = if is_new { "a realm is opened twice" } else { "a realm that was not opened" };

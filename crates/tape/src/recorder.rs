@@ -9,6 +9,7 @@
 
 use crate::agent::AgentRecord;
 use crate::header::TapeHeader;
+use crate::index::Subject;
 use crate::modules;
 use crate::record::{Event, EventRef, ModuleSet, Opening, RealmNumber};
 use crate::writer::{BlockWriter, Encoder};
@@ -140,7 +141,7 @@ impl Recorder {
     ) -> io::Result<Self> {
         let encoder = Encoder::new(Some(substitutes));
         let mut blocks = BlockWriter::new(out);
-        blocks.append(&encoder.header(header)?)?;
+        blocks.append(&encoder.header(header)?, Subject::All)?;
         blocks.flush()?;
         let queue = Arc::<Queue>::default();
         let writing = Arc::clone(&queue);
@@ -210,8 +211,8 @@ impl<W: Write> Tape<W> {
                 self.carry_out(job).inspect_err(|_| drop(self.blocks.flush()))?;
             }
             if !more {
-                self.blocks.append(&self.encoder.end()?)?;
-                return self.blocks.flush();
+                self.blocks.append(&self.encoder.end()?, Subject::All)?;
+                return self.blocks.finish();
             }
             self.blocks.flush()?;
         }
@@ -225,14 +226,15 @@ impl<W: Write> Tape<W> {
             }
             Job::Event(_, Event::Agent(record)) => {
                 let line = self.encoder.agent(*record)?;
-                self.blocks.append(&line)
+                self.blocks.append(&line, Subject::Agent)
             }
             Job::Event(realm, event) => event.as_ref().map_or(Ok(()), |event| self.record(realm, event)),
         }
     }
 
     fn record(&mut self, realm: RealmNumber, event: EventRef<'_>) -> io::Result<()> {
-        self.encoder.encode(realm, event)?.iter().try_for_each(|line| self.blocks.append(line))
+        let lines = self.encoder.encode(realm, event)?;
+        self.blocks.append_wire(realm, event, &lines)
     }
 
     fn describe(&mut self, verified: &Arc<Verified>) -> io::Result<ModuleSet> {
@@ -245,7 +247,7 @@ impl<W: Write> Tape<W> {
             let sources = modules::without_secrets(sources, &mut modules, change).map_err(io::Error::other)?;
             let digest = modules::blob_digest(&sources);
             if let Some(line) = self.encoder.blob(digest.clone(), &sources)? {
-                self.blocks.append(&line)?;
+                self.blocks.append(&line, Subject::All)?;
             }
             modules.source = Some(digest);
         }

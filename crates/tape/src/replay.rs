@@ -321,6 +321,10 @@ impl<'a, R: Read> Replay<'a, R> {
                 Some(Err(error)) if error.is_cut() => break,
                 Some(record) => record?,
             };
+            let passed = self.tape.take_passed();
+            self.outcome.ticks += passed.ticks;
+            self.outcome.skipped += passed.ticks;
+            self.outcome.realms += passed.realms;
             self.outcome.records = self.tape.number();
             self.take(record)?;
             let is_there = self.options.until.is_some_and(|until| self.outcome.ticks >= until);
@@ -351,6 +355,14 @@ impl<'a, R: Read> Replay<'a, R> {
             _ => None,
         };
         self.outcome.recorded_us = self.outcome.recorded_us.max(now.map_or(0, |now| now.elapsed_us));
+        if self.without.contains(&realm) {
+            // Counted where they begin, as an index counts those that are passed over.
+            let begun = u64::from(event.begins_tick());
+            self.outcome.ticks += begun;
+            self.outcome.skipped += begun;
+            self.outcome.realms += u64::from(matches!(event, Event::Open(_)));
+            return Ok(());
+        }
         let ends_turn = what.ends_turn();
         let step = Step { number: self.tape.number(), event, line: self.tape.canonical().to_vec() };
         if let Event::Open(opening) = &step.event {
@@ -376,7 +388,7 @@ impl<'a, R: Read> Replay<'a, R> {
         let mut turn = std::mem::take(&mut player.turn);
         let Some(end) = turn.pop() else { return Ok(()) };
         self.outcome.ticks += turn.iter().filter(|step| step.event.begins_tick()).count() as u64;
-        if matches!(end.event, Event::Termination(_)) || self.without.contains(&number) {
+        if matches!(end.event, Event::Termination(_)) {
             // A turn that was stopped from outside stops elsewhere each time: the turn is not entered.
             player.realm = None;
             self.outcome.skipped += u64::from(!turn.is_empty());

@@ -4,6 +4,7 @@ use crate::agent::AgentRecord;
 use crate::block::{self, Chain};
 use crate::digest::TurnDigest;
 use crate::header::TapeHeader;
+use crate::index::{Indexer, Subject};
 use crate::record::{self, Blob, Encoded, End, Event, EventRef, RealmNumber};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -121,18 +122,20 @@ pub(crate) struct BlockWriter<W> {
     lines: Vec<u8>,
     records: u32,
     first: u64,
+    indexer: Indexer,
 }
 
 impl<W: Write> BlockWriter<W> {
     pub(crate) fn new(out: W) -> Self {
-        Self { out, chain: Chain::default(), lines: Vec::new(), records: 0, first: 1 }
+        Self { out, chain: Chain::default(), lines: Vec::new(), records: 0, first: 1, indexer: Indexer::default() }
     }
 
     /// Adds a line without its end. Writes a block when there is enough for one.
-    pub(crate) fn append(&mut self, line: &[u8]) -> io::Result<()> {
+    pub(crate) fn append(&mut self, line: &[u8], subject: Subject<'_>) -> io::Result<()> {
         if self.lines.len() + line.len() >= block::MOST_BYTES {
             self.flush()?;
         }
+        self.indexer.line(subject);
         self.lines.extend_from_slice(line);
         self.lines.push(b'\n');
         self.records += 1;
@@ -144,11 +147,27 @@ impl<W: Write> BlockWriter<W> {
         if self.records == 0 {
             return Ok(());
         }
-        block::write(&mut self.out, &mut self.chain, self.first, self.records, &self.lines)?;
+        let before = self.chain;
+        let bytes = block::write(&mut self.out, &mut self.chain, self.first, self.records, &self.lines)?;
+        self.indexer.block(self.first, before, bytes);
         self.first += u64::from(self.records);
         self.records = 0;
         self.lines.clear();
         self.lines.shrink_to(4 * BLOCK_BYTES);
+        self.out.flush()
+    }
+
+    /// Adds the lines that were encoded for what crossed the wire of a realm.
+    pub(crate) fn append_wire(&mut self, realm: RealmNumber, event: EventRef<'_>, lines: &[Vec<u8>]) -> io::Result<()> {
+        let Some((line, payloads)) = lines.split_last() else { return Ok(()) };
+        payloads.iter().try_for_each(|payload| self.append(payload, Subject::All))?;
+        self.append(line, Subject::Wire(realm, event))
+    }
+
+    /// Writes what was gathered, and the index.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.indexer.finish(&mut self.out)?;
         self.out.flush()
     }
 }
@@ -190,7 +209,7 @@ impl<W: Write> TapeWriter<W> {
     /// The error of `out`.
     pub fn new(out: W, header: &TapeHeader) -> io::Result<Self> {
         let (encoder, mut blocks) = (Encoder::default(), BlockWriter::new(out));
-        blocks.append(&encoder.header(header)?)?;
+        blocks.append(&encoder.header(header)?, Subject::All)?;
         blocks.flush()?;
         Ok(Self { encoder, blocks })
     }
@@ -217,7 +236,8 @@ impl<W: Write> TapeWriter<W> {
     ///
     /// The error of `out`.
     pub fn append(&mut self, realm: RealmNumber, event: EventRef<'_>) -> io::Result<()> {
-        self.encoder.encode(realm, event)?.iter().try_for_each(|line| self.blocks.append(line))
+        let lines = self.encoder.encode(realm, event)?;
+        self.blocks.append_wire(realm, event, &lines)
     }
 
     /// Adds what just crossed a port of the agent.
@@ -227,7 +247,7 @@ impl<W: Write> TapeWriter<W> {
     /// The error of `out`.
     pub fn append_agent(&mut self, record: AgentRecord) -> io::Result<()> {
         let line = self.encoder.agent(record)?;
-        self.blocks.append(&line)
+        self.blocks.append(&line, Subject::Agent)
     }
 
     /// Adds a payload of another tape, ahead of the records that refer to it.
@@ -237,7 +257,7 @@ impl<W: Write> TapeWriter<W> {
     /// The error of `out`.
     pub fn append_blob(&mut self, blob: &Blob) -> io::Result<()> {
         match self.encoder.blobs.insert(blob.digest.clone()) {
-            true => self.blocks.append(&record::encode_own(&Event::Blob(blob.clone()))?),
+            true => self.blocks.append(&record::encode_own(&Event::Blob(blob.clone()))?, Subject::All),
             false => Ok(()),
         }
     }
@@ -257,8 +277,8 @@ impl<W: Write> TapeWriter<W> {
     ///
     /// The error of `out`.
     pub fn finish(mut self) -> io::Result<W> {
-        self.blocks.append(&self.encoder.end()?)?;
-        self.blocks.flush()?;
+        self.blocks.append(&self.encoder.end()?, Subject::All)?;
+        self.blocks.finish()?;
         Ok(self.blocks.out)
     }
 }

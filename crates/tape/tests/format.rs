@@ -6,10 +6,14 @@ use pijs_protocol::{
     CallId, Capability, Delivery, ErrorCode, Handle, HostCall, HostResult, Message, Now, Seq, StreamDelta,
     StreamSource, SyncReply, Termination, TimerId, Usage, Yield,
 };
-use pijs_tape::{Event, Opening, RealmNumber, Record, Summary, TapeError, TapeHeader, TapeReader, TapeWriter};
+use pijs_tape::{
+    Event, Opening, RealmNumber, Record, Summary, TapeError, TapeHeader, TapeIndex, TapeReader, TapeWriter,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 
 fn header() -> TapeHeader {
     let engine = EngineBuild {
@@ -200,11 +204,13 @@ fn a_tape_that_was_cut_off_anywhere_is_good_up_to_its_last_whole_block() {
             }
             read += 1;
         }
-        assert!(!tape.is_complete());
+        // Behind the end of the recording there is only the index.
+        let is_complete = read == whole.len();
+        assert_eq!(tape.is_complete(), is_complete, "cut at {cut}");
         assert!(read >= most);
         most = read;
         let summary = Summary::of(&mut TapeReader::new(&bytes[..cut]).expect("a tape")).expect("counted as far");
-        assert_eq!((summary.records, summary.complete), (read as u64 + 1, false));
+        assert_eq!((summary.records, summary.complete), (read as u64 + 1, is_complete));
     }
     assert!(most >= 8, "{most}");
 }
@@ -281,4 +287,91 @@ fn a_record_may_be_as_deep_as_what_a_host_sends_and_no_deeper() {
     assert_eq!(read(&write(&[call(250)])).expect("a tape"), [call(250)]);
     let error = read(&write(&[call(300)])).expect_err("nobody sends that");
     assert!(error.to_string().contains("levels deep") && error.code() == ErrorCode::InvalidRequest, "{error}");
+}
+
+/// Counts the bytes that are read.
+struct Counted<'a> {
+    bytes: Cursor<&'a [u8]>,
+    read: u64,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.bytes.read(buffer)?;
+        self.read += read as u64;
+        Ok(read)
+    }
+}
+
+impl Seek for Counted<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.bytes.seek(to)
+    }
+}
+
+/// Turns of one realm, its end, then one turn of the other.
+fn long() -> Vec<u8> {
+    let mut events = Vec::new();
+    for seq in 1..400_u32 {
+        let letter = |at: u32| char::from(b'a' + (at.wrapping_mul(seq).wrapping_mul(2_654_435_761) >> 9) as u8 % 23);
+        let noise: String = (0..200).map(letter).collect();
+        let call = HostCall { call_id: CallId::new(noise), ..call() };
+        events.push((REALMS[0], delivery(seq.into(), Now::default(), Task::Message(Box::new(timer_set(1, 1.0))))));
+        events.push((REALMS[0], Event::Call(call)));
+        events.push((REALMS[0], Event::Yield(Yield::default())));
+    }
+    events.push((REALMS[0], Event::Termination(Termination::Timeout { quota: "fuel".to_owned() })));
+    events.push((REALMS[1], delivery(1, Now::default(), Task::Message(Box::new(timer_set(1, 1.0))))));
+    events.push((REALMS[1], Event::Yield(Yield::default())));
+    write_blocks(&events, 10)
+}
+
+fn call() -> HostCall {
+    HostCall {
+        call_id: CallId::from("host-1"),
+        capability: Capability::new("read"),
+        method: "fs".into(),
+        params: serde_json::Map::new(),
+        timeout_ms: None,
+        cancel_token: None,
+        context: None,
+        bytes: Vec::new(),
+    }
+}
+
+#[test]
+fn an_index_leads_past_the_turns_of_a_realm_that_nobody_wants() {
+    let bytes = long();
+    let index = TapeIndex::of(&mut Cursor::new(&bytes)).expect("an index").expect("there");
+    assert_eq!(index.ended_before(401), BTreeSet::new(), "two realms were opened, so its end is in tick 401");
+    let ended = index.ended_before(402);
+    assert_eq!(ended, BTreeSet::from([REALMS[0]]));
+
+    let all: Vec<Record> =
+        TapeReader::new(bytes.as_slice()).expect("a tape").map(|record| record.expect("good")).collect();
+    let mut counted = Counted { bytes: Cursor::new(&bytes), read: 0 };
+    let mut tape = TapeReader::new(&mut counted).expect("a tape").without(&index, ended);
+    let some: Vec<Record> = tape.by_ref().map(|record| record.expect("good")).collect();
+    assert!(tape.is_complete());
+    assert_eq!(tape.number(), all.len() as u64 + 1, "records keep their numbers");
+    let of_other =
+        |records: &[Record]| records.iter().filter(|record| record.realm == REALMS[1]).cloned().collect::<Vec<_>>();
+    assert_eq!(of_other(&some), of_other(&all));
+    drop(tape);
+    assert!(counted.read < bytes.len() as u64 / 4, "{} of {} bytes were read", counted.read, bytes.len());
+}
+
+#[test]
+fn a_tape_that_was_cut_off_has_no_index_and_a_damaged_one_is_refused() {
+    let bytes = small();
+    let of = |bytes: &[u8]| TapeIndex::of(&mut Cursor::new(bytes));
+    assert!(of(&bytes).expect("good").is_some());
+    for cut in 0..bytes.len() {
+        assert_eq!(of(&bytes[..cut]).expect("none"), None, "cut at {cut}");
+    }
+    let mut damaged = bytes.clone();
+    let at = bytes.windows(8).position(|window| window == b"PIJSINDX").expect("an index") + 20;
+    damaged[at] ^= 1;
+    let error = of(&damaged).expect_err("damaged");
+    assert_eq!(error.code(), ErrorCode::InvalidRequest, "{error}");
 }

@@ -1,0 +1,215 @@
+//! The index at the end of a tape: a reader that wants only some realms seeks over the blocks of the others.
+//!
+//! ```text
+//! index = a skippable zstd frame: "PIJSINDX", digest: 32 bytes, body, bytes of the frame: u32, "PIJSINDX"
+//! body  = a zstd frame of one JSON document
+//! ```
+//!
+//! It repeats what the blocks say, so a tape without one, or one that was cut off in it, is a tape all the same. Its digest shows
+//! damage; a wrong index shows where the reader arrives, since a block says which record it begins with.
+
+use crate::block::{Chain, MOST_BYTES};
+use crate::error::{TapeError, What};
+use crate::record::{EventRef, RealmNumber};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+/// Magic number of the second kind of skippable frames.
+pub(crate) const SKIPPABLE: u32 = 0x184D_2A51;
+pub(crate) const MARK: &[u8; 8] = b"PIJSINDX";
+const LEVEL: i32 = 3;
+/// Magic number, length, mark and digest.
+const FRONT: usize = 4 + 4 + 8 + 32;
+/// Bytes of the frame, and the mark again, for those who look from the end.
+const BACK: usize = 4 + 8;
+
+/// Which blocks of a tape hold what.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TapeIndex {
+    blocks: Vec<BlockEntry>,
+    /// Realms that were terminated, with the tick of it.
+    ended: Vec<(RealmNumber, u64)>,
+    /// Names of the module sets whose sources are not on the tape.
+    supplied: Vec<String>,
+}
+
+/// One block.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BlockEntry {
+    /// Its offset in the file.
+    pub(crate) at: u64,
+    /// Its first record.
+    pub(crate) first: u64,
+    /// Digest of the block before.
+    pub(crate) before: Chain,
+    /// Ticks that began before it.
+    pub(crate) ticks: u64,
+    /// Realms that were opened before it.
+    pub(crate) opened: u64,
+    /// Realms that it has records of.
+    realms: BTreeSet<RealmNumber>,
+    /// Whether it holds more than turns: payloads, the header, the end.
+    has_more: bool,
+}
+
+/// Blocks that a reader passes over.
+#[derive(Debug, Clone)]
+pub(crate) struct Gap {
+    pub(crate) from: BlockEntry,
+    pub(crate) to: BlockEntry,
+}
+
+impl TapeIndex {
+    /// Reads the index of a tape. `None` when it has none, as a recording that was cut off. Leaves the input anywhere.
+    ///
+    /// # Errors
+    ///
+    /// The input cannot be read, or the index is damaged.
+    pub fn of(tape: &mut (impl Read + Seek)) -> Result<Option<Self>, TapeError> {
+        let mut back = [0; BACK];
+        let length = tape.seek(SeekFrom::End(0))?;
+        if length < (FRONT + BACK) as u64 {
+            return Ok(None);
+        }
+        tape.seek(SeekFrom::Start(length - BACK as u64))?;
+        tape.read_exact(&mut back)?;
+        let frame = u64::from(u32::from_le_bytes(back[..4].try_into().expect("four bytes")));
+        if &back[4..] != MARK || frame > length || frame > MOST_BYTES as u64 {
+            return Ok(None);
+        }
+        tape.seek(SeekFrom::Start(length - frame))?;
+        let mut bytes = Vec::new();
+        tape.take(frame).read_to_end(&mut bytes)?;
+        Self::parse(&bytes).map(Some).map_err(|what| TapeError::at(0, what))
+    }
+
+    /// Returns the realms that were terminated before a tick.
+    pub fn ended_before(&self, tick: u64) -> BTreeSet<RealmNumber> {
+        self.ended.iter().filter(|(_, at)| *at < tick).map(|(realm, _)| *realm).collect()
+    }
+
+    /// Returns the names of the module sets whose sources are not on the tape.
+    pub fn supplied(&self) -> &[String] {
+        &self.supplied
+    }
+
+    /// Returns the runs of blocks that hold nothing but turns of these realms.
+    pub(crate) fn gaps(&self, realms: &BTreeSet<RealmNumber>) -> Vec<Gap> {
+        let mut gaps: Vec<Gap> = Vec::new();
+        for (block, next) in self.blocks.iter().zip(self.blocks.iter().skip(1)) {
+            if block.has_more || !block.realms.is_subset(realms) {
+                continue;
+            }
+            match gaps.last_mut() {
+                Some(gap) if gap.to.first == block.first => gap.to = next.clone(),
+                _ => gaps.push(Gap { from: block.clone(), to: next.clone() }),
+            }
+        }
+        gaps
+    }
+
+    /// Reads a frame.
+    pub(crate) fn parse(frame: &[u8]) -> Result<Self, What> {
+        const DAMAGED: What = What::Block("the index is damaged");
+        let length = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
+        let is_whole = frame.len() >= FRONT + BACK
+            && frame[..4] == SKIPPABLE.to_le_bytes()
+            && frame[4..8] == length(frame.len() - 8)
+            && &frame[8..16] == MARK
+            && frame[frame.len() - BACK..frame.len() - 8] == length(frame.len())
+            && &frame[frame.len() - 8..] == MARK;
+        if !is_whole {
+            return Err(if frame.len() < FRONT + BACK || frame[4..8] != length(frame.len() - 8) {
+                What::Cut
+            } else {
+                DAMAGED
+            });
+        }
+        let body = &frame[FRONT..frame.len() - BACK];
+        if Sha256::digest(body)[..] != frame[16..FRONT] {
+            return Err(DAMAGED);
+        }
+        let mut json = Vec::new();
+        let decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(|_| DAMAGED)?;
+        decoder.take(MOST_BYTES as u64).read_to_end(&mut json).map_err(|_| DAMAGED)?;
+        serde_json::from_slice(&json).map_err(|_| DAMAGED)
+    }
+
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let body = zstd::bulk::compress(&serde_json::to_vec(self)?, LEVEL)?;
+        let whole = FRONT + body.len() + BACK;
+        let length = |bytes: usize| {
+            u32::try_from(bytes).map(u32::to_le_bytes).map_err(|_| io::Error::other("the index is too large"))
+        };
+        let mut frame = Vec::with_capacity(whole);
+        frame.extend_from_slice(&SKIPPABLE.to_le_bytes());
+        frame.extend_from_slice(&length(whole - 8)?);
+        frame.extend_from_slice(MARK);
+        frame.extend_from_slice(&Sha256::digest(&body));
+        frame.extend_from_slice(&body);
+        frame.extend_from_slice(&length(whole)?);
+        frame.extend_from_slice(MARK);
+        out.write_all(&frame)
+    }
+}
+
+/// Something that a line of a tape is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Subject<'a> {
+    /// The header, a payload or the end: read by everybody.
+    All,
+    /// A port of the agent: no realm.
+    Agent,
+    /// The wire of a realm.
+    Wire(RealmNumber, EventRef<'a>),
+}
+
+/// Makes the index of a tape that is being written.
+#[derive(Debug, Default)]
+pub(crate) struct Indexer {
+    index: TapeIndex,
+    /// The block that is being gathered.
+    block: BlockEntry,
+    ticks: u64,
+    opened: u64,
+}
+
+impl Indexer {
+    /// Takes note of a line.
+    pub(crate) fn line(&mut self, subject: Subject<'_>) {
+        let (realm, event) = match subject {
+            Subject::All => return self.block.has_more = true,
+            Subject::Agent => return,
+            Subject::Wire(realm, event) => (realm, event),
+        };
+        self.block.realms.insert(realm);
+        match event {
+            EventRef::Open(opening) => {
+                (self.ticks, self.opened) = (self.ticks + 1, self.opened + 1);
+                for set in opening.modules.iter().filter(|set| set.source.is_none()) {
+                    if !self.index.supplied.contains(&set.name) {
+                        self.index.supplied.push(set.name.clone());
+                    }
+                }
+            }
+            EventRef::Delivery(_) => self.ticks += 1,
+            EventRef::Termination(_) => self.index.ended.push((realm, self.ticks)),
+            _ => {}
+        }
+    }
+
+    /// Takes note of a block that was written with the lines so far.
+    pub(crate) fn block(&mut self, first: u64, before: Chain, bytes: u64) {
+        let next =
+            BlockEntry { at: self.block.at + bytes, ticks: self.ticks, opened: self.opened, ..BlockEntry::default() };
+        let block = std::mem::replace(&mut self.block, next);
+        self.index.blocks.push(BlockEntry { first, before, ..block });
+    }
+
+    /// Writes the index.
+    pub(crate) fn finish(&self, out: &mut impl Write) -> io::Result<()> {
+        self.index.write(out)
+    }
+}
