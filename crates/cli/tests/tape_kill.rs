@@ -1,0 +1,190 @@
+//! A recording that ends anywhere, by `kill -9` or in the middle of a write, replays to its last whole tick; and a tape with an
+//! index is read only where a replay needs it.
+
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use pijs_runtime::tape::ReplayStage;
+use pijs_runtime::{Environment, Isolation};
+use pijs_tape::{Event, Outcome, RealmNumber, Replay, ReplayOptions, TapeReader};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+use support::{World, run};
+
+/// Sessions that are killed.
+const KILLS: u64 = 8;
+/// Points at which the tape of each is cut off besides.
+const CUTS: u64 = 24;
+/// Looks at a tape that does not grow.
+const MOST_LOOKS: usize = 12_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
+/// Has much to record: a timer that reads a file, and sets itself again.
+const BUSY: &str = r#"
+import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+export default (pi) => {
+  let count = 0;
+  const tick = async () => {
+    const text = readFileSync("notes.txt", "utf8") + (await readFile("notes.txt", "utf8"));
+    pi.log("info", "tick", { count: ++count, length: text.length, random: Math.random() });
+    setTimeout(tick, 1);
+  };
+  pi.on("agent_start", () => void tick());
+};
+"#;
+
+/// Draws numbers, the same ones each time.
+struct Draws(u64);
+
+impl Draws {
+    /// Draws a number below `end`, by splitmix64.
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
+
+/// Records a session and kills it when its tape has so many bytes.
+fn killed_at(world: &World, bytes: u64) -> Vec<u8> {
+    world.write("project/notes.txt", "some notes\n");
+    let busy = world.write("project/busy.ts", BUSY).display().to_string();
+    let reply = json!({ "events": [{ "text": "begun" }, { "delay_ms": 600_000 }], "stop": "end_turn" });
+    let model = world.raw_script(&reply.to_string());
+    let tape = world.path().join("killed.tape");
+    let name = tape.to_str().expect("text");
+    let args = ["-p", "hello", "--model", &model, "-e", &busy, "--allow", "read", "--tape", name];
+    let mut command = world.command(&args);
+    command.args(["--isolation", "thread"]).env("TZ", "UTC").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("pi starts");
+    let is_long = || fs::metadata(&tape).is_ok_and(|file| file.len() >= bytes);
+    let grows = (0..MOST_LOOKS).any(|_| {
+        std::thread::sleep(BETWEEN_LOOKS);
+        is_long()
+    });
+    child.kill().expect("it runs");
+    child.wait().expect("it ended");
+    assert!(grows, "nothing is recorded");
+    fs::read(&tape).expect("a tape")
+}
+
+/// Counts the ticks of turns that ended on a tape, as far as it is good.
+fn whole_ticks(bytes: &[u8]) -> u64 {
+    let mut open: BTreeMap<RealmNumber, u64> = BTreeMap::new();
+    let mut ticks = 0;
+    for record in TapeReader::new(bytes).expect("the header is there").map_while(Result::ok) {
+        let begun = open.entry(record.realm).or_default();
+        *begun += u64::from(record.event.begins_tick());
+        if matches!(record.event, Event::Yield(_) | Event::Termination(_)) {
+            ticks += std::mem::take(begun);
+        }
+    }
+    ticks
+}
+
+fn replay(bytes: &[u8], stage: &ReplayStage) -> Outcome {
+    let tape = TapeReader::new(bytes).expect("the header is there");
+    Replay::new(tape, stage, ReplayOptions::default()).and_then(Replay::run).expect("a tape that is cut off replays")
+}
+
+/// Bytes up to the end of the first block, which has the header.
+fn header_end(bytes: &[u8]) -> usize {
+    let next = bytes.windows(8).skip(16).position(|window| window == b"PIJSTAPE").expect("a second block");
+    next + 16 - 8
+}
+
+#[test]
+fn a_recording_that_is_killed_anywhere_replays_to_its_last_whole_tick() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let environment = Environment::capture().expect("an environment");
+    let mut draws = Draws(30);
+    let (mut most, mut cut_in_turn) = (0, 0);
+    for _ in 0..KILLS {
+        let world = World::new();
+        let bytes = killed_at(&world, 6_000 + draws.below(40_000));
+        let path = world.write("whole.tape", &bytes);
+        let stage = runtime.block_on(ReplayStage::prepare(&environment, &path, Isolation::Thread)).expect("a stage");
+        let first = header_end(&bytes);
+        let cuts = (0..CUTS).map(|_| first + draws.below((bytes.len() - first) as u64) as usize);
+        for cut in cuts.chain([bytes.len()]).collect::<Vec<_>>() {
+            let bytes = &bytes[..cut];
+            let outcome = replay(bytes, &stage);
+            assert_eq!(outcome.divergence, None, "cut at {cut} of a tape of {} bytes", bytes.len());
+            assert_eq!((outcome.ticks, outcome.cut), (whole_ticks(bytes), true), "cut at {cut}");
+            most = most.max(outcome.ticks);
+            cut_in_turn += 1;
+        }
+    }
+    assert_eq!(cut_in_turn, KILLS * (CUTS + 1));
+    assert!(most > 100, "{most} ticks at most");
+}
+
+/// Says much at the first prompt and ends, so that its realm is out of the way for the rest of the session.
+const ENDS: &str = r#"
+export default (pi) => {
+  let rounds = 0;
+  const round = () => {
+    for (let at = 0; at < 1000; at++) pi.log("info", "much", { at, random: Math.random(), again: Math.random() });
+    setTimeout(++rounds < 10 ? round : () => { for (;;); }, 1);
+  };
+  pi.on("agent_start", round);
+};
+"#;
+
+/// Stays.
+const STAYS: &str = r#"
+export default (pi) => {
+  pi.on("turn_end", () => pi.log("info", "turn", {}));
+};
+"#;
+
+/// The offsets of the blocks of a tape, and its end.
+fn blocks(bytes: &[u8]) -> Vec<usize> {
+    let starts = (0..bytes.len() - 16).filter(|at| &bytes[at + 8..at + 16] == b"PIJSTAPE");
+    starts.chain([bytes.len()]).collect()
+}
+
+#[test]
+fn a_replay_that_begins_late_does_not_read_blocks_that_it_does_not_need() {
+    let world = World::new();
+    let ends = world.write("ends/index.ts", ENDS).parent().and_then(Path::to_str).expect("text").to_owned();
+    let stays = world.write("stays/index.ts", STAYS).parent().and_then(Path::to_str).expect("text").to_owned();
+    let tape = world.path().join("late.tape");
+    let name = tape.to_str().expect("text").to_owned();
+    let reply = json!({ "events": [{ "text": "a" }, { "delay_ms": 2_000 }, { "text": "b" }], "stop": "end_turn" });
+    let model = world.raw_script(&reply.to_string());
+    world.write("home/.pi/agent/settings.json", r#"{"extensions": {"policy": {"max_turn_ms": 300}}}"#);
+    let mut command = world.command(&["-p", "hello", "--model", &model, "-e", &ends, "-e", &stays, "--tape", &name]);
+    command.args(["--isolation", "process"]);
+    run(command).succeeded();
+    let bytes = fs::read(&tape).expect("a tape");
+    let info = world.pi(&["tape", "info", "--json", &name]).succeeded().stdout.clone();
+    let info: serde_json::Value = serde_json::from_str(&info).expect("JSON");
+    let ticks = info["summary"]["ticks"].as_u64().expect("a number");
+    let from = ticks.to_string();
+
+    // In the middle is what the extension said that ended: nobody who begins late reads it.
+    let blocks = blocks(&bytes);
+    assert!(blocks.len() > 8, "{} blocks", blocks.len());
+    let middle = blocks.len() / 2;
+    let mut damaged = bytes.clone();
+    damaged[(blocks[middle] + blocks[middle + 1]) / 2] ^= 1;
+    fs::write(&tape, &damaged).expect("written");
+    world.pi(&["replay", &name]).failed(1, &["is damaged at record"]);
+    let late = world.pi(&["replay", &name, "--from", &from, "--json"]);
+    let outcome: serde_json::Value = serde_json::from_str(&late.succeeded().stdout).expect("JSON");
+    assert_eq!((&outcome["equal"], &outcome["ticks"]), (&json!(true), &json!(ticks)), "{outcome:#}");
+
+    // Without the index everything is read.
+    let index = bytes.windows(8).position(|window| window == b"PIJSINDX").expect("an index") - 8;
+    fs::write(&tape, &damaged[..index]).expect("written");
+    world.pi(&["replay", &name, "--from", &from]).failed(1, &["is damaged at record"]);
+}
