@@ -1,6 +1,7 @@
 //! `pi inspect`: writes a tape as a page.
 
 use crate::output::stdout;
+use crate::rules::counted;
 use clap::Args;
 use pijs_inspector::{Report, decisions, page};
 use pijs_runtime::tape::unreadable;
@@ -46,8 +47,12 @@ pub(crate) fn run(environment: &Environment, args: &InspectArgs) -> Result<()> {
     let document = page(&report).map_err(|error| Failure::failed(format!("the report cannot be written: {error}")))?;
     replace(&out, document.as_bytes())
         .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", out.display())))?;
-    let (realms, events, verdicts) = (report.lanes.len(), report.rows.len(), report.verdicts.len());
-    stdout(&format!("{}: {realms} realms, {events} events, {verdicts} verdicts; open it in a browser", out.display()));
+    let (realms, events, verdicts) = (
+        counted(report.realms, "realm"),
+        counted(report.rows.len(), "event"),
+        counted(report.verdicts.len(), "verdict"),
+    );
+    stdout(&format!("{}: {realms}, {events}, {verdicts}; open it in a browser", out.display()));
     Ok(())
 }
 

@@ -98,7 +98,7 @@ fn given_up(reports: usize) -> Failure {
 }
 
 /// Formats a count with its noun.
-fn counted(count: usize, noun: &str) -> String {
+pub(crate) fn counted(count: usize, noun: &str) -> String {
     let noun = match noun.strip_suffix('y').filter(|_| count != 1) {
         Some(stem) => format!("{stem}ies"),
         None if count == 1 => noun.to_owned(),

@@ -27,6 +27,7 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md",
+    inspecting: "docs/guide/inspecting.md",
     mcp: "docs/guide/mcp.md",
     models: "docs/guide/models.md",
     permissions: "docs/guide/permissions.md",

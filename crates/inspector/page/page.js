@@ -12,7 +12,7 @@
 
   /** @type {Report} */
   const report = JSON.parse(byId("report").textContent ?? "{}");
-  const names = new Map(report.lanes.map((lane) => [lane.realm, `${lane.realm} ${lane.extension}`]));
+  const names = new Map(report.lanes.map((lane) => [lane.realm, lane.realm === 0 ? lane.extension : `${lane.realm} ${lane.extension}`]));
   /** Beginning of each turn, by number: places a time on the axis of turns. */
   const turnStarts = report.rows.filter((row) => row.kind === "turn").map((row) => row.from).sort((a, b) => a - b);
   /** Chunks and verdicts in the order in which they happened; a verdict follows the chunk that it answers. */
@@ -62,6 +62,11 @@
     return us < 1e6 ? `${(us / 1e3).toFixed(1)} ms` : `${(us / 1e6).toFixed(3)} s`;
   }
 
+  /** @param {number} number @param {string} noun */
+  function count(number, noun) {
+    return `${number} ${noun}${number === 1 ? "" : "s"}`;
+  }
+
   /** @param {number} us Returns how many turns began until then. */
   function turnAt(us) {
     let [low, high] = [0, turnStarts.length];
@@ -76,7 +81,8 @@
   /** @param {Row} row @returns {[number, number]} */
   function extent(row) {
     if (state.axis === "time") return [row.from, row.to];
-    if (row.kind === "pending") return [row.tick, Math.max(row.tick + 0.5, turnAt(row.to))];
+    if (row.kind === "act") return [row.tick + 0.8, row.tick + 0.95];
+    if (row.kind === "pending" || row.kind === "model" || row.kind === "tool") return [row.tick, Math.max(row.tick + 0.5, turnAt(row.to))];
     return [row.tick, row.tick + 0.8];
   }
 
@@ -89,7 +95,7 @@
     /** @type {Map<number, number[]>} */
     const ends = new Map();
     report.rows.forEach((row, index) => {
-      if (row.kind !== "pending") return;
+      if (row.kind !== "pending" && row.kind !== "tool") return;
       const free = ends.get(row.lane) ?? [];
       let line = free.findIndex((end) => end <= row.from);
       if (line < 0) line = free.length < PENDING_LINES ? free.length : index % PENDING_LINES;
@@ -107,8 +113,8 @@
     const parts = [
       `recorded ${new Date(report.started_ms).toISOString()} by pi ${report.pi}`,
       `policy ${report.policy}`,
-      `${report.lanes.length} realms, ${report.ticks} turns, ${clock(report.end)}`,
-      `${report.verdicts.length} verdicts, ${denied} denied calls`,
+      `${count(report.realms, "realm")}, ${count(report.ticks, "turn")}, ${clock(report.end)}`,
+      `${count(report.verdicts.length, "verdict")}, ${count(denied, "denied call")}`,
     ];
     if (!report.complete) parts.push("the recording was cut off");
     if (!report.has_ledger) parts.push("decisions of the gate: none joined (--ledger FILE)");
@@ -232,7 +238,7 @@
     for (const { parts } of attempts.values()) {
       for (const part of parts.values()) part.element.textContent = part.text.join("");
     }
-    if (moments.length === 0) into.append(make("p", undefined, "No extension listened to a reply."));
+    if (moments.length === 0) into.append(make("p", undefined, "The tape has no reply."));
     into.scrollTop = into.scrollHeight;
     const last = moments[state.moment - 1];
     byId("moment-text").textContent = last ? `${state.moment} of ${moments.length}, turn ${last.tick}` : `0 of ${moments.length}`;
@@ -275,7 +281,8 @@
 
   /** @param {Row} row @param {number} index @returns {[number, number]} Top and height in its lane. */
   function vertical(row, index) {
-    if (row.kind === "turn") return [LABEL, 14];
+    if (row.kind === "turn" || row.kind === "model") return [LABEL, 14];
+    if (row.kind === "act") return [LABEL, 32];
     if (row.kind === "call") return [LABEL + 3, 8];
     return [LABEL + 18 + (lines.get(index) ?? 0) * 9, 7];
   }
@@ -472,7 +479,7 @@
     add("extension", names.get(row.lane));
     add("turn", row.tick);
     add("begins", clock(row.from));
-    add("takes", row.kind === "turn" ? undefined : clock(row.to - row.from));
+    add("takes", row.kind === "turn" || row.kind === "act" ? undefined : clock(row.to - row.from));
     add("capability", row.capability);
     if (row.decision) {
       add("gate", `${row.decision.allowed ? "allowed" : "denied"} by ${row.decision.rule}`);

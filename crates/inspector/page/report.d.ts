@@ -6,6 +6,7 @@ interface Report {
   complete: boolean;
   end: number;
   ticks: number;
+  realms: number;
   lanes: Lane[];
   rows: Row[];
   chunks: Chunk[];
@@ -14,13 +15,14 @@ interface Report {
 }
 
 interface Lane {
+  /** 0 for the agent. */
   realm: number;
   extension: string;
 }
 
 interface Row {
   lane: number;
-  kind: "turn" | "call" | "pending";
+  kind: "turn" | "call" | "pending" | "model" | "tool" | "act";
   name: string;
   from: number;
   to: number;

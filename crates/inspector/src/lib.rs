@@ -1,7 +1,7 @@
 //! The inspector: a tape as one page of HTML.
 //!
 //! [`Report`] reads a tape, and the ledger of the same session where there is one, into the data of the page: a lane
-//! for each realm, spans for turns, calls and timers, the streamed text with the attempts that were discarded, and the
+//! for each realm and one for the agent, spans for turns, calls and timers, the streamed text with the attempts that were discarded, and the
 //! verdicts. [`page`] puts that data, the page's style and its script (`page/`) into one document that loads nothing:
 //! its content security policy allows exactly that script and that style, by digest, and no request.
 //!
@@ -9,6 +9,7 @@
 
 #![warn(missing_docs)]
 
+mod agent;
 mod document;
 mod ledger;
 mod report;

@@ -1,5 +1,6 @@
 //! The data of the page.
 
+use crate::agent::AgentRows;
 use crate::ledger::Decision;
 use crate::stream::{Chunk, Stream, Verdict};
 use pijs_protocol::wire::Task;
@@ -9,6 +10,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
+
+/// Name of the lane of the agent.
+const AGENT: &str = "agent";
 
 /// Error code of a call that the gate refused.
 const DENIED: &str = "denied";
@@ -28,9 +32,11 @@ pub struct Report {
     pub end: u64,
     /// The number of turns.
     pub ticks: u64,
-    /// One lane for each realm, in the order in which they were opened.
+    /// The number of realms.
+    pub realms: usize,
+    /// One lane for each realm, in the order in which they were opened, after that of the agent where the tape has its level.
     pub lanes: Vec<Lane>,
-    /// Turns, calls and timers in the order in which they began.
+    /// Turns, calls, timers, and what the agent did, in the order in which they began.
     pub rows: Vec<Row>,
     /// The streamed text.
     pub chunks: Vec<Chunk>,
@@ -43,18 +49,19 @@ pub struct Report {
 /// A realm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lane {
-    /// Its number on the tape.
+    /// Its number on the tape; 0 for the agent.
     pub realm: u32,
     /// Its extension.
     pub extension: ExtensionId,
 }
 
-/// A turn, a call or a timer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A turn, a call, a timer, or something that the agent did.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Row {
     /// Number of the lane.
     pub lane: u32,
-    /// `turn`, `call` for one inside its turn, `pending` for a call or timer that ends in a later turn.
+    /// `turn`, `call` for one inside its turn, `pending` for a call or timer that ends in a later turn; of the agent `model`,
+    /// `tool` and `act`.
     pub kind: &'static str,
     /// The name of the delivery or call.
     pub name: String,
@@ -93,10 +100,20 @@ impl Report {
         let spans = Spans::of(&mut TapeReader::new(&mut *tape)?)?;
         tape.seek(SeekFrom::Start(0)).map_err(TapeError::from)?;
         let mut reader = TapeReader::new(&mut *tape)?;
-        let (stream, ticks) = read_stream(&mut reader)?;
+        let (stream, agent, ticks) = read_stream(&mut reader)?;
         let header = spans.header();
         let extensions = spans.realms();
-        let rows: Vec<Row> = rows(spans.iter(), extensions, decisions);
+        let mut rows: Vec<Row> = rows(spans.iter(), extensions, decisions);
+        let mut lanes: Vec<Lane> =
+            extensions.iter().map(|(realm, id)| Lane { realm: realm.0, extension: id.clone() }).collect();
+        let realms = lanes.len();
+        if !agent.rows.is_empty() {
+            lanes.insert(0, Lane { realm: 0, extension: AGENT.into() });
+            rows.extend(agent.rows);
+            rows.sort_by_key(|row| row.from);
+        }
+        // Where no extension listened, the replies are known from the provider.
+        let chunks = if stream.chunks.is_empty() { agent.chunks } else { stream.chunks };
         Ok(Self {
             pi: header.pi.clone(),
             started_ms: header.epoch_ms,
@@ -104,9 +121,10 @@ impl Report {
             complete: reader.is_complete(),
             end: rows.iter().map(|row| row.to).max().unwrap_or_default(),
             ticks,
-            lanes: extensions.iter().map(|(realm, id)| Lane { realm: realm.0, extension: id.clone() }).collect(),
+            realms,
+            lanes,
             rows,
-            chunks: stream.chunks,
+            chunks,
             verdicts: stream.verdicts,
             has_ledger: !decisions.is_empty(),
         })
@@ -154,8 +172,8 @@ fn rows<'a>(
     rows
 }
 
-fn read_stream(tape: &mut TapeReader<impl Read>) -> Result<(Stream, u64), TapeError> {
-    let mut stream = Stream::default();
+fn read_stream(tape: &mut TapeReader<impl Read>) -> Result<(Stream, AgentRows, u64), TapeError> {
+    let (mut stream, mut agent) = (Stream::default(), AgentRows::default());
     let mut now: BTreeMap<RealmNumber, (Now, u64)> = BTreeMap::new();
     let mut tick = 0;
     for record in tape.by_ref() {
@@ -165,7 +183,11 @@ fn read_stream(tape: &mut TapeReader<impl Read>) -> Result<(Stream, u64), TapeEr
         };
         tick += u64::from(record.event.begins_tick());
         match &record.event {
+            Event::Agent(record) => agent.take(record, tick),
+            Event::Open(opening) => agent.tick(opening.now),
+            Event::Reply(reply) => agent.tick(reply.now),
             Event::Delivery(delivery) => {
+                agent.tick(delivery.now);
                 now.insert(record.realm, (delivery.now, tick));
                 if let Task::Stream(delta) = &delivery.task {
                     stream.delta(record.realm, delta, delivery.now, tick);
@@ -178,5 +200,5 @@ fn read_stream(tape: &mut TapeReader<impl Read>) -> Result<(Stream, u64), TapeEr
             _ => {}
         }
     }
-    Ok((stream, tick))
+    Ok((stream, agent.finish(), tick))
 }
