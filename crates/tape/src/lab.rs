@@ -1,8 +1,8 @@
 //! The schedule lab: runs the extensions of a tape under other orders of completion, other timings and faults.
 //!
 //! A tape says what came into each realm and what each of its calls was answered. The lab hands the same inputs and answers in,
-//! and owns what the tape only has one sample of: which call in flight ends next, whether a timer fires before, and whether a
-//! call fails. Every decision is drawn from a [`Chooser`], so that a run is a string (`lab1:0.2.1`) that replays.
+//! and owns what the tape only has one sample of: which call in flight ends next, whether a timer fires before, whether a
+//! call fails, whether the worker is killed, and whether what another extension sends comes a step earlier or later. Every decision is drawn from a [`Chooser`], so that a run is a string (`lab1:0.2.1`) that replays.
 //!
 //! [`Case::of`] reads a tape, [`Case::explore`] goes through schedules and shrinks the first one that fails,
 //! [`Case::replay`] runs one. A schedule fails when an extension throws something nobody takes that it did not throw under the
@@ -14,6 +14,7 @@
 //! decided; and calls of files end in the order in which they began, as in a session.
 
 mod case;
+mod inputs;
 mod run;
 
 pub use case::{Case, LabError};
@@ -34,7 +35,8 @@ pub struct LabOptions {
     pub schedules: usize,
     /// Seed of the drawn ones.
     pub seed: u64,
-    /// Faults of one schedule: calls that time out, are denied, fail or are dropped.
+    /// Faults of one schedule: calls that time out, are denied, fail or are dropped, workers that are killed, and messages of
+    /// other extensions that come before or after their neighbour.
     pub faults: usize,
 }
 

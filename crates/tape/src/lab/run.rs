@@ -1,7 +1,9 @@
 //! One run of an extension under one schedule.
 
 use super::case::{Case, Input, Script, is_answer, key};
+use super::inputs::Inputs;
 use crate::align::Output;
+use crate::replay::ReplayServices;
 use pijs_protocol::wire::Task;
 use pijs_protocol::{
     CallId, Delivery, ErrorCode, HostCall, HostResult, HostcallError, Message, Now, Seq, SyncReply, Termination,
@@ -31,7 +33,7 @@ const MOST_DELAYS: usize = 4;
 const ZEROS: &str = "lab1:";
 
 /// The ways in which a call may end besides its answer.
-const FAULTS: [Fault; 4] = [Fault::Timeout, Fault::Denied, Fault::Io, Fault::Dropped];
+const FAULTS: [Fault; 5] = [Fault::Timeout, Fault::Denied, Fault::Io, Fault::Dropped, Fault::Killed];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
@@ -39,6 +41,10 @@ enum Fault {
     Denied,
     Io,
     Dropped,
+    /// The worker of the extension dies. A new one takes its place.
+    Killed,
+    /// Something from another extension comes before, or after, what comes from the host.
+    Swapped,
 }
 
 /// Everything that an extension made in one run, apart from its order.
@@ -65,14 +71,14 @@ struct Decisions<'c> {
 }
 
 impl Decisions<'_> {
-    /// Decides how a call ends.
-    fn fault(&mut self) -> Option<Fault> {
-        if self.faults == 0 {
+    /// Decides which of these faults happens, if one does.
+    fn fault(&mut self, faults: &[Fault]) -> Option<Fault> {
+        if self.faults == 0 || faults.is_empty() {
             return None;
         }
-        let at = self.chooser.choose(1 + FAULTS.len()).checked_sub(1)?;
+        let at = self.chooser.choose(1 + faults.len()).checked_sub(1)?;
         self.faults -= 1;
-        Some(FAULTS[at])
+        Some(faults[at])
     }
 }
 
@@ -143,7 +149,7 @@ impl<'a> Run<'a> {
     }
 
     fn run(&self, decisions: &mut Decisions<'_>) -> Result<Made, String> {
-        let mut world = World::open(self)?;
+        let mut world = World::open(self.case.services, self.script)?;
         let mut last_timers = 0;
         for _ in 0..MOST_STEPS {
             world.settle();
@@ -167,13 +173,19 @@ impl<'a> Run<'a> {
                 true => 0,
                 false => decisions.chooser.choose_operation(&numbers),
             };
-            match moves[picked] {
-                Move::Input => world.hand_in(),
-                Move::Time => world.advance(),
-                Move::End(call) => {
-                    let fault = if world.is_loading() { None } else { decisions.fault() };
-                    world.end_call(call, fault);
-                }
+            let faults: &[Fault] = match moves[picked] {
+                _ if world.is_loading() => &[],
+                Move::End(_) => &FAULTS,
+                Move::Input if world.inputs.may_swap(world.answered) => &[Fault::Killed, Fault::Swapped],
+                Move::Input => &[Fault::Killed],
+                Move::Time => &[],
+            };
+            let fault = decisions.fault(faults);
+            match (moves[picked], fault) {
+                (_, Some(Fault::Killed)) => world.kill()?,
+                (Move::Input, fault) => world.hand_in(fault == Some(Fault::Swapped)),
+                (Move::Time, _) => world.advance(),
+                (Move::End(call), fault) => world.end_call(call, fault),
             }
         }
         Ok(world.end())
@@ -211,6 +223,7 @@ struct Flight {
 
 /// The realm and what surrounds it.
 struct World<'a> {
+    services: &'a dyn ReplayServices,
     script: &'a Script,
     realm: Option<Box<dyn Realm>>,
     ticks: TickLoop<Task>,
@@ -220,8 +233,7 @@ struct World<'a> {
     calls: u64,
     /// Timers that fired while calls were in flight.
     delays: usize,
-    /// Inputs that were handed in.
-    inputs: usize,
+    inputs: Inputs,
     answered: usize,
     replies: Replies<'a>,
     /// Answers of calls that were given, by what was asked.
@@ -261,16 +273,16 @@ impl SyncHost for Replies<'_> {
 }
 
 impl<'a> World<'a> {
-    fn open(run: &Run<'a>) -> Result<Self, String> {
-        let script = run.script;
+    fn open(services: &'a dyn ReplayServices, script: &'a Script) -> Result<Self, String> {
         let now = script.opening.now;
         let mut replies = Replies { script, given: BTreeMap::new(), now, calls: BTreeMap::new() };
         let (options, modules) = (&script.opening.options, script.modules.clone());
-        let (realm, booted) = run.case.services.open(options, modules, now, &mut replies)?;
+        let (realm, booted) = services.open(options, modules, now, &mut replies)?;
         let ticks = TickLoop::new(TickOptions { max_timers: options.limits.timers as usize });
         let (arrived, flight, given, made) = (VecDeque::new(), Vec::new(), BTreeMap::new(), Made::default());
         let realm = Some(realm);
         let mut world = Self {
+            services,
             script,
             realm,
             ticks,
@@ -279,7 +291,7 @@ impl<'a> World<'a> {
             flight,
             calls: 0,
             delays: 0,
-            inputs: 0,
+            inputs: Inputs::of(&script.inputs),
             answered: 0,
             replies,
             given,
@@ -311,9 +323,23 @@ impl<'a> World<'a> {
 
     /// Whether entries are still being loaded.
     fn is_loading(&self) -> bool {
-        let is_load = |input: &Input| matches!(&input.task, Task::Message(message) if matches!(message.as_ref(), Message::Load(_)));
-        let loads = self.script.inputs.iter().filter(|input| is_load(input)).count();
-        self.answered < loads
+        self.inputs.is_loading(self.answered)
+    }
+
+    /// Kills the worker: calls and timers are void, the host answers what was asked of it, and a new realm loads the entries.
+    fn kill(&mut self) -> Result<(), String> {
+        let script = self.script;
+        self.realm = None;
+        self.flight.clear();
+        self.arrived.clear();
+        self.ticks = TickLoop::new(TickOptions { max_timers: script.opening.options.limits.timers as usize });
+        self.answered = self.inputs.questions();
+        let opened = self.services.open(&script.opening.options, script.modules.clone(), self.now, &mut self.replies);
+        let (realm, booted) = opened?;
+        self.realm = Some(realm);
+        self.apply(booted);
+        self.arrived.extend(self.inputs.reload());
+        Ok(())
     }
 
     /// The moves that are possible: the oldest call first.
@@ -327,8 +353,7 @@ impl<'a> World<'a> {
             }
             moves.push(Move::End(call.number));
         }
-        let next = self.script.inputs.get(self.inputs);
-        if next.is_some_and(|input| input.after <= self.answered) {
+        if self.inputs.is_ready(self.answered) {
             moves.push(Move::Input);
         }
         if self.ticks.next_deadline_us().is_some() && (moves.is_empty() || self.delays < MOST_DELAYS) {
@@ -337,11 +362,11 @@ impl<'a> World<'a> {
         moves
     }
 
-    fn hand_in(&mut self) {
-        if let Some(input) = self.script.inputs.get(self.inputs) {
-            self.inputs += 1;
-            self.arrived.push_back(input.clone());
+    fn hand_in(&mut self, swapped: bool) {
+        if swapped {
+            self.inputs.swap();
         }
+        self.arrived.extend(self.inputs.next());
     }
 
     fn advance(&mut self) {
@@ -358,7 +383,7 @@ impl<'a> World<'a> {
         let Some(at) = self.flight.iter().position(|call| call.number == number) else { return };
         let Flight { id, key, .. } = self.flight.remove(at);
         let error = match fault {
-            None => None,
+            None | Some(Fault::Killed | Fault::Swapped) => None,
             Some(Fault::Dropped) => {
                 self.made.dropped = true;
                 return;
@@ -412,6 +437,11 @@ impl<'a> World<'a> {
                 _ => {}
             }
             if is_answer(&message) {
+                let (counts, next) = self.inputs.answered(&message);
+                self.arrived.extend(next);
+                if !counts {
+                    continue;
+                }
                 self.answered += 1;
                 if !matches!(message, Message::Register(_)) {
                     self.made.answers.push(Output::of_message(&message).value);
@@ -421,7 +451,7 @@ impl<'a> World<'a> {
     }
 
     fn end(mut self) -> Made {
-        let asked = self.script.inputs.iter().filter(|input| is_question(input)).count();
+        let asked = Inputs::all_questions(&self.script.inputs);
         self.made.unanswered = asked.saturating_sub(self.answered);
         // Answers have ids: sorted by them they do not depend on who was first.
         self.made.answers.sort_by_key(ToString::to_string);
@@ -430,18 +460,6 @@ impl<'a> World<'a> {
         }
         self.made
     }
-}
-
-fn is_question(input: &Input) -> bool {
-    let Task::Message(message) = &input.task else { return false };
-    matches!(
-        message.as_ref(),
-        Message::Load(_)
-            | Message::ToolCall(_)
-            | Message::SlashCommand(_)
-            | Message::EventHook(_)
-            | Message::Callback(_)
-    )
 }
 
 /// Runs one turn of the realm.
