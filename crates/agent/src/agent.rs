@@ -363,7 +363,7 @@ impl Agent {
 
     /// Prepares a session before its first event: tools, resources, model and thinking level.
     pub(crate) async fn begin_session(&self) -> Result<(), AgentError> {
-        let resources = Resources::load(&self.prompt.places);
+        let resources = self.read_resources();
         for problem in &resources.problems {
             tracing::warn!(path = %problem.path.display(), "{}", problem.message);
         }

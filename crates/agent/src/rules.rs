@@ -72,6 +72,18 @@ impl SessionRules {
         Self { prompt_section, ..self }
     }
 
+    /// Asks another source in the place of its own, which that one is given.
+    #[must_use]
+    pub fn with_source(mut self, replace: impl FnOnce(Option<Box<dyn RuleSource>>) -> Box<dyn RuleSource>) -> Self {
+        self.source = Some(replace(self.source.take()));
+        self
+    }
+
+    /// Returns the section of the system prompt.
+    pub fn prompt_section(&self) -> Option<&str> {
+        self.prompt_section.as_deref()
+    }
+
     /// Returns the engine.
     pub fn engine(&self) -> &RuleEngine {
         &self.engine
@@ -228,6 +240,7 @@ impl Agent {
     /// Reports a firing that stops the attempt, and the state of the reply.
     pub(crate) async fn stop(&self, firing: Firing, at: FiringContext<'_>) -> Result<Attempt, AgentError> {
         let tokens_burned = at.partial.tokens(at.dropped);
+        tracing::Span::current().record("outcome", "stopped");
         self.judging.verdicts.borrow_mut().burned(tokens_burned);
         self.change_rules(|rules| rules.engine.burned(tokens_burned));
         self.announce_firing(&firing, VerdictAction::Retry, &at).await?;
@@ -269,6 +282,7 @@ impl Agent {
         at: &FiringContext<'_>,
     ) -> Result<(), AgentError> {
         for rule in &firing.rules {
+            tracing::info!(event = "rule.fired", rule = rule.name.as_str(), action = action.as_str(), "a rule fired");
             self.emit(AgentEvent::RuleFired(&fired_event(firing, rule, action))).await?;
         }
         let source = source_of(firing.stream);

@@ -33,13 +33,13 @@ impl Agent {
     /// Reloads extensions, skills, prompts and context files. Flags, session and model stay. Returns the extensions that failed
     /// to load.
     pub async fn reload(&self) -> Result<Vec<String>, AgentError> {
-        self.control.observe_act("reload", || Value::Null);
+        self.control.observe_act("reload", || json!({}));
         self.attend(async {
             self.notify("session_shutdown", || Event::new("session_shutdown").with("reason", "reload")).await;
             let active = self.tools.borrow().active_names(&*self.extensions);
             let missing = self.load_again(true).await;
             self.tools.borrow_mut().after_reload(active);
-            let resources = pijs_resources::Resources::load(&self.prompt.places);
+            let resources = self.read_resources();
             *self.prompt.resources.borrow_mut() = resources;
             self.take_offers();
             self.publish_tools();
@@ -63,7 +63,7 @@ impl Agent {
     /// Begins an empty session. Returns whether a handler cancelled it. With `hold`, `session_start` is deferred until
     /// [`Agent::start_deferred`], so that entries can be added first.
     pub async fn new_session(&self, parent: Option<String>, hold: bool) -> Result<bool, AgentError> {
-        self.control.observe_act("new_session", || Value::Null);
+        self.control.observe_act("new_session", || json!({"parent": parent, "hold": hold}));
         self.attend(async {
             if self.cancelled(Event::new("session_before_switch").with("reason", "new")).await {
                 return Ok(true);
@@ -81,12 +81,13 @@ impl Agent {
     ///
     /// Fails when the file cannot be read. The current session then stays open.
     pub async fn switch_session(&self, path: &Path) -> Result<bool, AgentError> {
-        self.control.observe_act("switch_session", || Value::Null);
+        self.control.observe_act("switch_session", || json!({"path": path}));
         self.switch_session_to(path, Session::open).await
     }
 
     /// Opens a session file for an extension. The permission covers this path, and not the target of a link.
     pub(crate) async fn switch_session_for_extension(&self, path: &Path) -> Result<bool, AgentError> {
+        self.control.observe_act("switch_session", || json!({"path": path}));
         self.switch_session_to(path, Session::open_without_links).await
     }
 
@@ -107,7 +108,7 @@ impl Agent {
                 None
             } else {
                 let options = self.control.with_session(|session| session.options().clone());
-                let session = open(&path, &self.options.cwd, options).map_err(ControlError::from)?;
+                let session = self.open_session(&path, Box::new(|| open(&path, &self.options.cwd, options)))?;
                 for notice in session.notices() {
                     self.extensions.report("<session>", "session_switch", notice);
                 }
@@ -122,7 +123,7 @@ impl Agent {
     /// Creates a session with the branch up to an entry: including it with `at`, or else before it, where it must be a user
     /// message.
     pub async fn fork(&self, entry: &str, at: bool) -> Result<ForkResult, AgentError> {
-        self.control.observe_act("fork", || Value::Null);
+        self.control.observe_act("fork", || json!({"entry": entry, "at": at}));
         self.attend(async {
             let position = if at { "at" } else { "before" };
             let event = Event::new("session_before_fork").with("entryId", entry).with("position", position);
@@ -145,7 +146,7 @@ impl Agent {
                 let file = session.path().map(|path| path.display().to_string());
                 match &leaf {
                     None => Ok(session.sibling(file)),
-                    Some(_) if session.path().is_some_and(|path| !path.exists()) => {
+                    Some(_) if !session.is_saved() => {
                         Err(ControlError::Refused(
                             "This session has not been saved yet. Wait for the first assistant response before cloning or forking it.".to_owned(),
                         ))
@@ -160,7 +161,12 @@ impl Agent {
     }
 
     /// Emits the `session_start` that [`Agent::new_session`] deferred.
-    pub(crate) async fn start_deferred(&self) -> Result<(), AgentError> {
+    ///
+    /// # Errors
+    ///
+    /// The session cannot be written.
+    pub async fn start_deferred(&self) -> Result<(), AgentError> {
+        self.control.observe_act("start_session", || json!({}));
         match self.runs.deferred.take() {
             Some(start) => self.announce(start.reason, start.previous).await,
             None => Ok(()),
@@ -193,6 +199,7 @@ impl Agent {
         })
         .await;
         self.control.replace_session(session);
+        tracing::info!(event = "session.replaced", session_id = self.control.session_id(), reason, "another session");
         self.tools.borrow_mut().reset();
         self.prompt.of_run.take();
         self.model.keeps_that_of_session.set(true);
@@ -209,5 +216,5 @@ impl Agent {
 
 /// Returns whether both paths refer to the same existing file.
 fn is_same_file(one: &Path, other: &Path) -> bool {
-    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+    one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }

@@ -8,6 +8,7 @@ use pijs_tape::{AgentRecord, Event, TapeReader, TapeWriter};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
+use support::client::Client;
 use support::{Run, World, fixture, run};
 
 /// The variable that records the tapes of `fixtures/tapes/` again.
@@ -225,4 +226,152 @@ fn a_planted_ordering_bug_is_found_shrunk_and_replayed_from_its_string() {
     extc(&world, &strings(&["test", folder, &tape_name, "--accept"])).succeeded();
     let run = extc(&world, &strings(&["test", folder, &tape_name, "--explore", "200"]));
     assert!(run.succeeded().stdout.contains("all there are"), "{}", run.stdout);
+}
+
+#[test]
+fn a_bug_of_a_killed_worker_is_found_and_replayed_from_its_string() {
+    let world = World::new();
+    let tape = record(&world, PLAIN, &["forgets"], &["--allow", "exec"]);
+    let (entry, tape_name) = (fixture("extensions/forgets"), tape.to_str().expect("text").to_owned());
+    let test = |entry: &str, faults: &[&str]| {
+        let mut args = strings(&["test", entry, &tape_name, "--json", "--explore", "200"]);
+        args.extend(strings(faults));
+        let run = extc(&world, &args);
+        let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr));
+        (run.code, report["tapes"][0]["explored"].clone())
+    };
+    let (code, explored) = test(&entry, &[]);
+    assert_eq!((code, &explored["schedule"]), (0, &Value::Null), "no order alone shows it: {explored:#}");
+    let (code, explored) = test(&entry, &["--faults", "1"]);
+    let schedule = explored["schedule"].as_str().unwrap_or_else(|| panic!("no schedule fails: {explored:#}"));
+    assert_eq!(code, 1);
+    let failure = explored["failure"].as_str().expect("a message");
+    assert!(failure.contains("throws where nobody takes it: TypeError"), "{failure}");
+
+    let drive = |more: &[&str]| {
+        let mut args = strings(&["ext", "drive", "--schedule", schedule, &tape_name]);
+        args.extend(strings(more));
+        run(world.command(&args))
+    };
+    drive(&[]).failed(1, &["TypeError", schedule]);
+    let source = fs::read_to_string(Path::new(&entry).join("index.ts")).expect("a file");
+    let mended = world.write("mended/forgets/index.ts", source.replace("turns!.push", "(turns ??= []).push"));
+    let folder = mended.parent().and_then(Path::to_str).expect("text");
+    drive(&["--against", folder]).succeeded();
+    let (code, explored) = test(folder, &["--faults", "1"]);
+    assert_eq!((code, &explored["schedule"]), (0, &Value::Null), "{explored:#}");
+}
+
+/// Counts on news that another extension sends at the start: an order that no host promises.
+const READER: &str = r#"
+export default (pi: any) => {
+  let news: { text: string } | undefined;
+  pi.events.on("news", (event: any) => { news = event; });
+  pi.on("agent_start", () => console.log(news!.text));
+};
+"#;
+
+/// Sends news before the first turn.
+const SENDER: &str = r#"
+export default (pi: any) => {
+  pi.on("session_start", () => pi.events.emit("news", { text: "hello" }));
+};
+"#;
+
+#[test]
+fn a_bug_of_the_order_between_extensions_is_found_and_replayed_from_its_string() {
+    let world = World::new();
+    let [reader, sender] = [("reader", READER), ("sender", SENDER)].map(|(name, source)| {
+        let entry = world.write(&format!("extensions/{name}/index.ts"), source);
+        entry.parent().and_then(Path::to_str).expect("text").to_owned()
+    });
+    let tape = world.path().join("news.tape");
+    let model = world.raw_script(PLAIN);
+    let tape_name = tape.to_str().expect("text").to_owned();
+    let args = strings(&["-p", "hello", "--model", &model, "--tape", &tape_name, "-e", &sender, "-e", &reader]);
+    run(world.command(&args)).succeeded();
+    let test = |faults: &[&str]| {
+        let mut args = strings(&["test", &reader, &tape_name, "--json", "--explore", "400"]);
+        args.extend(strings(faults));
+        let run = extc(&world, &args);
+        let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr));
+        report["tapes"][0]["explored"].clone()
+    };
+    assert_eq!(test(&[])["schedule"], Value::Null, "the host's order alone does not show it");
+    let explored = test(&["--faults", "1"]);
+    let schedule = explored["schedule"].as_str().unwrap_or_else(|| panic!("no schedule fails: {explored:#}"));
+    let failure = explored["failure"].as_str().expect("a message");
+    assert!(failure.contains("TypeError"), "{failure}");
+    let drive = run(world.command(&strings(&["ext", "drive", "--schedule", schedule, &tape_name])));
+    drive.failed(1, &["TypeError", schedule]);
+}
+
+/// Goes to other sessions, by commands of an extension and as a client asks.
+const TRAVELS: &str = r#"
+export default (pi: any) => {
+  pi.on("session_start", (event: any) => pi.appendEntry("started", { reason: event.reason }));
+  pi.registerCommand("again", { description: "reloads", handler: (_: string, ctx: any) => ctx.reload() });
+  pi.registerCommand("fresh", { description: "begins anew", handler: (_: string, ctx: any) => ctx.newSession() });
+};
+"#;
+
+#[test]
+fn sessions_that_take_the_place_of_the_first_one_are_replayed() {
+    let world = World::new();
+    world.write("project/AGENTS.md", "Be brief.\n");
+    let travels = world.write("project/travels.ts", TRAVELS).display().to_string();
+    let tape = world.path().join("travels.tape");
+    let model = world.script(&[&["one"], &["two"], &["three"], &["four"], &["five"]]);
+    let options = ["--model", &model, "-e", &travels, "--tape", tape.to_str().expect("text")];
+    let mut client = Client::start(&world, &options);
+    let mut prompt = |client: &mut Client, text: &str| {
+        client.call(json!({"type": "prompt", "message": text}));
+        client.until(|record| record["type"] == "agent_settled");
+    };
+    prompt(&mut client, "first");
+    let first = client.call(json!({"type": "get_state"}))["data"]["sessionFile"].as_str().expect("a file").to_owned();
+    let entries = client.call(json!({"type": "get_fork_messages"}));
+    let entry = entries["data"]["messages"][0]["entryId"].as_str().expect("an entry").to_owned();
+    client.call(json!({"type": "new_session"}));
+    prompt(&mut client, "second");
+    world.write("project/AGENTS.md", "Be very brief.\n");
+    client.call(json!({"type": "switch_session", "sessionPath": first}));
+    prompt(&mut client, "third");
+    client.call(json!({"type": "fork", "entryId": entry}));
+    prompt(&mut client, "fourth");
+    for command in ["/again", "/fresh"] {
+        client.call(json!({"type": "prompt", "message": command}));
+    }
+    prompt(&mut client, "fifth");
+    assert_eq!(client.end(), 0);
+    fs::remove_dir_all(world.project()).expect("the project goes");
+    fs::remove_dir_all(world.home()).expect("the sessions go");
+    let outcome = replay_json(&tape, &[]);
+    let agent = &outcome["agent"];
+    assert_eq!((&agent["divergence"], &agent["stopped_at"]), (&Value::Null, &Value::Null), "{outcome:#}");
+    assert_eq!((&outcome["equal"], &agent["requests"]), (&json!(true), &json!(5)), "{agent:#}");
+}
+
+#[test]
+fn native_rules_are_replayed_with_their_changes() {
+    let world = World::new();
+    world.rule("no-stop", "condition: 'never stop'", "Stop it.");
+    let tape = world.path().join("rules.tape");
+    let model = world.script(&[&["we ", "never ", "stop"], &["we stop"], &["a ", "fresh ", "word"], &["done"]]);
+    let options = ["--model", &model, "--rules", "--approve", "--tape", tape.to_str().expect("text")];
+    let mut client = Client::start(&world, &options);
+    let mut prompt = |client: &mut Client, text: &str| {
+        client.call(json!({"type": "prompt", "message": text}));
+        client.until(|record| record["type"] == "agent_settled").0
+    };
+    let fired = |records: &[Value]| records.iter().filter(|record| record["type"] == "rule_fired").count();
+    assert_eq!(fired(&prompt(&mut client, "first")), 1);
+    world.rule("no-fresh", "condition: 'fresh'", "Not fresh.");
+    assert_eq!(fired(&prompt(&mut client, "second")), 1, "the rule that was written since then");
+    assert_eq!(client.end(), 0);
+    fs::remove_dir_all(world.project()).expect("the rules go");
+    let outcome = replay_json(&tape, &[]);
+    let agent = &outcome["agent"];
+    assert_eq!((&agent["divergence"], &agent["stopped_at"]), (&Value::Null, &Value::Null), "{outcome:#}");
+    assert_eq!((&outcome["equal"], &agent["requests"]), (&json!(true), &json!(4)), "{agent:#}");
 }

@@ -272,6 +272,11 @@ impl RuleEngine {
         self.rules.rules.iter().map(|compiled| &compiled.rule)
     }
 
+    /// Returns the settings.
+    pub fn settings(&self) -> &RuleSettings {
+        &self.settings
+    }
+
     /// Begins a turn: a request of the user, with all attempts and calls that follow from it.
     pub fn begin_turn(&mut self) {
         self.gate.begin_turn();

@@ -15,5 +15,5 @@ mod stage;
 mod stand_ins;
 
 pub(crate) use parts::describe;
-pub(crate) use record::{AgentTap, RecordedExtensions, RecordedFrontEnd, RecordedPorts};
+pub(crate) use record::{AgentTap, RecordedExtensions, RecordedFrontEnd, RecordedPorts, RecordedRules};
 pub use replay::{AgentOutcome, replay_agent};

@@ -1,6 +1,6 @@
 //! A session that was put together: [`LoadedSession`] before its model is chosen, [`AgentSession`] after.
 
-use crate::agent_tape::{self, AgentTap, RecordedExtensions, RecordedFrontEnd, RecordedPorts};
+use crate::agent_tape::{self, AgentTap, RecordedExtensions, RecordedFrontEnd, RecordedPorts, RecordedRules};
 use crate::builder::Interface;
 use crate::compile::Compiler;
 use crate::config::SessionConfig;
@@ -202,10 +202,16 @@ impl LoadedSession {
             && let Some(parts) = agent_tape::describe(&options, &control, extensions.profile())
         {
             let wire = recorder.agent();
+            let ports = RecordedPorts::new(wire.clone(), &parts);
             self.tap.begin(wire.clone(), parts);
+            let changes = wire.clone();
+            options.rules = options
+                .rules
+                .take()
+                .map(|rules| rules.with_source(|source| Box::new(RecordedRules { source, wire: changes })));
             let acts = wire.clone();
             control.observe_acts(move |act, value| acts.record(AgentRecord::Act { act: act.to_owned(), value }));
-            options.observer = Some(Rc::new(RecordedPorts(wire.clone())));
+            options.observer = Some(Rc::new(ports));
             extensions = Rc::new(RecordedExtensions::new(extensions, wire.clone()));
             front_end = Box::new(RecordedFrontEnd { front_end, wire });
         }

@@ -57,12 +57,14 @@ pub struct SessionOptions {
     pub disk: Disk,
     /// Records of the lines that PiJS wrote; without them, every line counts as written by PiJS.
     pub records: Option<Arc<SessionRecords>>,
+    /// Whether files are written. A replay has their names only.
+    pub is_written: bool,
 }
 
 impl From<Ambient> for SessionOptions {
     /// Returns options for the machine's disk, without records.
     fn from(ambient: Ambient) -> Self {
-        Self { ambient, disk: Disk::system(), records: None }
+        Self { ambient, disk: Disk::system(), records: None, is_written: true }
     }
 }
 
@@ -217,6 +219,22 @@ impl Session {
             }
         }
         session
+    }
+
+    /// The same under the name of a file.
+    #[must_use]
+    pub fn at_path(mut self, path: PathBuf) -> Self {
+        self.storage = Storage::file(&self.options, path);
+        self
+    }
+
+    /// Whether its file is there: a conversation that the model never joined has none. Always in memory.
+    pub fn is_saved(&self) -> bool {
+        match self.path() {
+            Some(path) if self.options.is_written => path.exists(),
+            Some(_) => self.entries.index.has_reply,
+            None => true,
+        }
     }
 
     fn new(cwd: &Path, storage: Storage, options: SessionOptions) -> Self {

@@ -78,6 +78,7 @@ pub(super) struct Storage {
     reader: Mutex<Option<Box<dyn VfsFile>>>,
     /// Writer of the session's records.
     record_writer: Option<RecordWriter>,
+    is_written: bool,
 }
 
 pub(super) enum StorageState {
@@ -97,13 +98,14 @@ impl Storage {
             state: StorageState::Waiting,
             reader: Mutex::default(),
             record_writer: None,
+            is_written: true,
         }
     }
 
     pub(super) fn file(options: &SessionOptions, path: PathBuf) -> Self {
         let record_writer = options.records.clone().map(RecordWriter::new);
-        let (disk, path) = (options.disk.clone(), Some(path));
-        Self { disk, path, state: StorageState::Waiting, reader: Mutex::default(), record_writer }
+        let (disk, path, is_written) = (options.disk.clone(), Some(path), options.is_written);
+        Self { disk, path, state: StorageState::Waiting, reader: Mutex::default(), record_writer, is_written }
     }
 
     /// Returns the storage of a file that was read.
@@ -128,6 +130,11 @@ impl Storage {
         if let Some(record_writer) = &mut self.record_writer {
             record_writer.record(&header.id, mark, lines);
         }
+    }
+
+    /// Returns the file that is to be written.
+    fn target(&self) -> Option<PathBuf> {
+        self.path.clone().filter(|_| self.is_written)
     }
 
     pub(super) fn path(&self) -> Option<&Path> {
@@ -170,7 +177,7 @@ impl Storage {
 
     /// Writes all entries at once: for a session that starts with entries of another one.
     pub(super) fn write_all(&mut self, header: &Header, entries: &mut EntryStore) -> Result<(), SessionError> {
-        let Some(path) = self.path.clone() else { return Ok(()) };
+        let Some(path) = self.target() else { return Ok(()) };
         let failed = |error| SessionError::new(&path, "write", error);
         self.remember(&path);
         let mut appender = Appender::open(&self.disk, &path).map_err(failed)?.appender;
@@ -262,7 +269,7 @@ impl Storage {
     /// Writes what is due after `entries` got a new entry. After an error nothing counts as written, and the next append writes
     /// it all again.
     pub(super) fn appended(&mut self, header: &Header, entries: &mut EntryStore) -> Result<(), SessionError> {
-        let Some(path) = self.path.clone() else { return Ok(()) };
+        let Some(path) = self.target() else { return Ok(()) };
         let failed = |error| SessionError::new(&path, "write", error);
         if matches!(&self.state, StorageState::Open { appender, .. } if appender.is_broken()) {
             // The state of the file after a failed flush is unknown, so a new file replaces it.
@@ -309,7 +316,7 @@ impl Storage {
 
     /// Replaces the file by a new one with all entries, and keeps the old one as `.bak`.
     pub(super) fn rewrite(&mut self, header: &Header, entries: &mut EntryStore) -> io::Result<()> {
-        let Some(path) = self.path.clone() else { return Ok(()) };
+        let Some(path) = self.target() else { return Ok(()) };
         if entries.index.bytes > LONGEST_REWRITTEN {
             return Err(io::Error::other(format!("it is too long to be rewritten ({} bytes)", entries.index.bytes)));
         }

@@ -2,16 +2,18 @@
 
 use super::questions::read;
 use pijs_agent::settings::{CompactionSettings, RetrySettings, Settings};
-use pijs_agent::{AgentControl, AgentOptions, InitialModel, ToolChoice};
+use pijs_agent::{AgentControl, AgentOptions, InitialModel, RuleSource, SessionRules, ToolChoice};
 use pijs_host::PiProfile;
 use pijs_llm::choose::ChosenModel;
 use pijs_llm::provider::Model;
 use pijs_resources::{ResourcePlaces, Resources};
-use pijs_session_store::{Entry, Header};
+use pijs_rules::engine::EngineOptions;
+use pijs_rules::{Rule, RuleEngine, RuleSettings};
+use pijs_session_store::{Entry, Header, Session, SessionOptions};
 use pijs_tools::words::Words;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The parts of an agent.
@@ -32,10 +34,23 @@ pub(super) struct Parts {
     words: Option<Words>,
     /// The folder of pi's documentation, which the words name.
     pi_folder: Option<String>,
-    /// Native rules read the replies; these are not on the tape.
+    /// Native rules read the replies.
     pub(super) rules: bool,
+    /// These rules. A tape of an older version does not have them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    native_rules: Option<NativeRules>,
     session: Header,
+    /// The name of its file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session_file: Option<PathBuf>,
     entries: Vec<Value>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct NativeRules {
+    rules: Vec<Rule>,
+    settings: RuleSettings,
+    prompt_section: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -71,10 +86,10 @@ struct Kept {
 
 /// Describes an agent that is about to be made. `None` when its session cannot be read.
 pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: PiProfile) -> Option<Value> {
-    let (session, entries) = control.with_session(|session| {
+    let (session, session_file, entries) = control.with_session(|session| {
         let entries: Result<Vec<Value>, _> =
             session.entries().map(|entry| entry.map(|entry| entry.written())).collect();
-        Some((session.header().clone(), entries.ok()?))
+        Some((session.header().clone(), session.path().map(Path::to_owned), entries.ok()?))
     })?;
     let InitialModel { model, thinking, keeps_that_of_session, insists, insists_on_thinking, scope, .. } =
         &options.model;
@@ -116,7 +131,13 @@ pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: 
         words: options.words.as_ref().map(|words| Words::clone(words)),
         pi_folder: options.words.as_ref().and_then(|words| words.pi_folder.clone()),
         rules: options.rules.is_some(),
+        native_rules: options.rules.as_ref().map(|rules| NativeRules {
+            rules: rules.engine().rules().cloned().collect(),
+            settings: rules.engine().settings().clone(),
+            prompt_section: rules.prompt_section().map(str::to_owned),
+        }),
         session,
+        session_file,
         entries,
     };
     Some(json!(parts))
@@ -127,10 +148,32 @@ impl Parts {
         self.profile.parse().unwrap_or_default()
     }
 
-    /// The session as it was when the agent was made.
-    pub(super) fn session(&self) -> (Header, Vec<Entry>) {
+    /// The session as it was when the agent was made. It has the name of its file, and is not written.
+    pub(super) fn session(&self, options: SessionOptions) -> Session {
         let entries = self.entries.iter().filter_map(|entry| Entry::from_value(entry.clone())).collect();
-        (self.session.clone(), entries)
+        let session = Session::in_memory_with(self.session.clone(), entries, options);
+        match self.session_file.clone() {
+            Some(path) => session.at_path(path),
+            None => session,
+        }
+    }
+
+    /// The native rules, where the tape has them; `source` says when they change.
+    pub(super) fn native_rules(&self, source: Box<dyn RuleSource>) -> Option<SessionRules> {
+        let NativeRules { rules, settings, prompt_section } = self.native_rules.clone()?;
+        let options = EngineOptions { cwd: self.cwd.display().to_string(), ..EngineOptions::default() };
+        let rules = SessionRules::new(RuleEngine::new(rules, settings, options), Some(source));
+        Some(rules.with_prompt_section(prompt_section))
+    }
+
+    /// Whether the session has native rules that the tape does not have.
+    pub(super) fn lacks_rules(&self) -> bool {
+        self.rules && self.native_rules.is_none()
+    }
+
+    /// The resources of the beginning.
+    pub(super) fn resources(&self) -> Resources {
+        self.resources.clone()
     }
 
     /// The model that the session begins with.

@@ -1,10 +1,12 @@
 //! Questions of the agent to its ports, and answers, as a tape has them: the recording and the replay write them alike.
 
-use pijs_agent::{Event, EventOutcome};
+use pijs_agent::{ChangedRules, Event, EventOutcome, SessionFault};
 use pijs_llm::provider::{Outgoing, Provider};
 use pijs_protocol::StreamDelta;
+use pijs_session_store::{Entry, Header, Session, SessionError, SessionOptions};
 use pijs_tools::ToolOutput;
 use serde_json::{Map, Value, json};
+use std::path::Path;
 
 /// Acts of extensions begin so; the rest is the operation.
 pub(super) const OF_EXTENSION: &str = "session ";
@@ -94,4 +96,44 @@ pub(super) fn read<T: serde::de::DeserializeOwned + Default>(value: Value) -> T 
 /// Reads a result that a recording wrote.
 pub(super) fn read_result(value: Value) -> Result<Value, String> {
     serde_json::from_value(value).unwrap_or(Ok(Value::Null))
+}
+
+/// Writes another session that was opened, as its file has it, or why it cannot be.
+pub(super) fn session(opened: &Result<Session, SessionError>) -> Value {
+    let written = |session: &Session| -> Result<Value, SessionError> {
+        let entries: Result<Vec<Value>, _> =
+            session.entries().map(|entry| entry.map(|entry| entry.written())).collect();
+        Ok(json!({"header": session.header(), "entries": entries?}))
+    };
+    let session = match opened {
+        Ok(session) => written(session).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    session.unwrap_or_else(|error| json!({"error": error}))
+}
+
+/// Reads such a session, which is in no file.
+pub(super) fn read_session(value: Value, path: &Path, options: SessionOptions) -> Result<Session, SessionFault> {
+    let words = value.get("error").and_then(Value::as_str).unwrap_or("the tape does not have the session").to_owned();
+    let header = value.get("header").and_then(|header| serde_json::from_value::<Header>(header.clone()).ok());
+    let entries = value.get("entries").and_then(Value::as_array).cloned();
+    let (Some(header), Some(entries)) = (header, entries) else { return Err(SessionFault::Recorded(words)) };
+    let entries = entries.into_iter().filter_map(Entry::from_value).collect();
+    Ok(Session::in_memory_with(header, entries, options).at_path(path.to_owned()))
+}
+
+/// Writes rules of files that have changed.
+pub(super) fn changed_rules(changed: &ChangedRules) -> Value {
+    let ChangedRules { rules, prompt_section, warnings } = changed;
+    json!({"rules": rules, "prompt_section": prompt_section, "warnings": warnings})
+}
+
+/// Reads such rules.
+pub(super) fn read_changed_rules(value: &Value) -> ChangedRules {
+    let member = |name: &str| value.get(name).cloned().unwrap_or_default();
+    ChangedRules {
+        rules: read(member("rules")),
+        prompt_section: read(member("prompt_section")),
+        warnings: read(member("warnings")),
+    }
 }

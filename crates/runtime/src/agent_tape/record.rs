@@ -4,8 +4,9 @@ use super::questions::{self, OF_EXTENSION, SLEPT};
 use futures_util::future::LocalBoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use pijs_agent::{
-    AgentControl, AgentEvent, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd, ModelCall,
-    PortObserver, RunTool, StateSink, StreamFate, SystemRole, ToolCheck, ToolFate, ToolRun, ToolUpdates,
+    AgentControl, AgentEvent, ChangedRules, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd,
+    ModelCall, OpenSession, PortObserver, RuleSource, RunTool, SessionFault, StateSink, StreamFate, SystemRole,
+    ToolCheck, ToolFate, ToolRun, ToolUpdates,
 };
 use pijs_connectors::ports::{PortAnswer, SessionCall, SessionOp, SessionPort};
 use pijs_environment::{Ambient, Randomness, Timer, Wait};
@@ -15,6 +16,8 @@ use pijs_llm::message::ToolCall;
 use pijs_llm::models::{Credentials, RegisteredProvider};
 use pijs_llm::provider::{Model, Outgoing, Provider, ProviderStream, Request};
 use pijs_protocol::{ExtensionId, HostcallError, Now, StreamDelta, StreamSource};
+use pijs_resources::{ResourcePlaces, Resources};
+use pijs_session_store::Session;
 use pijs_tape::{AgentRecord, AgentWire};
 use pijs_tools::ToolOutput;
 use serde_json::{Value, json};
@@ -181,12 +184,23 @@ impl FrontEnd for RecordedFrontEnd {
     }
 }
 
-/// Records providers and built-in tools.
-pub(crate) struct RecordedPorts(pub(crate) AgentWire);
+/// Records providers, built-in tools, and what is read for a session that begins.
+pub(crate) struct RecordedPorts {
+    wire: AgentWire,
+    /// Resources as the tape has them.
+    resources: RefCell<Value>,
+}
+
+impl RecordedPorts {
+    /// Records to `wire`; `parts` are the agent's, which name its resources.
+    pub(crate) fn new(wire: AgentWire, parts: &Value) -> Self {
+        Self { wire, resources: RefCell::new(parts.get("resources").cloned().unwrap_or_default()) }
+    }
+}
 
 impl PortObserver for RecordedPorts {
     fn provider(&self, opened: Arc<dyn Provider>) -> Arc<dyn Provider> {
-        Arc::new(RecordedProvider { provider: opened, wire: self.0.clone() })
+        Arc::new(RecordedProvider { provider: opened, wire: self.wire.clone() })
     }
 
     fn tool<'a>(
@@ -196,18 +210,51 @@ impl PortObserver for RecordedPorts {
         mut updates: ToolUpdates,
         run: RunTool<'a>,
     ) -> LocalBoxFuture<'a, Result<ToolOutput, String>> {
-        let id = self.0.ask("tool", json!({"name": name, "input": input}));
-        let wire = self.0.clone();
+        let id = self.wire.ask("tool", json!({"name": name, "input": input}));
+        let wire = self.wire.clone();
         let running = run(Box::new(move |update: Value| {
             wire.part(id, update.clone());
             updates(update);
         }));
         async move {
             let result = running.await;
-            self.0.answer(id, questions::tool_result(&result));
+            self.wire.answer(id, questions::tool_result(&result));
             result
         }
         .boxed_local()
+    }
+
+    fn resources(&self, places: &ResourcePlaces) -> Resources {
+        let read = Resources::load(places);
+        let written = json!(read);
+        let id = self.wire.ask("resources", Value::Null);
+        // Context files may be long: they are on the tape once.
+        let is_known = *self.resources.borrow() == written;
+        self.wire.answer(id, if is_known { Value::Null } else { written.clone() });
+        *self.resources.borrow_mut() = written;
+        read
+    }
+
+    fn session(&self, path: &Path, open: OpenSession<'_>) -> Result<Session, SessionFault> {
+        let id = self.wire.ask("session", json!(path));
+        let opened = open();
+        self.wire.answer(id, questions::session(&opened));
+        opened.map_err(SessionFault::File)
+    }
+}
+
+/// Records when rule files have changed.
+pub(crate) struct RecordedRules {
+    pub(crate) source: Option<Box<dyn RuleSource>>,
+    pub(crate) wire: AgentWire,
+}
+
+impl RuleSource for RecordedRules {
+    fn changed(&mut self) -> Option<ChangedRules> {
+        let changed = self.source.as_mut()?.changed()?;
+        let id = self.wire.ask("rules", Value::Null);
+        self.wire.answer(id, questions::changed_rules(&changed));
+        Some(changed)
     }
 }
 
@@ -525,7 +572,13 @@ impl Extensions for RecordedExtensions {
     }
 
     fn reload(&self, in_session: bool) -> LocalBoxFuture<'_, Vec<(String, String)>> {
-        self.extensions.reload(in_session)
+        async move {
+            let id = self.wire.ask("reload", json!(in_session));
+            let missing = self.extensions.reload(in_session).await;
+            self.wire.answer(id, json!(missing));
+            missing
+        }
+        .boxed_local()
     }
 
     fn restarts_done(&self) -> LocalBoxFuture<'_, ()> {

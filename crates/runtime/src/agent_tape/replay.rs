@@ -7,7 +7,7 @@
 use super::parts::{Parts, model_of_request};
 use super::questions::read;
 use super::stage::Stage;
-use super::stand_ins::{NoSystem, TapedAmbient, TapedExtensions, TapedFrontEnd, TapedPorts, TapedState};
+use super::stand_ins::{NoSystem, TapedAmbient, TapedExtensions, TapedFrontEnd, TapedPorts, TapedRules, TapedState};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use pijs_agent::{Agent, AgentControl, AgentOptions, DeliverAs, InputSource, StateSink};
@@ -20,11 +20,13 @@ use pijs_llm::message::Content;
 use pijs_llm::models::{Credentials, open_http};
 use pijs_llm::provider::script::Script;
 use pijs_llm::provider::{Model, Provider, ProviderOptions, UnopenedModel};
-use pijs_session_store::Session;
+use pijs_session_store::SessionOptions;
 use pijs_tape::{AgentDivergence, AgentRecord};
 use serde::Serialize;
 use serde_json::Value;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,16 +38,12 @@ const BUSY_LOOKS: u32 = 2_000;
 /// Looks without anything happening after which the agent does not go on any more, a millisecond each.
 const IDLE_LOOKS: u32 = 2_000;
 
-/// Operations of extensions whose effect is beyond the loop of one session.
-const BEYOND: [SessionOp; 7] = [
-    SessionOp::NewSession,
-    SessionOp::StartSession,
-    SessionOp::Fork,
-    SessionOp::SwitchSession,
-    SessionOp::Reload,
-    SessionOp::AskModel,
-    SessionOp::AskModelAt,
-];
+/// Operations of extensions whose effect is beyond the loop of the agent.
+const BEYOND: [SessionOp; 2] = [SessionOp::AskModel, SessionOp::AskModelAt];
+
+/// Operations of extensions that the agent carries out as it does for the user: the tape has that act, too.
+const SERVED: [SessionOp; 5] =
+    [SessionOp::NewSession, SessionOp::StartSession, SessionOp::Fork, SessionOp::SwitchSession, SessionOp::Reload];
 
 /// Stands for the key of a provider: a replay sends nothing.
 const NO_KEY: &str = "replay";
@@ -78,7 +76,7 @@ pub async fn replay_agent(records: Vec<(u64, AgentRecord)>, complete: bool) -> R
     let mut records = records.into_iter();
     let Some((_, AgentRecord::Begin { parts })) = records.next() else { return Ok(None) };
     let parts = Parts::read(parts)?;
-    if parts.rules {
+    if parts.lacks_rules() {
         outcome.stopped_at = Some("native rules".to_owned());
         return Ok(Some(outcome));
     }
@@ -154,14 +152,16 @@ fn opened(model: &Model, ambient: &Ambient) -> Arc<dyn Provider> {
 
 fn make(parts: &Parts, models: Vec<Model>, stage: &Arc<Stage>) -> Agent {
     let ambient = TapedAmbient::of(stage);
-    let (header, entries) = parts.session();
-    let session = Session::in_memory_with(header, entries, ambient.clone());
+    let sessions = SessionOptions { is_written: false, ..ambient.clone().into() };
+    let session = parts.session(sessions.clone());
     let state = Arc::new(TapedState { stage: Arc::clone(stage), begun: AtomicBool::new(false) });
     let control = AgentControl::new(session, Arc::clone(&state) as Arc<dyn StateSink>, ambient.clone());
     let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
     let mut options = AgentOptions::new(parts.cwd(), Arc::new(NoSystem), files, ambient.clone());
     parts.fill(&mut options);
-    options.observer = Some(Rc::new(TapedPorts(Arc::clone(stage))));
+    let (taped, resources) = (Arc::clone(stage), RefCell::new(parts.resources()));
+    options.observer = Some(Rc::new(TapedPorts { stage: taped, resources, sessions }));
+    options.rules = parts.native_rules(Box::new(TapedRules(Arc::clone(stage))));
     let unseen = Ambient::system();
     options.provider_ambient = Some(unseen.clone());
     let first = models.first().cloned().unwrap_or_else(Model::unknown);
@@ -176,6 +176,7 @@ fn make(parts: &Parts, models: Vec<Model>, stage: &Arc<Stage>) -> Agent {
     stage.set_of_extension(move |op, value| {
         let found = SessionOp::ALL.iter().copied().find(|known| known.as_str() == op);
         match found {
+            Some(op) if SERVED.contains(&op) => {}
             Some(op) if !BEYOND.contains(&op) => act_of_extension(&acting, op, value),
             _ => {
                 if let Some(stage) = stopping.upgrade() {
@@ -240,6 +241,21 @@ async fn perform(agent: &Agent, stage: &Arc<Stage>, (act, value): (String, Value
         "set_session_name" => drop(agent.control().set_session_name(value.as_str().unwrap_or_default())),
         "compact" => drop(agent.compact(value.as_str()).await),
         "abort" => agent.control().abort(),
+        // A tape of an older version does not say which session.
+        "new_session" | "start_session" | "fork" | "switch_session" | "reload" if value.is_null() => {
+            stage.stop_at(&act)
+        }
+        "new_session" => {
+            let hold = member("hold").as_bool().unwrap_or_default();
+            drop(agent.new_session(read(member("parent")), hold).await);
+        }
+        "fork" => {
+            let at = member("at").as_bool().unwrap_or_default();
+            drop(agent.fork(&read::<String>(member("entry")), at).await);
+        }
+        "switch_session" => drop(agent.switch_session(&read::<PathBuf>(member("path"))).await),
+        "start_session" => drop(agent.start_held().await),
+        "reload" => drop(agent.reload().await),
         _ => stage.stop_at(&act),
     }
 }

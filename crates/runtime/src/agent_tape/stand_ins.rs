@@ -6,17 +6,20 @@ use super::stage::{Input, Stage};
 use futures_util::future::LocalBoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use pijs_agent::{
-    AgentEvent, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd, PortObserver, RunTool,
-    StateSink, StreamFate, SystemRole, ToolFate, ToolRun, ToolUpdates,
+    AgentEvent, ChangedRules, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd, OpenSession,
+    PortObserver, RuleSource, RunTool, SessionFault, StateSink, StreamFate, SystemRole, ToolFate, ToolRun, ToolUpdates,
 };
 use pijs_environment::{Ambient, Randomness, Timer, Wait};
 use pijs_host::{Between, Bound, PiProfile};
 use pijs_hostcall::{Behind, BoxFuture};
 use pijs_llm::provider::{Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request};
 use pijs_protocol::{ExtensionId, Now, StreamDelta, StreamSource};
+use pijs_resources::{ResourcePlaces, Resources};
+use pijs_session_store::{Session, SessionOptions};
 use pijs_tools::ToolOutput;
 use pijs_tools::system::{DirectoryEntry, FileKind, Shell, ShellOutcome, ToolSystem};
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -80,12 +83,18 @@ impl FrontEnd for TapedFrontEnd {
     }
 }
 
-/// Answers in the place of providers and built-in tools.
-pub(super) struct TapedPorts(pub(super) Arc<Stage>);
+/// Answers in the place of providers and built-in tools, and of what is read for a session that begins.
+pub(super) struct TapedPorts {
+    pub(super) stage: Arc<Stage>,
+    /// As they were read last.
+    pub(super) resources: RefCell<Resources>,
+    /// Of sessions that take the place of the first one.
+    pub(super) sessions: SessionOptions,
+}
 
 impl PortObserver for TapedPorts {
     fn provider(&self, opened: Arc<dyn Provider>) -> Arc<dyn Provider> {
-        Arc::new(TapedProvider { provider: opened, stage: Arc::clone(&self.0) })
+        Arc::new(TapedProvider { provider: opened, stage: Arc::clone(&self.stage) })
     }
 
     fn tool<'a>(
@@ -95,8 +104,36 @@ impl PortObserver for TapedPorts {
         updates: ToolUpdates,
         _: RunTool<'a>,
     ) -> LocalBoxFuture<'a, Result<ToolOutput, String>> {
-        let id = self.0.ask("tool", json!({"name": name, "input": input}));
-        async move { questions::read_tool_result(self.0.answer(id, updates).await) }.boxed_local()
+        let id = self.stage.ask("tool", json!({"name": name, "input": input}));
+        async move { questions::read_tool_result(self.stage.answer(id, updates).await) }.boxed_local()
+    }
+
+    fn resources(&self, _: &ResourcePlaces) -> Resources {
+        // A tape of an older version has those of the beginning only.
+        if self.stage.asks_next("resources") {
+            let id = self.stage.ask("resources", Value::Null);
+            if let Ok(read) = serde_json::from_value(self.stage.answer_now(id)) {
+                *self.resources.borrow_mut() = read;
+            }
+        }
+        self.resources.borrow().clone()
+    }
+
+    fn session(&self, path: &Path, _: OpenSession<'_>) -> Result<Session, SessionFault> {
+        let id = self.stage.ask("session", json!(path));
+        questions::read_session(self.stage.answer_now(id), path, self.sessions.clone())
+    }
+}
+
+/// Gives rules anew where the files had changed.
+pub(super) struct TapedRules(pub(super) Arc<Stage>);
+
+impl RuleSource for TapedRules {
+    fn changed(&mut self) -> Option<ChangedRules> {
+        self.0.asks_next("rules").then(|| {
+            let id = self.0.ask("rules", Value::Null);
+            questions::read_changed_rules(&self.0.answer_now(id))
+        })
     }
 }
 
@@ -290,6 +327,14 @@ impl Extensions for TapedExtensions {
 
     fn profile(&self) -> PiProfile {
         self.profile
+    }
+
+    fn reload(&self, in_session: bool) -> LocalBoxFuture<'_, Vec<(String, String)>> {
+        async move {
+            let id = self.stage.ask("reload", json!(in_session));
+            questions::read(self.stage.answer(id, |_| {}).await)
+        }
+        .boxed_local()
     }
 
     fn restarts_done(&self) -> LocalBoxFuture<'_, ()> {
