@@ -253,11 +253,25 @@ fn an_extension_to_start_from_is_checked_and_runs() {
     for expected in ["stream_verdict", "2 words", "All is done."] {
         assert!(out.contains(expected), "{expected:?} is not in\n{out}\n{err}");
     }
-    // No existing file is replaced, and the message names the files that were not written.
+    // Nothing that is there is replaced.
     let again = lab.extc(&["init", "my-extension"]).code(1);
     assert!(again.err.contains("package.json: it is there already"), "{}", again.err);
-    assert!(lab.extc(&["init", "other", "--wasm"]).code(1).err.contains("docs/guide/components.md"));
-    assert!(!lab.path("other").exists());
+}
+
+#[test]
+fn a_component_to_start_from_names_what_builds_it() {
+    let lab = Lab::with(&[]);
+    let written = lab.extc(&["init", "other", "--wasm"]).code(0);
+    for expected in ["src/lib.rs", "cargo build --release --target wasm32-wasip2", "rustup target add wasm32-wasip2"] {
+        assert!(written.err.contains(expected), "{expected:?} is not in\n{}", written.err);
+    }
+    let world = fs::read_to_string(lab.path("other/wit/extension.wit")).expect("the interface");
+    assert_eq!(world, include_str!("../../../schema/wit/extension.wit"));
+    assert!(fs::read_to_string(lab.path("other/package.json")).expect("a manifest").contains("\"name\": \"other\""));
+    // Before it is built, a check says what is missing.
+    let checked = lab.extc(&["check", "other"]).code(1);
+    assert!(checked.err.contains("extension.wasm"), "{}", checked.err);
+    assert!(lab.extc(&["init", "other", "--wasm"]).code(1).err.contains("package.json: it is there already"));
 }
 
 #[test]

@@ -5,12 +5,26 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// The files of the extension; `NAME` is replaced by its name.
-const FILES: [(&str, &str); 4] = [
+/// A file of the extension and its text; `NAME` in it is the name of the extension.
+type File = (&'static str, &'static str);
+
+/// The files of an extension in TypeScript.
+const SCRIPT: &[File] = &[
     ("package.json", include_str!("init/package.json")),
     ("tsconfig.json", include_str!("init/tsconfig.json")),
     ("index.ts", include_str!("init/index.ts")),
     ("README.md", include_str!("init/README.md")),
+];
+
+/// The files of a component in Rust. The interface is that of this version.
+const COMPONENT: &[File] = &[
+    ("package.json", include_str!("init/wasm/package.json")),
+    ("extension.json", include_str!("init/wasm/extension.json")),
+    ("Cargo.toml", include_str!("init/wasm/Cargo.toml.in")),
+    ("src/lib.rs", include_str!("init/wasm/lib.rs")),
+    ("wit/extension.wit", include_str!("../../../../schema/wit/extension.wit")),
+    (".gitignore", include_str!("init/wasm/gitignore")),
+    ("README.md", include_str!("init/wasm/README.md")),
 ];
 
 /// Longest name of an npm package.
@@ -19,11 +33,17 @@ const LONGEST_NAME: usize = 214;
 /// Writes the files into the folder `name`, or into this one. Replaces no file.
 pub(super) fn run(name: Option<&Path>, wasm: bool, err: &mut dyn Write) -> io::Result<u8> {
     let folder = name.unwrap_or(Path::new("."));
-    match write(folder, wasm) {
+    let files = if wasm { COMPONENT } else { SCRIPT };
+    match write(folder, files) {
         Ok(package) => {
             let shown = folder.display();
-            let names: Vec<&str> = FILES.iter().map(|(file, _)| *file).collect();
+            let names: Vec<&str> = files.iter().map(|(file, _)| *file).collect();
             writeln!(err, "wrote {package}: {} in {shown}", names.join(", "))?;
+            if wasm {
+                writeln!(err, "  build it with: cd {shown} && cargo build --release --target wasm32-wasip2")?;
+                writeln!(err, "                 cp target/wasm32-wasip2/release/extension.wasm .")?;
+                writeln!(err, "  it needs Rust 1.85 or later and, once: rustup target add wasm32-wasip2")?;
+            }
             writeln!(err, "  check it with: extc check {shown}")?;
             writeln!(err, "  run it with:   pi -e {shown}")?;
             Ok(0)
@@ -36,23 +56,21 @@ pub(super) fn run(name: Option<&Path>, wasm: bool, err: &mut dyn Write) -> io::R
 }
 
 /// Writes the files and returns the name of the package. An error consists of a message and a hint.
-fn write(folder: &Path, wasm: bool) -> Result<String, (String, String)> {
-    if wasm {
-        let help = "docs/guide/components.md has a component to start from, in Rust, and the commands that build it";
-        return Err(("extc init writes no WebAssembly component".to_owned(), help.to_owned()));
-    }
+fn write(folder: &Path, files: &[File]) -> Result<String, (String, String)> {
     let failed = |error: io::Error, at: &Path| {
         (format!("{}: {error}", at.display()), "name a folder that can be written: extc init FOLDER".to_owned())
     };
     fs::create_dir_all(folder).map_err(|error| failed(error, folder))?;
     let real = folder.canonicalize().map_err(|error| failed(error, folder))?;
     let package = package_name(&real);
-    if let Some((file, _)) = FILES.iter().find(|(file, _)| real.join(file).symlink_metadata().is_ok()) {
+    if let Some((file, _)) = files.iter().find(|(file, _)| real.join(file).symlink_metadata().is_ok()) {
         let help = "name a folder that is not there yet: extc init FOLDER".to_owned();
         return Err((format!("{}: it is there already, and is not replaced", folder.join(file).display()), help));
     }
-    for (file, text) in FILES {
+    for (file, text) in files {
         let path = real.join(file);
+        let parent = path.parent().unwrap_or(&real);
+        fs::create_dir_all(parent).map_err(|error| failed(error, parent))?;
         let created = fs::File::create_new(&path);
         let written = created.and_then(|mut file| file.write_all(text.replace("NAME", &package).as_bytes()));
         written.map_err(|error| failed(error, &path))?;
