@@ -26,6 +26,9 @@ const MODULE_SUFFIXES: [&str; 9] = ["js", "mjs", "cjs", "ts", "tsx", "mts", "cts
 /// The file that `extc build -o` writes an extension to.
 pub const ARTIFACT_FILE: &str = "extension.artifact";
 
+/// The entry of a package that brings MCP servers and no code: the manifest that names them.
+pub const MANIFEST_FILE: &str = "package.json";
+
 /// What an install says of a package that brings nothing.
 const NOTHING: &str = "pi loads nothing of it: its package.json has no \"pi\", and there are no extensions/, skills/, prompts/ or themes/ in it; a file of it that is an extension can be named with -e";
 
@@ -62,8 +65,11 @@ pub fn package_entries(root: &Path, named: bool) -> Result<Entries> {
         let listed = pi.extensions.as_deref().unwrap_or_default();
         let files = declared_entries(root, listed, &manifest.bundle_dependencies)?;
         let others = Kind::ALL.iter().any(|kind| pi.list(kind.key()).is_some_and(|list| !list.is_empty()));
+        let has_servers = pi.mcp_servers.as_ref().is_some_and(|servers| !servers.is_empty());
         return Ok(match (files.is_empty(), listed.is_empty()) {
             (false, _) => Entries::of(files),
+            // Its realm runs nothing, and holds what the servers are granted.
+            (true, true) if has_servers => Entries::of(vec![root.join(MANIFEST_FILE)]),
             (true, true) if others => Entries::default(),
             (true, true) => Entries::none(
                 root,

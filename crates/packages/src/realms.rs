@@ -42,6 +42,7 @@ pub fn manifest_servers(root: &Path) -> Vec<(String, Value)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entries::package_entries;
 
     #[test]
     fn components_beside_others_have_names_of_their_own() {
@@ -74,6 +75,10 @@ mod tests {
         std::fs::write(folder.path().join("package.json"), manifest).expect("written");
         let names: Vec<String> = manifest_servers(folder.path()).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["b", "a"]);
+        // Without code the manifest is what is loaded.
+        let entries = package_entries(folder.path(), false).expect("a package");
+        assert_eq!(entries.files, [folder.path().join("package.json")]);
+        assert!(entries.nothing.is_none());
         assert_eq!(manifest_servers(&folder.path().join("none")), []);
     }
 }

@@ -338,6 +338,9 @@ impl Modules {
         self.tree.read_manifests(Path::new(path))?;
         let text = String::from_utf8(bytes)
             .map_err(|_| Diagnostic::new(Code::Read, "not UTF-8 text").in_file(&located.name))?;
+        if let Some(text) = self.stands_for_servers(&located.name, &text) {
+            return Ok((text.to_owned(), ModuleType::Js));
+        }
         if matches!(kind, ModuleType::Json) {
             crate::limits::check_nesting(&located.name, &Arc::from(text.as_str()), self.tree.limits())?;
             // The bundler's own message does not name the position.
@@ -366,6 +369,16 @@ impl Modules {
 }
 
 impl Modules {
+    /// The module that a package without code has for its entry: a manifest of MCP servers.
+    fn stands_for_servers(&self, name: &str, manifest: &str) -> Option<&'static str> {
+        let is_entry = name == pijs_packages::MANIFEST_FILE && self.state().entries.contains(name);
+        let names_servers = || {
+            let manifest: serde_json::Value = serde_json::from_str(manifest).ok()?;
+            manifest.get("pi")?.get("mcpServers")?.as_object().map(|servers| !servers.is_empty())
+        };
+        (is_entry && names_servers() == Some(true)).then_some("export default () => {};\n")
+    }
+
     /// Links the files that computed imports of a module can reach, so that they exist at run time.
     fn reach_templates(&self, path: &Path, name: &str, place: Option<&str>, scan: &mut ModuleScan) {
         let Some(folder) = path.parent() else { return };

@@ -25,6 +25,7 @@ mod helpers;
 mod offers;
 mod patches;
 mod pi;
+mod servers;
 mod throwing_calls;
 mod umd;
 mod unconditional;

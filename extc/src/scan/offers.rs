@@ -39,7 +39,7 @@ pub(super) fn see(offers: &mut Offers, method: &str, args: &[ExprOrSpread], text
 }
 
 /// Returns the object of an argument, also within a call that passes it on (`defineTool({...})`).
-fn object(expr: &Expr) -> Option<&ObjectLit> {
+pub(super) fn object(expr: &Expr) -> Option<&ObjectLit> {
     match expr {
         Expr::Object(object) => Some(object),
         Expr::Paren(inner) => object(&inner.expr),
@@ -50,7 +50,7 @@ fn object(expr: &Expr) -> Option<&ObjectLit> {
     }
 }
 
-fn member<'a>(object: &'a ObjectLit, name: &str) -> Option<&'a Expr> {
+pub(super) fn member<'a>(object: &'a ObjectLit, name: &str) -> Option<&'a Expr> {
     object.props.iter().find_map(|prop| {
         let PropOrSpread::Prop(prop) = prop else { return None };
         let Prop::KeyValue(pair) = prop.as_ref() else { return None };

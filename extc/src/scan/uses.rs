@@ -55,6 +55,8 @@ pub(crate) struct Uses {
     /// Whether it names the classes of sockets, which servers and libraries do as well.
     pub(crate) has_sockets: bool,
     pub(crate) env: Scoped,
+    /// MCP servers that it registers, as patterns of their tools.
+    pub(crate) servers: Scoped,
     /// Capabilities without a scope: `verdict`, `session.inject`, `tools`, ...
     pub(crate) plain: BTreeSet<&'static str>,
     /// Events whose results decide what they need, and the strings of such results; they may be in different modules.
@@ -73,6 +75,7 @@ impl Uses {
         self.exec.merge(&other.exec);
         self.http.merge(&other.http);
         self.env.merge(&other.env);
+        self.servers.merge(&other.servers);
         self.plain.extend(&other.plain);
         self.answered.extend(&other.answered);
         self.words.extend(&other.words);
@@ -123,6 +126,9 @@ impl Uses {
         }
         if self.env.is_used() {
             add("env", self.env.closed().map(|names| Scope { env: Some(names), ..Scope::default() }));
+        }
+        if self.servers.is_used() {
+            add("mcp", self.servers.closed().map(|tools| Scope { tools: Some(tools), ..Scope::default() }));
         }
         if self.compiled_text.needs_grant() {
             add("eval", None);

@@ -7,7 +7,7 @@ use super::unicode_sets;
 use super::uses::Uses;
 use super::{
     Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, Template, api, awaits, calls, compiled_text, constants,
-    helpers, offers, patches, pi, throwing_calls, umd,
+    helpers, offers, patches, pi, servers, throwing_calls, umd,
 };
 use crate::parse::Parsed;
 use crate::rewrite::{Location, computed_import, location};
@@ -318,6 +318,9 @@ impl Walker<'_> {
         let Some(method) = member_name(&member.prop) else { return };
         self.uses.plain.extend(pi::of_method(&method));
         offers::see(&mut self.uses.offers, &method, args, |expr| self.names.bindings.text(expr));
+        if method == "registerMcpServer" {
+            servers::see(&mut self.uses, args, |expr| self.names.bindings.text(expr));
+        }
         if let Expr::Member(outer) = plain(&member.obj)
             && let Some(outer) = member_name(&outer.prop)
         {

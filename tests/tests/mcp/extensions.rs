@@ -178,3 +178,38 @@ fn a_package_with_javascript_a_component_and_a_server_is_asked_about_once_and_to
     assert_eq!(world.pi(&["remove", &path]).code, Some(0));
     assert!(!world.pi(&["ext", "grants"]).stdout.contains("three"), "{}", world.pi(&["ext", "grants"]).stdout);
 }
+
+#[test]
+fn a_package_that_brings_servers_and_no_code_is_installed_and_asked_about() {
+    let world = World::new();
+    let package = world.at("only");
+    fs::create_dir_all(&package).expect("folders");
+    let manifest = |mode: &str| {
+        json!({"name": "only", "version": "1.0.0", "pi": {
+            "mcpServers": {"s": {"command": SERVER, "args": [mode], "exposure": "direct"}},
+        }})
+    };
+    fs::write(package.join("package.json"), manifest("good").to_string()).expect("written");
+    let path = package.display().to_string();
+    let ran = world.pi(&["install", &path]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("use tools of MCP servers: s/*") && ran.stderr.contains("run"), "{}", ran.stderr);
+    let (ran, texts) = world.session(&[echo("x")], &[]);
+    assert!(texts[0].contains("not found") && ran.stderr.contains("capability `exec`"), "{texts:?} {}", ran.stderr);
+
+    assert_eq!(world.pi(&["install", &path, "--yes"]).code, Some(0));
+    for isolation in ["process", "thread"] {
+        let (ran, texts) = world.session(&[echo("x")], &["--isolation", isolation]);
+        assert_eq!(texts, ["again: x"], "{isolation}: {}", ran.stderr);
+    }
+    let listed = world.pi(&["ext", "list"]).stdout;
+    assert!(listed.contains("only") && listed.contains("mcp:s"), "{listed}");
+    let explained = world.pi(&["ext", "explain", "only"]).stdout;
+    assert!(explained.contains("allowed  use tools of MCP servers: s/*"), "{explained}");
+    assert!(world.ledger().contains("\"method\":\"mcp\""));
+
+    // Another program is another question, though the package is the same.
+    fs::write(package.join("package.json"), manifest("changed").to_string()).expect("written");
+    let (ran, texts) = world.session(&[echo("x")], &[]);
+    assert!(texts[0].contains("not found") && ran.stderr.contains("exec"), "{texts:?} {}", ran.stderr);
+}
