@@ -5,6 +5,7 @@
 
 use crate::realm::prepare;
 use crate::runtime::engine;
+use pijs_protocol::guard;
 use std::collections::BTreeMap;
 use std::fmt;
 use wasmparser::{Encoding, Parser, Payload};
@@ -138,7 +139,7 @@ fn encode(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
             _ => {}
         }
     }
-    if let Some((module, name)) = foreign.into_iter().next() {
+    if let Some((module, name)) = foreign.into_iter().next().filter(|_| guard!(WasmImports)) {
         let help = if module.starts_with("wasi_snapshot_preview1") {
             "build it for wasm32-wasip2, or make a component of it with `wasm-tools component new --adapt`"
         } else {
@@ -192,7 +193,7 @@ fn check_imports(imports: &BTreeMap<String, Vec<String>>) -> Result<(), Refusal>
             .strip_prefix(WORLD)
             .is_some_and(|rest| rest.strip_prefix('/').is_some_and(|rest| INTERFACES.contains(&rest)));
         let is_wasi = interface.starts_with("wasi:") && version.starts_with("0.2.");
-        if is_ours && version.starts_with("1.") || is_wasi {
+        if is_ours && version.starts_with("1.") || is_wasi || !guard!(WasmImports) {
             continue;
         }
         let (kind, help) = if interface.starts_with(WORLD) {

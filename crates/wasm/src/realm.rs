@@ -21,7 +21,7 @@ use pijs_protocol::registration::{CommandSpec, FlagSpec, HandlerSpec, NamedHandl
 use pijs_protocol::stream::{Injection, InjectionRole, StreamVerdict};
 use pijs_protocol::wire::{Limits, RealmOptions, StateDelta, StreamAnswer, Task};
 use pijs_protocol::{
-    Delivery, EntryIndex, Handle, Message, Now, Seq, StreamDelta, StreamSource, Termination, Usage, Yield,
+    Delivery, EntryIndex, Handle, Message, Now, Seq, StreamDelta, StreamSource, Termination, Usage, Yield, guard,
 };
 use serde_json::{Map, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -186,7 +186,7 @@ impl ComponentRealm {
         if let Some(ended) = &self.ended {
             return Err(ended.clone());
         }
-        let instructions = fuel.saturating_mul(INSTRUCTIONS_PER_FUEL);
+        let instructions = if guard!(WasmFuel) { fuel.saturating_mul(INSTRUCTIONS_PER_FUEL) } else { u64::MAX };
         self.store.set_fuel(instructions).expect("the engine counts fuel");
         self.store.set_epoch_deadline(1);
         let data = self.store.data_mut();

@@ -4,7 +4,7 @@ use crate::slot::HostSlot;
 use pijs_protocol::hostcall::HostcallError;
 use pijs_protocol::log::{Component, Correlation, LOG_SCHEMA, Level, LogEntry, Source};
 use pijs_protocol::wire::{Json, RealmOptions, StateDelta};
-use pijs_protocol::{CallId, Capability, HostCall, HostResult, Message, Method, Now};
+use pijs_protocol::{CallId, Capability, HostCall, HostResult, Message, Method, Now, guard};
 use pijs_tick::Entropy;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -242,7 +242,7 @@ impl Memory {
     fn admits(&mut self, current: usize, desired: usize, element: u64) -> bool {
         let more = (desired.saturating_sub(current) as u64).saturating_mul(element);
         let total = self.used.saturating_add(more);
-        if total > self.most {
+        if total > self.most && guard!(WasmMemory) {
             self.refused = true;
             return false;
         }

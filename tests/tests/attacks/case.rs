@@ -364,6 +364,10 @@ pub(crate) struct Write {
     pub(crate) json: Option<Value>,
     pub(crate) hex: Option<String>,
     pub(crate) content: Option<Content>,
+    /// A component of the items in this file of text, imports first; [`files::component`](crate::files::component) says more.
+    pub(crate) component: Option<String>,
+    /// Packages of one interface that its world imports beside those of `pi:extension`, by the name of the interface.
+    pub(crate) imports: BTreeMap<String, String>,
     pub(crate) folder: bool,
     /// Target of a symbolic link.
     pub(crate) symlink: Option<String>,

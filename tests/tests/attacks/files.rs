@@ -4,6 +4,7 @@ use crate::archive;
 use crate::case::{Edit, Files, Write};
 use crate::world::World;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ pub(crate) fn write(world: &World, step: &Write) -> Result<(), String> {
         std::os::unix::net::UnixListener::bind(&path).map_err(failed(&path))?;
     } else if let Some(size) = step.sparse {
         File::create(&path).and_then(|file| file.set_len(size)).map_err(failed(&path))?;
+    } else if let Some(text) = &step.component {
+        fs::write(&path, component(&world.path(text), &step.imports)?).map_err(failed(&path))?;
     } else {
         let bytes = match (&step.text, &step.json, &step.hex, &step.content) {
             (Some(text), ..) => text.clone().into_bytes(),
@@ -47,6 +50,16 @@ pub(crate) fn write(world: &World, step: &Write) -> Result<(), String> {
         Some(mode) => fs::set_permissions(&path, octal(mode)?).map_err(failed(&path)),
         None => Ok(()),
     }
+}
+
+/// Makes a component of a text: lines that begin with `(import` are the imports of its core module, the rest are items that it has
+/// beside the exports of the world.
+pub(crate) fn component(path: &Path, imports: &BTreeMap<String, String>) -> Result<Vec<u8>, String> {
+    let text = fs::read_to_string(path).map_err(failed(path))?;
+    let (imported, items): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("(import"));
+    let module = pijs_wasm::text::module(&imported.join("\n"), &items.join("\n"));
+    let imports: Vec<(&str, &str)> = imports.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    Ok(pijs_wasm::text::core_module_with(&module, &imports))
 }
 
 fn octal(mode: &str) -> Result<Permissions, String> {

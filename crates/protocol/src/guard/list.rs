@@ -683,6 +683,12 @@ super::guards! {
     TuiTextSize = "tui.text-size",
     /// Limits retries of verdicts by rule, extension and session.
     VerdictCaps = "verdict.caps",
+    /// Limits the instructions of one turn of a component.
+    WasmFuel = "wasm.fuel",
+    /// Refuses imports of a component that neither `pi:extension` nor WASI 0.2 has.
+    WasmImports = "wasm.imports",
+    /// Limits the memory and the tables of a component.
+    WasmMemory = "wasm.memory",
     /// Limits unanswered pings.
     WebsocketPings = "websocket.pings",
     /// Limits the total size of unfinished messages.

@@ -1,0 +1,2 @@
+(func $main (loop $on (br $on)))
+(start $main)
