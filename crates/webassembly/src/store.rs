@@ -695,12 +695,27 @@ fn trap(code: TrapCode) -> Trap {
     }
 }
 
-/// Returns the validator's message with the place as Node writes it: `message @+12`.
+/// Proposals that the interpreter lacks, by a word of the validator's message.
+const ABSENT: &[(&str, &str)] = &[
+    ("exceptions", "exceptions"),
+    ("gc ", "garbage-collected types"),
+    ("memory64", "64-bit memories"),
+    ("threads", "shared memories"),
+];
+
+/// Returns the validator's message with the place as Node writes it: `message @+12`. A module that Node would compile is told what to do.
 fn compile_message(error: &wasmi::Error) -> String {
     let text = error.to_string();
-    let Some((message, place)) = text.rsplit_once(" (at offset 0x") else { return text };
-    match u64::from_str_radix(place.trim_end_matches(')'), 16) {
-        Ok(offset) => format!("{message} @+{offset}"),
-        Err(_) => text,
+    let (message, offset) = match text.rsplit_once(" (at offset 0x") {
+        Some((message, place)) => (message, u64::from_str_radix(place.trim_end_matches(')'), 16).ok()),
+        None => (text.as_str(), None),
+    };
+    let place = offset.map(|offset| format!(" @+{offset}")).unwrap_or_default();
+    match ABSENT.iter().find(|(word, _)| message.contains(word)) {
+        Some((_, absent)) => {
+            format!("{message}: {absent} are not supported in a realm; build the module without{place}")
+        }
+        None if offset.is_none() => text,
+        None => format!("{message}{place}"),
     }
 }

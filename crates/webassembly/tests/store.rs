@@ -231,3 +231,20 @@ fn what_is_no_module_is_a_compile_error() {
         assert_eq!(store.context().validate(&bytes), Ok(false));
     }
 }
+
+#[test]
+fn a_module_of_a_proposal_that_is_not_there_says_so() {
+    let (_, mut store) = realm();
+    let cases = [
+        ("(module (tag))", "exceptions"),
+        ("(module (func try_table end))", "exceptions"),
+        ("(module (type (struct)))", "garbage-collected types"),
+        ("(module (memory i64 1))", "64-bit memories"),
+        ("(module (memory 1 1 shared))", "shared memories"),
+    ];
+    for (text, absent) in cases {
+        let Err(Failure::Compile(message)) = instance(&mut store, text, &[]) else { panic!("{text} compiles") };
+        let said = format!(": {absent} are not supported in a realm; build the module without");
+        assert!(message.contains(&said), "{text}: {message}");
+    }
+}

@@ -6,6 +6,7 @@
  */
 
 import { importSync, webAssembly } from "pi:engine";
+import { refuse } from "pi:node/refuse";
 import { defineHidden } from "pi:web/lazy";
 import { coded } from "pi:web/streams/queue";
 
@@ -453,5 +454,7 @@ export const WebAssembly: object = {};
 for (const [name, value] of Object.entries(members)) {
   Object.defineProperty(WebAssembly, name, { value, writable: true, enumerable: true, configurable: true });
 }
-defineHidden(WebAssembly, { Module, Instance, Table, Memory, Global, CompileError, LinkError, RuntimeError });
+// A module that throws is a `CompileError`; these are for code that asks for the classes.
+const exceptions = refuse("WebAssembly", "build the module without exception handling: -fno-wasm-exceptions", ["Tag", "Exception"]);
+defineHidden(WebAssembly, { ...exceptions, Module, Instance, Table, Memory, Global, CompileError, LinkError, RuntimeError });
 Object.defineProperty(WebAssembly, Symbol.toStringTag, { value: "WebAssembly", configurable: true });
