@@ -16,7 +16,12 @@ use pijs_hostcall::scope::{Command, CompiledScope};
 use pijs_llm::provider::sse::{self, SseLimits};
 use pijs_matcher::{Hit, Pattern, PatternSet, Precision, Reporting, Scan};
 use pijs_packages::{Dirs, DiscoverOptions, Limits, NpmConfig, PackageName, Source, resolve_extensions, unpack};
+use pijs_protocol::artifact::{ArtifactMetadata, EngineBuild};
 use pijs_protocol::manifest::{CapabilityManifest, Scope};
+use pijs_protocol::message::Load;
+use pijs_protocol::{
+    Delivery, EntryIndex, HostCall, HostResult, HostcallError, Message, Now, Seq, SyncReply, Termination, wire,
+};
 use pijs_realm::frame::{FromWorker, ToWorker, frame_length};
 use pijs_redact::Redactor;
 use pijs_rules::settings::RepeatMode;
@@ -44,6 +49,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("artifact", artifact),
     ("canonical_json", canonical_json),
     ("capability_manifest", capability_manifest),
+    ("component", component),
     ("frames", frames),
     ("ledger", ledger),
     ("lock", lock),
@@ -87,9 +93,11 @@ pub fn archive(data: &[u8]) {
     assert!(unpacked.size() <= limits.unpacked);
 }
 
-/// Reads a compiled extension: decoding and encoding gives the same bytes.
+/// A compiled extension, of JavaScript or with a component: what decodes encodes to the same bytes.
 pub fn artifact(data: &[u8]) {
     if let Ok(artifact) = pijs_artifact::decode(data) {
+        let component = artifact.component();
+        assert!(component.is_none_or(|module| module.specifier.starts_with(pijs_artifact::COMPONENT_SCHEME)));
         assert_eq!(pijs_artifact::encode(&artifact), data);
     }
 }
@@ -110,6 +118,61 @@ pub fn capability_manifest(data: &[u8]) {
     if let Ok(manifest) = serde_json::from_slice::<CapabilityManifest>(data) {
         let again = serde_json::to_vec(&manifest).expect("what was read can be written");
         serde_json::from_slice::<CapabilityManifest>(&again).expect("and read again");
+    }
+}
+
+/// A component, or a core module of which one is made: it is refused with a line that says what to do, or it imports what there is, and
+/// its first turn ends within its budget.
+pub fn component(data: &[u8]) {
+    let compiled = match pijs_wasm::compile(data) {
+        Ok(compiled) => compiled,
+        Err(refusal) => {
+            assert!(!refusal.message.contains('\n') && !refusal.help.is_empty(), "{refusal:?}");
+            return;
+        }
+    };
+    assert!(compiled.imports.keys().all(|name| name.starts_with("pi:extension/") || name.starts_with("wasi:")));
+    let again = pijs_wasm::compile(&compiled.component).expect("what it was made into is a component");
+    assert_eq!(again, compiled);
+    let module = pijs_artifact::Module {
+        specifier: format!("{}0/a.wasm", pijs_artifact::COMPONENT_SCHEME),
+        source: String::new(),
+        source_map: None,
+        bytecode: Some(compiled.code.into()),
+    };
+    let engine = EngineBuild { name: "test".into(), version: "0".into(), bytecode: 0, target: "test".into() };
+    let metadata = ArtifactMetadata::new("a", "1.0.0", engine);
+    let verified = pijs_artifact::Verified::compiled_here(pijs_artifact::Artifact { metadata, modules: vec![module] });
+    let limits = wire::Limits { memory_bytes: 4 << 20, fuel: 20, stream_fuel: 20, ..wire::Limits::default() };
+    let options = wire::RealmOptions {
+        extension: "path:/a".into(),
+        limits,
+        seed: 7,
+        clock_step_us: 1,
+        time_zone: "UTC".to_owned(),
+        facts: Map::new(),
+    };
+    let mut realm = pijs_wasm::ComponentRealm::new(&options, &verified).expect("it was compiled here");
+    let load = Message::Load(Load {
+        entry: EntryIndex(0),
+        module: "wasm:/0/a.wasm".to_owned(),
+        path: "a.wasm".to_owned(),
+        extension: "path:/a".into(),
+        root: None,
+    });
+    let task = wire::Task::Message(Box::new(load));
+    let delivery = Delivery { seq: Seq(1), now: Now::default(), task, state: None };
+    let bugs = |ended| assert!(!matches!(ended, Termination::HostBug { .. }), "{ended}");
+    realm.turn(delivery, &mut Refusing).map_or_else(bugs, drop);
+}
+
+/// Refuses every call of a component.
+struct Refusing;
+
+impl pijs_wasm::Hostcalls for Refusing {
+    fn call(&mut self, call: HostCall) -> SyncReply {
+        let result = HostResult::failed(call.call_id, HostcallError::denied("no_grant", "not granted"));
+        SyncReply { result, now: Now::default(), state: None }
     }
 }
 

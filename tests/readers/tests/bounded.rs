@@ -2,6 +2,8 @@
 //!
 //! `PIJS_FUZZ_CASES` sets the number for each (300 by default; `cargo xtask nightly` and `fuzz/` go far beyond).
 
+use pijs_artifact::{Artifact, COMPONENT_SCHEME, Module, encode};
+use pijs_protocol::artifact::{ArtifactMetadata, EngineBuild};
 use pijs_readers::TARGETS;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -20,8 +22,37 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).expect("readable")).collect()
 }
 
+/// The core module of a guest that judges text, with the description of its world.
+fn guest() -> Vec<u8> {
+    pijs_wasm::text::core_module(include_str!("../../../fixtures/guests/text/verdict.wat"))
+}
+
+/// An artifact that holds a component.
+fn artifact_of_component() -> Vec<u8> {
+    let compiled = pijs_wasm::compile(&guest()).expect("a component");
+    let engine = EngineBuild { name: "test".into(), version: "0".into(), bytecode: 0, target: "test".into() };
+    let module = Module {
+        specifier: format!("{COMPONENT_SCHEME}0/a.wasm"),
+        source: "AGFzbQ0AAQA=".to_owned(),
+        source_map: None,
+        // The head of the code says as much as all of it, and mutations meet the rest of the file.
+        bytecode: Some(compiled.code[..256].to_vec().into()),
+    };
+    let mut metadata = ArtifactMetadata::new("a", "1.0.0", engine);
+    metadata.host_imports = compiled.imports;
+    encode(&Artifact { metadata, modules: vec![module] })
+}
+
 /// Returns valid input, so that mutations get past the first check.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
+    match target {
+        "artifact" => return vec![artifact_of_component()],
+        "component" => {
+            let component = pijs_wasm::compile(&guest()).expect("a component").component;
+            return vec![guest(), component];
+        }
+        _ => {}
+    }
     let texts: &[&str] = match target {
         "capability_manifest" => &[
             r#"{"schema":"pi.ext.cap.v1","capabilities":[{"capability":"read","methods":["tool"],"scope":{"paths":["src/**"]}}]}"#,
@@ -49,6 +80,20 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "url_policy" => {
             &["https://example.org/a", "http://x.example.net:8443", "https://[::ffff:127.0.0.1]:1/", "http://0x7f.1/"]
         }
+        "mcp" => &[
+            concat!(
+                r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#,
+                "\n",
+                r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"again: \ud83d\ude00"},{"type":"image","data":"AAAA","mimeType":"image/png"}],"isError":false}}"#,
+                "\n",
+                r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"total":2,"message":"half"}}"#,
+                "\n"
+            ),
+            "{\"name\":\"a-b\",\"result\":{\"contents\":[{\"uri\":\"a:b\",\"text\":\"x\"}],\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"y\"}}]}}\r\n",
+        ],
+        "mcp_json" => &[
+            r#"{"mcpServers":{"a-b":{"command":"node","args":["s.mjs","${HOME}"],"env":{"K":"v"},"timeout":3,"exposure":"direct"},"a_b":{"url":"https://a.example/mcp","headers":{"x":"y"},"oauth":{}}}}"#,
+        ],
         "npmrc" => {
             &["registry=https://r.example/\n@corp:registry=https://c.example/\n//r.example/:_authToken=${TOKEN}\n"]
         }
