@@ -58,6 +58,11 @@ enum Pause {
     None,
 }
 
+/// Measures a command that makes so many calls, with pauses in which the ledger catches up.
+pub(crate) fn measured(world: &World, command: &str) -> Samples {
+    measure(world, command, Pause::Between)
+}
+
 fn measure(world: &World, command: &str, pause: Pause) -> Samples {
     let before = world.recorded("host_call.end");
     let run = || {

@@ -19,6 +19,7 @@ mod shapes;
 mod start;
 mod stream;
 mod table;
+mod tiers;
 mod ttsr;
 mod world;
 
@@ -39,6 +40,7 @@ const PARTS: &[Part] = &[
     ("ttsr", ttsr::figures),
     ("replay", replay::figures),
     ("shapes", shapes::figures),
+    ("tiers", tiers::figures),
 ];
 
 fn main() {

@@ -3,6 +3,7 @@
 use crate::peers;
 use crate::table::{Figure, Samples, nanoseconds};
 use crate::world::host_modules;
+use pijs_artifact::Verified;
 use pijs_protocol::wire::{Limits, RealmOptions};
 use pijs_protocol::{ExtensionId, HostCall, HostResult, Now, SyncReply};
 use pijs_realm::{SyncHost, ThreadRealm};
@@ -112,27 +113,35 @@ fn pi(project: &Path, cache: &Path, extensions: &[String]) -> (Duration, Duratio
     (registered, begin.elapsed())
 }
 
-/// Measures a realm with the host modules and `pi:runtime` evaluated, ready for its first extension; and its end.
-pub(crate) fn realm() -> Vec<Figure> {
-    let modules = host_modules();
-    let options = RealmOptions {
+/// Options of a realm that is measured.
+pub(crate) fn options() -> RealmOptions {
+    RealmOptions {
         extension: ExtensionId::from("path:bench"),
         limits: Limits::default(),
         seed: 1,
         clock_step_us: 1,
         time_zone: "UTC".to_owned(),
         facts: Map::new(),
-    };
-    let samples = Samples::timed(REALMS, || {
-        let mut realm = ThreadRealm::open(&options, vec![Arc::clone(&modules)]).expect("a realm");
-        realm.boot(Now::default(), &mut Nobody).expect("it boots");
-    });
+    }
+}
+
+/// A realm of JavaScript that is ready for its first extension.
+pub(crate) fn booted(modules: &Arc<Verified>) -> ThreadRealm {
+    let mut realm = ThreadRealm::open(&options(), vec![Arc::clone(modules)]).expect("a realm");
+    realm.boot(Now::default(), &mut Nobody).expect("it boots");
+    realm
+}
+
+/// A realm with the host modules and `pi:runtime` evaluated, ready for its first extension; and its end.
+pub(crate) fn realm() -> Vec<Figure> {
+    let modules = host_modules();
+    let samples = Samples::timed(REALMS, || drop(booted(&modules)));
     // A share of the target for 1,000 loaded realms, 2 s.
     let target = Some((2e6, None));
     vec![Figure { work: "realm created, booted and dropped".into(), samples, peer: Some(peers::CONTEXT), target }]
 }
 
-struct Nobody;
+pub(crate) struct Nobody;
 
 impl SyncHost for Nobody {
     fn call(&mut self, call: HostCall) -> SyncReply {

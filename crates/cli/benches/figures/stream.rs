@@ -23,7 +23,7 @@ pub(crate) fn figures() -> Vec<Figure> {
     [thread].into_iter().chain(sealed).chain([nobody()]).collect()
 }
 
-fn no_op(work: &'static str, world: &World, target: (f64, Option<f64>)) -> Figure {
+pub(crate) fn no_op(work: &'static str, world: &World, target: (f64, Option<f64>)) -> Figure {
     let mut times = Vec::new();
     for reply in 0..=REPLIES {
         let delta = text(reply, "8 bytes ");
