@@ -1,2 +1,2 @@
 (import "my:host/api@1.0.0" "go" (func $go))
-(func (export "unused") (call $go))
+(func $unused (call $go))
