@@ -117,5 +117,11 @@ fn bad_input_is_one_line_that_says_what_is_wrong() {
         assert!(run.stderr.contains(words) && run.stderr.contains(name), "{name}: {}", run.stderr);
         let about = run.stderr.lines().filter(|line| line.contains(words)).count();
         assert_eq!(about, 1, "{name}: {}", run.stderr);
+        let code = match name {
+            "large" => "LD_MEMORY",
+            "spins" => "LD_TIME",
+            _ => "BD_COMPONENT",
+        };
+        assert!(run.stderr.contains(code) && run.stderr.contains("help"), "{name}: {}", run.stderr);
     }
 }

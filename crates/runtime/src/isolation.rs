@@ -7,6 +7,7 @@ use crate::grants::Decided;
 use crate::text::clean;
 use pijs_host::{InThread, LoadError, OpenError, OpenRealm};
 use pijs_hostcall::Mode;
+use pijs_protocol::Termination;
 
 /// What to do where extensions cannot be sealed and the policy wants them to be.
 const ACCEPT: &str = "pass --accept-unsealed to run them all the same, or choose --policy prompt";
@@ -76,6 +77,17 @@ pub fn not_loaded(error: &LoadError) -> Failure {
     let failure = Failure::failed(clean(&error.to_string()));
     match error {
         LoadError::Realm { error: OpenError::Unsealed(_), .. } => failure.help(ACCEPT),
+        LoadError::Ended { reason: Termination::Timeout { quota }, .. } if quota != Termination::UNSETTLED => {
+            failure.help(TOO_LONG)
+        }
+        LoadError::Ended { reason: Termination::OutOfMemory, .. } => failure.help(TOO_LARGE),
+        LoadError::Ended { reason: Termination::Trapped { .. }, .. } => failure.help(TRAPPED),
         _ => failure,
     }
 }
+
+/// What to do about an extension that was stopped before it was loaded.
+const TOO_LONG: &str =
+    "LD_TIME: loading it never ends, or takes too long; move work out of start functions and factories into handlers";
+const TOO_LARGE: &str = "LD_MEMORY: it asks for more memory than a realm has, and has to declare less";
+const TRAPPED: &str = "LD_TRAP: it made a mistake that ends a component, a panic for example; tell its author";
