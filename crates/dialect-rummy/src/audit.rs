@@ -17,6 +17,9 @@ pub struct AuditLine {
     pub verb: &'static str,
     /// As whom it was called.
     pub writer: Writer,
+    /// The realm whose code called it; none for the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
     /// The run whose view changed.
     pub run_id: i64,
     /// The turn that the caller gave.

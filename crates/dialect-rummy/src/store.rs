@@ -100,6 +100,8 @@ pub struct Store {
     now: String,
     rules: BTreeMap<String, Rule>,
     audit: Option<Box<dyn Audit>>,
+    /// Whose code calls, for the audit.
+    caller: Option<String>,
     waiters: Waiters,
     changes: Vec<Change>,
     woken: Vec<Woken>,
@@ -129,6 +131,11 @@ impl Store {
     /// Gives the store somebody who keeps a line of each verb.
     pub fn set_audit(&mut self, audit: Box<dyn Audit>) {
         self.audit = Some(audit);
+    }
+
+    /// Sets whose code calls from now on, for the lines of the audit; none is the host.
+    pub fn set_caller(&mut self, caller: Option<String>) {
+        self.caller = caller;
     }
 
     /// Parks a waiter until the entry is resolved; false when there is nothing to wait for, because the entry is not

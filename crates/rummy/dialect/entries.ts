@@ -7,6 +7,30 @@
 
 import { type Change, entries as callEntries, statement } from "rummy:host";
 
+/** A refusal of the store as plugins test for it: `PermissionError` and its kin, with the outcome of an entry that ends so. */
+export class Refusal extends Error {
+  readonly status: number;
+  readonly outcome: string;
+
+  constructor({ name, message, status, outcome, ...more }: { name: string; message: string; status: number; outcome: string }) {
+    super(message);
+    this.name = name;
+    this.status = status;
+    this.outcome = outcome;
+    Object.assign(this, more);
+  }
+}
+
+/** Waits for a call of the store; what the store refuses is thrown as a `Refusal`. */
+async function asked<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    const refused = (error as { details?: { store?: any } })?.details?.store;
+    throw refused ? new Refusal(refused) : error;
+  }
+}
+
 /** Called for each change that the store reports. */
 export type OnChanged = (change: Change) => void;
 
@@ -56,7 +80,7 @@ export function storeOf(onChanged: OnChanged, ticket?: string): EntryStore {
     get(target, name) {
       if (typeof name !== "string" || NO_METHODS.has(name)) return Reflect.get(target, name);
       return async (...args: unknown[]) => {
-        const { value, changes = [] } = await callEntries(name, args.map(argument), ticket);
+        const { value, changes = [] } = await asked(callEntries(name, args.map(argument), ticket));
         changes.forEach(onChanged);
         return value;
       };
@@ -75,7 +99,7 @@ function argument(value: any): unknown {
 export const db: any = new Proxy({}, {
   get(target, name) {
     if (typeof name !== "string" || NO_METHODS.has(name)) return Reflect.get(target, name);
-    const op = (op: "run" | "get" | "all") => (params: object = {}) => statement(name, op, params);
+    const op = (op: "run" | "get" | "all") => (params: object = {}) => asked(statement(name, op, params));
     return { run: op("run"), get: op("get"), all: op("all") };
   },
 });

@@ -13,6 +13,17 @@ interface Subscriber {
   plugin: string;
 }
 
+/** Priorities that one delivery calls, both ends included; without an end there is no bound. */
+export interface Band {
+  from?: number | null;
+  to?: number | null;
+}
+
+const isIn = (priority: number, { from, to }: Band): boolean => priority >= (from ?? -Infinity) && priority <= (to ?? Infinity);
+
+/** The distinct priorities of a list, ascending. */
+export const prioritiesOf = (list: readonly { priority: number }[]): number[] => [...new Set(list.map(({ priority }) => priority))];
+
 /** A subscriber that threw. */
 export interface Fault {
   plugin: string;
@@ -41,6 +52,10 @@ export class HookRegistry {
   #faults: Fault[] = [];
   /** The plugin whose code registers now. */
   registering = "";
+  /** Hears of each emit of a plugin: subscribers in other realms are called by the host. */
+  onEmit: ((hook: string, args: unknown[]) => void) | undefined;
+  /** Counts changes of the lists. */
+  version = 0;
 
   constructor(faithful = false) {
     this.#faithful = faithful;
@@ -55,25 +70,40 @@ export class HookRegistry {
   }
 
   removeEvent(hook: string, callback: Callback): void {
+    this.version += 1;
     remove(this.#events.get(hook), callback);
   }
 
   removeFilter(hook: string, callback: Callback): void {
+    this.version += 1;
     remove(this.#filters.get(hook), callback);
   }
 
   /** Calls each subscriber and waits for it before the next one. */
   async emitEvent(hook: string, ...args: unknown[]): Promise<void> {
+    await this.emitBand(hook, {}, args);
+    this.onEmit?.(hook, args);
+  }
+
+  /** Calls the subscribers of a band. */
+  async emitBand(hook: string, band: Band, args: unknown[]): Promise<void> {
     // The list itself: who subscribes meanwhile is called, too.
     for (const subscriber of this.#events.get(hook) ?? []) {
+      if (!isIn(subscriber.priority, band)) continue;
       await this.guarded(subscriber.plugin, hook, undefined, () => subscriber.callback(...args));
     }
   }
 
   /** Threads a value through the subscribers. */
   async applyFilters(hook: string, value: unknown, ...args: unknown[]): Promise<any> {
+    return this.filterBand(hook, {}, value, args);
+  }
+
+  /** Threads a value through the subscribers of a band. */
+  async filterBand(hook: string, band: Band, value: unknown, args: unknown[]): Promise<any> {
     let threaded = value;
     for (const subscriber of this.#filters.get(hook) ?? []) {
+      if (!isIn(subscriber.priority, band)) continue;
       const before = threaded;
       threaded = await this.guarded(subscriber.plugin, hook, before, () => subscriber.callback(before, ...args));
     }
@@ -121,10 +151,18 @@ export class HookRegistry {
     return Object.fromEntries(all.map(([hook, list]): [string, number] => [hook, list.length]).sort());
   }
 
+  /** The priorities that each hook has subscribers at. */
+  priorities(): { events: Record<string, number[]>; filters: Record<string, number[]> } {
+    const of = (lists: Map<string, Subscriber[]>) =>
+      Object.fromEntries([...lists].filter(([, list]) => list.length > 0).map(([hook, list]) => [hook, prioritiesOf(list)]));
+    return { events: of(this.#events), filters: of(this.#filters) };
+  }
+
   #add(to: Map<string, Subscriber[]>, hook: string, callback: Callback, priority: number): void {
     let list = to.get(hook);
     if (!list) to.set(hook, (list = []));
     insertByPriority(list, { callback, priority, plugin: this.registering });
+    this.version += 1;
   }
 }
 

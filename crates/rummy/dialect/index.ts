@@ -13,21 +13,26 @@
  * | `emit` | `hook, args` | |
  * | `filter` | `hook, value, args` | the value |
  * | `call` | `path, args` | what the function returns that a plugin put there; `absent` is set where none did |
- * | `dispatch` | `scheme, entry, rummy` | the entry |
+ * | `dispatch` | `scheme, entry, rummy` | `entry`, `stopped`, and `refused` where the store refused the handler |
  * | `view` | `rows` | a pair of views for each row |
  * | `toolset` | `mode, flags` | names |
  * | `rpc` | `method, params, context` | its result |
  * | `discover` | | methods and notifications |
+ * | `foreign` | `tools, schemes, events, docs` | what plugins in other realms have: tools, handlers, subscribers, documentation |
  *
  * Arguments name objects of the realm: `{"$rummy": ref}`, `{"$shared": id, "value": ...}` (one object for one id, whoever is
  * handed it), `{"$set": [...]}`, `{"$db": true}`, `{"$entries": ticket}`. A request brings the `changes` that the host made;
  * each answer is `{value, faults, told}`, where `told` has what plugins say to clients.
+ *
+ * Plugins of other packages have realms of their own, each with its own dialect. Then `emit`, `filter` and `dispatch` take
+ * `from` and `to`, the priorities of one realm's turn; an answer has `order`, what there is to call, when that changed, and
+ * `emitted`, the events that plugins emitted and that other realms subscribe to.
  */
 
 import type { Change } from "rummy:host";
 import { bundled } from "./bundled/index.ts";
-import { db, Entries, storeOf } from "./entries.ts";
-import { type Fault, HookRegistry } from "./hook_registry.ts";
+import { db, Entries, Refusal, storeOf } from "./entries.ts";
+import { type Band, type Fault, HookRegistry } from "./hook_registry.ts";
 import { createHooks, nodeAt } from "./hooks.ts";
 import { Loader, type Loaded, type Source } from "./loader.ts";
 import { profileOf } from "./profile.ts";
@@ -39,6 +44,12 @@ export interface Options {
   faithful?: boolean;
   /** Adds the plugins that come with the dialect. */
   bundled?: boolean;
+  /** Names of plugins in realms of their own, which stand for bundled ones of the same name. */
+  taken?: string[];
+  /** The command that takes deliveries. */
+  command?: string;
+  /** Set when there are other realms. */
+  isOneOfSeveral?: boolean;
 }
 
 /** The part of pi's API that the dialect uses. */
@@ -51,6 +62,8 @@ interface Answer {
   absent?: boolean;
   faults: Fault[];
   told?: Told[];
+  order?: object;
+  emitted?: { hook: string; args: unknown }[];
 }
 
 interface Told {
@@ -67,12 +80,16 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
   const hooks = createHooks(profile, registry);
   const loader = new Loader(hooks, profile, registry);
   let loaded: Loaded[] = [];
+  const foreign = { tools: new Set<string>(), events: new Set<string>(), docs: {} as Record<string, string> };
+  const own = new Set(functionsOf(hooks));
+  const { toolDocs } = hooks.instructions;
+  toolDocs.filter = async (docs: object, ...args: unknown[]) => ({ ...(await registry.applyFilters("instructions.toolDocs", docs, ...args)), ...foreign.docs });
   const contexts = new Map<string, RummyContext>();
   const shared = new Map<string, any>();
   /** Changes are told in order, each after the one before it; nobody waits for them. */
   let telling: Promise<void> = Promise.resolve();
   const changed = (change: Change) => {
-    telling = telling.then(() => registry.emitEvent("entry.changed", change)).catch(() => {});
+    telling = telling.then(() => registry.emitBand("entry.changed", {}, [change])).catch(() => {});
   };
 
   /** Turns what the host wrote down into objects of the realm. */
@@ -140,18 +157,30 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
       contexts.delete(ref);
       for (const id of [...shared.keys()]) if (id.startsWith(`${ref}/`)) shared.delete(id);
     },
-    emit: ({ hook, args = [] }) => registry.emitEvent(hook, ...revive(args)),
-    filter: ({ hook, value, args = [] }) => registry.applyFilters(hook, revive(value), ...revive(args)),
+    changes: () => null,
+    emit: async ({ hook, args = [], ...band }) => {
+      const revived = revive(args);
+      await registry.emitBand(hook, band as Band, revived);
+      // One realm passes on what the host says.
+      if (options.command === undefined) tell(hook, revived[0]);
+    },
+    filter: ({ hook, value, args = [], ...band }) => registry.filterBand(hook, band as Band, revive(value), revive(args)),
     call: ({ path, args = [] }) => {
       const parent = nodeAt(hooks, path.split(".").slice(0, -1).join("."));
       const named = nodeAt(hooks, path);
       if (typeof named !== "function") return ABSENT;
       return Reflect.apply(named, parent, revive(args));
     },
-    dispatch: async ({ scheme, entry, rummy }) => {
+    dispatch: async ({ scheme, entry, rummy, ...band }) => {
       const revived = revive(entry);
-      await hooks.tools.dispatch(scheme, revived, revive(rummy));
-      return revived;
+      try {
+        const stopped = await hooks.tools.dispatchBand(scheme, band as Band, revived, revive(rummy));
+        return { entry: revived, stopped };
+      } catch (error) {
+        // A handler that may not is no handler that crashed.
+        if (!(error instanceof Refusal)) throw error;
+        return { entry: revived, stopped: true, refused: { outcome: error.outcome, message: error.message } };
+      }
     },
     view: ({ rows }) => views(rows),
     toolset: ({ mode, flags }) => hooks.tools.resolveForLoop(mode, flags),
@@ -160,10 +189,38 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
       return found ? found.handler(params ?? {}, revive(context ?? {})) : ABSENT;
     },
     discover: () => hooks.rpc.registry.discover(),
+    foreign: ({ tools = [], schemes = [], events = [], docs = {} }) => {
+      for (const name of tools) {
+        if (!hooks.tools.has(name)) foreign.tools.add(name);
+        hooks.tools.ensureTool(name);
+      }
+      hooks.tools.foreign = new Set(schemes);
+      foreign.events = new Set(events);
+      foreign.docs = docs;
+    },
   };
 
   let told: Told[] = [];
-  for (const hook of FOR_CLIENTS) registry.addEvent(hook, (payload) => void told.push({ hook, payload: outgoing(payload) ?? null }));
+  const tell = (hook: string, payload: unknown) => {
+    if (FOR_CLIENTS.includes(hook)) told.push({ hook, payload: outgoing(payload) ?? null });
+  };
+
+  const emitted: { hook: string; args: unknown }[] = [];
+  registry.onEmit = (hook, args) => {
+    tell(hook, args[0]);
+    if (foreign.events.has(hook)) emitted.push({ hook, args: args.map((arg) => outgoing(arg) ?? null) });
+  };
+
+  /** The parts that there are to call, for a host that calls several realms in one order. */
+  const order = (): object => {
+    const { names, advertisedNames } = hooks.tools;
+    const isOwn = (name: string) => !foreign.tools.has(name);
+    return {
+      ...registry.priorities(), ...hooks.tools.registered(), tools: names.filter(isOwn), advertised: advertisedNames.filter(isOwn),
+      calls: functionsOf(hooks).filter((name) => !own.has(name)),
+    };
+  };
+  let said = -1;
 
   async function deliver(request: { op: string; changes?: Change[] }): Promise<Answer> {
     request.changes?.forEach(changed);
@@ -173,13 +230,26 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
     const answer: Answer = value === ABSENT ? { absent: true, faults: [] } : { value: outgoing(value) ?? null, faults: [] };
     answer.faults = registry.takeFaults();
     if (told.length > 0) [answer.told, told] = [told, []];
+    if (emitted.length > 0) answer.emitted = emitted.splice(0);
+    const version = registry.version + hooks.tools.version;
+    if (options.isOneOfSeveral && (version !== said || request.op === "plugins")) {
+      answer.order = order();
+      said = version;
+    }
     return answer;
   }
 
   return async (api) => {
-    api.registerCommand("rummy", { description: "Takes the deliveries of a rummy session.", handler: deliver });
-    loaded = await loader.load(options.bundled ? [...bundled(sources), ...sources] : sources);
+    api.registerCommand(options.command ?? "rummy", { description: "Takes the deliveries of a rummy session.", handler: deliver });
+    loaded = await loader.load(options.bundled ? [...bundled(sources, options.taken), ...sources] : sources);
   };
 }
 
 const ABSENT = Symbol("absent");
+
+/** The functions in the hook tree, by dotted name: three levels, as deep as hooks are. */
+function functionsOf(tree: any, above = "", level = 0): string[] {
+  if (tree === null || typeof tree !== "object" || level > 3 || Object.getPrototypeOf(tree) !== Object.prototype) return [];
+  return Object.entries(tree).flatMap(([name, member]) =>
+    typeof member === "function" ? [`${above}${name}`] : functionsOf(member, `${above}${name}.`, level + 1));
+}

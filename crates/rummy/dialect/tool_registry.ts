@@ -5,7 +5,7 @@
  * advertised; a tag of it that the model writes all the same is still dispatched.
  */
 
-import { type Callback, DEFAULT_PRIORITY, insertByPriority } from "./hook_registry.ts";
+import { type Band, type Callback, DEFAULT_PRIORITY, insertByPriority, prioritiesOf } from "./hook_registry.ts";
 import type { Profile } from "./profile.ts";
 
 /** Gather, reason, act, communicate; `update` is last of all. */
@@ -32,17 +32,24 @@ export class ToolRegistry {
   readonly #handlers = new Map<string, { handler: Callback; priority: number }[]>();
   readonly #views = new Map<string, Map<string, Callback>>();
   readonly #profile: Profile;
+  /** Schemes whose handlers run in another realm. */
+  foreign: ReadonlySet<string> = new Set();
+  /** Counts registrations. */
+  version = 0;
 
   constructor(profile: Profile) {
     this.#profile = profile;
   }
 
   ensureTool(name: string): void {
-    if (!this.#tools.has(name)) this.#tools.set(name, Object.freeze({ name }));
+    if (this.#tools.has(name)) return;
+    this.#tools.set(name, Object.freeze({ name }));
+    this.version += 1;
   }
 
   markHidden(name: string): void {
     this.#hidden.add(name);
+    this.version += 1;
   }
 
   get(name: string): object | undefined {
@@ -61,6 +68,7 @@ export class ToolRegistry {
     let list = this.#handlers.get(scheme);
     if (!list) this.#handlers.set(scheme, (list = []));
     insertByPriority(list, { handler, priority });
+    this.version += 1;
   }
 
   hasHandler(scheme: string): boolean {
@@ -72,6 +80,7 @@ export class ToolRegistry {
     let views = this.#views.get(scheme);
     if (!views) this.#views.set(scheme, (views = new Map()));
     views.set(level, view);
+    this.version += 1;
   }
 
   hasView(scheme: string): boolean {
@@ -92,9 +101,25 @@ export class ToolRegistry {
 
   /** Runs the handlers of a scheme; a scheme without any is no error. */
   async dispatch(scheme: string, entry: unknown, rummy: unknown): Promise<void> {
-    for (const { handler } of this.#handlers.get(scheme) ?? []) {
-      if ((await handler(entry, rummy)) === false) return;
+    if (this.foreign.has(scheme)) {
+      throw new Error(`the handlers of "${scheme}" run in a realm of their own: write the entry with rummy.set, or have the model write the tag`);
     }
+    await this.dispatchBand(scheme, {}, entry, rummy);
+  }
+
+  /** Runs the handlers of a band, and returns whether one of them stopped the chain. */
+  async dispatchBand(scheme: string, { from, to }: Band, entry: unknown, rummy: unknown): Promise<boolean> {
+    for (const { handler, priority } of this.#handlers.get(scheme) ?? []) {
+      if (priority < (from ?? -Infinity) || priority > (to ?? Infinity)) continue;
+      if ((await handler(entry, rummy)) === false) return true;
+    }
+    return false;
+  }
+
+  /** The priorities that each scheme has handlers at, and the schemes that have views. */
+  registered(): { handlers: Record<string, number[]>; views: string[] } {
+    const handlers = Object.fromEntries([...this.#handlers].map(([scheme, list]) => [scheme, prioritiesOf(list)]));
+    return { handlers, views: [...this.#views.keys()] };
   }
 
   get names(): string[] {

@@ -63,6 +63,9 @@ pub enum RummyError {
     /// An extension stopped the model for good.
     #[error("{0}")]
     Stopped(String),
+    /// The model refused a request that is longer than its context.
+    #[error("the model: {0}")]
+    TooLong(String),
     /// The model could not be asked, or its reply ended before it was complete.
     #[error("the model: {0}")]
     Model(String),

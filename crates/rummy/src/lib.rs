@@ -12,15 +12,17 @@
 //! |---|---|
 //! | [`PluginSet`] | the plugins of a session: where they were found, in which order |
 //! | [`Staged`] | one package made of them, with the dialect's own modules (`dialect/*.ts`) |
-//! | [`PluginRealm`] | the realm that runs them, and what can be delivered to it |
+//! | [`ExternalPlugin`] | a plugin of another package, which has a package, a realm and grants of its own |
+//! | [`PluginRealm`] | the realms that run them, and what can be delivered to them |
 //! | [`EntryConnector`] | the connector that lends the entry store to the realm, and to the host |
 //! | [`RummySession`] | the plugins, entries and models of a folder |
 //! | [`RunDriver`] | runs: loops, turns, proposals, verdict |
 //! | [`RunClient`] | who is told of a run, and decides about its proposals |
 //! | [`CallPath`] | on whose behalf the realm writes; the host decides it for each delivery |
 //!
-//! The guarantees: all plugins of a session share one realm, one hook tree and one tool registry; whatever they do
-//! outside of it passes the gate that pi's extensions pass; no argument of theirs raises the writer that a call counts as.
+//! The guarantees: plugins of folders share one realm, one hook tree and one tool registry; a plugin of another package has a
+//! realm, an identity and grants of its own; subscribers of all realms are called in one order; whatever they do outside of
+//! their realm passes the gate that pi's extensions pass; no argument of theirs raises the writer that a call counts as.
 
 #![warn(missing_docs)]
 
@@ -42,8 +44,8 @@ pub use pijs_dialect_rummy::Writer;
 pub use pijs_dialect_rummy::rpc::Notification;
 pub use pijs_dialect_rummy::run::Mode as RunMode;
 pub use proposals::{Decision, Proposal};
-pub use realm::{Delivered, Fault, Loaded, PluginRealm, PluginReport, RealmOptions, Told, TurnContext};
+pub use realm::{Delivered, Dispatched, Fault, HandlerRefusal, Loaded, PluginRealm, PluginReport, RealmOptions, Told, TurnContext};
 pub use run::{ModelSource, Project, RunClient, RunDriver, RunFlags, RunLimits, RunOutcome, RunRequest};
 pub use service::{CallPath, EntryConnector, Ticket};
 pub use session::{RummySession, SessionOptions};
-pub use stage::{PluginSet, PluginSource, Staged};
+pub use stage::{ExternalPlugin, PluginSet, PluginSource, Staged};

@@ -75,6 +75,7 @@ impl RunDriver<'_> {
     /// Materialises the entries of the run and assembles the two messages.
     async fn assembled(&self, state: &Loop, turn: &Turn<'_>) -> Result<Packet, RummyError> {
         let run_id = state.run_id;
+        self.realm.share_docs(&state.tools).await?;
         let prompt = self.realm.call("instructions.resolveSystemPrompt", vec![turn.hooks.reference()]).await?;
         let prompt = prompt.and_then(|prompt| prompt.as_str().map(str::to_owned)).unwrap_or_default();
         turn.hooks.adopt(json!({ "systemPrompt": prompt })).await?;

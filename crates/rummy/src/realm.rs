@@ -3,21 +3,28 @@
 //! It is opened as the realm of any extension is: the staged package is compiled, its grants are decided, its calls pass the
 //! gate and the ledger, and the worker process is sealed where the system can. The dialect registers one command, `rummy`;
 //! each delivery is one callback of it.
+//!
+//! A plugin of another package has a package, a realm, grants and ledger lines of its own (`realm/parts.rs`); deliveries go to
+//! all realms in one order (`realm/route.rs`).
+
+mod parts;
+mod route;
 
 use crate::error::RummyError;
 use crate::service::{CallPath, EntryConnector, Ticket};
 use crate::settings;
-use crate::stage::PluginSet;
+use crate::stage::{ExternalPlugin, PluginSet, Staged, remove_others, told_of_several};
+use parts::{Answer, Emitted, RealmPart};
 use pijs_extc::FileAccess;
-use pijs_host::{CallbackOutcome, Host, Owner};
-use pijs_protocol::Handle;
+use pijs_host::{CallbackOutcome, Host};
+use pijs_protocol::ExtensionId;
 use pijs_runtime::{
-    Environment, ExtensionConfig, Interface, LoadedSession, SessionBuilder, SessionChoice, SessionConfig, StoreConfig,
+    CopiedPackage, Environment, ExtensionConfig, Interface, LoadedSession, SessionBuilder, SessionChoice, SessionConfig, StoreConfig,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -110,17 +117,26 @@ pub struct Loaded {
     pub hooks: BTreeMap<String, u64>,
 }
 
-/// The answer of the dialect.
-#[derive(Deserialize)]
-struct Answer {
+/// The result of the handlers of a scheme.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Dispatched {
+    /// The entry as they left it.
+    pub entry: Value,
+    /// Whether one of them ended the chain.
     #[serde(default)]
-    value: Value,
+    pub stopped: bool,
+    /// The refusal that ended one of them, if the store refused what it did.
     #[serde(default)]
-    absent: bool,
-    #[serde(default)]
-    faults: Vec<Fault>,
-    #[serde(default)]
-    told: Vec<Told>,
+    pub refused: Option<HandlerRefusal>,
+}
+
+/// A refusal of the store that a handler did not catch.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct HandlerRefusal {
+    /// The outcome of its entry, `permission:403` for example.
+    pub outcome: String,
+    /// The reason, for the model.
+    pub message: String,
 }
 
 /// An event that a plugin emitted and that clients hear of.
@@ -135,15 +151,23 @@ pub struct Told {
 /// Is told what a client is to hear.
 type Listener = Box<dyn Fn(Told)>;
 
-/// The realm of a session's plugins.
+/// The realms of a session's plugins.
 ///
 /// It lives on one thread, in a `tokio` [`LocalSet`](tokio::task::LocalSet). Deliveries end while [`run`](Self::run) runs.
 pub struct PluginRealm {
     session: LoadedSession,
     host: Host,
     entries: EntryConnector,
-    owner: Owner,
-    handle: Handle,
+    /// The realm that plugins share, then those of plugins of other packages.
+    parts: Vec<RealmPart>,
+    /// Events that plugins emitted and other realms are to hear of, with the realm they came from.
+    emitted: RefCell<VecDeque<(usize, Emitted)>>,
+    /// Documentation of tools of other realms than the first.
+    docs: RefCell<Value>,
+    /// Set once each realm was asked what there is to call.
+    is_surveyed: Cell<bool>,
+    /// Set while each realm knows what the others have.
+    is_told: Cell<bool>,
     listener: RefCell<Option<Listener>>,
 }
 
@@ -152,7 +176,7 @@ impl PluginRealm {
     ///
     /// # Errors
     ///
-    /// The package cannot be staged, compiled or loaded. A single plugin that fails is no error, see [`Self::loaded`].
+    /// A package cannot be staged, compiled or loaded. A single plugin that fails is no error, see [`Self::loaded`].
     pub async fn open(
         environment: &Environment,
         plugins: &PluginSet,
@@ -161,12 +185,19 @@ impl PluginRealm {
         options: RealmOptions,
     ) -> Result<Self, RummyError> {
         let RealmOptions { profile, bundled, faithful, stage, session } = options;
+        let externals = plugins.externals();
         let told = json!({ "profile": profile, "bundled": bundled, "faithful": faithful });
-        let staged = plugins.stage(&stage, &told, &FileAccess::new(environment.places()))?;
-        note_refused(environment, &staged.record().refused);
+        let told = told_of_several(told, externals);
+        let access = FileAccess::new(environment.places());
+        remove_others(&stage, externals)?;
+        let mut staged = vec![(plugins.stage(&stage, &told, &access)?, None)];
+        for external in externals {
+            staged.push((external.stage(&stage, &told, &access)?, Some(external)));
+        }
+        let packages: Vec<CopiedPackage> =
+            staged.into_iter().map(|(staged, external)| copied(environment, staged, external)).collect();
         // Extensions of pi that are named besides are loaded after the plugins.
-        let (package, record) = staged.into_parts();
-        let mut named = vec![package.display().to_string()];
+        let mut named: Vec<String> = packages.iter().map(|package| package.root.display().to_string()).collect();
         named.extend(session.extensions.named.iter().cloned());
         let config = SessionConfig {
             extensions: ExtensionConfig { named, only_named: true, fail_on_error: true },
@@ -175,7 +206,7 @@ impl PluginRealm {
         };
         let connector: Arc<EntryConnector> = Arc::new(entries.clone());
         let variables = settings::variables(environment);
-        let session = SessionBuilder::new(environment)
+        let builder = SessionBuilder::new(environment)
             .config(config)
             .host_options(move |options| {
                 if let Some(told) = options.facts.get_mut("env").and_then(Value::as_object_mut) {
@@ -183,19 +214,20 @@ impl PluginRealm {
                 }
             })
             .interface(interface)
-            .copied(package, record)
             .connectors(move |connectors, _| {
                 connectors.with("rummy.entries", Arc::clone(&connector) as _).with("rummy.db", connector as _)
-            })
-            .load()
-            .await?;
-        let host = session.host().clone();
-        let Some(command) = host.commands().into_iter().find(|command| command.spec.name == COMMAND) else {
+            });
+        let session = packages.into_iter().fold(builder, SessionBuilder::copied).load().await?;
+        let commands: Vec<String> =
+            std::iter::once(COMMAND.to_owned()).chain(externals.iter().map(ExternalPlugin::command)).collect();
+        let Some(parts) = parts_of(session.host(), &commands) else {
             session.close();
-            return Err(RummyError::NotLoaded("the package of plugins registered no command".to_owned()));
+            return Err(RummyError::NotLoaded("a package of plugins registered no command".to_owned()));
         };
-        let (owner, handle) = (command.owner, command.spec.handle);
-        Ok(Self { session, host, entries, owner, handle, listener: RefCell::new(None) })
+        parts.iter().for_each(|part| entries.subscribe(part.owner.extension.as_str()));
+        let host = session.host().clone();
+        let (emitted, docs, is_surveyed, is_told, listener) = Default::default();
+        Ok(Self { session, host, entries, parts, emitted, docs, is_surveyed, is_told, listener })
     }
 
     /// Hands what plugins tell clients to a listener.
@@ -232,19 +264,33 @@ impl PluginRealm {
     ///
     /// # Errors
     ///
-    /// Code of a plugin threw where that is not isolated, the realm was stopped, or what was called is absent.
+    /// Code of a plugin threw where that is not isolated, a realm was stopped, or what was called is absent.
     pub async fn deliver(&self, op: &str, members: Value) -> Result<Delivered, RummyError> {
-        let mut request = match members {
+        let members = match members {
             Value::Object(members) => members,
             _ => Map::new(),
         };
+        match self.parts.len() {
+            1 => self.deliver_to(0, op, members).await,
+            _ => self.deliver_to_several(op, members).await,
+        }
+    }
+
+    /// Delivers to one realm.
+    async fn deliver_to(
+        &self,
+        part: usize,
+        op: &str,
+        mut request: Map<String, Value>,
+    ) -> Result<Delivered, RummyError> {
+        let RealmPart { owner, handle, order } = &self.parts[part];
         request.insert("op".to_owned(), op.into());
-        let changes = self.entries.take_untold();
-        if !changes.is_empty() {
+        let changes = self.entries.take_untold(owner.extension.as_str());
+        if !changes.is_empty() && self.hears_changes(part) {
             request.insert("changes".to_owned(), changes.into());
         }
         let args = vec![Value::Object(request)];
-        let outcome = self.host.call_back(&self.owner.extension, self.owner.entry, self.handle, args).await;
+        let outcome = self.host.call_back(&owner.extension, owner.entry, *handle, args).await;
         let answer = match outcome {
             CallbackOutcome::Returned(answer) => answer.unwrap_or_default(),
             CallbackOutcome::Threw(error) => return Err(RummyError::Threw(Box::new(error))),
@@ -253,14 +299,19 @@ impl PluginRealm {
             }
             CallbackOutcome::Ended(reason) => return Err(RummyError::Ended(reason)),
         };
-        let Answer { value, absent, faults, told } = self.read(op, answer)?;
-        if let Some(listener) = self.listener.borrow().as_deref() {
-            told.into_iter().for_each(listener);
+        let answer: Answer = self.read(op, answer)?;
+        if let Some(now) = answer.order.filter(|now| *now != *order.borrow()) {
+            order.replace(now);
+            self.is_told.set(false);
         }
-        if absent {
+        self.emitted.borrow_mut().extend(answer.emitted.into_iter().map(|one| (part, one)));
+        if let Some(listener) = self.listener.borrow().as_deref() {
+            answer.told.into_iter().for_each(listener);
+        }
+        if answer.absent {
             return Err(RummyError::Absent(op.to_owned()));
         }
-        Ok(Delivered { value, faults })
+        Ok(Delivered { value: answer.value, faults: answer.faults })
     }
 
     /// Returns what is loaded.
@@ -329,20 +380,45 @@ impl PluginRealm {
         }
     }
 
-    /// Runs the handlers of a scheme, and returns the entry as they left it.
+    /// Runs the handlers of a scheme.
     ///
     /// # Errors
     ///
     /// As [`Self::deliver`]; a handler that throws is an error.
-    pub async fn dispatch(&self, scheme: &str, entry: Value, rummy: &TurnContext<'_>) -> Result<Value, RummyError> {
+    pub async fn dispatch(
+        &self,
+        scheme: &str,
+        entry: Value,
+        rummy: &TurnContext<'_>,
+    ) -> Result<Dispatched, RummyError> {
         let members = json!({ "scheme": scheme, "entry": entry, "rummy": rummy.reference() });
-        Ok(self.deliver("dispatch", members).await?.value)
+        let delivered = self.deliver("dispatch", members).await?;
+        self.read("dispatch", delivered.value)
     }
 
     fn read<T: for<'de> Deserialize<'de>>(&self, op: &str, value: Value) -> Result<T, RummyError> {
         serde_json::from_value(value)
             .map_err(|error| RummyError::Answer { op: op.to_owned(), detail: error.to_string() })
     }
+}
+
+/// The package of plugins, as the session is told of it. What was left out of it is shown.
+fn copied(environment: &Environment, staged: Staged, external: Option<&ExternalPlugin>) -> CopiedPackage {
+    note_refused(environment, &staged.record().refused);
+    let (root, record) = staged.into_parts();
+    let identity: Option<(ExtensionId, _)> = external.map(|external| (external.id.clone(), external.installed));
+    CopiedPackage { root, record, identity }
+}
+
+/// The realms that registered these commands, in their order; none when one is missing.
+fn parts_of(host: &Host, commands: &[String]) -> Option<Vec<RealmPart>> {
+    let registered = host.commands();
+    let part = |name: &String| {
+        let command = registered.iter().find(|command| command.spec.name == *name)?;
+        let order = RefCell::default();
+        Some(RealmPart { owner: command.owner.clone(), handle: command.spec.handle, order })
+    };
+    commands.iter().map(part).collect()
 }
 
 /// A `rummy` of the realm, until it is closed.

@@ -10,6 +10,7 @@ use crate::turn::Turn;
 use pijs_host::{Host, StreamOutcome};
 use pijs_llm::message::Block;
 use pijs_llm::one_reply::{self, Listener};
+use pijs_llm::overflow::says_too_long;
 use pijs_llm::partial::{Partial, Step};
 use pijs_llm::provider::{Request, RequestMessage};
 use pijs_protocol::{StreamDelta, StreamSource};
@@ -121,6 +122,7 @@ impl RunDriver<'_> {
                 return Err(RummyError::Stopped(format!("{by} stopped the model")));
             };
             self.log_error(state, turn, &format!("409: the reply was stopped by {by}: {retry}"), 409, true).await?;
+            self.progress(state, turn, "retrying").await?;
             request.messages.push(RequestMessage::user(retry));
         }
         Err(RummyError::Model(format!("{MOST_DISCARDED} replies of one turn were stopped")))
@@ -151,7 +153,13 @@ impl RunDriver<'_> {
         let done = one_reply::collect(&mut partial, stream, &judge).await;
         judge.host.stream_over();
         if judge.discarded.borrow().is_none() {
-            done.map_err(|error| RummyError::Model(error.to_string()))?;
+            done.map_err(|error| {
+                let message = error.to_string();
+                match says_too_long(&state.model.model().provider, &message) {
+                    true => RummyError::TooLong(message),
+                    false => RummyError::Model(message),
+                }
+            })?;
             partial.finish();
             let at_end = state.rules.borrow_mut().as_mut().map(|rules| rules.end_of_message(judge.now_ms));
             at_end.into_iter().flatten().for_each(|firing| judge.fired(firing));

@@ -54,8 +54,8 @@ struct Inner {
     store: Store,
     tickets: Tickets,
     waiters: Waiting,
-    /// Changes that the host made and the realm is still to hear of.
-    untold: Vec<Value>,
+    /// Changes that each realm is still to hear of, by its extension.
+    untold: BTreeMap<String, Vec<Value>>,
 }
 
 #[derive(Default)]
@@ -80,6 +80,13 @@ impl Inner {
         let changes = self.store.take_changes();
         changes.iter().filter_map(|change| serde_json::to_value(change).ok()).collect()
     }
+
+    /// Keeps changes for every realm but the one that made them.
+    fn keep_untold(&mut self, changes: &[Value], by: Option<&str>) {
+        for (_, untold) in self.untold.iter_mut().filter(|(realm, _)| Some(realm.as_str()) != by) {
+            untold.extend_from_slice(changes);
+        }
+    }
 }
 
 fn millis(ambient: &Ambient) -> i64 {
@@ -100,7 +107,7 @@ impl EntryConnector {
             Some(path) => Store::open(path, options)?,
             None => Store::in_memory(options)?,
         };
-        let (tickets, waiters, untold) = (Tickets::default(), Waiting::default(), Vec::new());
+        let (tickets, waiters, untold) = (Tickets::default(), Waiting::default(), BTreeMap::new());
         let inner = Mutex::new(Inner { store, tickets, waiters, untold });
         Ok(Self(Arc::new(Shared { inner, ambient })))
     }
@@ -141,13 +148,23 @@ impl EntryConnector {
         let mut inner = self.locked();
         let done = work(&mut inner.store);
         let changes = inner.settle();
-        inner.untold.extend(changes);
+        inner.keep_untold(&changes, None);
         Ok(done?)
     }
 
-    /// Takes the changes that the host made since the last call.
-    pub(crate) fn take_untold(&self) -> Vec<Value> {
-        std::mem::take(&mut self.locked().untold)
+    /// Keeps changes for a realm from now on.
+    pub(crate) fn subscribe(&self, extension: &str) {
+        self.locked().untold.entry(extension.to_owned()).or_default();
+    }
+
+    /// Takes the changes that others made since the last call.
+    pub(crate) fn take_untold(&self, extension: &str) -> Vec<Value> {
+        self.locked().untold.get_mut(extension).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Reports whether a realm has changes to hear of.
+    pub(crate) fn has_untold(&self, extension: &str) -> bool {
+        self.locked().untold.get(extension).is_some_and(|untold| !untold.is_empty())
     }
 
     /// Waits until an entry is no longer proposed, or is gone.
@@ -172,6 +189,7 @@ impl EntryConnector {
         let params = &request.params;
         let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
         let mut inner = self.locked();
+        let caller = request.caller.profile.extension.to_string();
         if request.method.as_str() == "rummy.db" {
             let none = json!({});
             let values = params.get("params").unwrap_or(&none);
@@ -181,8 +199,11 @@ impl EntryConnector {
         let ticket = params.get("ticket").and_then(Value::as_str);
         let path = inner.tickets.path_of(ticket);
         let args = params.get("args").filter(|args| args.is_array()).cloned().unwrap_or_else(|| json!([]));
+        inner.store.set_caller(Some(caller.clone()));
         let value = inner.store.entries(text("method"), &args, path.ceiling());
+        inner.store.set_caller(None);
         let changes = inner.settle();
+        inner.keep_untold(&changes, Some(&caller));
         value.map(|value| Output::new(json!({ "value": value, "changes": changes }))).map_err(|error| refusal(&error))
     }
 }
@@ -264,6 +285,7 @@ mod tests {
         use pijs_dialect_rummy::{Set, State};
         let connector = EntryConnector::open(None, "2.x", 2, Ambient::system()).expect("a store");
         let path = "log://turn_1/sh/ls";
+        connector.subscribe("plugins");
         let run = connector.with(|store| {
             let project = store.upsert_project("demo", None, None)?;
             let run = store.create_run(project, "demo", None, None)?;
@@ -285,6 +307,6 @@ mod tests {
                 .expect("set");
         };
         tokio::join!(waiting, resolving);
-        assert_eq!((waits(&connector), connector.take_untold().len()), (0, 2));
+        assert_eq!((waits(&connector), connector.take_untold("plugins").len()), (0, 2));
     }
 }

@@ -20,6 +20,7 @@ use pijs_environment::Ambient;
 use pijs_hostcall::{Caller, Dispatcher, Profile};
 use pijs_llm::models::{ModelBackend, open_http};
 use pijs_llm::provider::Provider;
+use pijs_packages::Scope;
 use pijs_protocol::log::Level;
 use pijs_runtime::rules::RuleSet;
 use pijs_runtime::trust::Trust;
@@ -125,8 +126,8 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
     }
     // A project's own packages count once it is trusted, as its plugins do.
     let of_project = [environment.dirs.cwd.join("node_modules"), environment.dirs.cwd.join(".pi/npm/node_modules")];
-    let of_project = of_project.into_iter().filter(|_| trusted);
-    let installed = environment.dirs.agent_dir.join("npm/node_modules");
+    let of_project = of_project.into_iter().filter(|_| trusted).map(|folder| (folder, Scope::Project));
+    let installed = (environment.dirs.agent_dir.join("npm/node_modules"), Scope::User);
     set.variables(&environment.variables, &of_project.chain([installed]).collect::<Vec<_>>())
 }
 

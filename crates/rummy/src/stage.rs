@@ -2,21 +2,26 @@
 //!
 //! A plugin is a file `X/X.js` or `X/index.js` below a plugin folder, or any `.js` at its top but `index.js`; `*.test.js` and
 //! folders that hold a file `DISABLED` are passed over. Names are sorted, so the order is the same on every machine. Plugins
-//! that variables name (`RUMMY_PLUGIN_X=PATH-OR-PACKAGE`) follow, sorted by variable.
+//! that variables name (`RUMMY_PLUGIN_X=PATH-OR-PACKAGE`) follow, sorted by variable; each of them is a package of its own
+//! ([`ExternalPlugin`]), with a realm and grants of its own.
 //!
 //! The package is a copy, because code that a realm runs lies in one folder: the dialect's modules, the files of each bundle,
 //! and an entry that imports them. Nothing of it runs before the compiler has read it as it reads any extension. Each file is
 //! copied as a build reads it ([`copy`]), and nobody else on the machine reads the copy.
 
 mod copy;
+mod external;
 
+pub use external::ExternalPlugin;
+pub(crate) use external::{remove_others, told_of_several};
 pub(crate) use copy::leads_out;
 
 use crate::error::RummyError;
 use copy::{Copied, Copier, Source};
 use pijs_extc::FileAccess;
 use pijs_hostcall::BuildRecord;
-use pijs_protocol::guard;
+use pijs_packages::Scope;
+use pijs_protocol::{ExtensionId, guard};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -25,6 +30,8 @@ use std::path::{Component, Path, PathBuf};
 
 /// Plugins of one session: many times what rummy brings.
 const MOST_PLUGINS: usize = 512;
+/// Plugins that have realms of their own: each is a process.
+const MOST_EXTERNAL: usize = 32;
 /// Files of one bundle.
 const MOST_FILES: usize = 4096;
 /// Bytes of one bundle.
@@ -37,11 +44,9 @@ const KEPT: &[&str] = &["cjs", "js", "json", "md", "mjs", "mts", "sql", "ts", "t
 
 /// The modules of the dialect, which are compiled with the plugins.
 const DIALECT: &[(&str, &str)] = &[
-    ("bundled/assembly.ts", include_str!("../dialect/bundled/assembly.ts")),
     ("bundled/edits.ts", include_str!("../dialect/bundled/edits.ts")),
-    ("bundled/index.ts", include_str!("../dialect/bundled/index.ts")),
+    ("bundled/hedberg.ts", include_str!("../dialect/bundled/hedberg.ts")),
     ("bundled/shared.ts", include_str!("../dialect/bundled/shared.ts")),
-    ("bundled/tools.ts", include_str!("../dialect/bundled/tools.ts")),
     ("entries.ts", include_str!("../dialect/entries.ts")),
     ("hook_registry.ts", include_str!("../dialect/hook_registry.ts")),
     ("hooks.ts", include_str!("../dialect/hooks.ts")),
@@ -53,6 +58,16 @@ const DIALECT: &[(&str, &str)] = &[
     ("rummy_context.ts", include_str!("../dialect/rummy_context.ts")),
     ("tool_registry.ts", include_str!("../dialect/tool_registry.ts")),
 ];
+
+/// The bundled plugins of the realm that plugins share.
+const BUNDLED: &[(&str, &str)] = &[
+    ("bundled/assembly.ts", include_str!("../dialect/bundled/assembly.ts")),
+    ("bundled/index.ts", include_str!("../dialect/bundled/index.ts")),
+    ("bundled/tools.ts", include_str!("../dialect/bundled/tools.ts")),
+];
+
+/// Those of a realm that one plugin has for itself.
+const BUNDLED_EXTERNAL: &[(&str, &str)] = &[("bundled/index.ts", include_str!("../dialect/bundled/external.ts"))];
 
 /// A plugin that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +106,10 @@ pub struct PluginSet {
     packages: Vec<Needed>,
     /// Texts that were left out, and why.
     refused: Vec<String>,
+    /// Plugins that have packages of their own.
+    externals: Vec<ExternalPlugin>,
+    /// Set for the package of one such plugin.
+    is_external: bool,
 }
 
 impl PluginSet {
@@ -118,53 +137,105 @@ impl PluginSet {
         self.bounded()
     }
 
-    /// Adds the plugins that variables name: `RUMMY_PLUGIN_X` is an absolute path, or a package in the first of some folders
-    /// `node_modules` that has it.
+    /// Adds the plugins that variables name, each as a package of its own: `RUMMY_PLUGIN_X` is an absolute path, or a package
+    /// in the first of some folders `node_modules` that has it.
     ///
     /// # Errors
     ///
     /// There is nothing where one of them says.
-    pub fn variables(mut self, variables: &BTreeMap<String, String>, modules: &[PathBuf]) -> Result<Self, RummyError> {
+    pub fn variables(
+        mut self,
+        variables: &BTreeMap<String, String>,
+        modules: &[(PathBuf, Scope)],
+    ) -> Result<Self, RummyError> {
         for (variable, value) in variables {
             let Some(name) = variable.strip_prefix("RUMMY_PLUGIN_").filter(|_| !value.is_empty()) else { continue };
-            let missing = || RummyError::Missing { variable: variable.clone(), value: value.clone() };
+            let mut apart = Self { is_external: true, ..Self::default() };
             let name = name.to_lowercase();
-            let path = Path::new(value);
-            if !path.is_absolute() {
-                let installed = modules.iter().find(|folder| is_package_name(value) && folder.join(value).is_dir());
-                let folder = installed.ok_or_else(missing)?;
-                let found = folder.join(value).canonicalize().map_err(|_| missing())?;
-                let within = Source { folder: folder.canonicalize().map_err(at(folder))?, loose: None };
-                // Any other folder holds more than packages.
-                if !within.folder.ends_with("node_modules") && guard!(RummyLinks) {
-                    self.refused.push(leads_out(folder, &within.folder, &folder.with_file_name("")));
-                    continue;
-                }
-                self.packages.push(Needed { name: value.clone(), modules: folder.clone(), within });
-                self.plugins.push(PluginSource { name, found, import: value.clone() });
-                continue;
-            }
-            let found = path.canonicalize().map_err(|_| missing())?;
-            let (from, entry) = match found.is_dir() {
-                true => (found.clone(), entry_of(&found)),
-                false => (
-                    found.parent().map(Path::to_owned).unwrap_or_default(),
-                    found.file_name().map(PathBuf::from).unwrap_or_default(),
-                ),
+            let identity = match Path::new(value).is_absolute() {
+                true => apart.file_or_folder(variable, value, &name)?,
+                false => apart.installed(variable, value, &name, modules)?,
             };
-            if !from.join(&entry).is_file() {
-                return Err(missing());
+            let Some((id, installed)) = identity else {
+                self.refused.append(&mut apart.refused);
+                continue;
+            };
+            match guard!(RummyRealms) {
+                true => self.externals.push(ExternalPlugin { name, id, installed, set: apart }),
+                false => self.join(apart),
             }
-            let to = format!("bundle{}", self.bundles.len());
-            let import = format!("./{to}/{}", slashed(&entry));
-            let loose = (!found.is_dir()).then(|| found.clone());
-            self.bundle(Source { folder: from, loose }, to);
-            self.plugins.push(PluginSource { name, found, import });
         }
         self.bounded()
     }
 
-    /// The plugins, in the order in which they are constructed.
+    /// Takes over the plugins of another set, which shares a realm with these then.
+    fn join(&mut self, other: Self) {
+        let to = self.bundles.len();
+        self.bundles.extend(other.bundles.into_iter().map(|bundle| Bundle { to: format!("bundle{to}"), ..bundle }));
+        let moved = |import: String| import.replacen("./bundle0/", &format!("./bundle{to}/"), 1);
+        let plugins = other.plugins.into_iter();
+        self.plugins.extend(plugins.map(|plugin| PluginSource { import: moved(plugin.import), ..plugin }));
+        self.packages.extend(other.packages);
+        self.refused.extend(other.refused);
+    }
+
+    /// Adds an installed package. Returns who it is; none when a link leads its folder elsewhere.
+    fn installed(
+        &mut self,
+        variable: &str,
+        value: &str,
+        name: &str,
+        modules: &[(PathBuf, Scope)],
+    ) -> Result<Option<(ExtensionId, Option<Scope>)>, RummyError> {
+        let missing = || RummyError::Missing { variable: variable.to_owned(), value: value.to_owned() };
+        let installed = modules.iter().find(|(folder, _)| is_package_name(value) && folder.join(value).is_dir());
+        let (folder, scope) = installed.ok_or_else(missing)?;
+        let found = folder.join(value).canonicalize().map_err(|_| missing())?;
+        let within = Source { folder: folder.canonicalize().map_err(at(folder))?, loose: None };
+        // Any other folder holds more than packages.
+        if !within.folder.ends_with("node_modules") && guard!(RummyLinks) {
+            self.refused.push(leads_out(folder, &within.folder, &folder.with_file_name("")));
+            return Ok(None);
+        }
+        self.packages.push(Needed { name: value.to_owned(), modules: folder.clone(), within });
+        self.plugins.push(PluginSource { name: name.to_owned(), found, import: value.to_owned() });
+        Ok(Some((ExtensionId::new(format!("rummy:{value}")), Some(*scope))))
+    }
+
+    /// Adds a plugin by its path. Returns who it is.
+    fn file_or_folder(
+        &mut self,
+        variable: &str,
+        value: &str,
+        name: &str,
+    ) -> Result<Option<(ExtensionId, Option<Scope>)>, RummyError> {
+        let missing = || RummyError::Missing { variable: variable.to_owned(), value: value.to_owned() };
+        let found = Path::new(value).canonicalize().map_err(|_| missing())?;
+        let (from, entry) = match found.is_dir() {
+            true => (found.clone(), entry_of(&found)),
+            false => (
+                found.parent().map(Path::to_owned).unwrap_or_default(),
+                found.file_name().map(PathBuf::from).unwrap_or_default(),
+            ),
+        };
+        if !from.join(&entry).is_file() {
+            return Err(missing());
+        }
+        let to = format!("bundle{}", self.bundles.len());
+        let import = format!("./{to}/{}", slashed(&entry));
+        let loose = (!found.is_dir()).then(|| found.clone());
+        self.bundle(Source { folder: from, loose }, to);
+        let id = ExtensionId::new(format!("path:{}", found.display()));
+        self.plugins.push(PluginSource { name: name.to_owned(), found, import });
+        Ok(Some((id, None)))
+    }
+
+    /// The plugins that have packages of their own, in the order in which they are constructed, after the others.
+    pub fn externals(&self) -> &[ExternalPlugin] {
+        &self.externals
+    }
+
+    /// The plugins that share a realm, in the order in which they are constructed.
     pub fn plugins(&self) -> &[PluginSource] {
         &self.plugins
     }
@@ -188,9 +259,10 @@ impl PluginSet {
     }
 
     fn bounded(self) -> Result<Self, RummyError> {
-        match self.plugins.len() > MOST_PLUGINS {
-            true => Err(RummyError::TooMuch { what: "plugins", most: MOST_PLUGINS }),
-            false => Ok(self),
+        match (self.plugins.len() > MOST_PLUGINS, self.externals.len() > MOST_EXTERNAL) {
+            (true, _) => Err(RummyError::TooMuch { what: "plugins", most: MOST_PLUGINS }),
+            (_, true) => Err(RummyError::TooMuch { what: "plugins of RUMMY_PLUGIN_*", most: MOST_EXTERNAL }),
+            _ => Ok(self),
         }
     }
 
@@ -210,7 +282,8 @@ impl PluginSet {
         let package = base.to_owned();
         let dialect = package.join("dialect");
         make(&dialect.join("bundled"))?;
-        for (name, source) in DIALECT {
+        let bundled = if self.is_external { BUNDLED_EXTERNAL } else { BUNDLED };
+        for (name, source) in DIALECT.iter().chain(bundled) {
             write(&dialect.join(name), source.as_bytes())?;
         }
         let mut copier = Copier::new(access, base.canonicalize().map_err(at(base))?, self.refused.clone());

@@ -2,7 +2,7 @@
 
 use crate::error::RummyError;
 use crate::packet::Packet;
-use crate::realm::TurnContext;
+use crate::realm::{Dispatched, TurnContext};
 use crate::run::{Loop, RunDriver, TurnEnd};
 use crate::service::CallPath;
 use pijs_dialect_rummy::rpc::Notification;
@@ -85,6 +85,8 @@ impl RunDriver<'_> {
             "isContinuation": state.iteration > 1, "loopIteration": state.iteration,
         });
         self.emit("turn.started", started).await?;
+        let about = json!({ "toolSet": state.tools, "persona": self.run_row(state.run_id)?["persona"] });
+        self.keep_audit(state, turn.number, "instructions://system", "", about)?;
         let packet = self.packet(state, turn).await?;
         self.progress(state, turn, "thinking").await?;
         let messages = match self.checked(state, turn, &packet).await? {
@@ -100,11 +102,20 @@ impl RunDriver<'_> {
             "turn": turn.number,
         });
         let messages = self.realm.filter("llm.messages", messages, vec![about.clone()]).await?;
+        for message in messages.as_array().into_iter().flatten() {
+            if let (Some(role @ ("system" | "user")), Some(words)) = (message["role"].as_str(), message["content"].as_str()) {
+                self.keep_audit(state, turn.number, &format!("{role}://{}", turn.number), words, Value::Null)?;
+            }
+        }
         self.emit("llm.request.started", json!({ "model": model, "turn": turn.number })).await?;
         let reply = match self.complete(state, turn, &messages, &packet.system).await {
             Ok(reply) => reply,
             Err(RummyError::Model(_)) if self.cancel.is_cancelled() => return Ok(TurnEnd::stop(499, None)),
             Err(RummyError::Stopped(reason)) => return Ok(TurnEnd::stop(499, reason)),
+            Err(RummyError::TooLong(message)) => {
+                self.log_error(state, turn, &format!("413: {message}"), 413, false).await?;
+                return self.verdict(state, turn, &[], None).await;
+            }
             Err(RummyError::Model(message)) => {
                 self.log_error(state, turn, &format!("504: {message}"), 504, false).await?;
                 return self.verdict(state, turn, &[], None).await;
@@ -156,6 +167,10 @@ impl RunDriver<'_> {
         let seed = message["reasoning_content"].take();
         let reasoning = self.realm.filter("llm.reasoning", seed, vec![json!({ "commands": commands })]).await?;
         self.stats(turn, &raw["usage"], packet.tokens, &reasoning)?;
+        self.keep_audit(state, turn.number, &format!("assistant://{}", turn.number), &content, Value::Null)?;
+        if let Some(thoughts) = reasoning.as_str().filter(|thoughts| !thoughts.is_empty()) {
+            self.keep_audit(state, turn.number, &format!("reasoning://{}", turn.number), thoughts, Value::Null)?;
+        }
         message["reasoning_content"] = reasoning;
         let response = json!({
             "rummy": turn.hooks.reference(), "turn": turn.number, "result": raw, "responseMessage": message,
@@ -166,7 +181,20 @@ impl RunDriver<'_> {
         Ok((content, parsed.commands))
     }
 
-    async fn progress(&self, state: &Loop, turn: &Turn<'_>, status: &str) -> Result<(), RummyError> {
+    /// Keeps what crossed between the run and its model, where the model does not see it.
+    fn keep_audit(
+        &self,
+        state: &Loop,
+        turn: i64,
+        path: &str,
+        body: &str,
+        attributes: Value,
+    ) -> Result<(), RummyError> {
+        let set = Set::new(state.run_id, path).body(body).attributes(attributes).visibility(Visibility::Archived);
+        self.store(|store| store.set(&set.during(turn, Some(state.loop_id)), Writer::System))
+    }
+
+    pub(crate) async fn progress(&self, state: &Loop, turn: &Turn<'_>, status: &str) -> Result<(), RummyError> {
         let (run, number) = (self.alias(state.run_id)?, turn.number);
         let told = json!({ "projectId": state.project.id, "run": run, "turn": number, "status": status });
         let notification = Notification::RunProgress { run, turn: number, status: status.to_owned() };
@@ -273,7 +301,13 @@ impl RunDriver<'_> {
         let around = json!({ "entry": one.entry, "rummy": turn.handlers.reference() });
         self.emit("tool.before", around.clone()).await?;
         match self.realm.dispatch(&one.scheme, one.entry.clone(), &turn.handlers).await {
-            Ok(_) => {}
+            Ok(Dispatched { refused: None, .. }) => {}
+            // The store refused the handler: the action is its own record of that.
+            Ok(Dispatched { refused: Some(refusal), .. }) => {
+                let failed = Set::new(state.run_id, &one.path).body(refusal.message).state(State::Failed);
+                let failed = failed.outcome(refusal.outcome).visibility(Visibility::Visible);
+                self.store(|store| store.set(&failed, Writer::System))?;
+            }
             Err(RummyError::Threw(error)) => {
                 let failed = Set::new(state.run_id, &one.path).state(State::Failed).outcome("error");
                 self.store(|store| store.set(&failed, Writer::System))?;

@@ -104,9 +104,9 @@ fn a_handler_writes_where_its_entry_says_as_the_model() {
         });
         let shared = rummy.shared("entry1", entry);
         let after = realm.dispatch("greet", shared, &rummy).await.expect("dispatched");
-        assert_eq!(after["greeted"], true);
+        assert_eq!(after.entry["greeted"], true);
         assert_eq!(stored(&realm, "log://turn_1/greet/you")["body"], "hello you, from greet");
-        assert_eq!(realm.dispatch("nobody", json!({}), &rummy).await.expect("no error"), json!({}));
+        assert_eq!(realm.dispatch("nobody", json!({}), &rummy).await.expect("no error").entry, json!({}));
         let views = realm
             .deliver("view", json!({ "rows": [{ "scheme": "greet", "body": "b", "attributes": { "tags": "t" } }] }));
         assert_eq!(views.await.expect("shown").value, json!([["# greet\nb", "t"]]));

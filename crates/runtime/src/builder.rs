@@ -47,8 +47,8 @@ use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{BoxFuture, BuildRecord, Gate, Ledger, LedgerSink, Mode, Profile, Prompter};
 use pijs_llm::known_models::KnownModels;
 use pijs_llm::provider::Provider;
-use pijs_packages::{Discovery, PackageEntry};
-use pijs_protocol::guard;
+use pijs_packages::{Discovery, Scope};
+use pijs_protocol::{ExtensionId, guard};
 use pijs_protocol::wire::Limits;
 use pijs_resources::ResourcePlaces;
 use pijs_session_store::Session;
@@ -56,7 +56,7 @@ use pijs_tape::Recorder;
 use pijs_tools::words::Words;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -112,6 +112,23 @@ impl Default for Interface {
     }
 }
 
+/// A package of copies, made for this session.
+#[derive(Debug)]
+pub struct CopiedPackage {
+    /// Its folder.
+    pub root: PathBuf,
+    /// The files that were copied into it, and those that were left out.
+    pub record: BuildRecord,
+    /// The identity that grants and the ledger know it by, and for whom it is installed; without one it is its path.
+    pub identity: Option<(ExtensionId, Option<Scope>)>,
+}
+
+impl CopiedPackage {
+    fn is_at(&self, root: &Path) -> bool {
+        root.canonicalize().ok() == self.root.canonicalize().ok()
+    }
+}
+
 /// What connectors are built of, for those that wrap them.
 pub struct ConnectorParts {
     /// The connector `exec`.
@@ -142,7 +159,7 @@ struct Replaced {
     state: Option<ReadableState>,
     words: Option<Arc<Words>>,
     places: Option<ResourcePlaces>,
-    copied: Option<(PathBuf, BuildRecord)>,
+    copied: Vec<CopiedPackage>,
     loads_nothing: bool,
     probes_servers: bool,
     remembers_nothing: bool,
@@ -250,10 +267,10 @@ impl SessionBuilder {
         self
     }
 
-    /// Says which files were copied into the package in this folder before it is compiled: its build reads the copies alone.
+    /// Says which files were copied into a package before it is compiled, and whose they are: its build reads the copies alone.
     #[must_use]
-    pub fn copied(mut self, package: PathBuf, record: BuildRecord) -> Self {
-        self.replaced.copied = Some((package, record));
+    pub fn copied(mut self, package: CopiedPackage) -> Self {
+        self.replaced.copied.push(package);
         self
     }
 
@@ -324,10 +341,9 @@ impl SessionBuilder {
             book: RefCell::new(book),
             first: RefCell::default(),
         });
-        if let Some((root, record)) = &replaced.copied {
-            let is_there = |found: &&PackageEntry| found.root.canonicalize().ok() == root.canonicalize().ok();
-            for package in discovery.packages.iter().filter(is_there) {
-                loader.dispatcher.record_build(&Profile::new(package.id.as_str()).at(root), record);
+        for copied in &replaced.copied {
+            for package in discovery.packages.iter().filter(|found| copied.is_at(&found.root)) {
+                loader.dispatcher.record_build(&Profile::new(package.id.as_str()).at(&copied.root), &copied.record);
             }
         }
         let failures = Failures {

@@ -55,7 +55,7 @@ impl Compiler {
     /// Compiles the entries of a package that discovery chose, or one loose file. What was installed from somewhere, or built by
     /// somebody, is compiled in a sealed process.
     pub fn build(&self, id: &str, input: &Input) -> Result<BuildOutput, BuildFailure> {
-        let foreign = ["npm:", "git:"].iter().any(|origin| id.starts_with(origin));
+        let foreign = ["npm:", "git:", "rummy:"].iter().any(|origin| id.starts_with(origin));
         let is_in_store = foreign && self.stores.iter().any(|store| input.path().starts_with(store));
         let package = pijs_packages::package_of_realm(id).unwrap_or(id);
         let locked = is_in_store.then(|| input.clone().locked(&self.lock, package));

@@ -62,7 +62,7 @@ mod watchdog;
 pub mod words;
 
 pub use agent_tape::{AgentOutcome, replay_agent};
-pub use builder::{ConnectorParts, Interface, SessionBuilder, WrapState, realm_limits};
+pub use builder::{ConnectorParts, CopiedPackage, Interface, SessionBuilder, WrapState, realm_limits};
 pub use config::{
     ExtensionConfig, Isolation, ModelConfig, Permissions, RulesConfig, SessionChoice, SessionConfig, StoreConfig,
 };

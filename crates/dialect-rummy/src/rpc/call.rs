@@ -93,6 +93,10 @@ impl Connection {
             Err(_) if offered.tools.iter().any(|tool| tool == method) && !is_method(method) => {
                 return self.tool(store, method, params);
             }
+            Err(_) if !is_method(method) && replacement(method).is_some() => {
+                let instead = replacement(method).unwrap_or_default();
+                return Err(StoreError::invalid(format!("{method}: protocol {PROTOCOL} has no such method: use {instead}")));
+            }
             Err(_) if !is_method(method) => {
                 return Err(StoreError::invalid(format!(
                     "{method}: there is no such method: call discover for the list"
@@ -165,6 +169,21 @@ impl Connection {
             attributes,
         })))
     }
+}
+
+/// Returns the call of this protocol in place of a method of protocol 1: the table of rummy's plugin guide, "Retired Methods".
+fn replacement(method: &str) -> Option<&'static str> {
+    Some(match method {
+        "init" => "rummy/hello",
+        "ask" | "act" | "startRun" => "set { path: \"run://ALIAS\", body, attributes: { model, mode } }",
+        "run/resolve" => "set { run, path, state, body }",
+        "run/abort" | "run/cancel" => "set { path: \"run://ALIAS\", state: \"cancelled\" }",
+        "run/rename" => "mv { run, from: \"run://OLD\", to: \"run://NEW\" }",
+        "run/inject" => "set { path: \"run://ALIAS\", body }",
+        "run/config" => "set { path: \"run://ALIAS\", attributes }",
+        "store" => "set { run, path, visibility: \"summarized\", pattern: true }, or file/constraint and file/drop",
+        _ => return None,
+    })
 }
 
 /// Reports whether the protocol has the method.

@@ -303,6 +303,13 @@ pub struct Tool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "method", content = "params")]
 pub enum Notification {
+    /// The server's first word on a connection, before any call.
+    #[serde(rename = "rummy/hello")]
+    Hello {
+        /// Version of the protocol; a client of another first number leaves.
+        #[serde(rename = "rummyVersion")]
+        rummy_version: String,
+    },
     /// State of a run: after each command, at the end of a turn, and at the end of the run.
     #[serde(rename = "run/state")]
     RunState {

@@ -70,6 +70,7 @@ impl Store {
             now: timestamp(0),
             rules: BTreeMap::new(),
             audit: None,
+            caller: None,
             waiters: Waiters::default(),
             changes: Vec::new(),
             woken: Vec::new(),

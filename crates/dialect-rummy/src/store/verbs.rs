@@ -143,6 +143,9 @@ pub struct Relocate {
     pub to: Set,
 }
 
+/// Characters of a path, as the schema has it.
+const MOST_OF_PATH: usize = 2048;
+
 /// A verb on its way.
 struct Work {
     line: AuditLine,
@@ -331,8 +334,9 @@ impl Store {
         action: impl FnOnce(&mut Self, &mut Work) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let path = path.to_owned();
+        let caller = self.caller.clone();
         let line =
-            AuditLine { verb, writer, run_id, turn: turn.unwrap_or(0), path, rows: 0, before: None, after: None };
+            AuditLine { verb, writer, caller, run_id, turn: turn.unwrap_or(0), path, rows: 0, before: None, after: None };
         let digests = self.audit.is_some().then(<(Sha256, Sha256)>::default);
         let mut work = Work { line, digests, has_before: false, changes: Vec::new(), resolved: Vec::new() };
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
@@ -377,6 +381,9 @@ impl Store {
         let path = text::normalize_path(&set.path);
         let body = set.body.as_deref().unwrap_or_default();
         let rule = self.rule(&path);
+        if path.chars().count() > MOST_OF_PATH {
+            return Err(StoreError::invalid(format!("set: a path has at most {MOST_OF_PATH} characters: slugPath makes one")));
+        }
         self.permit(&path, &rule, writer)?;
         self.fits(&path, body.len())?;
         let scope = self.scope(&path, &rule, set.run_id, set.project_id)?.to_string();

@@ -569,6 +569,8 @@ super::guards! {
     RulesProtected = "rules.protected",
     /// Refuses plugins and packages of rummy that link out of their folder.
     RummyLinks = "rummy.links",
+    /// Gives each plugin of rummy that a variable names a realm and grants of its own.
+    RummyRealms = "rummy.realms",
     /// Limits regular expressions in tool schemas.
     SchemaPatterns = "schema.patterns",
     /// Validates expensive schemas on a thread that can be abandoned.

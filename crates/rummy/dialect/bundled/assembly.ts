@@ -4,7 +4,7 @@ import { attributes, block, type Core, escaped, isFile, statusOf, tag } from "./
 
 const SHOWN = new Set(["data"]);
 
-const shown = (row: any, name: string): string => tag(name, { path: row.path, status: statusOf(row), turn: row.turn, tags: attributes(row).tags, tokens: row.tokens }, row.body ?? "");
+const shown = (row: any, name: string): string => tag(name, { path: row.path, status: statusOf(row), turn: row.source_turn, tags: attributes(row).tags, tokens: row.tokens }, row.body ?? "");
 
 const nameOf = (row: any): string => (row.scheme === null || row.scheme === undefined ? "file" : row.scheme);
 
@@ -68,7 +68,7 @@ export class Prompt {
     });
     core.on("visible", (entry: any) => entry.body);
     core.on("summarized", (entry: any) =>
-      entry.body.length > SUMMARY ? `${entry.body.slice(0, SUMMARY)}\n[truncated: get the entry to see all of it]` : entry.body);
+      entry.body.length > SUMMARY ? `${entry.body.slice(0, SUMMARY)}\n[truncated — promote to see the complete prompt]` : entry.body);
     core.filter("assembly.user", async (content: string, ctx: any) => {
       const last = ctx.rows.findLast((row: any) => row.category === "prompt");
       if (!last) return content;

@@ -2,28 +2,9 @@
 
 import type { Source } from "../loader.ts";
 import { Budget, Errors, File_, Instructions, Known, Log, Policy, Prompt, Unknown } from "./assembly.ts";
-import { edit, patch } from "./edits.ts";
+import { Hedberg } from "./hedberg.ts";
 import type { Core } from "./shared.ts";
 import { AskUser, Cp, Env, Get, Mv, Rm, Set_, Sh, Think, Update } from "./tools.ts";
-
-/** Text utilities for plugins of other packages. */
-class Hedberg {
-  constructor(core: Core) {
-    const expression = (pattern: string): RegExp | undefined => {
-      const written = /^\/(.*)\/([a-z]*)$/s.exec(pattern);
-      if (written) return new RegExp(written[1]!, written[2]!.replace("g", ""));
-      if (!/[*?]/.test(pattern)) return undefined;
-      const source = pattern.split(/(\*\*|\*|\?)/).map((part) => ({ "**": ".*", "*": "[^/]*", "?": "[^/]" })[part] ?? part.replace(/[.+^${}()|[\]\\]/g, "\\$&"));
-      return new RegExp(`^${source.join("")}$`, "s");
-    };
-    Object.assign(core.hooks.hedberg, {
-      match: (pattern: string, text: string) => expression(pattern)?.test(text) ?? pattern === text,
-      search: (pattern: string, text: string) => expression(pattern)?.test(text) ?? text.includes(pattern),
-      replace: (body: string, search: string, replacement: string) => edit(body, "", { search, replace: replacement }).body ?? null,
-      generatePatch: patch,
-    });
-  }
-}
 
 const BUNDLED: [string, new (core: Core) => object][] = [
   ["ask_user", AskUser], ["budget", Budget], ["cp", Cp], ["env", Env], ["error", Errors], ["file", File_], ["get", Get],
@@ -31,9 +12,9 @@ const BUNDLED: [string, new (core: Core) => object][] = [
   ["prompt", Prompt], ["rm", Rm], ["set", Set_], ["sh", Sh], ["think", Think], ["unknown", Unknown], ["update", Update],
 ];
 
-/** The bundled plugins that no source of the user stands for. */
-export function bundled(sources: readonly Source[]): Source[] {
-  const taken = new Set(sources.map((source) => source.name));
+/** The bundled plugins that no source of the user stands for; those of `others` are in realms of their own. */
+export function bundled(sources: readonly Source[], others: readonly string[] = []): Source[] {
+  const taken = new Set([...sources.map((source) => source.name), ...others]);
   return BUNDLED.filter(([name]) => !taken.has(name))
     .map(([name, Plugin]) => ({ name, path: `pi:${name}`, load: async () => ({ default: Plugin }) }));
 }

@@ -25,6 +25,18 @@ async function fileOf(root: string, path: string): Promise<string | null> {
   }
 }
 
+const MOST_TOKENS = Number(process.env.RUMMY_MAX_ENTRY_TOKENS ?? 512);
+const tokensOf = (text: string): number => Math.ceil(text.length / Number(process.env.RUMMY_TOKEN_DIVISOR ?? 2));
+
+/** Characters of a description that the model gives an entry. */
+const MOST_DESCRIBED = 80;
+
+/** The description in the attributes of a tag; without one an entry keeps its own. */
+function descriptionOf({ tags, summary }: { tags?: unknown; summary?: unknown }): Record<string, string> | undefined {
+  const given = Object.entries({ tags, summary }).filter(([, text]) => text !== undefined && text !== null);
+  return given.length === 0 ? undefined : Object.fromEntries(given.map(([name, text]) => [name, String(text).slice(0, MOST_DESCRIBED)]));
+}
+
 const target = (entry: Action): string => String(entry.attributes.path ?? entry.body ?? "").trim();
 
 export class Get {
@@ -68,22 +80,28 @@ export class Set_ {
   }
 
   async handler(entry: Action, rummy: Rummy): Promise<void> {
-    const { path: given, visibility, tags, summary } = entry.attributes;
+    const { path: given, visibility } = entry.attributes;
+    const described = descriptionOf(entry.attributes);
     const path = String(given ?? "").trim();
     if (path === "") return failed(rummy, entry, "validation", "set: path is required");
     const { operations, blocks, search } = entry.attributes;
     if (entry.body.trim() === "" && visibility !== undefined && !operations && !blocks && !search) {
       await rummy.entries.set({ runId: rummy.runId, turn: rummy.sequence, path, visibility, pattern: isGlob(path) });
+      if (described !== undefined && !isGlob(path)) await rummy.setAttributes(path, described);
       return finish(rummy, entry, `${path} is ${visibility}`);
     }
     const before = await contentOf(rummy, path);
     const { body, error } = edit(before, entry.body, entry.attributes);
     if (body === undefined) return failed(rummy, entry, "conflict", `set: ${error}`);
+    const cost = path.startsWith("known://") ? tokensOf(body) : 0;
+    if (cost > MOST_TOKENS) {
+      return failed(rummy, entry, "overflow:413", `${path} would have ${cost} tokens, at most ${MOST_TOKENS} are allowed: write one fact per entry, in several entries`);
+    }
     if (isFile(path)) {
       const merged = { path, content: body, existed: before !== null };
       return finish(rummy, entry, patch(path, before ?? "", body), { state: "proposed", attributes: merged });
     }
-    await rummy.set({ path, body, visibility, attributes: { ...(tags !== undefined && { tags }), ...(summary !== undefined && { summary }) } });
+    await rummy.set({ path, body, visibility, attributes: described });
     return finish(rummy, entry, path);
   }
 
@@ -253,6 +271,8 @@ export class Think {
   }
 }
 
+const shownUpdate = (entry: any): string => `# update\n${entry.body}`;
+
 export class Update {
   constructor(core: Core) {
     tool(core, ["## update", '<update status="200">done</update>', "* Ends each turn: 102 continues; 200, 204 and 422 end the run"], async (entry: Action, rummy: Rummy) => {
@@ -260,16 +280,20 @@ export class Update {
       await rummy.update(entry.body, { status, attributes: { status } });
       return finish(rummy, entry, entry.body, { attributes: { status } });
     });
-    core.hooks.update.resolve = ({ recorded = [] }: any) => {
+    core.on("visible", shownUpdate);
+    core.on("summarized", shownUpdate);
+    core.hooks.update.resolve = async ({ recorded = [], rummy }: any) => {
       const updates = recorded.filter((entry: any) => entry.scheme === "update");
       const last = updates.at(-1);
       if (!last) return { summaryText: null, updateText: null };
       const status = Number(attributes(last).status ?? 102);
       const hasFailed = recorded.some((entry: any) => entry.state === "failed" && entry.scheme !== "update");
-      // A model that claims to be done while something failed is not.
-      return TERMINAL.has(status) && !(status === 200 && hasFailed)
-        ? { summaryText: last.body, updateText: null, status }
-        : { summaryText: null, updateText: last.body, status };
+      if (!TERMINAL.has(status)) return { summaryText: null, updateText: last.body, status };
+      if (status !== 200 || !hasFailed) return { summaryText: last.body, updateText: null, status };
+      // A model that claims to be done while something failed is not: its signal is a conflict, which the next turn shows.
+      const place = { runId: rummy?.runId, path: last.resultPath };
+      if (rummy && last.resultPath) await rummy.entries.set({ ...place, state: "failed", outcome: "conflict:409" });
+      return { summaryText: null, updateText: last.body, status: 409 };
     };
   }
 }

@@ -107,6 +107,7 @@ impl Hub {
 
     pub(super) fn opened(&self, id: u64, out: mpsc::Sender<String>) {
         self.peers.borrow_mut().insert(id, Peer { out, rpc: Connection::default(), place: None });
+        self.send(id, &Notification::Hello { rummy_version: rpc::PROTOCOL.to_owned() }.message());
     }
 
     pub(super) fn closed(&self, id: u64) {
@@ -352,6 +353,9 @@ impl Hub {
         });
         let done = realm.dispatch(&call.name, entry, &rummy).await;
         rummy.close().await?;
-        done.map(|_| json!({ "status": "ok" }))
+        match done?.refused {
+            Some(refusal) => Err(RummyError::Store(refusal.message)),
+            None => Ok(json!({ "status": "ok" })),
+        }
     }
 }

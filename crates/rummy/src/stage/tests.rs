@@ -57,17 +57,19 @@ fn variables_name_files_folders_and_packages() {
         ("PATH", "/bin".to_owned()),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
-    let modules = ["node_modules", ".pi/npm/node_modules"].map(|name| folder.path().join(name));
+    let modules = ["node_modules", ".pi/npm/node_modules"].map(|name| (folder.path().join(name), Scope::Project));
     let set = PluginSet::default().variables(&variables, &modules).expect("all are there");
-    let found: Vec<(&str, &str)> = set.plugins().iter().map(|plugin| (&*plugin.name, &*plugin.import)).collect();
+    let of = |one: &ExternalPlugin| (one.name.clone(), one.id.to_string(), one.set.plugins()[0].import.clone());
+    let found: Vec<(String, String, String)> = set.externals().iter().map(of).collect();
+    let real = |name: &str| format!("path:{}", folder.path().join(name).canonicalize().expect("there").display());
     let expected = [
-        ("installed", "installed"),
-        ("one", "./bundle0/one.js"),
-        ("two", "./bundle1/lib/main.js"),
-        ("web", "@org/rummy.web"),
+        ("installed", "rummy:installed".to_owned(), "installed"),
+        ("one", real("one.js"), "./bundle0/one.js"),
+        ("two", real("two"), "./bundle0/lib/main.js"),
+        ("web", "rummy:@org/rummy.web".to_owned(), "@org/rummy.web"),
     ];
-    assert_eq!(found, expected);
-    let web = set.plugins().last().expect("there are four");
+    assert_eq!(found, expected.map(|(name, id, import)| (name.to_owned(), id, import.to_owned())));
+    let web = &set.externals().last().expect("there are four").set.plugins()[0];
     assert!(!web.found.components().any(|part| part.as_os_str() == "npm"), "the first folder counts: {web:?}");
     for nowhere in [path("nowhere.js"), "absent".to_owned(), "../two".to_owned()] {
         let missing = [("RUMMY_PLUGIN_X".to_owned(), nowhere)].into_iter().collect();
@@ -225,7 +227,7 @@ mod links {
         fs::write(home.join("x.js"), "").expect("written");
         let variables = [("RUMMY_PLUGIN_X".to_owned(), home.join("x.js").display().to_string())];
         let set = PluginSet::default().variables(&variables.into_iter().collect(), &[]).expect("there");
-        let (files, record) = staged(&home, set);
+        let (files, record) = staged(&home, set.externals()[0].set.clone());
         assert!(files.contains(&"bundle0/x.js".to_owned()), "{files:?}");
         assert!(!files.iter().any(|file| file.ends_with("notes/n.md")), "{files:?}");
         assert!(record.refused.iter().any(|refused| refused.contains("notes/n.md")), "{:?}", record.refused);

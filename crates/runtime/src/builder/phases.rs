@@ -81,10 +81,16 @@ pub(super) fn find(
         let supplier = Supplier::new(&environment, compiler.cache());
         (compiler, supplier)
     });
-    let discovery = match replaced.loads_nothing {
+    let mut discovery = match replaced.loads_nothing {
         true => Discovery::default(),
         false => discover(&environment, config)?,
     };
+    for package in &mut discovery.packages {
+        let copied = replaced.copied.iter().find(|copied| copied.is_at(&package.root));
+        if let Some((id, installed)) = copied.and_then(|copied| copied.identity.clone()) {
+            (package.id, package.installed) = (id, installed);
+        }
+    }
     let session = match replaced.session.take() {
         Some(session) => session,
         None => {

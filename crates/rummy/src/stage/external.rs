@@ -1,0 +1,76 @@
+//! A plugin of another package, which gets a package, a realm and grants of its own.
+
+use super::{PluginSet, Staged, at};
+use crate::error::RummyError;
+use pijs_extc::FileAccess;
+use pijs_packages::Scope;
+use pijs_protocol::ExtensionId;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A plugin that a variable names.
+#[derive(Debug, Clone)]
+pub struct ExternalPlugin {
+    /// Its name.
+    pub name: String,
+    /// The identity of its realm: `rummy:PACKAGE`, or `path:PATH` of a file or folder that somebody works on.
+    pub id: ExtensionId,
+    /// For whom the package is installed; nobody, when it is a path.
+    pub installed: Option<Scope>,
+    pub(super) set: PluginSet,
+}
+
+impl ExternalPlugin {
+    /// The command of its realm that takes deliveries.
+    pub fn command(&self) -> String {
+        format!("rummy:{}", self.name)
+    }
+
+    /// Writes its package beside that of the plugins that share a realm.
+    ///
+    /// # Errors
+    ///
+    /// As [`PluginSet::stage`].
+    pub fn stage(&self, beside: &Path, options: &Value, access: &FileAccess) -> Result<Staged, RummyError> {
+        let mut options = options.clone();
+        options["command"] = self.command().into();
+        self.set.stage(&folder_beside(beside, &self.name), &options, access)
+    }
+}
+
+/// The folder of a package beside another one. A name that is no plain one is told apart by its digest.
+fn folder_beside(beside: &Path, name: &str) -> PathBuf {
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    let name = match is_plain {
+        true => name.to_owned(),
+        false => Sha256::digest(name).iter().take(8).map(|byte| format!("{byte:02x}")).collect(),
+    };
+    let mut of = beside.file_name().unwrap_or_default().to_owned();
+    of.push(format!(".{name}"));
+    beside.with_file_name(of)
+}
+
+/// Removes packages beside another one whose plugins are named no longer.
+pub(crate) fn remove_others(beside: &Path, named: &[ExternalPlugin]) -> Result<(), RummyError> {
+    let kept: Vec<PathBuf> = named.iter().map(|one| folder_beside(beside, &one.name)).collect();
+    let start = format!("{}.", beside.file_name().unwrap_or_default().to_string_lossy());
+    let Some(Ok(around)) = beside.parent().map(fs::read_dir) else { return Ok(()) };
+    for path in around.map_while(Result::ok).map(|entry| entry.path()) {
+        let is_one = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start));
+        if is_one && path.is_dir() && !kept.contains(&path) {
+            fs::remove_dir_all(&path).map_err(at(&path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the members of the options that all realms of a session have, when there are several.
+pub(crate) fn told_of_several(mut options: Value, externals: &[ExternalPlugin]) -> Value {
+    if !externals.is_empty() {
+        options["isOneOfSeveral"] = json!(true);
+        options["taken"] = externals.iter().map(|one| Value::from(one.name.as_str())).collect();
+    }
+    options
+}
