@@ -5,13 +5,13 @@
 //! | `s/search/replace/flags` | sed | the search occurs in it; with flags, as a regular expression |
 //! | `/source/flags` | regular expression of ECMAScript | it matches somewhere |
 //! | `$.key`, `$[0]`, `$..key` | JSONPath | the text is JSON that has such a value |
-//! | `//element`, `/a/b[1]` | XPath | refused by name: see [`PatternErrorKind::Unsupported`] |
+//! | `//element`, `/a/b[1]` | XPath 1.0 | the text is XML in which it selects something |
 //! | `**`, `*`, `?` | glob | all of it fits |
 //! | anything else | literal | it is equal |
 //!
 //! [`Pattern::matches`] decides about the whole text, [`Pattern::search`] finds a place in it, [`Pattern::replace`] changes
-//! it. A pattern is compiled once and costs time linear in the text, except for regular expressions, which have a number
-//! of steps. The same pattern and text give the same answer on every machine, so SQLite may call these functions
+//! it. A pattern is compiled once and costs time linear in the text, except for regular expressions and XPath, which have a
+//! number of steps. The same pattern and text give the same answer on every machine, so SQLite may call these functions
 //! deterministic.
 
 mod expand;
@@ -19,6 +19,7 @@ mod glob;
 mod json_path;
 mod regexp;
 mod sed;
+mod xpath;
 
 pub use sed::{Sed, parse_sed};
 
@@ -26,6 +27,7 @@ use glob::Glob;
 use json_path::JsonPath;
 use regexp::RegExp;
 use std::fmt;
+use xpath::XPath;
 
 /// Longer patterns are refused.
 const MAX_PATTERN: usize = 8 * 1024;
@@ -52,8 +54,6 @@ pub enum Notation {
 pub enum PatternErrorKind {
     /// It cannot be read.
     Syntax,
-    /// Its notation is not supported.
-    Unsupported,
     /// It took more steps or memory than it may.
     Limit,
 }
@@ -89,7 +89,7 @@ impl std::error::Error for PatternError {}
 pub struct Found {
     /// The text that matched.
     pub text: String,
-    /// Its beginning, in bytes; 0 for JSONPath, whose values have no place.
+    /// Its beginning, in bytes; 0 for JSONPath and XPath, whose values have no place.
     pub offset: usize,
 }
 
@@ -115,12 +115,13 @@ enum Kind {
     SedLiteral { search: String, replace: String },
     SedRegExp { search: RegExp, replace: String },
     JsonPath(JsonPath),
+    XPath(XPath),
 }
 
 impl Pattern {
     /// Compiles a pattern.
     ///
-    /// Fails for expressions that ECMAScript refuses, for XPath, and for patterns that are too long.
+    /// Fails for expressions that ECMAScript or XPath 1.0 refuses, and for patterns that are too long.
     pub fn parse(pattern: &str) -> Result<Self, PatternError> {
         if pattern.len() > MAX_PATTERN {
             let message = format!("a pattern of {} bytes: at most {MAX_PATTERN} are allowed", pattern.len());
@@ -142,11 +143,7 @@ impl Pattern {
                     Kind::SedRegExp { search: RegExp::parse(&search, &flags, false)?, replace }
                 }
             }
-            Notation::XPath => {
-                let message =
-                    format!("`{pattern}` is an XPath, which is not supported: use a glob, `/regex/` or `$.path`");
-                return Err(PatternError::new(PatternErrorKind::Unsupported, message));
-            }
+            Notation::XPath => Kind::XPath(XPath::parse(pattern)?),
         }))
     }
 
@@ -158,6 +155,7 @@ impl Pattern {
             Kind::RegExp(expression) | Kind::SedRegExp { search: expression, .. } => expression.is_match(text),
             Kind::SedLiteral { search, .. } => Ok(text.contains(search.as_str())),
             Kind::JsonPath(path) => Ok(path.first(text)?.is_some()),
+            Kind::XPath(path) => Ok(path.first(text)?.is_some()),
         }
     }
 
@@ -173,6 +171,7 @@ impl Pattern {
                 expression.find(text)?.map(|(offset, end)| found(offset, end))
             }
             Kind::JsonPath(path) => path.first(text)?.map(|text| Found { text, offset: 0 }),
+            Kind::XPath(path) => path.first(text)?.map(|text| Found { text, offset: 0 }),
         })
     }
 
@@ -185,7 +184,7 @@ impl Pattern {
             Kind::Glob(glob) => glob.matches(text).then(|| expand::one(text, 0, text.len(), replacement)),
             Kind::RegExp(expression) => expression.replace(text, replacement)?,
             Kind::SedRegExp { search, replace } => search.replace(text, replace)?,
-            Kind::JsonPath(_) => None,
+            Kind::JsonPath(_) | Kind::XPath(_) => None,
         })
     }
 

@@ -77,6 +77,7 @@ fn plugins_load_in_sorted_order_and_one_that_fails_is_passed_over() {
             ("clock", "register"),
             ("greet", "class"),
             ("guard", "class"),
+            ("herald", "class"),
             ("journal", "class"),
             ("noisy", "class"),
             ("remote", "class"),
@@ -86,7 +87,7 @@ fn plugins_load_in_sorted_order_and_one_that_fails_is_passed_over() {
         assert_eq!(kinds, expected);
         let error = loaded.plugins[1].error.as_deref().unwrap_or_default();
         assert!(error.contains("nonsense") && error.contains("data, logging, unknown, prompt"), "{error}");
-        assert_eq!(loaded.plugins[5].schemes, ["journal", "page"]);
+        assert_eq!(loaded.plugins[6].schemes, ["journal", "page"]);
         assert_eq!(loaded.tools, ["greet"]);
         assert!(!loaded.hooks.contains_key("no.such.event"), "an unknown name does nothing");
     });
@@ -232,6 +233,24 @@ fn verbs_and_queries_go_to_the_store_with_the_writer_of_their_delivery() {
         ];
         assert_eq!(report["changes"], json!(changes));
         rummy.close().await.expect("closed");
+    });
+}
+
+/// Follows rummy's plugin guide, "Client Notifications": what plugins say to clients is passed on, once.
+#[test]
+fn what_plugins_say_to_clients_is_passed_on() {
+    in_fixtures(async |realm| {
+        let told = Rc::new(std::cell::RefCell::new(Vec::new()));
+        let heard = Rc::clone(&told);
+        realm.listen(move |one| heard.borrow_mut().push((one.hook, one.payload)));
+        realm.emit("run.progress", vec![json!({ "projectId": 7, "status": "thinking" })]).await.expect("emitted");
+        let shown = json!({ "projectId": 7, "text": "thinking", "append": true });
+        let noted = json!({ "projectId": 7, "text": "thinking", "level": "info" });
+        let expected = [("ui.render".to_owned(), shown), ("ui.notify".to_owned(), noted)];
+        assert_eq!(told.borrow()[..], expected);
+        told.borrow_mut().clear();
+        realm.emit("stream.cancelled", vec![json!({ "run": "r", "path": "p" })]).await.expect("emitted");
+        assert_eq!(told.borrow()[..], [("stream.cancelled".to_owned(), json!({ "run": "r", "path": "p" }))]);
     });
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A case names the section of rummy's documents that it comes from. It begins with project 1 and its runs 1 and 2. A step is
 //! `{"entries": METHOD, "args", "as"}` or `{"db": NAME, "op", "params"}`, the host's unless it is `as` a plugin, with what is expected: `returns` (objects may have
-//! more members than named), `error` (the outcome), `says` (part of the message), `changes`, `woken`.
+//! more members than named), `error` (the outcome), `says` (part of the message), `changes`, `woken`. A case that has `permits`
+//! instead says who writes a scheme: each writer tries each verb, and the others are refused every one.
 
 use crate::{Conduct, Options, Profile, Store, WaiterId, Writer};
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 const FILES: &[(&str, &str)] = &[
     ("entries.json", include_str!("../../../../fixtures/rummy/entries/entries.json")),
     ("writers.json", include_str!("../../../../fixtures/rummy/entries/writers.json")),
+    ("permissions.json", include_str!("../../../../fixtures/rummy/entries/permissions.json")),
     ("runs.json", include_str!("../../../../fixtures/rummy/entries/runs.json")),
     ("faithful.json", include_str!("../../../../fixtures/rummy/entries/faithful.json")),
     ("v0_5.json", include_str!("../../../../fixtures/rummy/entries/v0_5.json")),
@@ -31,6 +33,44 @@ fn contains(actual: &Value, expected: &Value) -> bool {
     }
 }
 
+/// Returns the steps of a case: its own, or those of each writer that tries each verb on an entry of a scheme.
+fn steps_of(case: &Value) -> Vec<Value> {
+    let permits = &case["permits"];
+    let Some(path) = permits["path"].as_str() else { return case["steps"].as_array().expect("steps").clone() };
+    let writers = permits["writers"].as_array().expect("writers");
+    let first = &writers[0];
+    let mut steps =
+        vec![json!({ "entries": "set", "args": { "runId": 1, "path": path, "body": "x", "writer": first }, "as": first })];
+    for writer in ["model", "client", "plugin", "system"] {
+        let whole = json!({ "runId": 1, "path": path, "body": "y", "writer": writer });
+        if writers.contains(&writer.into()) {
+            steps.push(json!({ "entries": "set", "args": whole, "as": writer }));
+            continue;
+        }
+        let with = |more: Value| {
+            let mut args = json!({ "runId": 1, "path": path, "writer": writer });
+            args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            args
+        };
+        let glob = format!("{}*", &path[..path.len() - 1]);
+        let tries = [
+            ("set", whole),
+            ("set", with(json!({ "body": "z", "append": true }))),
+            ("set", with(json!({ "state": "failed" }))),
+            ("set", with(json!({ "attributes": { "a": 1 } }))),
+            ("set", json!({ "runId": 1, "path": glob, "pattern": true, "body": "z", "writer": writer })),
+            ("rm", with(json!({}))),
+            ("cp", json!({ "runId": 1, "from": path, "to": format!("{path}2"), "writer": writer })),
+        ];
+        let says = format!("403: writer \"{writer}\" not permitted for scheme {}", permits["scheme"]);
+        let refused = |(method, args)| json!({ "entries": method, "args": args, "as": writer, "error": "permission:403", "says": says });
+        steps.extend(tries.map(refused));
+    }
+    steps.push(json!({ "entries": "getBody", "args": [1, path], "returns": "y" }));
+    steps.push(json!({ "entries": "getState", "args": [1, path], "returns": { "state": "resolved" } }));
+    steps
+}
+
 fn run_case(case: &Value) -> Result<(), String> {
     let profile = case["profile"].as_str().map_or_else(Profile::v2, |name| Profile::named(name).expect("a profile"));
     let conduct = if case["conduct"] == "faithful" { Conduct::Faithful } else { Conduct::Strict };
@@ -41,7 +81,7 @@ fn run_case(case: &Value) -> Result<(), String> {
     for alias in ["demo_1", "demo_2"] {
         store.create_run(project, alias, Some("m"), None).expect("a run");
     }
-    for (number, step) in case["steps"].as_array().expect("steps").iter().enumerate() {
+    for (number, step) in steps_of(case).iter().enumerate() {
         let at = |what: String| format!("step {}: {what}\n  {step}", number + 1);
         let ceiling = step["as"].as_str().map_or(Writer::Plugin, |word| Writer::parse(word).expect("a writer"));
         let (result, waits) = if let Some(path) = step["wait"].as_str() {

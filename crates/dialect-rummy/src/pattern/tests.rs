@@ -96,11 +96,39 @@ fn json_paths_find_values() {
     assert_eq!((found.text.as_str(), found.offset), ("2", 0));
 }
 
+/// Runs `fixtures/rummy/pattern/xpath.json`.
 #[test]
-fn an_xpath_is_refused_by_name() {
-    let error = Pattern::parse("//item").unwrap_err();
-    assert_eq!(error.kind(), PatternErrorKind::Unsupported);
-    assert!(error.to_string().contains("XPath"));
+fn an_xpath_selects_the_first_node() {
+    let cases: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../fixtures/rummy/pattern/xpath.json")).expect("the fixture is JSON");
+    let lines = cases["text"].as_array().expect("lines").iter().filter_map(|line| line.as_str());
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let mut wrong = Vec::new();
+    for case in cases["cases"].as_array().expect("cases") {
+        let pattern = case["pattern"].as_str().expect("a pattern");
+        let found = Pattern::parse(pattern).and_then(|pattern| pattern.search(case["in"].as_str().unwrap_or(&text)));
+        let is_right = match (&found, case["error"].as_str()) {
+            (Err(error), Some(says)) => error.to_string().contains(says),
+            (Ok(found), None) => found.as_ref().map(|found| found.text.as_str()) == case["found"].as_str(),
+            _ => false,
+        };
+        if !is_right {
+            wrong.push(format!("{}: {pattern} came to {found:?}", case["name"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn an_xpath_has_a_number_of_steps() {
+    let text = format!("<a>{}</a>", "<b><c/></b>".repeat(2000));
+    let pattern = Pattern::parse("//b[count(//c[count(//b) > 1]) > 1]").unwrap();
+    assert_eq!(pattern.matches(&text).unwrap_err().kind(), PatternErrorKind::Limit);
+    let many = format!("<a>{}</a>", "<b/>".repeat(20_000));
+    assert_eq!(Pattern::parse("//b").unwrap().matches(&many).unwrap_err().kind(), PatternErrorKind::Limit);
+    let deep = format!("{}{}", "<a>".repeat(3000), "</a>".repeat(3000));
+    assert!(Pattern::parse("//a[last()]").unwrap().matches(&deep).unwrap());
+    assert_eq!(Pattern::parse(&format!("//{}", "a".repeat(600))).unwrap_err().kind(), PatternErrorKind::Limit);
 }
 
 #[test]

@@ -119,6 +119,28 @@ fn times_are_written_as_sqlite_does() {
     assert_eq!(super::timestamp(1_796_000_000_999), "2026-11-30 00:53:20");
 }
 
+/// Follows rummy's specification, "Schema" and "Physical Layout": what the tables hold, and what they refuse.
+#[test]
+fn the_schema_holds_what_the_documents_say() {
+    let (mut store, run) = demo();
+    store.set(&Set::new(run, "known://a").body("x"), Writer::Model).unwrap();
+    let row = |sql: &str| store.connection.query_row(sql, [], |row| row.get::<_, String>(0));
+    assert_eq!(row("SELECT scope || ' ' || path || ' ' || scheme FROM entries").unwrap(), "run:1 known://a known");
+    assert_eq!(row("SELECT body || ' ' || visibility || ' ' || state FROM known_entries").unwrap(), "x summarized resolved");
+    let columns = "SELECT group_concat(name) FROM pragma_table_info('entries')";
+    assert!(!row(columns).unwrap().contains("tokens"), "what an entry costs is no column");
+    let refused = |sql: &str| store.connection.execute(sql, []).unwrap_err().to_string();
+    let again = "INSERT INTO entries (scope, path, created_at, updated_at) VALUES ('run:1', 'known://a', '', '')";
+    assert!(refused(again).contains("UNIQUE"));
+    assert!(refused("UPDATE entries SET attributes = '{'").contains("json_valid"));
+    assert!(refused("UPDATE entries SET path = printf('%2049d', 1)").contains("length(path)"));
+    assert!(refused("INSERT INTO known_entries (path) VALUES ('a')").contains("view"));
+    let twice = "INSERT INTO run_views (run_id, path, entry_id, state, visibility, writer, created_at, updated_at)
+         SELECT run_id, path, entry_id, state, visibility, writer, '', '' FROM run_views";
+    assert!(refused(twice).contains("UNIQUE"));
+}
+
+/// Follows rummy's specification, "SQL Functions".
 #[test]
 fn functions_of_the_schema_are_there() {
     let (store, _) = demo();

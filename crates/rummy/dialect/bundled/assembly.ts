@@ -38,7 +38,10 @@ export class Log {
     core.hooks.tools.onView("log", (entry: any) => entry.body, "visible");
     core.hooks.tools.onView("log", () => "", "summarized");
     core.filter("assembly.user", async (content: string, ctx: any) => {
-      const logged = ctx.rows.filter((row: any) => row.category === "logging");
+      const last = ctx.rows.findLast((row: any) => row.category === "prompt");
+      const isLogged = (row: any) => row.category === "logging" || (row.category === "prompt" && row !== last);
+      // Prompts before the last are part of what happened.
+      const logged = ctx.rows.filter(isLogged).sort((one: any, other: any) => one.source_turn - other.source_turn);
       return block(content, "log", logged.map((row: any) => shown(row, attributes(row).action ?? nameOf(row))));
     }, 100);
   }

@@ -59,7 +59,8 @@ export class Get {
     const found = await rummy.getEntries(path);
     if (found.length === 0) return failed(rummy, entry, "not_found", `${path} not found`);
     if (isPart) {
-      const lines = String(found[0].body).split("\n");
+      // The end of the last line begins no other.
+      const lines = String(found[0].body).replace(/\n$/, "").split("\n");
       const first = Number(line ?? 1);
       const start = first < 0 ? Math.max(0, lines.length + first) : Math.max(0, first - 1);
       const part = lines.slice(start, limit === undefined ? undefined : start + Number(limit));

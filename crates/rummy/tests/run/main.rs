@@ -1,5 +1,6 @@
 //! Runs with a recorded model: tools, proposals that wait, streams, verdict; each test names the section that it checks.
 
+mod cases;
 mod peer;
 mod rpc;
 mod sessions;
@@ -35,7 +36,10 @@ fn main() {
             Ok(())
         })
     };
-    let tests = vec![
+    let of_case = |(name, case): (String, Value)| {
+        Trial::test(name, move || cases::run(&case).map_err(libtest_mimic::Failed::from))
+    };
+    let mut tests = vec![
         test("a_run_edits_asks_streams_and_ends", a_run_edits_asks_streams_and_ends),
         test(
             "a_rejection_changes_nothing_and_aborts_the_rest_of_its_turn",
@@ -58,6 +62,7 @@ fn main() {
         test("runs_leave_out_what_their_flags_say", rpc::runs_leave_out_what_their_flags_say),
         test("ten_clients_have_a_run_each_and_nothing_is_mixed", rpc::ten_clients_have_a_run_each_and_nothing_is_mixed),
     ];
+    tests.extend(cases::all().into_iter().map(of_case));
     libtest_mimic::run(&Arguments::from_args(), tests).exit();
 }
 
@@ -69,6 +74,8 @@ struct Client {
     rejects: Option<&'static str>,
     /// The pattern of the files that the project marks as read-only.
     read_only: Option<&'static str>,
+    /// The answers of a case, by action.
+    decides: Value,
     heard: RefCell<Vec<Value>>,
     asked: RefCell<Vec<Proposal>>,
 }
@@ -80,7 +87,11 @@ impl RunClient for Client {
 
     fn decide<'a>(&'a self, proposal: &'a Proposal) -> LocalBoxFuture<'a, Decision> {
         self.asked.borrow_mut().push(proposal.clone());
+        let answer = &self.decides[&proposal.action];
+        let words = |key: &str| answer[key].as_str().map(str::to_owned);
         let decision = match proposal.action.as_str() {
+            _ if answer.get("reject").is_some() => Decision::Reject(words("reject")),
+            _ if answer.get("accept").is_some() => Decision::Accept(words("accept")),
             action if self.rejects == Some(action) => Decision::Reject(Some("not now".to_owned())),
             "ask_user" => Decision::Accept(Some("blue".to_owned())),
             _ => Decision::Accept(None),

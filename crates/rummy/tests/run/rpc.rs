@@ -27,6 +27,8 @@ pub(crate) fn clients_start_runs_and_resolve_proposals() {
             let open = address.split('?').next().expect("an address");
             assert!(Peer::connect(open).await.is_err(), "without the token");
             let mut peer = Peer::connect(&address).await.expect("connected");
+            let greeting = peer.until("rummy/hello", |_| true).await;
+            assert_eq!(greeting["params"]["rummyVersion"], "2.0.0", "the server greets before any call");
             assert_eq!(peer.call("ping", json!({})).await["result"], json!({}));
             let early = peer.call("getRuns", json!({})).await;
             assert_eq!(early["error"]["code"], -32603, "{early}");

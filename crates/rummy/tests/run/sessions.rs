@@ -15,6 +15,8 @@ pub(crate) struct SessionRan {
     outcome: RunOutcome,
     entries: Vec<Value>,
     ledger: String,
+    /// What its client heard of its progress.
+    progress: Vec<String>,
 }
 
 /// Runs a recorded model in a session with everything accepted.
@@ -46,7 +48,10 @@ pub(crate) fn in_session(model: &str, adapt: impl FnOnce(&Environment, &mut Sess
         for file in std::fs::read_dir(folder).into_iter().flatten().map_while(Result::ok) {
             ledger.push_str(&std::fs::read_to_string(file.path()).unwrap_or_default());
         }
-        SessionRan { outcome, entries, ledger }
+        let heard = client.heard.take();
+        let progress = heard.iter().filter(|heard| heard["method"] == "run/progress");
+        let progress = progress.filter_map(|heard| heard["params"]["status"].as_str().map(str::to_owned)).collect();
+        SessionRan { outcome, entries, ledger, progress }
     })
 }
 
@@ -76,6 +81,7 @@ pub(crate) fn a_rule_stops_a_reply_and_the_model_is_asked_again() {
     });
     assert_eq!((ran.outcome.status, ran.outcome.turns), (200, 1), "{:?}", ran.outcome);
     assert_eq!(said(&ran), ["allowed"]);
+    assert_eq!(ran.progress, ["thinking", "retrying", "processing"]);
     let stopped = stopped(&ran);
     assert!(matches!(stopped[..], [one] if one.contains("Do not say that.")), "{stopped:?}");
 }
