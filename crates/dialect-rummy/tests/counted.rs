@@ -40,7 +40,7 @@ fn the_table_counts_the_cases_of_each_section() {
     for folder in ["fixtures/rummy", "crates/dialect-rummy/src", "crates/rummy/src", "crates/rummy/tests"] {
         walk(&Path::new(ROOT).join(folder), &mut files);
     }
-    let in_json = Regex::new(r#""section": "(00[23]) ([^":]+)"#).expect("an expression");
+    let in_json = Regex::new(r#""section": "([^"]+)""#).expect("an expression");
     let in_comment = Regex::new(r#"^\s*//.*"#).expect("an expression");
     let document =
         Regex::new(r#"(?:rummy's |Document )?(specification|plugin guide|00[23]),((?: ?(?:,|and|;)? ?"[^"]+")+)"#)
@@ -48,10 +48,15 @@ fn the_table_counts_the_cases_of_each_section() {
     let quoted = Regex::new(r#""([^"]+)""#).expect("an expression");
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     for file in files {
-        let Ok(text) = fs::read_to_string(&file) else { continue };
+        // The table of statements names cases and is none.
+        let Some(text) = fs::read_to_string(&file).ok().filter(|_| !file.ends_with("statements.json")) else { continue };
         for line in text.lines() {
             for found in in_json.captures_iter(line) {
-                *counts.entry((document_of(&found[1]), found[2].trim().to_owned())).or_default() += 1;
+                for section in found[1].split("; ").filter_map(|section| section.split(": ").next()) {
+                    if let Some((document @ ("002" | "003"), name)) = section.split_once(' ') {
+                        *counts.entry((document_of(document), name.trim().to_owned())).or_default() += 1;
+                    }
+                }
             }
             if !in_comment.is_match(line) || file.ends_with("counted.rs") {
                 continue;

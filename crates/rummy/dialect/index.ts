@@ -144,7 +144,7 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
     plugins: () => ({ plugins: loaded, tools: hooks.tools.names, advertised: hooks.tools.advertisedNames, hooks: registry.counts() }),
     init: () => {
       for (const context of loader.contexts.values()) Object.assign(context, { db, entries: storeOf(changed) });
-      return loader.schemes();
+      return loader.schemes((name) => !foreign.tools.has(name));
     },
     open: ({ ref, facts, ticket }: { ref: string; facts: TurnFacts; ticket?: string }) => {
       const known = contexts.get(ref);

@@ -95,12 +95,12 @@ export class Loader {
     }
   }
 
-  /** The schemes that the store has to know: those of the dialect, of plugins, and one for each tool without one. */
-  schemes(): Scheme[] {
+  /** The schemes that the store has to know: those of the dialect, of plugins, and one for each tool of theirs without one. */
+  schemes(isOwn: (tool: string) => boolean = () => true): Scheme[] {
     const all = [...this.#profile.bootstrap];
     for (const context of this.contexts.values()) all.push(...context.schemes);
     const known = new Set(all.map((scheme) => scheme.name));
-    for (const name of this.#hooks.tools.names.filter((name) => !known.has(name))) {
+    for (const name of this.#hooks.tools.names.filter((name) => isOwn(name) && !known.has(name))) {
       all.push({ name, model_visible: 1, category: "logging", default_scope: "run", writable_by: ["model", "plugin"] });
     }
     return all;

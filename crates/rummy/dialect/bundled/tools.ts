@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import { mkdir, readFile, rm as removeFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { env } from "node:process";
 import { edit, patch } from "./edits.ts";
 import { db } from "../entries.ts";
 import { type Action, attributes, type Core, failed, finish, isFile, isGlob, loggedAction, type Rummy, tool } from "./shared.ts";
@@ -25,8 +26,8 @@ async function fileOf(root: string, path: string): Promise<string | null> {
   }
 }
 
-const MOST_TOKENS = Number(process.env.RUMMY_MAX_ENTRY_TOKENS ?? 512);
-const tokensOf = (text: string): number => Math.ceil(text.length / Number(process.env.RUMMY_TOKEN_DIVISOR ?? 2));
+const MOST_TOKENS = Number(env.RUMMY_MAX_ENTRY_TOKENS ?? 512);
+const tokensOf = (text: string): number => Math.ceil(text.length / Number(env.RUMMY_TOKEN_DIVISOR ?? 2));
 
 /** Characters of a description that the model gives an entry. */
 const MOST_DESCRIBED = 80;
