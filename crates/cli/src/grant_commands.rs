@@ -115,6 +115,9 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
     if let Some((key, empty)) = pijs_runtime::mcp::record_of(environment, which)? {
         return answer_about_server(file, which, (key, empty), (grants, allowed));
     }
+    if which.starts_with("rummy:") {
+        return answer_about_plugin(environment, file, which, (grants, allowed));
+    }
     let (found, applicant) = applicant(environment, which, &Decided::of_settings(environment)?)?;
     // Without this check an invalid pattern would show only when the extension is loaded.
     gate(environment, &Decided::of_settings(environment)?)
@@ -144,6 +147,31 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
         let request = CapabilityRequest { capability, methods, scope };
         let verb = if allowed { "may now" } else { "may never" };
         stderr(&clean(&format!("{} {verb} {}", shown_name(&found), describe(&request))));
+    }
+    Ok(())
+}
+
+/// Answers about a plugin of rummy, of which something was answered before: its code is known once it ran.
+fn answer_about_plugin(
+    environment: &Environment,
+    file: &GrantFile,
+    which: &str,
+    (grants, allowed): (Vec<Grant>, bool),
+) -> Result<()> {
+    let Some(key) = key_of(environment, &file.read()?, which) else {
+        return Err(Failure::failed(format!("{}: nothing is recorded about it", clean(which)))
+            .help("run it first: its questions are asked by pi rummy run"));
+    };
+    let at = file.now();
+    file.change(|book| {
+        let Some(record) = book.packages.get_mut(&key) else { return };
+        for Grant { capability, methods, scope, .. } in grants.clone() {
+            record.answer(Answered { capability, methods, scope, allowed, by: By::Command, at: at.clone() });
+        }
+    })?;
+    for Grant { capability, methods, scope, .. } in grants {
+        let verb = if allowed { "may now" } else { "may never" };
+        stderr(&clean(&format!("{which} {verb} {}", words(&CapabilityRequest { capability, methods, scope }))));
     }
     Ok(())
 }

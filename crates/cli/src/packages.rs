@@ -479,10 +479,12 @@ pub(crate) fn loaded(environment: &Environment, named: Vec<String>, as_json: boo
     let mut servers = crate::mcp::documents(environment)?;
     let brought = found.packages.iter().flat_map(|package| crate::mcp::documents_of(environment, package));
     servers.extend(brought.collect::<Vec<_>>());
+    let plugins = crate::rummy::external_plugins(environment)?;
     if as_json {
         let mut documents: Vec<_> = found.packages.iter().map(|package| json!({
             "id": package.id, "name": package.name, "root": package.root, "entries": package.entries, "origin": format!("{:?}", package.origin),
         })).collect();
+        documents.extend(plugins.iter().map(|plugin| json!({ "id": plugin.id, "name": plugin.name, "origin": "rummy" })));
         documents.extend(servers);
         stdout(&serde_json::Value::from(documents).to_string());
         return Ok(());
@@ -493,8 +495,11 @@ pub(crate) fn loaded(environment: &Environment, named: Vec<String>, as_json: boo
             stdout(&format!("  {}", clean(&entry.display().to_string())));
         }
     }
+    for plugin in &plugins {
+        stdout(&clean(&format!("{} ({}, with pi rummy)", plugin.name, plugin.id)));
+    }
     servers.iter().for_each(|server| stdout(&clean(&crate::mcp::line(server))));
-    if found.packages.is_empty() && servers.is_empty() {
+    if found.packages.is_empty() && servers.is_empty() && plugins.is_empty() {
         stderr("no extensions; install one with: pi install SOURCE, or name one with: -e PATH");
     }
     Ok(())

@@ -7,9 +7,9 @@ use clap::{Args, Subcommand};
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 use pijs_environment::Ambient;
-use pijs_rummy::session::{database, open_store, project_plugins};
+use pijs_rummy::session::{database, find_plugins, open_store, project_plugins};
 use pijs_rummy::{
-    Decision, EntryConnector, Notification, Proposal, RummyError, RummySession, RunClient, RunFlags, RunMode,
+    Decision, EntryConnector, ExternalPlugin, Notification, Proposal, RummyError, RummySession, RunClient, RunFlags, RunMode,
     RunOutcome, RunRequest, SessionOptions, Writer,
 };
 use pijs_runtime::{Environment, ExtensionConfig, Failure, Isolation, ModelConfig, Permissions, Result, SessionConfig};
@@ -230,6 +230,15 @@ fn failed(error: RummyError) -> Failure {
         RummyError::Session(failure) => failure,
         RummyError::Missing { .. } => Failure::usage(clean(&error.to_string())),
         other => Failure::failed(clean(&other.to_string())),
+    }
+}
+
+/// The plugins of rummy that have realms and grants of their own here.
+pub(crate) fn external_plugins(environment: &Environment) -> Result<Vec<ExternalPlugin>> {
+    let is_named = environment.variables.iter().any(|(name, value)| name.starts_with("RUMMY_PLUGIN_") && !value.is_empty());
+    match is_named {
+        true => Ok(find_plugins(environment, &[]).map_err(failed)?.externals().to_vec()),
+        false => Ok(Vec::new()),
     }
 }
 

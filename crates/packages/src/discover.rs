@@ -139,6 +139,21 @@ pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
     finder.found
 }
 
+/// Finds the folder of a package that settings list by its path, by the name in its manifest. The project's settings come first.
+pub fn listed_folder(options: &DiscoverOptions, name: &str) -> Option<PathBuf> {
+    let read = |scope: &Scope| Some((*scope, Settings::read(&Disk::system(), &options.dirs.root(*scope)).ok()?));
+    let settings: Vec<_> = options.scopes().iter().filter_map(read).collect();
+    let folders = selected(&settings, &options.dirs.home).into_iter().filter_map(|selected| match selected.source {
+        Ok(Source::Path(path)) if path.is_dir() => Some(path),
+        _ => None,
+    });
+    let has_name = |folder: &PathBuf| {
+        let manifest = Manifest::read(folder).ok().flatten();
+        manifest.and_then(|manifest| manifest.name).is_some_and(|own| own == name)
+    };
+    folders.into_iter().find(has_name)
+}
+
 fn offers_extensions(root: &Path) -> bool {
     let listed = Settings::read(&Disk::system(), root)
         .is_ok_and(|settings| !settings.packages().is_empty() || !settings.extensions().is_empty());

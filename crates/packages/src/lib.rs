@@ -49,7 +49,7 @@ mod store;
 pub use archive::{Limits, Unpacked, unpack};
 pub use change::recover;
 pub use collect::Kind as ResourceKind;
-pub use discover::{DiscoverOptions, Discovery, Origin, PackageEntry, resolve_extensions};
+pub use discover::{DiscoverOptions, Discovery, Origin, PackageEntry, listed_folder, resolve_extensions};
 pub use entries::{ARTIFACT_FILE, Entries, MANIFEST_FILE, is_artifact_file, is_component_file, package_entries};
 pub use error::{InstallCode, PackageError, Result};
 pub use git::{GitOptions, GitSource};

@@ -6,6 +6,7 @@ mod overlays;
 mod pty;
 #[cfg(target_os = "linux")]
 mod restored;
+mod rummy;
 mod session;
 mod start;
 #[path = "../support/mod.rs"]
