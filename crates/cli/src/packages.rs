@@ -484,7 +484,8 @@ pub(crate) fn loaded(environment: &Environment, named: Vec<String>, as_json: boo
         let mut documents: Vec<_> = found.packages.iter().map(|package| json!({
             "id": package.id, "name": package.name, "root": package.root, "entries": package.entries, "origin": format!("{:?}", package.origin),
         })).collect();
-        documents.extend(plugins.iter().map(|plugin| json!({ "id": plugin.id, "name": plugin.name, "origin": "rummy" })));
+        documents
+            .extend(plugins.iter().map(|plugin| json!({ "id": plugin.id, "name": plugin.name, "origin": "rummy" })));
         documents.extend(servers);
         stdout(&serde_json::Value::from(documents).to_string());
         return Ok(());

@@ -9,8 +9,8 @@ use futures_util::future::LocalBoxFuture;
 use pijs_environment::Ambient;
 use pijs_rummy::session::{database, find_plugins, open_store, project_plugins};
 use pijs_rummy::{
-    Decision, EntryConnector, ExternalPlugin, Notification, Proposal, RummyError, RummySession, RunClient, RunFlags, RunMode,
-    RunOutcome, RunRequest, SessionOptions, Writer,
+    Decision, EntryConnector, ExternalPlugin, Notification, Proposal, RummyError, RummySession, RunClient, RunFlags,
+    RunMode, RunOutcome, RunRequest, SessionOptions, Writer,
 };
 use pijs_runtime::{Environment, ExtensionConfig, Failure, Isolation, ModelConfig, Permissions, Result, SessionConfig};
 use serde_json::{Value, json};
@@ -235,7 +235,8 @@ fn failed(error: RummyError) -> Failure {
 
 /// The plugins of rummy that have realms and grants of their own here.
 pub(crate) fn external_plugins(environment: &Environment) -> Result<Vec<ExternalPlugin>> {
-    let is_named = environment.variables.iter().any(|(name, value)| name.starts_with("RUMMY_PLUGIN_") && !value.is_empty());
+    let is_named =
+        environment.variables.iter().any(|(name, value)| name.starts_with("RUMMY_PLUGIN_") && !value.is_empty());
     match is_named {
         true => Ok(find_plugins(environment, &[]).map_err(failed)?.externals().to_vec()),
         false => Ok(Vec::new()),

@@ -49,7 +49,9 @@ fn the_table_counts_the_cases_of_each_section() {
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     for file in files {
         // The table of statements names cases and is none.
-        let Some(text) = fs::read_to_string(&file).ok().filter(|_| !file.ends_with("statements.json")) else { continue };
+        let Some(text) = fs::read_to_string(&file).ok().filter(|_| !file.ends_with("statements.json")) else {
+            continue;
+        };
         for line in text.lines() {
             for found in in_json.captures_iter(line) {
                 for section in found[1].split("; ").filter_map(|section| section.split(": ").next()) {

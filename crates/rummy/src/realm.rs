@@ -19,7 +19,8 @@ use pijs_extc::FileAccess;
 use pijs_host::{CallbackOutcome, Host};
 use pijs_protocol::ExtensionId;
 use pijs_runtime::{
-    CopiedPackage, Environment, ExtensionConfig, Interface, LoadedSession, SessionBuilder, SessionChoice, SessionConfig, StoreConfig,
+    CopiedPackage, Environment, ExtensionConfig, Interface, LoadedSession, SessionBuilder, SessionChoice,
+    SessionConfig, StoreConfig,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -133,11 +133,7 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
 }
 
 /// The variables, with the path in place of the name of a folder that was installed where it lies.
-fn with_folders(
-    environment: &Environment,
-    modules: &[(PathBuf, Scope)],
-    trusted: bool,
-) -> BTreeMap<String, String> {
+fn with_folders(environment: &Environment, modules: &[(PathBuf, Scope)], trusted: bool) -> BTreeMap<String, String> {
     let named = Vec::new();
     let options = DiscoverOptions { dirs: environment.dirs.clone(), named, only_named: false, trusted };
     let mut variables = environment.variables.clone();

@@ -12,9 +12,9 @@
 mod copy;
 mod external;
 
+pub(crate) use copy::leads_out;
 pub use external::ExternalPlugin;
 pub(crate) use external::{remove_others, told_of_several};
-pub(crate) use copy::leads_out;
 
 use crate::error::RummyError;
 use copy::{Copied, Copier, Source};

@@ -103,7 +103,9 @@ impl RunDriver<'_> {
         });
         let messages = self.realm.filter("llm.messages", messages, vec![about.clone()]).await?;
         for message in messages.as_array().into_iter().flatten() {
-            if let (Some(role @ ("system" | "user")), Some(words)) = (message["role"].as_str(), message["content"].as_str()) {
+            if let (Some(role @ ("system" | "user")), Some(words)) =
+                (message["role"].as_str(), message["content"].as_str())
+            {
                 self.keep_audit(state, turn.number, &format!("{role}://{}", turn.number), words, Value::Null)?;
             }
         }
@@ -182,14 +184,7 @@ impl RunDriver<'_> {
     }
 
     /// Keeps what crossed between the run and its model, where the model does not see it.
-    fn keep_audit(
-        &self,
-        state: &Loop,
-        turn: i64,
-        path: &str,
-        body: &str,
-        attributes: Value,
-    ) -> Result<(), RummyError> {
+    fn keep_audit(&self, state: &Loop, turn: i64, path: &str, body: &str, attributes: Value) -> Result<(), RummyError> {
         let set = Set::new(state.run_id, path).body(body).attributes(attributes).visibility(Visibility::Archived);
         self.store(|store| store.set(&set.during(turn, Some(state.loop_id)), Writer::System))
     }

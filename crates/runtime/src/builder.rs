@@ -48,8 +48,8 @@ use pijs_hostcall::{BoxFuture, BuildRecord, Gate, Ledger, LedgerSink, Mode, Prof
 use pijs_llm::known_models::KnownModels;
 use pijs_llm::provider::Provider;
 use pijs_packages::{Discovery, Scope};
-use pijs_protocol::{ExtensionId, guard};
 use pijs_protocol::wire::Limits;
+use pijs_protocol::{ExtensionId, guard};
 use pijs_resources::ResourcePlaces;
 use pijs_session_store::Session;
 use pijs_tape::Recorder;

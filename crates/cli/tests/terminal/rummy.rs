@@ -69,7 +69,8 @@ fn grants(world: &World) -> Vec<String> {
 fn a_plugin_of_the_registry_is_asked_about_once() {
     let world = World::new();
     let registry = Registry::start();
-    let manifest = |version: &str| json!({ "name": "toucher", "version": version, "type": "module", "main": "index.js" });
+    let manifest =
+        |version: &str| json!({ "name": "toucher", "version": version, "type": "module", "main": "index.js" });
     registry.publish(manifest("1.0.0"), &[("index.js", TOUCHER)]);
     world.pi(&["install", "npm:toucher", "--registry", &registry.url()]).succeeded();
     assert!(world.read("home/.pi/agent/pijs-lock.json").contains("toucher"), "the lock file has it");

@@ -39,8 +39,9 @@ fn steps_of(case: &Value) -> Vec<Value> {
     let Some(path) = permits["path"].as_str() else { return case["steps"].as_array().expect("steps").clone() };
     let writers = permits["writers"].as_array().expect("writers");
     let first = &writers[0];
-    let mut steps =
-        vec![json!({ "entries": "set", "args": { "runId": 1, "path": path, "body": "x", "writer": first }, "as": first })];
+    let mut steps = vec![
+        json!({ "entries": "set", "args": { "runId": 1, "path": path, "body": "x", "writer": first }, "as": first }),
+    ];
     for writer in ["model", "client", "plugin", "system"] {
         let whole = json!({ "runId": 1, "path": path, "body": "y", "writer": writer });
         if writers.contains(&writer.into()) {

@@ -99,8 +99,8 @@ fn json_paths_find_values() {
 /// Runs `fixtures/rummy/pattern/xpath.json`.
 #[test]
 fn an_xpath_selects_the_first_node() {
-    let cases: serde_json::Value =
-        serde_json::from_str(include_str!("../../../../fixtures/rummy/pattern/xpath.json")).expect("the fixture is JSON");
+    let cases: serde_json::Value = serde_json::from_str(include_str!("../../../../fixtures/rummy/pattern/xpath.json"))
+        .expect("the fixture is JSON");
     let lines = cases["text"].as_array().expect("lines").iter().filter_map(|line| line.as_str());
     let text = lines.collect::<Vec<_>>().join("\n");
     let mut wrong = Vec::new();

@@ -36,7 +36,8 @@ impl XPath {
         if nesting(expression) > MAX_NESTED {
             return limit(format!("an XPath with more than {MAX_NESTED} brackets or signs within each other"));
         }
-        let syntax = |error| PatternError::new(PatternErrorKind::Syntax, format!("`{expression}` is no XPath: {error}"));
+        let syntax =
+            |error| PatternError::new(PatternErrorKind::Syntax, format!("`{expression}` is no XPath: {error}"));
         xpath_eval::parse(expression).map(Self).map_err(syntax)
     }
 

@@ -95,7 +95,9 @@ impl Connection {
             }
             Err(_) if !is_method(method) && replacement(method).is_some() => {
                 let instead = replacement(method).unwrap_or_default();
-                return Err(StoreError::invalid(format!("{method}: protocol {PROTOCOL} has no such method: use {instead}")));
+                return Err(StoreError::invalid(format!(
+                    "{method}: protocol {PROTOCOL} has no such method: use {instead}"
+                )));
             }
             Err(_) if !is_method(method) => {
                 return Err(StoreError::invalid(format!(

@@ -130,7 +130,9 @@ fn the_catalogue_is_whole() {
     ] {
         assert!(catalogue["methods"][method]["description"].is_string(), "{method}: {catalogue}");
     }
-    for method in ["rummy/hello", "run/state", "run/progress", "run/proposal", "stream/cancelled", "ui/render", "ui/notify"] {
+    for method in
+        ["rummy/hello", "run/state", "run/progress", "run/proposal", "stream/cancelled", "ui/render", "ui/notify"]
+    {
         assert!(catalogue["notifications"][method]["params"].is_object(), "{method}");
     }
     assert_eq!(catalogue["methods"]["stream"]["params"]["chunk"], "Text.");

@@ -126,7 +126,10 @@ fn the_schema_holds_what_the_documents_say() {
     store.set(&Set::new(run, "known://a").body("x"), Writer::Model).unwrap();
     let row = |sql: &str| store.connection.query_row(sql, [], |row| row.get::<_, String>(0));
     assert_eq!(row("SELECT scope || ' ' || path || ' ' || scheme FROM entries").unwrap(), "run:1 known://a known");
-    assert_eq!(row("SELECT body || ' ' || visibility || ' ' || state FROM known_entries").unwrap(), "x summarized resolved");
+    assert_eq!(
+        row("SELECT body || ' ' || visibility || ' ' || state FROM known_entries").unwrap(),
+        "x summarized resolved"
+    );
     let columns = "SELECT group_concat(name) FROM pragma_table_info('entries')";
     assert!(!row(columns).unwrap().contains("tokens"), "what an entry costs is no column");
     let refused = |sql: &str| store.connection.execute(sql, []).unwrap_err().to_string();

@@ -335,8 +335,17 @@ impl Store {
     ) -> Result<T, StoreError> {
         let path = path.to_owned();
         let caller = self.caller.clone();
-        let line =
-            AuditLine { verb, writer, caller, run_id, turn: turn.unwrap_or(0), path, rows: 0, before: None, after: None };
+        let line = AuditLine {
+            verb,
+            writer,
+            caller,
+            run_id,
+            turn: turn.unwrap_or(0),
+            path,
+            rows: 0,
+            before: None,
+            after: None,
+        };
         let digests = self.audit.is_some().then(<(Sha256, Sha256)>::default);
         let mut work = Work { line, digests, has_before: false, changes: Vec::new(), resolved: Vec::new() };
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
@@ -382,7 +391,9 @@ impl Store {
         let body = set.body.as_deref().unwrap_or_default();
         let rule = self.rule(&path);
         if path.chars().count() > MOST_OF_PATH {
-            return Err(StoreError::invalid(format!("set: a path has at most {MOST_OF_PATH} characters: slugPath makes one")));
+            return Err(StoreError::invalid(format!(
+                "set: a path has at most {MOST_OF_PATH} characters: slugPath makes one"
+            )));
         }
         self.permit(&path, &rule, writer)?;
         self.fits(&path, body.len())?;

@@ -227,7 +227,8 @@ impl PluginRealm {
         }
         if let Some((by, Emitted { hook, .. })) = self.emitted.borrow_mut().pop_front() {
             let plugin = self.parts[by].owner.extension.to_string();
-            let message = format!("plugins answered each other {MOST_EMITTED} times: the rest of their events is dropped");
+            let message =
+                format!("plugins answered each other {MOST_EMITTED} times: the rest of their events is dropped");
             faults.push(Fault { plugin, hook, message });
             self.emitted.borrow_mut().clear();
         }

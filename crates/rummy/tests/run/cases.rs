@@ -50,7 +50,9 @@ pub(crate) fn all() -> Vec<(String, Value)> {
 /// Text, or lines of it.
 fn text(value: &Value) -> String {
     match value {
-        Value::Array(lines) => lines.iter().map(|line| line.as_str().unwrap_or_default()).collect::<Vec<_>>().join("\n"),
+        Value::Array(lines) => {
+            lines.iter().map(|line| line.as_str().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+        }
         value => value.as_str().unwrap_or_default().to_owned(),
     }
 }
