@@ -374,9 +374,23 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Disk::system().read(path, limit)?.ok_or_else(|| ErrorKind::NotFound.into())
 }
 
+/// Returns the absolute path of what lies at `path`, all links resolved, as [`std::fs::canonicalize`] does. On Linux that takes two
+/// calls instead of one for each part of the path: the kernel says where a handle leads.
+///
+/// # Errors
+///
+/// What the system says: nothing lies there.
+pub fn real_path(path: &Path) -> io::Result<PathBuf> {
+    #[cfg(target_os = "linux")]
+    if let Some(real) = crate::os::path_of_handle(path)? {
+        return Ok(real);
+    }
+    path.canonicalize()
+}
+
 /// Resolves the links of a path, as far as it exists.
 pub fn without_links(path: &Path) -> PathBuf {
-    let found = path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
+    let found = path.ancestors().find_map(|above| Some((real_path(above).ok()?, path.strip_prefix(above).ok()?)));
     match found {
         Some((above, rest)) if rest.as_os_str().is_empty() => above,
         Some((above, rest)) => above.join(rest),
@@ -433,7 +447,13 @@ pub(crate) fn read_to_end(file: &mut dyn VfsFile, length: u64, limit: u64) -> io
         }
         match file.read(&mut bytes[filled..]) {
             Ok(0) => break,
-            Ok(read) => filled += read,
+            Ok(read) => {
+                filled += read;
+                // As long as the file is, and no more came where there was room for it: the end.
+                if filled as u64 == length && filled < bytes.len() && length <= limit {
+                    break;
+                }
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

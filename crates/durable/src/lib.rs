@@ -28,7 +28,7 @@ mod private;
 mod vfs;
 
 pub use append::{Appender, Opened};
-pub use disk::{Disk, Replace, open_real, read_judged, read_regular, without_links, write_all};
+pub use disk::{Disk, Replace, open_real, read_judged, read_regular, real_path, without_links, write_all};
 pub use entropy::entropy;
 pub use lock::{Lock, LockError};
 pub use os::OsVfs;

@@ -193,6 +193,19 @@ pub(crate) fn sync_tree(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
     }
 }
 
+/// Returns where a path leads, by a handle that neither reads nor waits; `None` where the kernel names no such path.
+#[cfg(target_os = "linux")]
+pub(crate) fn path_of_handle(path: &Path) -> io::Result<Option<PathBuf>> {
+    use rustix::fs::{Mode, OFlags};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::ffi::OsStrExt;
+    let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let Ok(named) = fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())) else { return Ok(None) };
+    // A file that has just been removed, or one that lies outside of this process's root, has a name that leads nowhere.
+    let is_path = named.is_absolute() && !named.as_os_str().as_bytes().ends_with(b" (deleted)");
+    Ok(is_path.then_some(named))
+}
+
 #[derive(Debug)]
 pub(crate) struct OsFile(pub(crate) File);
 

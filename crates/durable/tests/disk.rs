@@ -1,6 +1,6 @@
 //! Tests unusual files and concurrent processes.
 
-use pijs_durable::{Appender, Disk, Lock, LockError, Replace};
+use pijs_durable::{Appender, Disk, Lock, LockError, Replace, real_path};
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -249,4 +249,34 @@ fn replacing_a_file_removes_temporary_files_of_dead_processes() {
     disk.replace(&target, b"{\"a\":1}", Replace::SHARED).expect("replaced");
     assert!(!own.exists() && other.exists());
     assert_eq!(mode(&target), 0o666, "whatever the umask is");
+}
+
+#[test]
+fn a_real_path_is_the_one_that_the_standard_library_finds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("a/b")).expect("folders");
+    fs::write(at("a/b/file"), "").expect("a file");
+    fs::write(at("a/odd (deleted)"), "").expect("a file");
+    symlink("a/b", at("link")).expect("a link");
+    symlink("nowhere", at("broken")).expect("a link");
+    symlink("loop", at("loop")).expect("a link");
+    for name in [
+        "a",
+        "a/b/file",
+        "link/file",
+        "link/..",
+        "a/./b",
+        "a/odd (deleted)",
+        ".",
+        "broken",
+        "loop",
+        "none",
+        "a/b/file/x",
+    ] {
+        let (real, expected) = (real_path(&at(name)), at(name).canonicalize());
+        let kinds = |result: std::io::Result<std::path::PathBuf>| result.map_err(|error| error.kind());
+        assert_eq!(kinds(real), kinds(expected), "{name}");
+    }
+    assert!(real_path(Path::new(".")).expect("it is there").is_absolute());
 }
