@@ -42,6 +42,30 @@ mod system {
 
     /// Opens the folder at an absolute path. `..` and links are errors.
     pub(crate) fn folder_without_links(path: &Path) -> io::Result<Dir> {
+        #[cfg(target_os = "linux")]
+        if let Some(folder) = at_once(path)? {
+            return Ok(Dir::from_std_file(File::from(folder)));
+        }
+        part_by_part(path)
+    }
+
+    /// Has the kernel refuse links on the way; `None` where it cannot, or not in this process.
+    #[cfg(target_os = "linux")]
+    fn at_once(path: &Path) -> io::Result<Option<OwnedFd>> {
+        use rustix::fs::{CWD, ResolveFlags, openat2};
+        let is_plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+        if !path.is_absolute() || !path.components().all(is_plain) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let flags = WAY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::TOOBIG | Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn part_by_part(path: &Path) -> io::Result<Dir> {
         let at = |folder: &OwnedFd, name: &OsStr| {
             openat(folder, name, WAY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
         };
@@ -62,6 +86,31 @@ mod system {
         // FreeBSD reports EMLINK for a link, Linux ENOTDIR for one in place of a folder.
         let errors = [Errno::LOOP, Errno::NOTDIR, Errno::MLINK];
         errors.iter().any(|known| error.raw_os_error() == Some(known.raw_os_error()))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn a_folder_is_opened_by_its_real_path_alone() {
+        let temporary = tempfile::tempdir().expect("a folder");
+        let real = temporary.path().canonicalize().expect("it is there");
+        fs::create_dir_all(real.join("a/b")).expect("made");
+        fs::write(real.join("file"), "").expect("written");
+        std::os::unix::fs::symlink("a", real.join("link")).expect("made");
+        std::os::unix::fs::symlink("b", real.join("a/last")).expect("made");
+        assert!(folder_without_links(&real.join("a/b")).is_ok());
+        for link in ["link/b", "a/last", "file"] {
+            let error = folder_without_links(&real.join(link)).expect_err(link);
+            assert!(is_link(&error), "{link}: {error}");
+        }
+        assert!(folder_without_links(&real.join("a/../a")).is_err());
+        assert!(folder_without_links(Path::new("a")).is_err());
+        assert!(folder_without_links(&real.join("none")).is_err_and(|error| !is_link(&error)));
     }
 }
 

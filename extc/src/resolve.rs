@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::prebuilt;
 use crate::stamps::LockEntry;
 use crate::tree::Folders;
-use pijs_durable::read_regular;
+use pijs_durable::{read_regular, real_path};
 use pijs_packages::{InstallCode, PackageError, is_artifact_file, is_component_file, package_entries};
 use pijs_protocol::guard;
 use serde_json::Value;
@@ -120,9 +120,7 @@ impl Package {
 /// Finds the package and its entries.
 pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Diagnostic> {
     let shown = input.path.display();
-    let path = input
-        .path
-        .canonicalize()
+    let path = real_path(&input.path)
         .map_err(|error| Diagnostic::new(Code::Entry, format!("{shown}: {error}")).help("check the path"))?;
     if path.to_str().is_none() {
         return Err(Diagnostic::new(Code::Entry, format!("{shown}: the path is not UTF-8")));
@@ -204,7 +202,7 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
 /// Reads the folder's own manifest; empty if there is none. A link to a protected file is an error, and so is the link of a
 /// package out of its folder; the manifest beside a loose file does not describe it, and is ignored.
 fn read_manifest(root: &Path, loose: bool, access: &FileAccess) -> Result<Vec<u8>, Diagnostic> {
-    let Ok(path) = root.join("package.json").canonicalize() else { return Ok(Vec::new()) };
+    let Ok(path) = real_path(&root.join("package.json")) else { return Ok(Vec::new()) };
     let refused = |why: &str| match path.starts_with(root) {
         true => Diagnostic::new(Code::Escape, format!("`{}` is {why}", path.display()))
             .help("PiJS keeps sessions or other state in this folder; move the package to another one"),
@@ -230,7 +228,7 @@ pub(crate) fn without_mark(manifest: &[u8]) -> &[u8] {
 
 fn contained(root: &Path, entry: PathBuf) -> Result<PathBuf, Diagnostic> {
     let shown = entry.strip_prefix(root).unwrap_or(&entry).display();
-    let canonical = entry.canonicalize().map_err(|error| {
+    let canonical = real_path(&entry).map_err(|error| {
         Diagnostic::new(Code::Entry, format!("the entry `{shown}` cannot be opened: {error}")).help("check the path")
     })?;
     if !canonical.starts_with(root) && guard!(BuildEntry) {
@@ -269,7 +267,7 @@ pub(crate) fn folders_around(root: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
 }
 
 fn holds_dependencies(folder: &Path) -> bool {
-    folder.canonicalize().is_ok_and(|real| real.file_name().is_some_and(|name| name == "node_modules"))
+    real_path(folder).is_ok_and(|real| real.file_name().is_some_and(|name| name == "node_modules"))
 }
 
 /// Returns the entries that pi would load of the folder, or the reason why there is none.

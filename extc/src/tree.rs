@@ -31,6 +31,7 @@ use crate::probe::PathKind;
 use crate::resolve::without_mark;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use pijs_durable::real_path;
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -152,7 +153,7 @@ impl SourceTree {
     pub(crate) fn open(folders: Folders, access: &FileAccess, limits: Limits) -> io::Result<Self> {
         let mut dependencies = Vec::with_capacity(folders.dependencies.len());
         for path in &folders.dependencies {
-            match path.canonicalize() {
+            match real_path(path) {
                 // The caller chose this link when it led to another folder.
                 Ok(real) if real.file_name() != path.file_name() && guard!(BuildRootHandles) => {
                     return Err(io::Error::other(format!("{} leads to another folder now", path.display())));
@@ -612,7 +613,7 @@ impl SourceTree {
         let file = match no_follow::without_links(&handles[root.index], relative) {
             // Decides again under the file's actual name. A link that is created from now on is not followed.
             Err(error) if no_follow::is_link(&error) => {
-                real = path.canonicalize()?;
+                real = real_path(path)?;
                 let (root, relative) = self.root_of(&real).ok_or(io::ErrorKind::NotFound)?;
                 admission = judge(root, &real)?;
                 no_follow::without_links(&handles[root.index], relative)?

@@ -15,7 +15,7 @@ use crate::settings::Settings;
 use crate::source::{Source, local_path};
 use crate::store::Store;
 use crate::{Dirs, Scope};
-use pijs_durable::Disk;
+use pijs_durable::{Disk, real_path};
 use pijs_protocol::guard;
 use serde_json::{Value, json};
 use std::cell::OnceCell;
@@ -184,7 +184,7 @@ struct Found<'a> {
 impl Found<'_> {
     fn add(&mut self, paths: impl IntoIterator<Item = PathBuf>, from: &Provenance) {
         for path in paths {
-            let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+            let real = real_path(&path).unwrap_or_else(|_| path.clone());
             if self.seen.insert(real) {
                 self.files.push(Resource { path, from: from.clone() });
             }
@@ -197,14 +197,14 @@ impl Found<'_> {
         if paths.is_empty() {
             return;
         }
-        let Ok(package) = std::fs::canonicalize(root) else { return };
+        let Ok(package) = real_path(root) else { return };
         let (inside, outside): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(|path| {
-            let real = std::fs::canonicalize(path);
+            let real = real_path(path);
             real.is_ok_and(|real| real.starts_with(&package)) || !guard!(ResourcesPackageLinks)
         });
         self.add(inside, from);
         self.left_out.extend(outside.into_iter().map(|path| LeftOut {
-            real: std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone()),
+            real: real_path(&path).unwrap_or_else(|_| path.clone()),
             package: root.to_owned(),
             path,
         }));
