@@ -10,15 +10,16 @@
 //! file      same bytes as before: its stamp, and each folder from it up to a root is stable
 //! folder    same names as before: its stamp, and the folder that it lies in is stable
 //! absent    no folder lies there still: the folder that it would lie in is stable
-//! locked    a dependency of an installed package: the lock file, and the folders of dependencies are stable
+//! locked    a dependency of an installed package: the lock file, and each `node_modules` folder on the way to it is stable
 //! ```
 //!
 //! Times of file systems have a resolution: a file that changes twice within one step keeps its stamp. So the clock of the
 //! cache's file system is read before anything is stamped, and only items that changed before that time get a stamp: a later
 //! change has a later time. On other file systems, and where times are full seconds, an item has to be [`MARGIN`] older.
 //!
-//! Only an install writes files of a store, checks them and writes the lock file. Of a package that matches its lock file, the
-//! own files are stamped, and of its dependencies the folders.
+//! Files of a store are written by installing alone, which checks them and writes the lock file. Of a package that its lock file
+//! lists as it lies there, the own files are stamped, and of its dependencies the `node_modules` folders: another dependency in the
+//! place of one is another name in them.
 
 use crate::tree::SourceTree;
 use serde::{Deserialize, Serialize};
@@ -287,15 +288,17 @@ fn way_to<'p>(tree: &SourceTree, folder: &'p Path) -> Vec<&'p Path> {
 
 /// Returns whether a path lies in the folder of a dependency of the package, which is installed as a whole.
 fn is_inner(tree: &SourceTree, path: &Path) -> bool {
-    path.parent().is_some_and(|folder| {
-        let Some(below) = below_modules(tree, folder) else { return false };
-        below.components().next().is_some_and(|first| !is_scope(first.as_os_str()) || below.components().count() > 1)
-    })
+    path.parent().is_some_and(|folder| is_of_dependency(tree, folder))
 }
 
-/// Returns whether a folder lies within that of a dependency, and is no `node_modules`.
+/// Whether a folder is that of a dependency or one within it, but none of dependencies.
 fn is_inner_folder(tree: &SourceTree, folder: &Path) -> bool {
-    folder.file_name().is_some_and(|name| name != "node_modules") && is_inner(tree, folder)
+    folder.file_name().is_some_and(|name| name != "node_modules") && is_of_dependency(tree, folder)
+}
+
+fn is_of_dependency(tree: &SourceTree, folder: &Path) -> bool {
+    let Some(below) = below_modules(tree, folder) else { return false };
+    below.components().next().is_some_and(|first| !is_scope(first.as_os_str()) || below.components().count() > 1)
 }
 
 /// Returns the path after the last `node_modules` of the package.
