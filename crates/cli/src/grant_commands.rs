@@ -218,7 +218,8 @@ fn applicant(environment: &Environment, which: &str, decided: &Decided) -> Resul
     let compiler = Compiler::new(environment).with_access(access);
     let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
     let who = (found.id.as_str(), found.installed);
-    let applicant = Applicant::new(environment, who, &found.root, &output.metadata(), decided.policy.mode)?;
+    let package = (found.root.as_path(), &found.manifest);
+    let applicant = Applicant::new(environment, who, package, &output.metadata(), decided.policy.mode)?;
     Ok((found, applicant))
 }
 

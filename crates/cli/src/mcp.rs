@@ -129,7 +129,7 @@ pub(crate) fn documents(environment: &Environment) -> Result<Vec<Value>> {
 pub(crate) fn documents_of(environment: &Environment, package: &PackageEntry) -> Vec<Value> {
     let (servers, problems) = match package.loose_file() {
         Some(_) => Default::default(),
-        None => mcp::servers_of_package(package.id.as_str(), &package.root),
+        None => mcp::servers_of_package(package.id.as_str(), (&package.root, &package.manifest)),
     };
     problems.iter().for_each(|problem| stderr(&clean(&format!("warning: {}: {problem}", package.id))));
     let shown = |server: &ServerConfig| {

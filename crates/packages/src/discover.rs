@@ -10,7 +10,7 @@ use crate::entries::{
     is_extension_file, package_entries,
 };
 use crate::error::{InstallCode, PackageError, Result};
-use crate::manifest::Manifest;
+use crate::package_manifest::PackageManifest;
 use crate::realms::realms;
 use crate::resources::Provenance;
 use crate::selection::{Selected, selected};
@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::source::{Source, local_path};
 use crate::store::Store;
 use crate::{Dirs, Scope};
-use pijs_durable::Disk;
+use pijs_durable::{Disk, real_path};
 use pijs_protocol::{ExtensionId, guard};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -68,6 +68,8 @@ pub struct PackageEntry {
     pub from: Provenance,
     /// The folder as a whole is the extension, and goes by its own name.
     pub is_module: bool,
+    /// Its manifest as it was read when it was found. A file that stands alone has none.
+    pub manifest: PackageManifest,
 }
 
 impl PackageEntry {
@@ -237,7 +239,13 @@ impl Finder<'_> {
 
     fn loose(&mut self, file: &Path, origin: Origin, from: Provenance) {
         let folder = file.parent().unwrap_or(file);
-        self.push((path_id(file), None), folder, vec![file.to_path_buf()], origin, from);
+        self.push(
+            (path_id(file), None),
+            folder,
+            vec![file.to_path_buf()],
+            origin,
+            (from, Some(PackageManifest::default())),
+        );
     }
 
     /// `extensions` of the settings, then the folder, with the settings' `!`, `+` and `-` entries applied to the latter.
@@ -255,7 +263,7 @@ impl Finder<'_> {
         let own = if folder.is_dir() { directory_entries(&folder).unwrap_or_default() } else { Vec::new() };
         if !own.is_empty() {
             let entries = apply_filter(&root, own, &overrides)?;
-            self.push((path_id(&folder), None), &folder, entries, Origin::Folder(scope), from);
+            self.push((path_id(&folder), None), &folder, entries, Origin::Folder(scope), (from, None));
             return Ok(());
         }
         // Files are loose extensions; a folder with several entries is one package.
@@ -278,7 +286,7 @@ impl Finder<'_> {
             if is_extension_file(&top) || is_artifact_file(&top) || is_component_file(&top) {
                 self.loose(&top, Origin::Folder(scope), from.clone());
             } else {
-                self.push((path_id(&top), None), &top, entries, Origin::Folder(scope), from.clone());
+                self.push((path_id(&top), None), &top, entries, Origin::Folder(scope), (from.clone(), None));
             }
         }
         Ok(())
@@ -337,8 +345,8 @@ impl Finder<'_> {
         if !brought || loose || !guard!(PackagesEnclosingFolder) {
             return None;
         }
-        let (root, project) = (std::fs::canonicalize(root).ok()?, std::fs::canonicalize(&self.dirs.cwd).ok()?);
-        let home = std::fs::canonicalize(&self.dirs.home).unwrap_or_else(|_| self.dirs.home.clone());
+        let (root, project) = (real_path(root).ok()?, real_path(&self.dirs.cwd).ok()?);
+        let home = real_path(&self.dirs.home).unwrap_or_else(|_| self.dirs.home.clone());
         // Its own repository is the project's already, wherever in it pi was started. A home that is kept in a repository is
         // not that of everything that lies in it.
         let is_no_home = |folder: &&Path| !home.starts_with(folder) || !guard!(PackagesEnclosingHome);
@@ -367,7 +375,7 @@ impl Finder<'_> {
         let told = who.1.is_some() && origin != Origin::Named;
         self.found.problems.extend(entries.nothing.filter(|_| !told));
         let before = self.found.packages.len();
-        self.push(who, root, entries.files, origin, from);
+        self.push(who, root, entries.files, origin, (from, Some(entries.manifest)));
         if let Some(found) = self.found.packages.get_mut(before) {
             found.is_module = entries.is_module;
         }
@@ -379,9 +387,9 @@ impl Finder<'_> {
         root: &Path,
         entries: Vec<PathBuf>,
         origin: Origin,
-        from: Provenance,
+        (from, manifest): (Provenance, Option<PackageManifest>),
     ) {
-        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        let real = |path: &Path| real_path(path).unwrap_or_else(|_| path.to_path_buf());
         if let Some(error) = self.around_project(&id, root, &entries, origin) {
             self.found.problems.push(error);
             return;
@@ -391,11 +399,12 @@ impl Finder<'_> {
         if entries.is_empty() {
             return;
         }
-        let is_named = !id.as_str().starts_with("npm:") && !matches!(entries.as_slice(), [file] if id == path_id(file));
-        let name = is_named.then(|| Manifest::read(root).ok().flatten()).flatten().and_then(|manifest| manifest.name);
+        // What is wrong with one that cannot be read was told where its entries were looked for.
+        let manifest = manifest.unwrap_or_else(|| PackageManifest::read(root).unwrap_or_default());
+        let name = manifest.name().filter(|_| !id.as_str().starts_with("npm:")).map(str::to_owned);
         let root = real(root);
         for (id, entries) in realms(&id, &root, &entries) {
-            let (name, from, root) = (name.clone(), from.clone(), root.clone());
+            let (name, from, root, manifest) = (name.clone(), from.clone(), root.clone(), manifest.clone());
             self.found.packages.push(PackageEntry {
                 id,
                 name,
@@ -405,12 +414,13 @@ impl Finder<'_> {
                 installed,
                 from,
                 is_module: false,
+                manifest,
             });
         }
     }
 }
 
 fn path_id(path: &Path) -> ExtensionId {
-    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let real = real_path(path).unwrap_or_else(|_| path.to_path_buf());
     ExtensionId::new(format!("path:{}", real.display()))
 }

@@ -7,6 +7,7 @@
 use crate::collect::{Kind, is_ignored_by, rules};
 use crate::error::{InstallCode, PackageError, Result};
 use crate::manifest::Manifest;
+use crate::package_manifest::PackageManifest;
 use crate::registry::Bundled;
 use crate::source::printable;
 use globset::{GlobBuilder, GlobMatcher};
@@ -39,6 +40,8 @@ pub struct Entries {
     pub files: Vec<PathBuf>,
     /// The folder as a whole is the extension, and the one file what it begins with.
     pub is_module: bool,
+    /// The manifest that says so.
+    pub manifest: PackageManifest,
     /// Why there are none, unless the package has other things than extensions. pi says nothing of it and goes on.
     pub nothing: Option<PackageError>,
 }
@@ -46,6 +49,10 @@ pub struct Entries {
 impl Entries {
     fn of(files: Vec<PathBuf>) -> Self {
         Self { files, ..Self::default() }
+    }
+
+    fn under(self, manifest: &Manifest) -> Self {
+        Self { manifest: PackageManifest::of(manifest), ..self }
     }
 
     fn none(root: &Path, why: &str, help: &str) -> Self {
@@ -59,8 +66,12 @@ impl Entries {
 /// `named` is for a folder that somebody named, and not for what a registry or a repository gave: without a word about
 /// extensions it is one module, as a folder is that is imported. An error when it is none.
 pub fn package_entries(root: &Path, named: bool) -> Result<Entries> {
-    const LIST: &str = "add {\"pi\": {\"extensions\": [\"./FILE.ts\"]}} to its package.json";
     let manifest = Manifest::read(root)?.unwrap_or_default();
+    Ok(entries_under(root, &manifest, named)?.under(&manifest))
+}
+
+fn entries_under(root: &Path, manifest: &Manifest, named: bool) -> Result<Entries> {
+    const LIST: &str = "add {\"pi\": {\"extensions\": [\"./FILE.ts\"]}} to its package.json";
     if let Some(pi) = &manifest.pi {
         let listed = pi.extensions.as_deref().unwrap_or_default();
         let files = declared_entries(root, listed, &manifest.bundle_dependencies)?;
@@ -93,7 +104,7 @@ pub fn package_entries(root: &Path, named: bool) -> Result<Entries> {
         (true, _) => Ok(Entries::none(root, "there is no extension in its folder extensions/", LIST)),
         (false, false) => Ok(Entries::none(root, NOTHING, LIST)),
         (false, true) => match module_of(root, manifest.main.as_deref()).or_else(|| artifact_in(root)) {
-            Some(file) => Ok(Entries { files: vec![file], is_module: true, nothing: None }),
+            Some(file) => Ok(Entries { files: vec![file], is_module: true, ..Entries::default() }),
             None => Err(PackageError::new(
                 InstallCode::Manifest,
                 root.display().to_string(),

@@ -8,6 +8,7 @@
 //! | [`Builder`] | compiles a package before it is put in place; the command line passes `extc` |
 //! | [`Depot`] | packages that a program pins by digest, kept as tarballs |
 //! | [`package_entries`] | which files of a package are extensions |
+//! | [`PackageManifest`] | members of a package's `package.json`, read once |
 //! | [`realms`] | which entries of a package run together |
 //! | [`resolve_extensions`] | pi's load order over `-e`, settings, folders and packages |
 //! | [`resolve_resources`] | skills, prompt templates and themes, in the same way |
@@ -35,6 +36,7 @@ mod manifest;
 mod members;
 mod names;
 mod npmrc;
+mod package_manifest;
 mod pinned;
 mod realms;
 mod registry;
@@ -57,8 +59,9 @@ pub use install::{Attempt, BuildInput, Builder, Built, Installed, Installer, Lis
 pub use lock::{LockText, is_locked, lock_path, read_lock};
 pub use members::{manifest_folders, members};
 pub use npmrc::NpmConfig;
+pub use package_manifest::PackageManifest;
 pub use pinned::{Depot, PinnedPackage};
-pub use realms::{manifest_servers, package_of_realm, realms};
+pub use realms::{package_of_realm, realms};
 pub use resources::{
     LeftOut, Provenance, Resource, ResourceFiles, ResourceOptions, count_resources, files_at as resource_files,
     resolve_resources,

@@ -67,6 +67,11 @@ pub(crate) fn readable_members<'de, D: serde::Deserializer<'de>, T: serde::de::D
     Ok(members.into_iter().filter_map(read).collect())
 }
 
+/// Reads a member of any form, `null` as well.
+fn as_it_is<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
 /// `pi` says something where it is an object, as under pi.
 fn if_object<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<PiManifest>, D::Error> {
     let value = Value::deserialize(deserializer)?;
@@ -85,6 +90,9 @@ pub(crate) struct PiManifest {
     prompts: Option<Vec<String>>,
     #[serde(deserialize_with = "if_readable")]
     themes: Option<Vec<String>>,
+    /// The capabilities that it asks for. Whether they can be read is said where they are.
+    #[serde(deserialize_with = "as_it_is")]
+    pub(crate) capabilities: Option<Value>,
     /// MCP servers by name, as `mcp.json` has them.
     #[serde(rename = "mcpServers", deserialize_with = "if_readable")]
     pub(crate) mcp_servers: Option<serde_json::Map<String, Value>>,

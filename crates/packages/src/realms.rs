@@ -4,9 +4,7 @@
 //! the package and its own, `npm:NAME#judge.wasm`, under which it is granted, listed and recorded.
 
 use crate::entries::is_component_file;
-use crate::manifest::Manifest;
 use pijs_protocol::ExtensionId;
-use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Entries that one realm runs, in load order; the first ones go by the package's own name.
@@ -31,12 +29,6 @@ pub fn package_of_realm(id: &str) -> Option<&str> {
     let (package, component) = id.split_once('#')?;
     let is_file = id.strip_prefix("path:").is_some_and(|path| Path::new(path).exists());
     (component.ends_with(".wasm") && !is_file).then_some(package)
-}
-
-/// MCP servers that a package brings: `pi.mcpServers` of its `package.json`, entries as `mcp.json` has them. None where it cannot be read.
-pub fn manifest_servers(root: &Path) -> Vec<(String, Value)> {
-    let pi = Manifest::read(root).ok().flatten().and_then(|manifest| manifest.pi);
-    pi.and_then(|pi| pi.mcp_servers).into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -66,19 +58,5 @@ mod tests {
         assert_eq!(named(&[]), []);
         assert_eq!(package_of_realm("npm:x#b.wasm"), Some("npm:x"));
         assert_eq!((package_of_realm("npm:x"), package_of_realm("npm:x#y")), (None, None));
-    }
-
-    #[test]
-    fn a_manifest_names_servers() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let manifest = r#"{"name": "x", "pi": {"extensions": [], "mcpServers": {"b": {"command": "c"}, "a": {}}}}"#;
-        std::fs::write(folder.path().join("package.json"), manifest).expect("written");
-        let names: Vec<String> = manifest_servers(folder.path()).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["b", "a"]);
-        // Without code the manifest is what is loaded.
-        let entries = package_entries(folder.path(), false).expect("a package");
-        assert_eq!(entries.files, [folder.path().join("package.json")]);
-        assert!(entries.nothing.is_none());
-        assert_eq!(manifest_servers(&folder.path().join("none")), []);
     }
 }

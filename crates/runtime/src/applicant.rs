@@ -7,7 +7,7 @@ use pijs_durable::read_regular;
 use pijs_hostcall::grant_store::{CurrentPackage, code_digest};
 use pijs_hostcall::requests::{Declared, parse_declared, requested};
 use pijs_hostcall::{Evidence, Mode};
-use pijs_packages::{Dirs, Scope};
+use pijs_packages::{Dirs, PackageManifest, Scope};
 use pijs_protocol::artifact::{ArtifactMetadata, Finding, Offers};
 use pijs_protocol::guard;
 use pijs_protocol::manifest::{CapabilityManifest, Scope as ManifestScope};
@@ -45,18 +45,18 @@ fn hidden_text(findings: &[Finding]) -> Vec<String> {
 }
 
 impl Applicant {
-    /// Puts together what is known of a package below `root` that is installed for `installed`. What it declares and
-    /// nobody knows is a warning, and under the strict policy a refusal.
+    /// Puts together what is known of a package below `root`, under its manifest, that is installed for `installed`. What it
+    /// declares and nobody knows is a warning, and under the strict policy a refusal.
     pub fn new(
         environment: &Environment,
         (id, installed): (&str, Option<Scope>),
-        root: &Path,
+        (root, manifest): (&Path, &PackageManifest),
         metadata: &ArtifactMetadata,
         mode: Mode,
     ) -> Result<Self> {
         // A loose file belongs to no package, even where one lies around it.
         let loose = id.strip_prefix("path:").is_some_and(|path| Path::new(path).is_file());
-        let declared = if loose { None } else { declared(root).map_err(|failure| failure.within(id))? };
+        let declared = if loose { None } else { declared(root, manifest).map_err(|failure| failure.within(id))? };
         if let Some(declared) = declared.as_ref().filter(|declared| !declared.unknown.is_empty()) {
             let strange = clean(&declared.unknown.join(", "));
             if mode == Mode::Strict {
@@ -73,7 +73,7 @@ impl Applicant {
             code: code_digest(&metadata.inputs),
             asked: match loose {
                 true => requested(&metadata.capabilities, declared.as_ref()),
-                false => with_servers(requested(&metadata.capabilities, declared.as_ref()), id, root),
+                false => with_servers(requested(&metadata.capabilities, declared.as_ref()), id, (root, manifest)),
             },
             evidence: Evidence::of_scan(&metadata.capabilities, findings, declared.as_ref()),
             found: metadata.capabilities.clone(),
@@ -92,8 +92,8 @@ impl Applicant {
 }
 
 /// Adds what the MCP servers of a package's manifest need to start, and the use of their tools.
-fn with_servers(mut asked: CapabilityManifest, id: &str, root: &Path) -> CapabilityManifest {
-    for request in crate::mcp::requests_of_package(id, root) {
+fn with_servers(mut asked: CapabilityManifest, id: &str, package: (&Path, &PackageManifest)) -> CapabilityManifest {
+    for request in crate::mcp::requests_of_package(id, package) {
         match asked.capabilities.iter_mut().find(|known| known.capability == request.capability) {
             Some(known) => known.scope = joined(known.scope.take(), request.scope),
             None => asked.capabilities.push(request),
@@ -130,11 +130,11 @@ pub fn grant_key(dirs: &Dirs, id: &str, installed: Option<Scope>) -> String {
 
 /// Checks that the manifest of a package can be read, whatever it asks for.
 pub fn check_declared(root: &Path) -> Result<()> {
-    declared(root).map(drop)
+    declared(root, &PackageManifest::read(root)?).map(drop)
 }
 
 /// The manifest of a package: `pi.capabilities` of its `package.json`, else its `extension.json`.
-fn declared(root: &Path) -> Result<Option<Declared>> {
+fn declared(root: &Path, manifest: &PackageManifest) -> Result<Option<Declared>> {
     let read = |name: &str| -> Result<Option<Value>> {
         let path = root.join(name);
         let text = match read_regular(&path, LONGEST_MANIFEST) {
@@ -151,7 +151,7 @@ fn declared(root: &Path) -> Result<Option<Declared>> {
                 .help("a capability manifest is {\"schema\": \"pi.ext.cap.v1\", \"capabilities\": [..]}")
         })
     };
-    if let Some(value) = read("package.json")?.as_ref().and_then(|package| package.get("pi")?.get("capabilities")) {
+    if let Some(value) = manifest.capabilities() {
         return parse("package.json", value);
     }
     match read("extension.json")? {

@@ -358,6 +358,9 @@ impl SessionBuilder {
             recorder.iter().for_each(Recorder::finish);
             drop(ledger.close());
         })?;
+        if let Some(mcp) = &mcp {
+            mcp.set_manifests(&discovery.packages);
+        }
         let reloads = !replaced.loads_nothing;
         let servers = (mcp.as_ref(), loader.dispatcher.gate().results().cloned());
         let extensions = Rc::new(extensions(&host, &control, servers, reloads.then_some(&loader)));
@@ -406,7 +409,10 @@ fn extensions(
     extensions.with_source(Box::new(move || {
         let (loader, mcp) = (Rc::clone(&loader), mcp.clone());
         Box::pin(async move {
-            let mut again = loader.again().await;
+            let (mut again, found) = loader.again().await;
+            for (mcp, found) in mcp.iter().zip(&found) {
+                mcp.set_manifests(found);
+            }
             let problems = mcp.iter().flat_map(|mcp| mcp.reload());
             again.problems.extend(problems.map(|problem| ("mcp.json".to_owned(), problem)));
             again

@@ -319,7 +319,7 @@ impl Loader {
         let profile = &built.profile;
         let who = (found.id.as_str(), found.installed);
         let mode = self.decided.policy.mode;
-        let applicant = Applicant::new(&self.environment, who, &found.root, &built.metadata, mode)?;
+        let applicant = Applicant::new(&self.environment, who, (&found.root, &found.manifest), &built.metadata, mode)?;
         let book = self.book.borrow();
         let record = book.packages.get(&applicant.key);
         let held = self.decided.held(&applicant, found.origin, record);
@@ -345,18 +345,19 @@ impl Loader {
     }
 
     /// Finds and compiles the extensions again, as they are on disk now. One that cannot be compiled stays as it is loaded,
-    /// and so do those that are missed because settings cannot be read; with grants as they are now.
-    pub(crate) async fn again(&self) -> Reloaded {
+    /// and so do those that are missed because settings cannot be read; with grants as they are now. With it come the packages that
+    /// were found, unless it was not possible to look for them.
+    pub(crate) async fn again(&self) -> (Reloaded, Option<Vec<PackageEntry>>) {
         let discovery = match Trust::read(&self.environment) {
             Ok(trust) => {
                 let trusted = trust.covers(&self.environment.dirs.cwd);
                 resolve_extensions(&places(&self.environment, &self.config, trusted))
             }
-            Err(failure) => return self.unchanged(vec![(RELOAD.to_owned(), failure.said())]),
+            Err(failure) => return (self.unchanged(vec![(RELOAD.to_owned(), failure.said())]), None),
         };
         let book = match self.answers.read() {
             Ok(book) => book,
-            Err(failure) => return self.unchanged(vec![(RELOAD.to_owned(), failure.said())]),
+            Err(failure) => return (self.unchanged(vec![(RELOAD.to_owned(), failure.said())]), None),
         };
         let earlier = self.book.replace(book);
         let has_same_answers = |found: &PackageEntry| {
@@ -397,7 +398,7 @@ impl Loader {
         if keeps_missed {
             again.packages.extend(loaded);
         }
-        again
+        (again, Some(discovery.packages))
     }
 
     /// Gives an extension what it holds now, whatever becomes of it meanwhile: its code is the one that was agreed to.

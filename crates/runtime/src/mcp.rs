@@ -40,8 +40,9 @@ use pijs_mcp::needs::{grants_for, requests_of};
 use pijs_mcp::server::{Status, extension_of, key_of};
 use pijs_mcp::values::parts;
 use pijs_mcp::{McpConnector, Servers, ServersOptions};
-use pijs_protocol::guard;
+use pijs_packages::{PackageEntry, PackageManifest};
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest};
+use pijs_protocol::{ExtensionId, guard};
 use pijs_redact::Redactor;
 use pijs_tools::system::OsToolSystem;
 use serde_json::Value;
@@ -150,6 +151,8 @@ pub struct McpSession {
     switched: RefCell<BTreeMap<String, bool>>,
     /// Registrations that do not count, with the reason; each is reported once.
     refused: RefCell<BTreeSet<(String, String)>>,
+    /// The manifests of the packages that were found for the session.
+    manifests: RefCell<BTreeMap<ExtensionId, PackageManifest>>,
     /// Set when the session begins.
     loader: OnceCell<Rc<Loader>>,
     /// The last states of their servers that extensions were told.
@@ -212,6 +215,7 @@ impl McpSession {
             files: RefCell::new(files),
             switched: RefCell::default(),
             refused: RefCell::default(),
+            manifests: RefCell::default(),
             loader: OnceCell::new(),
             told: RefCell::default(),
             has_begun: Cell::new(false),
@@ -328,13 +332,26 @@ impl McpSession {
         ));
     }
 
+    /// Takes the manifests of the packages that were found for the session from now on.
+    pub(crate) fn set_manifests(&self, packages: &[PackageEntry]) {
+        let manifests = packages.iter().map(|found| (found.id.clone(), found.manifest.clone()));
+        *self.manifests.borrow_mut() = manifests.collect();
+    }
+
+    /// Returns the manifest of a package: as it was found, or, of one that the caller of the session loads, as it is.
+    fn manifest_of(&self, id: &ExtensionId, root: &Path) -> PackageManifest {
+        let known = self.manifests.borrow().get(id).cloned();
+        known.unwrap_or_else(|| PackageManifest::read(root).unwrap_or_default())
+    }
+
     /// Adds the servers that extensions registered; one of a file comes before one of an extension.
     fn add_registered(&self, loader: &Loader, wanted: &mut Vec<(ServerConfig, Arc<Profile>)>) {
         let packages = loader.host.packages();
         for package in &packages {
             let id = package.id().as_str();
             let Some(root) = package.profile.package_root.as_deref() else { continue };
-            let (servers, problems) = servers_of_package(id, root);
+            let manifest = self.manifest_of(package.id(), root);
+            let (servers, problems) = servers_of_package(id, (root, &manifest));
             let said = |problem: &String| (id.to_owned(), problem.clone());
             for problem in problems.iter().filter(|problem| self.refused.borrow_mut().insert(said(problem))) {
                 loader.environment.notices.warn(format!("{id}: {problem}"));
@@ -406,15 +423,12 @@ impl McpSession {
 }
 
 /// The servers that the manifest of a package brings, and what is wrong with others. A path that begins with `./` is one of the package.
-pub fn servers_of_package(id: &str, root: &Path) -> (Vec<ServerConfig>, Vec<String>) {
+pub fn servers_of_package(id: &str, (root, manifest): (&Path, &PackageManifest)) -> (Vec<ServerConfig>, Vec<String>) {
     let (mut servers, mut problems) = (Vec::new(), Vec::new());
     // Its components have none of their own.
-    let listed = match pijs_packages::package_of_realm(id) {
-        Some(_) => Vec::new(),
-        None => pijs_packages::manifest_servers(root),
-    };
-    for (name, entry) in listed.into_iter().take(MOST_SERVERS) {
-        match Parsed::of_extension(id, &name, &entry) {
+    let has_some = pijs_packages::package_of_realm(id).is_none();
+    for (name, entry) in manifest.mcp_servers().filter(|_| has_some).take(MOST_SERVERS) {
+        match Parsed::of_extension(id, name, entry) {
             Ok(mut server) => {
                 server.at_package(&root.display().to_string());
                 servers.push(server);
@@ -428,8 +442,8 @@ pub fn servers_of_package(id: &str, root: &Path) -> (Vec<ServerConfig>, Vec<Stri
 }
 
 /// Returns the requests of a manifest's servers: their start as it is written, and the use of their tools.
-pub(crate) fn requests_of_package(id: &str, root: &Path) -> Vec<CapabilityRequest> {
-    servers_of_package(id, root).0.iter().flat_map(requests_of).collect()
+pub(crate) fn requests_of_package(id: &str, package: (&Path, &PackageManifest)) -> Vec<CapabilityRequest> {
+    servers_of_package(id, package).0.iter().flat_map(requests_of).collect()
 }
 
 /// Whether an extension has taken the place of what is here: one that registers `/mcp` connects servers itself, as under pi.

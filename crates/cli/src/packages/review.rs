@@ -12,7 +12,7 @@ use pijs_environment::SystemTimer;
 use pijs_extc::{BuildFailure, BuildOutput, Diagnostic};
 use pijs_hostcall::grant_store::GrantStore;
 use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
-use pijs_packages::{BuildInput, Builder, Built, InstallCode, PackageError, Scope, realms};
+use pijs_packages::{BuildInput, Builder, Built, InstallCode, PackageError, PackageManifest, Scope, realms};
 use pijs_protocol::ExtensionId;
 use pijs_protocol::artifact::Finding;
 use pijs_protocol::guard;
@@ -127,8 +127,10 @@ impl Reviewer {
         replaces: bool,
     ) -> Result<Result<Vec<Review>, NotInstalled>> {
         let Reviewed { root, scope, .. } = *package;
+        let manifest = PackageManifest::read(root)?;
         let applicants = built.iter().map(|(id, output)| {
-            Applicant::new(&self.environment, (id.as_str(), Some(scope)), root, &output.metadata(), self.mode)
+            let (who, metadata) = ((id.as_str(), Some(scope)), output.metadata());
+            Applicant::new(&self.environment, who, (root, &manifest), &metadata, self.mode)
         });
         let applicants = applicants.collect::<Result<Vec<_>>>()?;
         let terminal = Terminal::default();
