@@ -43,11 +43,7 @@ impl Host {
     /// [`LoadError`] when the package as a whole does not run; it then takes no part in the session. An
     /// entry whose factory throws is no error of this kind, see [`LoadReport::failures`].
     pub async fn load(&self, package: Package) -> Result<LoadReport, LoadError> {
-        self.load_shared(Rc::new(package)).await
-    }
-
-    pub(crate) async fn load_shared(&self, package: Rc<Package>) -> Result<LoadReport, LoadError> {
-        let slot = self.add_slot(package)?;
+        let slot = self.add_slot(Rc::new(package))?;
         self.load_into(&slot, FirstLoad::Opens).await
     }
 
@@ -62,6 +58,24 @@ impl Host {
             return Err(LoadError::Duplicate(id));
         }
         self.0.services.quotes.learn(&id, &package.artifact);
+        Ok(self.push_slot(package))
+    }
+
+    /// Adds a package behind those that are there, which takes no part until [`Host::take_reserved`].
+    pub(crate) fn reserve_slot(&self, package: Rc<Package>) -> Rc<Slot> {
+        let slot = self.push_slot(package);
+        slot.cell.borrow_mut().status = Status::Retired;
+        slot
+    }
+
+    /// Has the package of a reserved slot take part, and begins with its load.
+    pub(crate) fn take_reserved(&self, slot: &Rc<Slot>) {
+        let package = Rc::clone(&slot.cell.borrow().package);
+        self.0.quotes.learn(package.id(), &package.artifact);
+        self.set_status(slot, Status::Loading);
+    }
+
+    fn push_slot(&self, package: Rc<Package>) -> Rc<Slot> {
         let max_timers = self.0.services.options.limits.timers as usize;
         let slot = Rc::new(Slot {
             index: self.0.slots.borrow().len(),
@@ -70,7 +84,7 @@ impl Host {
             changed: Notify::new(),
         });
         self.0.slots.borrow_mut().push(Rc::clone(&slot));
-        Ok(slot)
+        slot
     }
 
     /// Loads a slot's package, beginning with `first`.

@@ -17,7 +17,7 @@ use crate::extension::{Extension, Slot, Status};
 use crate::host::Host;
 use crate::load::FirstLoad;
 use crate::options::OpeningRealm;
-use crate::package::{LoadError, LoadReport, Package};
+use crate::package::{LoadAgain, LoadError, LoadReport, Package};
 use crate::report::ReportKind;
 use pijs_protocol::message::Message;
 use pijs_protocol::{EntryIndex, ExtensionId};
@@ -91,6 +91,21 @@ impl LoadTurn {
     }
 }
 
+/// A package that is to be loaded, and the version of it that ran before, which runs on where this one does not load.
+pub(crate) struct Candidate {
+    pub(crate) package: Rc<Package>,
+    pub(crate) before: Option<Rc<Package>>,
+}
+
+/// Gives a package back what it held, before the version that ran before is loaded.
+pub(crate) type TakeBack<'a> = &'a dyn Fn(&ExtensionId);
+
+/// The slots of a candidate: its own, and behind it the one that its earlier version would load into.
+struct Reserved {
+    slot: Result<Rc<Slot>, LoadError>,
+    before: Option<Rc<Slot>>,
+}
+
 impl Host {
     /// Loads packages: at the same time, where realms are processes. `take` is given what [`Host::load`] answers for one after the
     /// other, in this order; with [`ControlFlow::Break`] nothing is loaded any more. It needs [`Host::drive`] beside it.
@@ -99,14 +114,30 @@ impl Host {
         packages: Vec<Package>,
         mut take: impl FnMut(Result<LoadReport, LoadError>) -> ControlFlow<()>,
     ) {
-        self.expect(packages.len());
+        let alone = |package| Candidate { package: Rc::new(package), before: None };
+        self.load_candidates(packages.into_iter().map(alone).collect(), &|_| (), |again| take(again.loaded)).await;
+    }
+
+    /// Loads packages as [`Host::load_all`] does; where one does not load as a whole, its earlier version in its place.
+    pub(crate) async fn load_candidates(
+        &self,
+        candidates: Vec<Candidate>,
+        take_back: TakeBack<'_>,
+        mut take: impl FnMut(LoadAgain) -> ControlFlow<()>,
+    ) {
+        self.expect(candidates.len());
         // One package does not ask: the number of cores costs reads of the system's files.
-        let at_once = if packages.len() > 1 { self.0.services.opener.concurrency() } else { 1 };
+        let at_once = if candidates.len() > 1 { self.0.services.opener.concurrency() } else { 1 };
         if at_once > 1 {
-            self.load_at_once(packages, at_once, take).await;
+            self.load_at_once(candidates, at_once, take_back, take).await;
         } else {
-            for package in packages {
-                if take(self.load(package).await).is_break() {
+            for candidate in candidates {
+                let Reserved { slot, before } = self.reserve(candidate);
+                let loaded = match slot {
+                    Ok(slot) => self.load_into(&slot, FirstLoad::Opens).await,
+                    Err(error) => Err(error),
+                };
+                if take(self.or_before(loaded, before, take_back).await).is_break() {
                     break;
                 }
             }
@@ -116,23 +147,51 @@ impl Host {
 
     async fn load_at_once(
         &self,
-        packages: Vec<Package>,
+        candidates: Vec<Candidate>,
         at_once: usize,
-        take: impl FnMut(Result<LoadReport, LoadError>) -> ControlFlow<()>,
+        take_back: TakeBack<'_>,
+        take: impl FnMut(LoadAgain) -> ControlFlow<()>,
     ) {
         let cores = Arc::new(Semaphore::new(at_once));
-        let slots: Vec<_> = packages.into_iter().map(|package| self.add_slot(Rc::new(package))).collect();
+        let reserved: Vec<Reserved> = candidates.into_iter().map(|candidate| self.reserve(candidate)).collect();
         let mut in_front = None;
-        let mut loads: Vec<Option<Load<'_>>> = Vec::new();
-        for slot in slots {
+        let mut loads: Vec<Option<CandidateLoad<'_>>> = Vec::new();
+        for Reserved { slot, before } in reserved {
             let (over, next) = oneshot::channel();
-            let turn = LoadTurn { before: in_front.replace(next), _over: over };
+            let mut turn = LoadTurn { before: in_front.replace(next), _over: over };
             if let Ok(slot) = &slot {
                 slot.cell.borrow_mut().ahead = Some(Ahead::default());
             }
-            loads.push(Some(Box::pin(self.load_in_turn(slot, turn, Arc::clone(&cores)))));
+            let cores = Arc::clone(&cores);
+            loads.push(Some(Box::pin(async move {
+                let loaded = self.load_in_turn(slot, &mut turn, cores).await;
+                // Those behind wait until the earlier version has loaded, too: names are given in load order.
+                self.or_before(loaded, before, take_back).await
+            })));
         }
         each(loads, take).await;
+    }
+
+    /// Adds the slots of a candidate behind those that are there.
+    fn reserve(&self, Candidate { package, before }: Candidate) -> Reserved {
+        let slot = self.add_slot(package);
+        let before = before.filter(|_| slot.is_ok()).map(|before| self.reserve_slot(before));
+        Reserved { slot, before }
+    }
+
+    /// Loads the earlier version of a package that has failed, as a whole or an entry of it, and retires what failed.
+    async fn or_before(
+        &self,
+        loaded: Result<LoadReport, LoadError>,
+        before: Option<Rc<Slot>>,
+        take_back: TakeBack<'_>,
+    ) -> LoadAgain {
+        let has_failed = loaded.as_ref().map_or(true, |report| report.failures().next().is_some());
+        let stays = match before.filter(|_| has_failed) {
+            Some(before) => self.load_before(&before, take_back).await,
+            None => false,
+        };
+        LoadAgain { loaded, stays }
     }
 
     /// Returns the packages whose load has not ended, in load order: those that a start waits for.
@@ -147,7 +206,7 @@ impl Host {
     async fn load_in_turn(
         &self,
         slot: Result<Rc<Slot>, LoadError>,
-        mut turn: LoadTurn,
+        turn: &mut LoadTurn,
         cores: Arc<Semaphore>,
     ) -> Result<LoadReport, LoadError> {
         let slot = match slot {
@@ -206,14 +265,11 @@ impl Host {
     }
 }
 
-/// The load of one package.
-type Load<'a> = Pin<Box<dyn Future<Output = Result<LoadReport, LoadError>> + 'a>>;
+/// The load of one candidate.
+type CandidateLoad<'a> = Pin<Box<dyn Future<Output = LoadAgain> + 'a>>;
 
 /// Begins loads in their order, and hands over what comes of them until `take` breaks off.
-async fn each(
-    mut loads: Vec<Option<Load<'_>>>,
-    mut take: impl FnMut(Result<LoadReport, LoadError>) -> ControlFlow<()>,
-) {
+async fn each(mut loads: Vec<Option<CandidateLoad<'_>>>, mut take: impl FnMut(LoadAgain) -> ControlFlow<()>) {
     poll_fn(move |context| {
         for load in &mut loads {
             let Some(Poll::Ready(loaded)) = load.as_mut().map(|load| load.as_mut().poll(context)) else { continue };

@@ -1,5 +1,7 @@
 //! Loading everything again: `/reload`, and every change of session.
 //!
+//! Packages are loaded in load order and at the same time, as at a start ([`load_order`](crate::load_order)).
+//!
 //! On `/reload` the old extensions *retire*: they hear no event, own no tool and no command, and `pi` and
 //! contexts throw in their realms; what is under way there, the command that asked for the reload first of
 //! all, goes on. A realm is let go once nothing is under way in it: nobody waits for an answer of it and no
@@ -12,10 +14,12 @@
 use crate::extension::{Slot, Status};
 use crate::host::Host;
 use crate::load::FirstLoad;
+use crate::load_order::{Candidate, TakeBack};
 use crate::package::{LoadAgain, LoadError, LoadReport, Package};
 use crate::registry::Registry;
 use pijs_protocol::message::Message;
 use pijs_protocol::{CallId, ExtensionId, Termination};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 impl Host {
@@ -71,7 +75,7 @@ impl Host {
         &self,
         packages: Option<Vec<Package>>,
         lingers: bool,
-        takes_back: Option<&dyn Fn(&ExtensionId)>,
+        takes_back: Option<TakeBack<'_>>,
     ) -> Vec<LoadAgain> {
         // Realms cost what processes cost: those of one reload linger, not of all.
         self.end_lingering();
@@ -90,34 +94,32 @@ impl Host {
         }
         self.0.session.epoch.set(self.0.session.epoch.get() + 1);
         self.0.session.started.set(false);
+        let candidate = |package: Rc<Package>| {
+            let earlier = |old: &&Rc<Package>| takes_back.is_some() && old.id() == package.id() && !old.is(&package);
+            let before = lived.iter().find(earlier).cloned();
+            Candidate { package, before }
+        };
+        let candidates = packages.into_iter().map(candidate).collect();
         let mut reports = Vec::new();
-        self.expect(packages.len());
-        for package in packages {
-            let before = lived.iter().find(|old| old.id() == package.id() && !old.is(&package)).cloned();
-            let loaded = self.load_shared(package).await;
-            let has_failed = match &loaded {
-                Ok(report) => report.failures().next().is_some(),
-                Err(error) => !matches!(error, LoadError::Duplicate(_)),
-            };
-            let stays = match (before, takes_back) {
-                (Some(before), Some(takes_back)) if has_failed => self.load_before(before, takes_back).await,
-                _ => false,
-            };
-            reports.push(LoadAgain { loaded, stays });
-        }
-        self.expect(0);
+        let take = |again| {
+            reports.push(again);
+            ControlFlow::Continue(())
+        };
+        self.load_candidates(candidates, takes_back.unwrap_or(&|_| ()), take).await;
         reports
     }
 
     /// Loads the version of a package that ran before in place of the one that failed. Answers whether it runs.
-    async fn load_before(&self, before: Rc<Package>, takes_back: &dyn Fn(&ExtensionId)) -> bool {
+    pub(crate) async fn load_before(&self, before: &Rc<Slot>, take_back: TakeBack<'_>) -> bool {
+        let id = before.cell.borrow().package.id().clone();
         for slot in self.unretired() {
-            if slot.cell.borrow().package.id() == before.id() {
+            if *slot.cell.borrow().package.id() == id {
                 self.retire(&slot, false);
             }
         }
-        takes_back(before.id());
-        self.load_shared(before).await.is_ok_and(|report| report.failures().next().is_none())
+        take_back(&id);
+        self.take_reserved(before);
+        self.load_into(before, FirstLoad::Opens).await.is_ok_and(|report| report.failures().next().is_none())
     }
 
     /// Makes stale what worked on.

@@ -1,11 +1,14 @@
 //! Packages that load at the same time: who waits for whom, and what everybody sees of it.
 
 use crate::lab::Lab;
-use pijs_host::{Event, HostOptions, InProcess, InThread, LoadError, LoadReport, OpenRealm};
-use pijs_protocol::Termination;
+use pijs_host::{Event, HostOptions, InProcess, InThread, LoadError, LoadReport, OpenRealm, Package};
+use pijs_protocol::{ExtensionId, Termination};
 use pijs_realm::ProcessOptions;
 use serde_json::Value;
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
+use std::pin::pin;
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
     ("a_package_that_waits_holds_up_none_behind_it", a_package_that_waits_holds_up_none_behind_it),
@@ -15,7 +18,10 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
         a_package_that_ends_ahead_of_its_turn_is_left_out_alone,
     ),
     ("what_is_seen_is_that_of_one_after_the_other", what_is_seen_is_that_of_one_after_the_other),
+    ("only_what_has_not_answered_is_still_loading", only_what_has_not_answered_is_still_loading),
     ("nothing_is_waited_for_once_the_start_is_given_up", nothing_is_waited_for_once_the_start_is_given_up),
+    ("a_reload_waits_for_no_package_in_front", a_reload_waits_for_no_package_in_front),
+    ("an_earlier_version_keeps_its_turn_in_a_reload", an_earlier_version_keeps_its_turn_in_a_reload),
 ];
 
 fn lab(realms: impl OpenRealm + 'static) -> Lab {
@@ -165,6 +171,25 @@ fn what_is_seen_is_that_of_one_after_the_other() {
     }
 }
 
+fn only_what_has_not_answered_is_still_loading() {
+    let lab = processes();
+    let mut states: Vec<Vec<String>> = Vec::new();
+    lab.run(async {
+        let mut load = pin!(lab.load_all(&[("quick", QUICK), ("slow", SLOW), ("quick-too", QUICK)]));
+        poll_fn(|context| {
+            let loaded = load.as_mut().poll(context);
+            let left: Vec<String> = lab.host.still_loading().iter().map(ToString::to_string).collect();
+            if states.last() != Some(&left) {
+                states.push(left);
+            }
+            loaded
+        })
+        .await
+    });
+    assert!(states.contains(&vec!["path:slow".to_owned()]), "{states:?}");
+    assert_eq!(states.last(), Some(&Vec::new()));
+}
+
 fn nothing_is_waited_for_once_the_start_is_given_up() {
     let lab = processes();
     let packages = [("fails", FAILS), ("never", NEVER)]
@@ -176,4 +201,49 @@ fn nothing_is_waited_for_once_the_start_is_given_up() {
         ControlFlow::Break(())
     }));
     assert_eq!(taken, 1);
+}
+
+fn a_reload_waits_for_no_package_in_front() {
+    let lab = processes();
+    lab.run(async {
+        lab.load_all(&[("slow", SLOW), ("quick", QUICK)]).await;
+        lab.calls.lock().expect("no test panics here").clear();
+        let reports = lab.host.reload(None).await;
+        assert!(reports.iter().all(Result::is_ok), "{reports:?}");
+    });
+    assert_eq!(commands_of_programs(&lab), ["quick", "slow"]);
+    assert_eq!(lab.host.tools()[0].owner.path, "slow/index.ts");
+}
+
+/// One version of a package of the lab.
+fn version(lab: &Lab, id: &str, version: &str, source: &str) -> Package {
+    let mut package = crate::lab::package_of(id, &[(format!("{id}/index.ts"), source.to_owned())]);
+    package.profile.artifact_id = Some(version.to_owned());
+    lab.granted(package)
+}
+
+/// Reloads two packages of which the first one fails now, and returns what is seen of that.
+fn reload_of_one_that_fails(lab: &Lab) -> (Vec<String>, Vec<String>, Vec<String>) {
+    let given_back = RefCell::new(Vec::new());
+    let again = lab.run(async {
+        for source in [version(lab, "first", "1", QUICK), version(lab, "last", "1", SLOW)] {
+            lab.host.load(source).await.expect("the package loads");
+        }
+        let packages = vec![version(lab, "first", "2", FAILS), version(lab, "last", "2", SLOW)];
+        let take_back = |id: &ExtensionId| given_back.borrow_mut().push(format!("{id}"));
+        lab.host.reload_or_keep(packages, &take_back).await
+    });
+    let answers = again.iter().map(|again| format!("{:?} {}", again.loaded, again.stays)).collect();
+    let tools = lab.host.tools().into_iter().map(|tool| tool.owner.path);
+    let commands = lab.host.commands().into_iter().map(|command| command.owner.path);
+    (answers, tools.chain(commands).collect(), given_back.into_inner())
+}
+
+fn an_earlier_version_keeps_its_turn_in_a_reload() {
+    let one_by_one = reload_of_one_that_fails(&lab(InThread));
+    let (answers, owners, given_back) = &one_by_one;
+    assert!(answers[0].ends_with("true") && answers[1].ends_with("false"), "{answers:?}");
+    assert_eq!(*owners, ["first/index.ts", "first/index.ts", "last/index.ts"]);
+    assert_eq!(*given_back, ["path:first"]);
+    assert_eq!(reload_of_one_that_fails(&processes()), one_by_one);
 }
