@@ -11,13 +11,14 @@ use pijs_extc::{BuildFailure, BuildOutput, Code, FileAccess, FileEvidence, Sourc
 use pijs_host::{Entry, Package};
 use pijs_hostcall::{BuildRecord, Caller, Dispatcher, Evidence, Gate, Grant, Profile, ReadBy};
 use pijs_packages::PackageEntry;
+use pijs_protocol::ExtensionId;
 use pijs_protocol::artifact::ArtifactMetadata;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The grants and refusals of a package before its code is known.
 pub type GrantsBeforeBuild = (Vec<Grant>, Vec<Grant>);
@@ -36,22 +37,14 @@ pub struct Built {
 }
 
 impl Built {
-    /// Compiles a package for a session, or finds it in the user's cache. A loose file may import what `grants` let it read.
-    /// A build that is refused a file is recorded as well.
-    pub fn in_session(
-        compiler: &Compiler,
-        dispatcher: &Dispatcher,
-        found: &PackageEntry,
-        (grants, never): (&[Grant], Vec<Grant>),
-    ) -> Result<Self> {
-        Self::new(&compiler_in_session(compiler, dispatcher, found, (grants, never))?, dispatcher, found)
-    }
-
-    /// Does the same for several packages, side by side; answers in their order, in which they are recorded, too.
+    /// Compiles packages for a session side by side, or finds them in the user's cache; answers in their order, in which they are
+    /// recorded, too. A loose file may import what its grants let it read. A build that is refused a file is recorded as well.
+    /// `progress` is given the packages that are left, each time when one is done.
     pub fn all_in_session(
         compiler: &Compiler,
         dispatcher: &Dispatcher,
         packages: &[(&PackageEntry, GrantsBeforeBuild)],
+        progress: &(dyn Fn(&[&ExtensionId]) + Sync),
     ) -> Vec<Result<Self>> {
         let compilers: Vec<Result<Compiler>> = packages
             .iter()
@@ -62,7 +55,15 @@ impl Built {
             .zip(&compilers)
             .map(|((found, _), compiler)| Some((*found, compiler.as_ref().ok()?)))
             .collect();
-        let outputs = side_by_side(&jobs, |job| job.map(|(found, compiler)| compiler.build_found(found)));
+        let left: Mutex<Vec<&ExtensionId>> = Mutex::new(jobs.iter().flatten().map(|(found, _)| &found.id).collect());
+        let outputs = side_by_side(&jobs, |job| {
+            let (found, compiler) = (*job)?;
+            let output = compiler.build_found(found);
+            let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+            left.retain(|id| **id != found.id);
+            progress(&left);
+            Some(output)
+        });
         let built = packages.iter().zip(outputs).map(|((found, _), output)| Some(Self::of(output?, dispatcher, found)));
         let built: Vec<Option<Result<Self>>> = built.collect();
         let finished = compilers.into_iter().zip(built).map(|(compiler, built)| match (compiler, built) {

@@ -151,6 +151,16 @@ pub(crate) fn preparing<R>(notices: &Notices, at_terminal: bool, compile: impl F
     compile()
 }
 
+/// Names packages, as many as a line takes.
+fn listed(packages: &[&ExtensionId]) -> String {
+    const MOST: usize = 5;
+    let mut names: Vec<String> = packages.iter().take(MOST).map(ToString::to_string).collect();
+    if packages.len() > MOST {
+        names.push(format!("{} more", packages.len() - MOST));
+    }
+    names.join(", ")
+}
+
 fn slow(notices: &Notices, at_terminal: bool) -> Slow {
     const SOON: Duration = Duration::from_millis(500);
     let what = "loading extensions";
@@ -231,10 +241,14 @@ impl Loader {
     pub(crate) async fn load_all(&self, packages: &[PackageEntry], failures: &Failures<'_>) -> Result<()> {
         self.host.expect(packages.len());
         // All are compiled before the first one runs: none can change what another one is made of.
-        let built: Vec<Result<Built>> = preparing(failures.notices, failures.observer.is_some(), || {
-            let readable: Vec<_> = packages.iter().map(|found| (found, self.granted_before_build(found))).collect();
-            Built::all_in_session(&self.compiler, &self.dispatcher, &readable)
-        });
+        let built = {
+            let slow = slow(failures.notices, failures.observer.is_some());
+            self.build_all(packages, &|left| {
+                if !left.is_empty() {
+                    slow.set_task(format!("preparing {}", listed(left)));
+                }
+            })
+        };
         let mut prepared = Vec::new();
         for (found, built) in packages.iter().zip(built) {
             let package = self.prepare(found, built).await;
@@ -273,9 +287,9 @@ impl Loader {
         // Polled after each turn of an extension.
         poll_fn(|context| {
             let loaded = loads.as_mut().poll(context);
-            let left: Vec<String> = self.host.still_loading().iter().map(ToString::to_string).collect();
+            let left = self.host.still_loading();
             if !left.is_empty() {
-                slow.set_task(format!("loading {}", left.join(", ")));
+                slow.set_task(format!("loading {}", listed(&left.iter().collect::<Vec<_>>())));
             }
             loaded
         })
@@ -300,9 +314,10 @@ impl Loader {
         Ok(notes)
     }
 
-    fn compile(&self, found: &PackageEntry) -> Result<Built> {
-        let (grants, never) = self.granted_before_build(found);
-        Built::in_session(&self.compiler, &self.dispatcher, found, (&grants, never))
+    /// Compiles packages side by side, or finds them in the cache.
+    fn build_all(&self, packages: &[PackageEntry], progress: &(dyn Fn(&[&ExtensionId]) + Sync)) -> Vec<Result<Built>> {
+        let readable: Vec<_> = packages.iter().map(|found| (found, self.granted_before_build(found))).collect();
+        Built::all_in_session(&self.compiler, &self.dispatcher, &readable, progress)
     }
 
     /// Returns what is granted and refused to a package whose code is not known yet.
@@ -378,11 +393,13 @@ impl Loader {
             if is_folder && !is_shared(&found.root) {
                 self.dispatcher.gate().add_folder(&found.id, found.root.clone());
             }
+        }
+        for (found, built) in discovery.packages.iter().zip(self.build_all(&discovery.packages, &|_| ())) {
             let at = loaded.iter().position(|package| *package.id() == found.id);
             let old = at.map(|at| loaded.remove(at));
             let path = found.entries.first().unwrap_or(&found.root).display().to_string();
             let held = old.as_ref().map(|old| self.held_now(old));
-            match self.anew(found, old.as_ref().filter(|_| has_same_answers(found))).await {
+            match self.anew((found, built), old.as_ref().filter(|_| has_same_answers(found))).await {
                 Ok((package, notes)) => {
                     again.takes_back.extend(held.map(|held| (found.id.clone(), held)));
                     again.packages.push(package);
@@ -415,8 +432,12 @@ impl Loader {
     }
 
     /// A package as it is on disk now; `old`, with all that it holds, where that is the same.
-    async fn anew(&self, found: &PackageEntry, old: Option<&Package>) -> Result<(Package, Vec<String>)> {
-        let built = self.compile(found)?;
+    async fn anew(
+        &self,
+        (found, built): (&PackageEntry, Result<Built>),
+        old: Option<&Package>,
+    ) -> Result<(Package, Vec<String>)> {
+        let built = built?;
         if let Some(old) = old.filter(|old| built.is(old)) {
             return Ok((old.clone(), Vec::new()));
         }
