@@ -10,7 +10,7 @@ use std::process::Command;
 use support::World;
 
 /// Most calls that a package adds to a cached start: those that name a file or list a folder, and reads.
-const MOST_CALLS: usize = 220;
+const MOST_CALLS: usize = 200;
 /// Most calls of a start without packages, which include one probe of each protected path.
 const MOST_CALLS_OF_NONE: usize = 900;
 const DEPENDENCIES: usize = 6;

@@ -65,8 +65,11 @@ impl Compiler {
         let mut place = identity(input.path());
         for _ in 1..READINGS {
             let built = pijs_extc::build(input, &options);
+            if built.is_ok() {
+                return built;
+            }
             let after = identity(input.path());
-            if built.is_ok() || after == place {
+            if after == place {
                 return built;
             }
             // Another pi put something else there meanwhile, which is read now.
