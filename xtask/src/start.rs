@@ -6,15 +6,22 @@
 //! a server on this machine                       answers each request to the model with one word
 //! ```
 //!
-//! Each program runs `pi -p`: once without its caches, then several times with them. `strace` counts calls and bytes, where it is
-//! installed. Times inform; the limits on counts are in `crates/cli/tests/start.rs`.
+//! Each side runs `pi -p`: once without what it keeps of earlier starts, then several times with it. Calls and bytes are counted by
+//! `strace`, where that is installed, and memory is read when the model is asked: then everything has loaded and nothing has ended. A
+//! second table has each package alone, its calls without those of a start that loads nothing. Times and memory inform; the counts
+//! that are held are in `crates/cli/tests/start.rs`.
+
+mod memory;
 
 use anyhow::{Context, Result, bail};
+use memory::Memory;
+use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Cached starts of each program; the median counts.
@@ -44,6 +51,21 @@ struct Side {
     project: PathBuf,
     /// Its cache folders.
     kept: Vec<PathBuf>,
+    replies: Replies,
+}
+
+/// The server that answers for the model.
+#[derive(Clone)]
+struct Replies {
+    port: u16,
+    watched: Arc<Mutex<Watched>>,
+}
+
+/// A process whose memory is read when it asks the model.
+#[derive(Default)]
+struct Watched {
+    process: Option<u32>,
+    memory: Option<Memory>,
 }
 
 /// Counts of file-system calls, and bytes read, in one start.
@@ -65,8 +87,8 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<()> {
         None => built(&target)?,
     };
     let lab = target.join("start");
-    let server = serve()?;
-    let own = Side::at(&lab, "PiJS", vec![pi], server)?;
+    let replies = Replies::serve()?;
+    let own = Side::at(&lab, "PiJS", vec![pi], &replies)?;
     own.install()?;
     let mut sides = vec![own];
     if let Some(folder) = &options.node_pi {
@@ -79,31 +101,71 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<()> {
                 folder.display()
             );
         }
-        let side = Side::at(&lab, "Node", vec!["node".into(), cli], server)?;
+        let side = Side::at(&lab, "Node", vec!["node".into(), cli], &replies)?;
         let packages = sides[0].home.join(".pi/agent/npm");
         copy(&packages, &side.home.join(".pi/agent/npm")).context("copying the packages")?;
         sides.push(side);
     }
-    print("| side | first start | cached start | file system calls | bytes read |\n|---|---:|---:|---:|---:|");
+    print(
+        "| side | first start | cached start | file system calls | bytes read | memory (Pss) | resident |\n|---|---:|---:|---:|---:|---:|---:|",
+    );
     for side in &sides {
         for kept in &side.kept {
             let _ = fs::remove_dir_all(kept);
         }
         let first = side.start()?;
-        let mut times: Vec<Duration> = (0..STARTS).map(|_| side.start()).collect::<Result<_>>()?;
-        times.sort();
-        let counted = side.count()?.map_or_else(
+        let median = side.median()?;
+        let counted = side.count(&START)?.map_or_else(
             || "no `strace` | ".to_owned(),
             |Counts { calls, bytes }| format!("{calls} | {:.1} MB", bytes as f64 / 1e6),
         );
-        let [first, median] = [first, times[STARTS / 2]].map(|time| format!("{:.2} s", time.as_secs_f64()));
-        print(&format!("| {} | {first} | {median} | {counted} |", side.name));
+        let memory = side.memory()?.map_or_else(
+            || "not told | ".to_owned(),
+            |memory| {
+                format!("{} in {} | {}", mebibytes(memory.shared_out), memory.processes, mebibytes(memory.resident))
+            },
+        );
+        let [first, median] = [first, median].map(seconds);
+        print(&format!("| {} | {first} | {median} | {counted} | {memory} |", side.name));
     }
-    Ok(())
+    each_alone(&sides, print)
+}
+
+/// Prints how each package starts by itself.
+fn each_alone(sides: &[Side], print: &mut dyn FnMut(&str)) -> Result<()> {
+    let settings: Value = serde_json::from_slice(&fs::read(crate::root().join("fixtures/start/settings.json"))?)?;
+    let packages = settings["packages"].as_array().context("fixtures/start/settings.json lists packages")?;
+    let titles: Vec<&str> = sides.iter().map(|side| side.name).collect();
+    print(&format!("\n| package alone | {} | calls that it adds |", titles.join(" | ")));
+    print(&format!("|---|{}---:|", "---:|".repeat(titles.len())));
+    let (own, nothing) = (&sides[0], [&START[..], &["--no-extensions"]].concat());
+    let without = own.count(&nothing)?;
+    for package in packages {
+        let mut times = Vec::new();
+        for side in sides {
+            side.choose(&json!({"packages": [package]}))?;
+            side.start()?;
+            times.push(seconds(side.median()?));
+        }
+        let added = match (own.count(&START)?, &without) {
+            (Some(with), Some(without)) => with.calls.saturating_sub(without.calls).to_string(),
+            _ => "no `strace`".to_owned(),
+        };
+        print(&format!("| {} | {} | {added} |", package.as_str().unwrap_or_default(), times.join(" | ")));
+    }
+    sides.iter().try_for_each(|side| side.choose(&settings))
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.2} s", time.as_secs_f64())
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 impl Side {
-    fn at(lab: &Path, name: &'static str, program: Vec<PathBuf>, port: u16) -> Result<Self> {
+    fn at(lab: &Path, name: &'static str, program: Vec<PathBuf>, replies: &Replies) -> Result<Self> {
         let home = lab.join(name.to_lowercase());
         let (project, agent) = (home.join("project"), home.join(".pi/agent"));
         fs::create_dir_all(&project)?;
@@ -113,6 +175,7 @@ impl Side {
             fs::copy(fixtures.join(file), agent.join(file))
                 .with_context(|| format!("copying fixtures/start/{file}"))?;
         }
+        let port = replies.port;
         let models = format!(
             r#"{{"providers":{{"bench":{{"baseUrl":"http://127.0.0.1:{port}/v1","api":"openai-completions","apiKey":"none","models":[{{"id":"reply"}}]}}}}}}"#
         );
@@ -120,7 +183,12 @@ impl Side {
         // jiti keeps compiled files in the folder for temporary files.
         let kept = vec![home.join(".cache/pijs/artifacts"), home.join("tmp/jiti"), home.join("tmp/node-compile-cache")];
         fs::create_dir_all(home.join("tmp"))?;
-        Ok(Self { name, program, home, project, kept })
+        Ok(Self { name, program, home, project, kept, replies: replies.clone() })
+    }
+
+    /// Loads what `settings` lists from now on.
+    fn choose(&self, settings: &Value) -> Result<()> {
+        Ok(fs::write(self.home.join(".pi/agent/settings.json"), serde_json::to_vec(settings)?)?)
     }
 
     fn command(&self, before: &[&str]) -> Command {
@@ -144,15 +212,30 @@ impl Side {
         Ok(begin.elapsed())
     }
 
+    fn median(&self) -> Result<Duration> {
+        let mut times: Vec<Duration> = (0..STARTS).map(|_| self.start()).collect::<Result<_>>()?;
+        times.sort();
+        Ok(times[STARTS / 2])
+    }
+
+    /// Reads the memory of a start with all that it has loaded; `None` where the system does not tell.
+    fn memory(&self) -> Result<Option<Memory>> {
+        let mut command = self.command(&[]);
+        command.args(START).env("PI_OFFLINE", "1").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = self.replies.watch(|| command.spawn())?;
+        checked(&command, child.wait_with_output()?)?;
+        Ok(self.replies.watched().memory)
+    }
+
     /// Counts the calls of a cached start; `None` without `strace`.
-    fn count(&self) -> Result<Option<Counts>> {
+    fn count(&self, arguments: &[&str]) -> Result<Option<Counts>> {
         if Command::new("strace").arg("-V").output().is_err() {
             return Ok(None);
         }
         let trace = self.home.join("tmp/trace");
         let to = trace.display().to_string();
         let before = ["strace", "-f", "-qq", "-e", "trace=%file,getdents64,read,pread64", "-o", &to];
-        ended(self.command(&before).args(START).env("PI_OFFLINE", "1"))?;
+        ended(self.command(&before).args(arguments).env("PI_OFFLINE", "1"))?;
         Ok(Some(counts(&fs::read_to_string(&trace)?)))
     }
 }
@@ -167,6 +250,10 @@ pub(crate) fn built(target: &Path) -> Result<PathBuf> {
 
 fn ended(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("starting {command:?}"))?;
+    checked(command, output)
+}
+
+fn checked(command: &Command, output: Output) -> Result<()> {
     if !output.status.success() {
         bail!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     }
@@ -191,13 +278,39 @@ fn counts(trace: &str) -> Counts {
     counts
 }
 
-/// Answers model requests until this process ends. Returns the port.
-fn serve() -> Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).context("listening on this machine")?;
-    let port = listener.local_addr()?.port();
-    let answer_all = move || listener.incoming().flatten().for_each(|stream| drop(answer(stream)));
-    std::thread::Builder::new().name("replies".to_owned()).spawn(answer_all)?;
-    Ok(port)
+impl Replies {
+    /// Answers requests to the model until this process ends.
+    fn serve() -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).context("listening on this machine")?;
+        let replies = Self { port: listener.local_addr()?.port(), watched: Arc::default() };
+        let server = replies.clone();
+        let answer_all = move || listener.incoming().flatten().for_each(|stream| drop(server.answer(stream)));
+        std::thread::Builder::new().name("replies".to_owned()).spawn(answer_all)?;
+        Ok(replies)
+    }
+
+    fn watched(&self) -> std::sync::MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a process whose memory is read when it asks.
+    fn watch(&self, spawn: impl FnOnce() -> std::io::Result<Child>) -> Result<Child> {
+        // Held until it is known: its request waits.
+        let mut watched = self.watched();
+        let child = spawn().context("starting a process to watch")?;
+        *watched = Watched { process: Some(child.id()), memory: None };
+        Ok(child)
+    }
+
+    fn answer(&self, stream: TcpStream) -> Result<()> {
+        {
+            let mut watched = self.watched();
+            if let Some(process) = watched.process.take() {
+                watched.memory = Memory::of_tree(process);
+            }
+        }
+        answer(stream)
+    }
 }
 
 fn answer(mut stream: TcpStream) -> Result<()> {
