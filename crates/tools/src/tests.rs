@@ -254,3 +254,27 @@ async fn ls_marks_directories_and_stops_at_its_limit() {
     assert!(text.starts_with(".gitignore\n\n[1 entries limit reached"), "{text}");
     assert_eq!(details.unwrap()["entryLimitReached"], 1);
 }
+
+/// A result is kept for its user alone, under a name that is free, and the session knows it again.
+#[cfg(unix)]
+#[tokio::test]
+async fn long_results_are_kept_in_their_folder() {
+    use pijs_hostcall::spilled::SpilledResults;
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let results = SpilledResults::of(&folder.path().join("agent"));
+    let system = OsToolSystem::new(
+        ambient(Arc::new(StandingTimer(NOW))),
+        folder.path().join("temporary"),
+        pijs_connectors::exec::OwnShell::new(Default::default()),
+    )
+    .with_results(Some(results.clone()));
+    let first = system.keep("pi-bash-x.log".to_owned(), b"one".to_vec()).await.unwrap();
+    let second = system.keep("pi-bash-x.log".to_owned(), b"two".to_vec()).await.unwrap();
+    assert_eq!(first, folder.path().join("agent/pijs/results/pi-bash-x.log"));
+    assert_eq!(second, folder.path().join("agent/pijs/results/pi-bash-x-2.log"));
+    assert!(results.has(&first) && results.has(&second) && !results.has(&folder.path().join("agent/pijs/results/y")));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(results.folder()), mode(&first)), (0o700, 0o600));
+    assert_eq!(fs::read(second).unwrap(), b"two");
+}
