@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod codegen;
 pub mod links;
+pub mod messages;
 pub mod nightly;
 pub mod notice;
 pub mod picture;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use xtask::links::{anchors, links, unlisted};
+use xtask::messages::messages;
 use xtask::picture::{drawing, shown};
 use xtask::prose::headless;
 use xtask::references::{cited, map, paths, unindexed, unknown_crates};
@@ -200,5 +201,46 @@ fn a_comment_without_a_subject_is_counted() {
         "/// What waits.\nfn a() {}\n// Which.\nlet a = 1;\n/** The same for b. */\n/// A.\n///\n/// Who reads it.\n";
     assert_eq!(headless(counted), [1, 3, 5, 8]);
     let others = "/// Returns the rest.\n/// Where it ends, the text stays.\n// Whatever follows.\nlet what = \"// What\";\n// One word. Two.\n";
-    assert_eq!(headless(others), []);
+    assert!(headless(others).is_empty());
+}
+
+#[test]
+fn messages_are_the_literals_that_users_may_read() {
+    let source = r#"
+        /// Options.
+        #[derive(clap::Args)]
+        struct Options {
+            /// Leave the cache out.
+            #[arg(long, help = "no cache at all")]
+            no_cache: bool,
+        }
+        #[derive(thiserror::Error)]
+        enum Error {
+            #[error("{0} is not here")]
+            Missing(String),
+        }
+        fn run(path: &str) -> Result<(), String> {
+            path.find("two words").expect("it is always there");
+            assert!(path.is_empty(), "this one is empty");
+            db.query("SELECT name FROM entries");
+            Err(format!("{path}: cannot be read"))
+        }
+        #[cfg(test)]
+        mod tests {
+            fn text() -> &'static str { "only tests read this" }
+        }
+    "#;
+    let found = messages(source).expect("it is Rust");
+    let texts: Vec<&str> = found.iter().map(|message| message.text.as_str()).collect();
+    assert_eq!(texts, ["Leave the cache out.", "no cache at all", "{0} is not here", "{path}: cannot be read"]);
+    assert_eq!(found[3].owner, "run");
+}
+
+/// Shows every text that a user may read on one page. `INSTA_UPDATE=always` writes it anew; read the difference before you commit it.
+#[test]
+fn the_messages_are_those_of_the_table() {
+    let table = xtask::messages::table().expect("the sources are Rust");
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("messages", table);
+    });
 }

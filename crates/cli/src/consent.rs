@@ -90,7 +90,7 @@ pub(crate) fn decide(
     let open: Vec<OpenRequest> =
         applicants.iter().map(|applicant| question(book, applicant, answerer, replaces, &mut lost_ones)).collect();
     if !lost_ones.is_empty() {
-        return Err(Refused::Widened(lost_ones.iter().map(describe).collect()));
+        return Err(NotInstalled::Widened(lost_ones.iter().map(describe).collect()));
     }
     let answer = match answerer {
         Answerer::User(terminal) if open.iter().any(|open| !open.more.is_empty()) => {
@@ -196,7 +196,7 @@ fn is_other(record: &PackageRecord, applicant: &Applicant) -> bool {
 }
 
 /// Returns the requests that an update would lose if it cannot prompt.
-fn lost(record: &PackageRecord, applicant: &Applicant) -> Vec<CapabilityRequest> {
+fn lost_requests(record: &PackageRecord, applicant: &Applicant) -> Vec<CapabilityRequest> {
     let more = widening(&record.manifest(), &applicant.asked);
     let by_user = |answer: &StoredAnswer| answer.allowed && answer.by != By::Unattended;
     if more.is_empty() && is_other(record, applicant) && record.answers.iter().any(by_user) {
@@ -237,9 +237,9 @@ impl InstallDecision {
             requests.iter().filter(|request| !granted.iter().any(|name| *name == request.capability.as_str()));
         let missing = missing.cloned().collect();
         if record.is_none() {
-            stderr(&format!("{} asks for more than it was granted:", clean(&applicant.id)));
+            stderr(&format!("{} requests more than it was granted:", clean(&applicant.id)));
             more.iter().for_each(|request| stderr(&format!("  + {}", describe(request))));
-            stderr("  until somebody answers, it has nothing that needs asking");
+            stderr("  without an answer it has only permissions that need no prompt");
         }
         Ok(InstallConsent { granted, missing, brought, has_seen })
     }

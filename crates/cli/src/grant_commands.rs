@@ -166,12 +166,12 @@ fn answer_about_plugin(
     file.change(|book| {
         let Some(record) = book.packages.get_mut(&key) else { return };
         for Grant { capability, methods, scope, .. } in grants.clone() {
-            record.answer(Answered { capability, methods, scope, allowed, by: By::Command, at: at.clone() });
+            record.answer(StoredAnswer { capability, methods, scope, allowed, by: By::Command, at: at.clone() });
         }
     })?;
     for Grant { capability, methods, scope, .. } in grants {
         let verb = if allowed { "may now" } else { "may never" };
-        stderr(&clean(&format!("{which} {verb} {}", words(&CapabilityRequest { capability, methods, scope }))));
+        stderr(&clean(&format!("{which} {verb} {}", describe(&CapabilityRequest { capability, methods, scope }))));
     }
     Ok(())
 }
@@ -348,7 +348,7 @@ fn explain_never(record: Option<&PackageRecord>, extension: &str, never: &[Strin
 }
 
 /// Returns the source and the time of a recorded grant.
-fn given(record: Option<&PackageRecord>, grant: &str) -> String {
+fn grant_source(record: Option<&PackageRecord>, grant: &str) -> String {
     let index = grant.strip_prefix("grants:").and_then(|rest| rest.split(':').next()?.parse::<usize>().ok());
     match index.and_then(|index| record?.answers.get(index)) {
         Some(answer) => format!(" ({}, {})", answer.by.words(), answer.at),

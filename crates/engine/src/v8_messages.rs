@@ -153,7 +153,7 @@ fn unexpected_token(text: &str, at: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::v8_message;
-    use crate::compile::compile_script_beside_realm;
+    use crate::compile::compile_script_at_run_time;
 
     /// The messages are those of Node 22.
     #[test]
@@ -170,7 +170,7 @@ mod tests {
             ("if (a) else b", "Unexpected token 'else'"),
             ("1 = 2", "Invalid left-hand side in assignment"),
         ] {
-            let error = compile_script_beside_realm(&[], text).expect_err(text);
+            let error = compile_script_at_run_time(&[], text).expect_err(text);
             assert_eq!(v8_message(&error, text), words, "{error}");
         }
     }

@@ -71,7 +71,7 @@ impl Host {
     /// Has the package of a reserved slot take part, and begins with its load.
     pub(crate) fn take_reserved(&self, slot: &Rc<Slot>) {
         let package = Rc::clone(&slot.cell.borrow().package);
-        self.0.quotes.learn(package.id(), &package.artifact);
+        self.0.services.quotes.learn(package.id(), &package.artifact);
         self.set_status(slot, Status::Loading);
     }
 

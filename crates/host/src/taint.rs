@@ -179,7 +179,7 @@ impl Host {
     /// Whether the model reads the whole of a result that it saw the end of in this session. The folder is closed to extensions, so the
     /// name leads nowhere else.
     fn reads_own_result(&self, tool: &str, input: &Value) -> bool {
-        let gate = self.0.dispatcher.gate();
+        let gate = self.0.services.dispatcher.gate();
         let path = ["path", "file_path"].into_iter().find_map(|key| input.get(key).and_then(Value::as_str));
         let used = path.map(|path| PathUse { access: Access::Read, path, form: PathForm::Tool });
         let named = used.and_then(|used| gate.places().absolute(used).ok());

@@ -13,8 +13,8 @@
 use crate::extension::Slot;
 use crate::host::Host;
 use pijs_durable::without_links;
-use pijs_hostcall::asked::allow_command;
 use pijs_hostcall::places::Protection;
+use pijs_hostcall::requests::allow_command;
 use pijs_hostcall::{Access, Profile};
 use std::path::Path;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ impl Host {
     pub fn admits_text(&self, path: &str, real: &Path) -> bool {
         let Some(slot) = self.slot_of_path(path) else { return false };
         let caller = slot.cell.borrow().caller.clone();
-        let permit = self.0.dispatcher.gate().permit(&caller, "fs");
+        let permit = self.0.services.dispatcher.gate().permit(&caller, "fs");
         let own = caller.profile.own_folder(real);
         let is_closed = permit.places().protection(real, own.as_deref()) == Protection::All;
         let is_near = own.is_some() || is_beside(&caller.profile, real, &permit.places().home);

@@ -14,13 +14,14 @@ use crate::connector::{Caller, CancelToken, ChunkSink, Connector, Output, Profil
 use crate::derive::{Required, Subject, content_read, derive, member};
 use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
 use crate::in_flight::{
-    CallState, CatchPanic, ConnectorTask, EndOnDrop, InFlightCall, RunningCall, StartedCall, panicked, reason_of, unrecorded,
+    CallState, CatchPanic, ConnectorTask, EndOnDrop, InFlightCall, RunningCall, StartedCall, panicked, reason_of,
+    unrecorded,
 };
 use crate::ledger::{CallEnd, CallFacts, CallStart, Ledger};
 use crate::policy::Mode;
 use crate::quota::{Quotas, used_up};
-use crate::traced;
 use crate::risk::Signal;
+use crate::traced;
 use crate::vocabulary::FREE;
 use pijs_environment::{Timer, Wait};
 use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Method, Now, guard};
@@ -263,7 +264,7 @@ impl Dispatcher {
             quotas: inner.quotas,
             size: opened.size.as_ref().copied().unwrap_or_default(),
             results: Box::new(results),
-            progress: Mutex::new(Progress::in_span(opened.span.clone())),
+            progress: Mutex::new(CallState::in_span(opened.span.clone())),
             undelivered: inner.undelivered.of(caller.extension()),
         });
         let ended = |outcome| {
@@ -310,7 +311,7 @@ impl Dispatcher {
             }),
         };
         let inner = Arc::clone(&self.inner);
-        StartedCall::RunningSyncCall(Box::pin(async move {
+        StartedCall::Running(Box::pin(async move {
             let guard = guard;
             let outcome = inner.run(&guard.in_flight_call, begun).await;
             guard.in_flight_call.end(outcome);

@@ -386,7 +386,7 @@ async fn a_call_cancelled_in_the_queue_reaches_no_connector() {
     let world = world(Mode::Permissive, &[], &[]);
     let inner = Arc::into_inner(world.dispatcher.inner).expect("one handle");
     let quotas = Quotas { untaken_bytes: 1, ..inner.quotas };
-    let dispatcher = Dispatcher { inner: Arc::new(Inner { quotas, ..inner }) };
+    let dispatcher = Dispatcher { inner: Arc::new(DispatcherInner { quotas, ..inner }) };
     let results = Arc::new(Mutex::new(Vec::new()));
     let make = |id: &str| {
         let results = Arc::clone(&results);
@@ -484,7 +484,7 @@ fn without_a_ledger_strict_mode_refuses_and_the_others_count() {
         let sink = Arc::new(FullSink(true.into(), memory.clone()));
         let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..Default::default() }, sink.clone());
         let inner = Arc::into_inner(dispatcher.inner).expect("one handle");
-        let dispatcher = Dispatcher { inner: Arc::new(Inner { ledger, ..inner }) };
+        let dispatcher = Dispatcher { inner: Arc::new(DispatcherInner { ledger, ..inner }) };
         let exec = |id: &str| {
             let params = json!({"command": "true", "args": []});
             dispatcher.call_sync(&caller, call(id, "exec", "exec", params))

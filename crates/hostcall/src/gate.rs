@@ -220,7 +220,7 @@ impl GateBuilder {
     /// Sets where long results of tools are kept: the model reads its session's after messages of an extension as well.
     #[must_use]
     pub fn results(mut self, results: SpilledResults) -> Self {
-        self.hooks.results = Some(results);
+        self.services.results = Some(results);
         self
     }
 
@@ -299,9 +299,9 @@ impl Gate {
         self.inner.services.prompter.is_some()
     }
 
-    /// The folder of long results, where there is one.
+    /// Returns the folder of long results, if there is one.
     pub fn results(&self) -> Option<&SpilledResults> {
-        self.inner.hooks.results.as_ref()
+        self.inner.services.results.as_ref()
     }
 
     /// Returns the policy.
@@ -553,9 +553,9 @@ impl Gate {
         }
     }
 
-    /// Notes that something was read that may hold secrets.
+    /// Records that data was read that may hold secrets.
     pub(crate) fn note_secret(&self, extension: &ExtensionId, path: &str) {
-        let mut secrets = self.inner.taken_in.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut secrets = self.inner.taint.secrets.lock().unwrap_or_else(PoisonError::into_inner);
         secrets.entry(extension.clone()).or_insert_with(|| path.to_owned());
     }
 

@@ -51,8 +51,8 @@ pub(crate) struct CallState {
     span: Option<tracing::Span>,
 }
 
-impl Progress {
-    /// Progress of a call that is traced by `span`.
+impl CallState {
+    /// Creates the state of a call that is traced by `span`.
     pub(crate) fn in_span(span: tracing::Span) -> Self {
         Self { span: Some(span), ..Self::default() }
     }

@@ -184,7 +184,7 @@ impl Places {
         })
     }
 
-    /// The folder in which the package at `root` keeps data: `extensions/NAME` of the agent folder. `None` for a package that lies neither in
+    /// Returns the folder in which the package at `root` keeps data: `extensions/NAME` of the agent folder. `None` for a package that lies neither in
     /// a store nor among the extensions.
     pub fn data_folder(&self, root: &Path) -> Option<PathBuf> {
         own_data::own_name(root).map(|name| self.agent_dir.join("extensions").join(name))

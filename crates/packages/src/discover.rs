@@ -149,10 +149,7 @@ pub fn listed_folder(options: &DiscoverOptions, name: &str) -> Option<PathBuf> {
         Ok(Source::Path(path)) if path.is_dir() => Some(path),
         _ => None,
     });
-    let has_name = |folder: &PathBuf| {
-        let manifest = Manifest::read(folder).ok().flatten();
-        manifest.and_then(|manifest| manifest.name).is_some_and(|own| own == name)
-    };
+    let has_name = |folder: &PathBuf| PackageManifest::read(folder).is_ok_and(|manifest| manifest.name() == Some(name));
     folders.into_iter().find(has_name)
 }
 

@@ -34,7 +34,6 @@ pub fn package_of_realm(id: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entries::package_entries;
 
     #[test]
     fn components_beside_others_have_names_of_their_own() {

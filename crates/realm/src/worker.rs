@@ -203,7 +203,7 @@ mod linux {
                 let Ok(sockets) = files::receive(io::stdin()) else { return Err(LinkError::Closed) };
                 for socket in sockets {
                     match fork_for_parent() {
-                        Ok(ForkSide::Zygote(process)) => self.send(FromWorker::ForkSide { process })?,
+                        Ok(ForkSide::Zygote(process)) => self.send(FromWorker::Forked { process })?,
                         Ok(ForkSide::Worker) => {
                             return begin_copy(socket)?.serve(Some(EvaluatedEngine { engine, said }));
                         }

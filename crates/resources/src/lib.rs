@@ -221,7 +221,7 @@ impl Resources {
                 self.withheld.push(problem);
                 None
             }
-            Unread::Refused(real) => {
+            ResourceReadError::Refused(real) => {
                 self.refused.insert(real);
                 None
             }
@@ -353,7 +353,7 @@ impl Resources {
                 // The file may have been replaced by a link since it was found.
                 let is_of_extension =
                     skill.source_info["source"].as_str().is_some_and(|from| from.starts_with(OF_EXTENSION));
-                let as_before = |real: &Path| self.skill_places.contains(real);
+                let as_before = |real: &Path| self.skill_files.contains(real);
                 let naming = if is_of_extension { Naming::Extension(&as_before) } else { Naming::User };
                 let text =
                     read((self.protected.as_ref(), naming), &path, markdown::LONGEST).map_err(
@@ -452,14 +452,18 @@ impl From<std::io::Error> for ResourceReadError {
 
 /// Reads a text of at most `limit` bytes unless the file is protected. Judges the path of the opened file, not the path that was
 /// given.
-fn read((protected, naming): (Option<&Places>, Naming<'_>), path: &Path, limit: u64) -> Result<String, ResourceReadError> {
+fn read(
+    (protected, naming): (Option<&Places>, Naming<'_>),
+    path: &Path,
+    limit: u64,
+) -> Result<String, ResourceReadError> {
     let protected = protected.filter(|_| guard!(ResourcesProtected));
     let bytes = read_judged(path, limit, |real| match protected {
         Some(places) if is_withheld(places, real) => {
             let message = format!("it is a link to {}, which is protected", real.display());
             Err(ResourceReadError::Withheld(ResourceProblem { path: path.to_owned(), message }))
         }
-        _ if !naming.admits(real) => Err(Unread::Refused(real.to_owned())),
+        _ if !naming.admits(real) => Err(ResourceReadError::Refused(real.to_owned())),
         _ => Ok(()),
     })?;
     String::from_utf8(bytes).map_err(|error| ResourceReadError::Failed(error.to_string()))
@@ -496,7 +500,7 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<ResourceProb
                 }
             }
             Err(ResourceReadError::Withheld(problem)) => problems.push(problem),
-            Err(Unread::Refused(_)) => unreachable!("the user names context files"),
+            Err(ResourceReadError::Refused(_)) => unreachable!("the user names context files"),
             Err(ResourceReadError::Failed(message)) => problems.push(ResourceProblem { path, message }),
         }
     }

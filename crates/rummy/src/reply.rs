@@ -10,7 +10,7 @@ use crate::turn::Turn;
 use pijs_host::{Host, StreamOutcome};
 use pijs_llm::message::Block;
 use pijs_llm::one_reply::{self, Listener};
-use pijs_llm::overflow::says_too_long;
+use pijs_llm::overflow::is_context_overflow;
 use pijs_llm::partial::{Partial, Step};
 use pijs_llm::provider::{Request, RequestMessage};
 use pijs_protocol::{StreamDelta, StreamSource};
@@ -155,7 +155,7 @@ impl RunDriver<'_> {
         if judge.discarded.borrow().is_none() {
             done.map_err(|error| {
                 let message = error.to_string();
-                match says_too_long(&state.model.model().provider, &message) {
+                match is_context_overflow(&state.model.model().provider, &message) {
                     true => RummyError::TooLong(message),
                     false => RummyError::Model(message),
                 }

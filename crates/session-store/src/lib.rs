@@ -221,14 +221,14 @@ impl Session {
         session
     }
 
-    /// The same under the name of a file.
+    /// Gives the session the path of a file.
     #[must_use]
     pub fn at_path(mut self, path: PathBuf) -> Self {
         self.storage = Storage::file(&self.options, path);
         self
     }
 
-    /// Whether its file is there: a conversation that the model never joined has none. Always in memory.
+    /// Returns whether its file exists: a conversation without a reply has none. A session in memory counts as saved.
     pub fn is_saved(&self) -> bool {
         match self.path() {
             Some(path) if self.options.is_written => path.exists(),

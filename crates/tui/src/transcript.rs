@@ -71,7 +71,7 @@ pub(super) enum BlockContent {
     Text(Style, String),
     /// A reply of the model: its content blocks by index.
     Reply(Vec<(Style, String)>),
-    ToolBlock(ToolBlock),
+    Call(ToolBlock),
     /// A message of an extension: `{role, customType, content, ...}`.
     Message(Value),
     /// An entry of an extension, shown only when a renderer exists.

@@ -66,9 +66,8 @@ impl Findings<'_> {
 
     /// Reports a change of the prototype of one of pi's classes.
     pub(super) fn patch(&mut self, class: &str, at: (usize, usize)) {
-        let message = format!(
-            "a change of `{class}.prototype` only affects objects that this package makes, not the host's own"
-        );
+        let message =
+            format!("a change of `{class}.prototype` only affects objects that this package makes, not the host's own");
         self.push(
             Diagnostic::new(Code::Patch, message).help(
                 "use pi's API instead: `renderCall` and `renderResult` of a tool, `registerMessageRenderer`, `setEditorComponent`",

@@ -392,7 +392,8 @@ async fn load(loaded: &LoadedSession, surroundings: &Environment, granted: &[Gra
         for found in &found.packages {
             let result = async {
                 let (compiler, dispatcher) = (loaded.compiler(), loaded.dispatcher());
-                let built = Built::in_session(compiler, dispatcher, found, (granted, Vec::new()))?;
+                let package = (found, (granted.to_vec(), Vec::new()));
+                let built = Built::all_in_session(compiler, dispatcher, &[package], &|_| ()).swap_remove(0)?;
                 built.shown_as_named(found).load_granted(loaded, granted).await
             };
             match loaded.host().run(result).await {

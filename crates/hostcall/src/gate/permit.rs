@@ -139,7 +139,7 @@ impl Permit {
         self.gate.note_read(&self.profile.extension, &real.to_string_lossy());
     }
 
-    /// Notes that any file of a folder may be read: it is too large for each to be looked at.
+    /// Records that any file of a folder may be read: the folder is too large to check each file.
     pub fn reads_folder(&self, folder: &Path) {
         self.also.iter().for_each(|permit| permit.reads_folder(folder));
         if !matches!(self.model, Some(ModelCall::Led | ModelCall::LedUnasked)) {
@@ -147,7 +147,7 @@ impl Permit {
         }
     }
 
-    /// Whether the extension has read a file that may hold secrets.
+    /// Returns whether the extension has read a file that may hold secrets.
     pub fn has_read_secrets(&self) -> bool {
         self.gate.has_read_secrets(&self.profile.extension) && self.also.iter().all(Self::has_read_secrets)
     }

@@ -52,8 +52,8 @@ enum TrailingArguments {
 enum CommandFolder {
     Any,
     One(PathBuf),
-    /// Anywhere, and in the project alone where it does what files in its folder say; `own` is the extension's package there, `data` the
-    /// folder of its data, in which no code lies.
+    /// Any folder, except that a program that obeys files in its folder is limited to the project and to `data`, the folder of the
+    /// extension's data, in which no code lies; `own` is the extension's package in the project.
     Project {
         project: PathBuf,
         own: Option<PathBuf>,
@@ -194,8 +194,8 @@ fn is_part_of_grant(variable: &Variable<'_>) -> bool {
 }
 
 impl CommandPattern {
-    /// `None` for a pattern without a program.
-    /// `own` is the folder of the extension's package inside the project, `data` that of its data.
+    /// Parses a pattern; `None` without a program. `own` is the folder of the extension's package inside the project, `data` that of
+    /// its data.
     pub(super) fn parse(pattern: &str, project: &Path, own: Option<&Path>, data: Option<&Path>) -> Option<Self> {
         let (variables, words) = split_assignments(pattern);
         let mut words = words.into_iter().map(str::to_owned);

@@ -254,7 +254,7 @@ async fn perform(agent: &Agent, stage: &Arc<Stage>, (act, value): (String, Value
             drop(agent.fork(&read::<String>(member("entry")), at).await);
         }
         "switch_session" => drop(agent.switch_session(&read::<PathBuf>(member("path"))).await),
-        "start_session" => drop(agent.start_held().await),
+        "start_session" => drop(agent.start_deferred().await),
         "reload" => drop(agent.reload().await),
         _ => stage.stop_at(&act),
     }
