@@ -75,7 +75,7 @@ const STATEMENTS: &[(&str, &str)] = &[
     ),
     (
         "get_known_entries",
-        "SELECT id, path, scheme, state, outcome, visibility, body, turn, hash, attributes, tokens, scope
+        "SELECT id, path, scheme, state, outcome, visibility, body, turn, hash, attributes, tokens, scope, writer
          FROM known_entries WHERE run_id = :run_id ORDER BY path",
     ),
     (
