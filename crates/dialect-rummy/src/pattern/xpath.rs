@@ -18,7 +18,7 @@ const MAX_NESTED: usize = 16;
 const MAX_TEXT: usize = 1 << 20;
 /// Nodes of a text.
 const MAX_NODES: u32 = 10_000;
-/// Steps of one evaluation: a node, or 64 bytes of text.
+/// StepBudget of one evaluation: a node, or 64 bytes of text.
 const MAX_STEPS: u64 = 400_000;
 const BYTES_OF_STEP: usize = 64;
 
@@ -60,8 +60,8 @@ impl XPath {
             Err(roxmltree::Error::NodesLimitReached) => return too_long(format!("{MAX_NODES} nodes")),
             Err(_) => return Ok(None),
         };
-        let steps = Steps { left: Cell::new(MAX_STEPS) };
-        let root = XmlNode { place: Place::Tree(document.root()), steps: &steps };
+        let steps = StepBudget { left: Cell::new(MAX_STEPS) };
+        let root = XmlNode { place: XmlPlace::Tree(document.root()), steps: &steps };
         let value = xpath_eval::evaluate(&self.0, &EvaluationContext::new(root));
         if steps.left.get() == 0 {
             let message = format!("the XPath took more than {MAX_STEPS} steps: use a shorter path, or /regex/");
@@ -97,12 +97,12 @@ fn nesting(expression: &str) -> usize {
     deepest.max(signs)
 }
 
-/// Steps that are left.
-struct Steps {
+/// StepBudget that are left.
+struct StepBudget {
     left: Cell<u64>,
 }
 
-impl Steps {
+impl StepBudget {
     /// Takes steps; false, from then on, when there were not enough.
     fn take(&self, steps: u64) -> bool {
         let left = self.left.get().saturating_sub(steps);
@@ -116,7 +116,7 @@ impl Steps {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place<'a, 'input> {
+enum XmlPlace<'a, 'input> {
     Tree(roxmltree::Node<'a, 'input>),
     /// An attribute by its element and its number.
     Attribute(roxmltree::Node<'a, 'input>, usize),
@@ -125,8 +125,8 @@ enum Place<'a, 'input> {
 /// A node of a text, as the evaluator sees it.
 #[derive(Clone, Copy)]
 struct XmlNode<'a, 'input> {
-    place: Place<'a, 'input>,
-    steps: &'a Steps,
+    place: XmlPlace<'a, 'input>,
+    steps: &'a StepBudget,
 }
 
 impl PartialEq for XmlNode<'_, '_> {
@@ -138,22 +138,22 @@ impl PartialEq for XmlNode<'_, '_> {
 impl Eq for XmlNode<'_, '_> {}
 
 impl<'a, 'input> XmlNode<'a, 'input> {
-    fn at(self, place: Place<'a, 'input>) -> Self {
+    fn at(self, place: XmlPlace<'a, 'input>) -> Self {
         Self { place, ..self }
     }
 
     /// The element of an element, and nothing of others, as long as there are steps.
     fn inside(self) -> Option<roxmltree::Node<'a, 'input>> {
         match self.place {
-            Place::Tree(node) if self.steps.take(1) => Some(node),
+            XmlPlace::Tree(node) if self.steps.take(1) => Some(node),
             _ => None,
         }
     }
 
     fn order(self) -> (u32, usize) {
         match self.place {
-            Place::Tree(node) => (node.id().get(), 0),
-            Place::Attribute(owner, number) => (owner.id().get(), number + 1),
+            XmlPlace::Tree(node) => (node.id().get(), 0),
+            XmlPlace::Attribute(owner, number) => (owner.id().get(), number + 1),
         }
     }
 }
@@ -161,8 +161,8 @@ impl<'a, 'input> XmlNode<'a, 'input> {
 impl<'a, 'input: 'a> Node<'a> for XmlNode<'a, 'input> {
     fn kind(self) -> NodeKind {
         match self.place {
-            Place::Attribute(..) => NodeKind::Attribute,
-            Place::Tree(node) => match node.node_type() {
+            XmlPlace::Attribute(..) => NodeKind::Attribute,
+            XmlPlace::Tree(node) => match node.node_type() {
                 NodeType::Root => NodeKind::Root,
                 NodeType::Element => NodeKind::Element,
                 NodeType::PI => NodeKind::ProcessingInstruction,
@@ -174,20 +174,20 @@ impl<'a, 'input: 'a> Node<'a> for XmlNode<'a, 'input> {
 
     fn parent(self) -> Option<Self> {
         match self.place {
-            Place::Tree(node) => node.parent().map(|parent| self.at(Place::Tree(parent))),
-            Place::Attribute(owner, _) => Some(self.at(Place::Tree(owner))),
+            XmlPlace::Tree(node) => node.parent().map(|parent| self.at(XmlPlace::Tree(parent))),
+            XmlPlace::Attribute(owner, _) => Some(self.at(XmlPlace::Tree(owner))),
         }
     }
 
     fn children(self) -> impl Iterator<Item = Self> + 'a {
         let children = self.inside().into_iter().flat_map(|node| node.children());
-        children.take_while(move |_| self.steps.take(1)).map(move |child| self.at(Place::Tree(child)))
+        children.take_while(move |_| self.steps.take(1)).map(move |child| self.at(XmlPlace::Tree(child)))
     }
 
     fn attributes(self) -> impl Iterator<Item = Self> + 'a {
         let owner = self.inside();
         let count = owner.map_or(0, |owner| owner.attributes().len());
-        let each = move |number| owner.map(|owner| self.at(Place::Attribute(owner, number)));
+        let each = move |number| owner.map(|owner| self.at(XmlPlace::Attribute(owner, number)));
         (0..count).take_while(move |_| self.steps.take(1)).filter_map(each)
     }
 
@@ -202,28 +202,30 @@ impl<'a, 'input: 'a> Node<'a> for XmlNode<'a, 'input> {
             local_name: local.to_owned(),
         };
         match self.place {
-            Place::Attribute(owner, number) => {
+            XmlPlace::Attribute(owner, number) => {
                 owner.attributes().nth(number).map(|attribute| name(attribute.namespace(), attribute.name()))
             }
-            Place::Tree(node) if node.is_element() => Some(name(node.tag_name().namespace(), node.tag_name().name())),
-            Place::Tree(node) => node.pi().map(|instruction| name(None, instruction.target)),
+            XmlPlace::Tree(node) if node.is_element() => {
+                Some(name(node.tag_name().namespace(), node.tag_name().name()))
+            }
+            XmlPlace::Tree(node) => node.pi().map(|instruction| name(None, instruction.target)),
         }
     }
 
     fn string_value(self) -> String {
         let kept = |text: &str| if self.steps.read(text) { text.to_owned() } else { String::new() };
         match self.place {
-            Place::Attribute(owner, number) => {
+            XmlPlace::Attribute(owner, number) => {
                 owner.attributes().nth(number).map(|attribute| kept(attribute.value())).unwrap_or_default()
             }
-            Place::Tree(node) if node.is_element() || node.is_root() => {
+            XmlPlace::Tree(node) if node.is_element() || node.is_root() => {
                 let texts = node.descendants().filter(roxmltree::Node::is_text).filter_map(|text| text.text());
                 texts.take_while(|text| self.steps.read(text)).collect()
             }
-            Place::Tree(node) if node.is_pi() => {
+            XmlPlace::Tree(node) if node.is_pi() => {
                 node.pi().and_then(|instruction| instruction.value).map(kept).unwrap_or_default()
             }
-            Place::Tree(node) => node.text().map(kept).unwrap_or_default(),
+            XmlPlace::Tree(node) => node.text().map(kept).unwrap_or_default(),
         }
     }
 
