@@ -98,7 +98,8 @@ fn a_plugin_of_a_folder_is_asked_about_once_and_its_grant_taken_back() {
     assert!(!works_unasked(&world, "toucher"), "nobody was asked yet");
     allow_for_good(&world, "toucher");
     assert!(works_unasked(&world, "toucher"), "the answer was kept");
-    let [key] = &grants(&world)[..] else { panic!("one plugin was asked about") };
+    let asked = grants(&world);
+    let [key] = &asked[..] else { panic!("one plugin was asked about: {asked:?}") };
     assert!(key.starts_with("path:") && key.ends_with("/toucher"), "{key}");
     world.pi(&["ext", "grants", "revoke", key]).succeeded();
     assert!(!works_unasked(&world, "toucher"), "it was taken back");
