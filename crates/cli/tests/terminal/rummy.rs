@@ -85,7 +85,7 @@ fn a_plugin_of_the_registry_is_asked_about_once() {
 
     // Other code is asked about anew.
     registry.publish(manifest("1.1.0"), &[("index.js", &format!("{TOUCHER}// more\n"))]);
-    world.pi(&["update", "--registry", &registry.url()]).succeeded();
+    world.pi(&["update", "--no-wait", "--registry", &registry.url()]).succeeded();
     assert!(!works_unasked(&world, "toucher"), "an answer is about the code that asked");
 }
 
