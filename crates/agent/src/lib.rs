@@ -2,7 +2,7 @@
 //!
 //! An [`Agent`] takes a prompt, requests a reply, passes every delta to extensions before any other component, runs the tools
 //! that the model calls, and writes the session. Its environment is passed in: extensions ([`Extensions`]), models
-//! ([`provider::Provider`]), the front end ([`FrontEnd`]), and files and processes
+//! ([`pijs_llm::provider::Provider`]), the front end ([`FrontEnd`]), and files and processes
 //! ([`ToolSystem`](pijs_tools::system::ToolSystem)).
 //!
 //! | type | description |
@@ -11,7 +11,7 @@
 //! | [`Outcome`], [`Ending`] | outcome of a prompt |
 //! | [`AgentControl`] | handle to a running session, for any thread |
 //! | [`Extensions`] | interface to the extension host |
-//! | [`provider::Provider`] | a model: `script:FILE`, `openai/NAME`, `anthropic/NAME` |
+//! | [`pijs_llm::provider::Provider`] | a model: `script:FILE`, `openai/NAME`, `anthropic/NAME` |
 //! | [`pijs_session_store::Session`] | session in pi's format, version 3 |
 //! | [`AgentEvent`], [`FrontEnd`] | events and their receiver |
 //!

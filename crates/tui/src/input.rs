@@ -20,7 +20,7 @@ pub(super) enum TerminalInput {
     Paste(String),
 }
 
-/// Splits bytes into [`Input`]s.
+/// Splits bytes into [`TerminalInput`]s.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     pending: Vec<u8>,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! keys ──> tty ──> screen's thread ──> View::typed ──┬─> editor, dialogs, permission prompts
-//!                     │    ^                         └─> Work ──> the session's thread: prompts, shortcuts,
+//!                     │    ^                         └─> UiTask ──> the session's thread: prompts, shortcuts,
 //!                  draw│    │change                                components of extensions
 //!                     v    │
 //!                 terminal └── port (ctx.ui, gate), events (agent, host)

@@ -1,7 +1,7 @@
 //! The state of the screen.
 //!
 //! One value behind a lock. Extensions change it through [`super::port`], the agent through [`super::events`], the user through
-//! [`View::typed`]; [`super::draw`] renders it. Work for the session's thread is returned as [`Work`].
+//! [`View::typed`]; [`super::draw`] renders it. Work for the session's thread is returned as [`UiTask`].
 
 use super::clip::{self, clipped};
 use super::completion::{CompletionProvider, CompletionRequest, Popup};
