@@ -392,29 +392,6 @@ pub(crate) enum Command {
     },
 }
 
-impl Command {
-    /// As it is typed.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Install(_) => "install",
-            Self::Update(_) => "update",
-            Self::Remove(_) => "remove",
-            Self::List { .. } => "list",
-            Self::Ext(_) => "ext",
-            Self::Mcp(_) => "mcp",
-            Self::Rules(_) => "rules",
-            Self::Rummy(_) => "rummy",
-            Self::Replay(_) => "replay",
-            Self::Tape(_) => "tape",
-            Self::Inspect(_) => "inspect",
-            Self::Trust { .. } => "trust",
-            Self::Config { .. } => "config",
-            Self::Auth { .. } => "auth",
-            Self::Demo { .. } => "demo",
-        }
-    }
-}
-
 /// `pi install SOURCE`
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InstallArgs {

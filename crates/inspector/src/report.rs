@@ -112,7 +112,7 @@ impl Report {
             rows.extend(agent.rows);
             rows.sort_by_key(|row| row.from);
         }
-        // Where no extension listened, the replies are known from the provider.
+        // The provider gives the replies that no extension listened to.
         let chunks = if stream.chunks.is_empty() { agent.chunks } else { stream.chunks };
         Ok(Self {
             pi: header.pi.clone(),

@@ -25,7 +25,7 @@ const FRONT: usize = 4 + 4 + 8 + 32;
 /// Bytes of the frame, and the mark again, for those who look from the end.
 const BACK: usize = 4 + 8;
 
-/// Which blocks of a tape hold what.
+/// Lists the blocks of a tape with the realms of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TapeIndex {
     blocks: Vec<BlockEntry>,

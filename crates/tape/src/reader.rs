@@ -54,7 +54,7 @@ struct Detour<R> {
     passed: Passed,
 }
 
-/// What a reader passed over since it was asked last.
+/// Counts what a reader passed over since it was asked last.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Passed {
     pub(crate) ticks: u64,

@@ -56,7 +56,7 @@ impl Inputs {
     pub(super) fn swap(&mut self) {
         let Some(mut first) = self.waiting.pop_front() else { return };
         if let Some(mut second) = self.waiting.pop_front() {
-            // What a realm is told of the session comes in its order, whichever input brings it.
+            // Changes of the session come in their order, whichever input brings them.
             std::mem::swap(&mut first.state, &mut second.state);
             self.waiting.push_front(first);
             first = second;
