@@ -118,7 +118,7 @@ pub struct ArtifactCode {
     /// Names of the modules.
     pub specifiers: Vec<String>,
     /// Location of their bytecode in shared memory, if it is there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "shelved", default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<SharedBytecode>,
     /// Their bytecode, in the same order, if it is not in shared memory.
     #[serde(skip)]

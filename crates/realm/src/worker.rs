@@ -474,10 +474,10 @@ mod linux {
 
     /// Splits `bytes` into pieces of these lengths, without copying.
     fn pieces(bytes: &'static [u8], lengths: &[usize]) -> Option<Vec<Bytes>> {
-        let mut release_idle_memory = bytes;
+        let mut rest = bytes;
         let piece = |length: &usize| {
-            let (piece, after) = release_idle_memory.split_at_checked(*length)?;
-            release_idle_memory = after;
+            let (piece, after) = rest.split_at_checked(*length)?;
+            rest = after;
             Some(Bytes::from_static(piece))
         };
         lengths.iter().map(piece).collect()
