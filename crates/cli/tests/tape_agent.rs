@@ -324,7 +324,7 @@ fn sessions_that_take_the_place_of_the_first_one_are_replayed() {
     let model = world.script(&[&["one"], &["two"], &["three"], &["four"], &["five"]]);
     let options = ["--model", &model, "-e", &travels, "--tape", tape.to_str().expect("text")];
     let mut client = Client::start(&world, &options);
-    let mut prompt = |client: &mut Client, text: &str| {
+    let prompt = |client: &mut Client, text: &str| {
         client.call(json!({"type": "prompt", "message": text}));
         client.until(|record| record["type"] == "agent_settled");
     };
@@ -360,7 +360,7 @@ fn native_rules_are_replayed_with_their_changes() {
     let model = world.script(&[&["we ", "never ", "stop"], &["we stop"], &["a ", "fresh ", "word"], &["done"]]);
     let options = ["--model", &model, "--rules", "--approve", "--tape", tape.to_str().expect("text")];
     let mut client = Client::start(&world, &options);
-    let mut prompt = |client: &mut Client, text: &str| {
+    let prompt = |client: &mut Client, text: &str| {
         client.call(json!({"type": "prompt", "message": text}));
         client.until(|record| record["type"] == "agent_settled").0
     };

@@ -6,7 +6,7 @@ use pijs_connectors::http::HttpOptions;
 use pijs_connectors::http::address::SystemResolver;
 use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::{
-    Caller, Dispatcher, Gate, Grant, Held, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile,
+    Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile, ResultPermit,
 };
 use pijs_protocol::manifest::Scope;
 use pijs_protocol::{Capability, HostCall, HostResult};
@@ -78,7 +78,7 @@ fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
     let caller = Caller::new(profile);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
-    let (answers, answered) = mpsc::channel::<(usize, Held)>();
+    let (answers, answered) = mpsc::channel::<(usize, ResultPermit)>();
     let Value::Object(params) = params else { unreachable!("an object") };
     let call = HostCall {
         capability: Capability::new(capability),
