@@ -127,7 +127,7 @@ fn provider_failures_are_told_apart() {
     let plain = |status, body: &str| vec![Reply::Plain(status, "content-type: application/json\r\n", body.to_owned())];
     ask(plain(401, r#"{"error":{"message":"Incorrect API key"}}"#)).failed(1, &["401", "OPENAI_API_KEY"]);
     ask(plain(404, r#"{"error":{"message":"no such model"}}"#)).failed(1, &["404", "no such model"]);
-    ask(vec![Reply::Stream(vec!["data: {not json\n\n".into()])]).failed(1, &["cannot be read"]);
+    ask(vec![Reply::Stream(vec!["data: {not json\n\n".into()])]).failed(1, &["invalid chat completion chunk"]);
     ask(vec![Reply::Stream(vec!["data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hal\"}}]}\n\n".into()])])
         .failed(1, &["ended"]);
 }

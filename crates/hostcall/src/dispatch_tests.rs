@@ -493,7 +493,7 @@ fn without_a_ledger_strict_mode_refuses_and_the_others_count() {
         assert_eq!(result.is_error, mode == Mode::Strict, "{mode:?}: {:?}", result.error);
         if let Some(error) = &result.error {
             assert_eq!(error.code, ErrorCode::Denied, "there is no room, and that is the policy: {error:?}");
-            assert!(error.message.contains("strict mode does nothing unrecorded"), "{error:?}");
+            assert!(error.message.contains("strict mode refuses calls that cannot be recorded"), "{error:?}");
         }
         let reached = probe.0.load(Ordering::Relaxed);
         assert_eq!(reached, usize::from(mode != Mode::Strict));

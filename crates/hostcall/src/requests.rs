@@ -549,16 +549,13 @@ mod tests {
         };
         let many = |count: usize| (0..count).map(|n| format!("h{n}.org")).collect::<Vec<_>>();
         assert!(!said("http", "hosts", many(40)).contains("any server"));
-        assert!(
-            said("http", "hosts", many(41))
-                .ends_with("and 1 more - not all of it can be shown, so take it for any server")
-        );
+        assert!(said("http", "hosts", many(41)).ends_with("and 1 more - too long to show; it counts as any server"));
         let long = vec![format!("{}sh", " ".repeat(200))];
-        assert!(said("exec", "commands", long).ends_with("so take it for any program (can run anything)"));
+        assert!(said("exec", "commands", long).ends_with("it counts as any program (can run anything)"));
         let long = vec![format!("{}/../../../../etc", "x".repeat(200))];
         assert_eq!(
             said("write", "paths", long),
-            "create, change and delete files: ../../../etc - not all of it can be shown, so take it for anywhere"
+            "create, change and delete files: ../../../etc - too long to show; it counts as anywhere"
         );
     }
 

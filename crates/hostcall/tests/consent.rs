@@ -90,7 +90,7 @@ enum ScriptedAnswer {
     Subject,
     Always,
     Capability,
-    NullConnector,
+    Nothing,
 }
 
 /// A scripted user with one answer; records prompts and stored answers.
@@ -105,7 +105,7 @@ impl Prompter for ScriptedUser {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
         self.asked.lock().unwrap().push(question);
         let answer = match self.answer.lock().unwrap().take() {
-            None | Some(ScriptedAnswer::NullConnector) => Answer::NoPerson,
+            None | Some(ScriptedAnswer::Nothing) => Answer::NoPerson,
             Some(ScriptedAnswer::Deny) => Answer::Deny,
             Some(ScriptedAnswer::Never) => Answer::DenyAlways,
             Some(ScriptedAnswer::Mute) => Answer::Mute,
