@@ -75,7 +75,10 @@ mod tests {
     #[test]
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     fn the_reserve_is_subtracted_from_the_stack_of_the_thread() {
-        let room = on_thread_of(8 << 20, u64::MAX);
-        assert!((5 << 20..=6 << 20).contains(&room), "{room}");
+        // The system may give a thread a larger stack, one that an ended thread has left.
+        let of_thread = || (available().expect("the system reports it"), stack_size(u64::MAX));
+        let (all, room) = std::thread::Builder::new().stack_size(8 << 20).spawn(of_thread).unwrap().join().unwrap();
+        assert!(all >= 7 << 20, "{all}");
+        assert!((all - room).abs_diff(RESERVED_BYTES) < 64 << 10, "{room} of {all}");
     }
 }
