@@ -162,7 +162,10 @@ fn encode(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     let encoded = encoder.and_then(|mut encoder| encoder.encode());
     encoded.map_err(|error| Refusal {
         kind: RefusalKind::World,
-        message: format!("a core module of which no component can be made: {}", error.root_cause()),
+        message: format!(
+            "a core module of which no component can be made: {}",
+            error.root_cause().to_string().replace('\n', ": ")
+        ),
         help: "build it again with wit-bindgen against schema/wit/extension.wit".to_owned(),
     })
 }
