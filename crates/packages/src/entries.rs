@@ -89,7 +89,7 @@ fn entries_under(root: &Path, manifest: &Manifest, named: bool) -> Result<Entrie
             ),
             (true, false) => Entries::none(
                 root,
-                "no file matches \"pi.extensions\" of its package.json",
+                &format!("no file matches \"pi.extensions\" of its package.json: {}", listed.join(", ")),
                 "correct the paths under pi.extensions: files, folders, or patterns with * and ?",
             ),
         });
