@@ -168,6 +168,7 @@ impl Spans {
             Event::Call(call) => {
                 let span = self.begin(realm, state.turn, SpanKind::Call, call_name(&call), state.now);
                 self.set(span, "capability", call.capability.as_str());
+                self.set(span, "host_call_id", call.call_id.as_str());
                 state.call = Some(span);
             }
             Event::Reply(reply) => {
