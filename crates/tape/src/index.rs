@@ -82,7 +82,12 @@ impl TapeIndex {
         tape.seek(SeekFrom::Start(length - frame))?;
         let mut bytes = Vec::new();
         tape.take(frame).read_to_end(&mut bytes)?;
-        Self::parse(&bytes).map(Some).map_err(|what| TapeError::at(0, what))
+        match Self::parse(&bytes) {
+            Ok(index) => Ok(Some(index)),
+            // A tape that was cut off behind the first mark of its index ends like one with an index.
+            Err(What::Cut) => Ok(None),
+            Err(what) => Err(TapeError::at(0, what)),
+        }
     }
 
     /// Returns the realms that were terminated before a tick.
