@@ -6,8 +6,8 @@
 //!
 //! [`Case::of`] reads a tape, [`Case::explore`] goes through schedules and shrinks the first one that fails,
 //! [`Case::replay`] runs one. A schedule fails when an extension throws something nobody takes that it did not throw under the
-//! schedule of zeros, when a request is never answered, when a realm ends, or, without faults, when an answer or the
-//! calls that were made depend on the order.
+//! schedule of zeros, when a request is never answered, when a realm ends, when a handler throws although no call failed, or,
+//! without faults, when an answer or the calls that were made depend on the order.
 //!
 //! Orders that cannot differ are not explored (partial-order reduction): a schedule runs one extension, since calls of another one
 //! commute with its own while the tape answers both; a turn that can run does so at once, since only arrivals are

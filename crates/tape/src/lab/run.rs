@@ -4,6 +4,7 @@ use super::case::{Case, Input, Script, is_answer, key};
 use super::inputs::Inputs;
 use crate::align::Output;
 use crate::replay::ReplayServices;
+use pijs_protocol::message::ErrorReport;
 use pijs_protocol::wire::Task;
 use pijs_protocol::{
     CallId, Delivery, ErrorCode, HostCall, HostResult, HostcallError, Message, Now, Seq, SyncReply, Termination,
@@ -61,6 +62,9 @@ pub(crate) struct Made {
     /// Inputs without an answer at the end, and those that were never handed in.
     unanswered: usize,
     dropped: bool,
+    /// Errors of event handlers. One may pass on that a call failed, so they count where the lab let none fail.
+    thrown: BTreeSet<String>,
+    failed_call: bool,
 }
 
 /// Draws the decisions of one run.
@@ -106,7 +110,8 @@ impl<'a> Run<'a> {
         if let (Some(reason), None) = (&made.ended, &usual.ended) {
             return fail(format!("its realm ended: {reason}"));
         }
-        if let Some(error) = made.errors.iter().find(|error| !usual.errors.contains(*error)) {
+        let thrown = made.thrown.difference(&usual.thrown).next().filter(|_| had_faults && !made.failed_call);
+        if let Some(error) = made.errors.difference(&usual.errors).next().or(thrown) {
             return fail(format!("it throws where nobody takes it: {error}"));
         }
         if made.unanswered > usual.unanswered && !made.dropped {
@@ -392,6 +397,7 @@ impl<'a> World<'a> {
             Some(Fault::Denied) => Some(HostcallError::denied("no_grant", "the lab denies the call")),
             Some(Fault::Io) => Some(HostcallError::io("EIO", "lab", "EIO: the lab lets the call fail")),
         };
+        self.made.failed_call |= error.is_some();
         let results = match error {
             Some(error) => vec![HostResult::failed(id, error)],
             None => match nth(self.script.answers.get(&key), &mut self.given, &key) {
@@ -431,9 +437,9 @@ impl<'a> World<'a> {
                     self.ticks.clear_timer(*timer);
                 }
                 Message::Error(error) => {
-                    let name = error.name.as_deref().unwrap_or("Error");
-                    self.made.errors.insert(format!("{name}: {} ({})", error.message, error.phase));
+                    self.made.errors.insert(described(error));
                 }
+                Message::EventResult(result) => self.made.thrown.extend(result.error.as_ref().map(described)),
                 _ => {}
             }
             if is_answer(&message) {
@@ -488,6 +494,11 @@ impl Guest<Task> for Turn<'_, '_> {
             }
         }
     }
+}
+
+fn described(error: &ErrorReport) -> String {
+    let name = error.name.as_deref().unwrap_or("Error");
+    format!("{name}: {} ({})", error.message, error.phase)
 }
 
 fn fired(timer: TimerId) -> Task {
