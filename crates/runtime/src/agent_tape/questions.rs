@@ -119,6 +119,8 @@ pub(super) fn read_session(value: Value, path: &Path, options: SessionOptions) -
     let entries = value.get("entries").and_then(Value::as_array).cloned();
     let (Some(header), Some(entries)) = (header, entries) else { return Err(SessionFault::Recorded(words)) };
     let entries = entries.into_iter().filter_map(Entry::from_value).collect();
+    // A session draws an id and reads the clock before it takes those of a file, so this is drawn here, too.
+    drop(Session::in_memory(Path::new(&header.cwd), options.clone()));
     Ok(Session::in_memory_with(header, entries, options).at_path(path.to_owned()))
 }
 

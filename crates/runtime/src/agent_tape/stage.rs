@@ -283,6 +283,14 @@ impl Stage {
         }
     }
 
+    /// Leaves out random bytes that came of a port's own work, if they come next.
+    pub(super) fn skip_random(&self, hex: &str) {
+        let random = &mut self.lock().random;
+        if random.front().is_some_and(|next| next == hex) {
+            random.pop_front();
+        }
+    }
+
     /// Counts what has happened.
     pub(super) fn happened(&self) -> u64 {
         self.lock().happened
