@@ -2,7 +2,8 @@
 //!
 //! A tape says what came into each realm and what each of its calls was answered. The lab hands the same inputs and answers in,
 //! and owns what the tape only has one sample of: which call in flight ends next, whether a timer fires before, whether a
-//! call fails, whether the worker is killed, and whether what another extension sends comes a step earlier or later. Every decision is drawn from a [`Chooser`], so that a run is a string (`lab1:0.2.1`) that replays.
+//! call fails, whether the worker is killed, and whether what another extension sends comes a step earlier or later. Every
+//! decision is drawn from a [`Chooser`], so that a run is a string (`lab1:0.2.1`) that replays.
 //!
 //! [`Case::of`] reads a tape, [`Case::explore`] goes through schedules and shrinks the first one that fails,
 //! [`Case::replay`] runs one. A schedule fails when an extension throws something nobody takes that it did not throw under the
