@@ -1,4 +1,4 @@
-//! Lists the settings of a repository that a plain use of git may read: those that name no program, and change nothing
+//! Settings of a repository that a plain use of git may read: those that name no program, and change nothing
 //! about which one runs. Git has many hundreds of settings and gains some with each version, so no list of dangerous ones is
 //! whole.
 
@@ -150,14 +150,14 @@ const HARMLESS: &[(&str, &str)] = &[
 /// Sections in which other tools keep settings, too. All that git makes of them is known.
 const SHARED: &[&str] = &["branch", "credential", "filter", "http", "lfs", "remote"];
 
-/// Whether a section is git's own, so that git may make something of a variable in it that nobody listed.
-pub(super) fn is_gits_own(section: &str) -> bool {
+/// Returns whether a section is git's own, so that git may make something of a variable in it that nobody listed.
+pub fn is_gits_own(section: &str) -> bool {
     let is_known = section == "hook" || HARMLESS.iter().any(|(known, _)| *known == section);
     is_known && !SHARED.contains(&section)
 }
 
-/// Whether a setting, by its section and variable, names no program.
-pub(super) fn is_harmless(section: &str, variable: &str) -> bool {
+/// Returns whether a setting, by its section and variable, names no program.
+pub fn is_harmless(section: &str, variable: &str) -> bool {
     HARMLESS.iter().any(|(known, variables)| {
         *known == section && (*variables == "*" || variables.split_whitespace().any(|known| known == variable))
     })

@@ -4,17 +4,19 @@
 //! anything, and prompts say so. A *tool with running options* (`git`, `find`, `tar`, `ssh`, `node`) does so for some arguments:
 //! a grant of its bare name covers the uses that are listed as plain, and `NAME *` covers all of them.
 //!
-//! The tables classify arguments. [`input`] classifies standard input; the gate handles variables; the connector that starts
-//! `git` disables the programs in a repository's own configuration.
+//! The tables classify arguments. [`input`] classifies standard input, [`variables`] environment variables, and [`git_settings`] the
+//! settings of a repository; the connector that starts `git` overrides those that name programs.
 
 #![warn(missing_docs)]
 
 mod file_tools;
 mod folder_readers;
+pub mod git_settings;
 pub mod input;
 mod interpreters;
 pub mod obeyed;
 mod plain_uses;
+pub mod variables;
 
 pub use folder_readers::{FolderReading, folder_reading, folder_reading_of_line};
 

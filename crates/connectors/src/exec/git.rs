@@ -3,7 +3,7 @@
 //! A grant of `git`, or an answer about one command line of it, says nothing of the programs that `.git/config` names:
 //! hooks, filters, drivers, an editor, a transport. [`restrict`] overrides them through git's environment, which counts
 //! more than every file. Settings with a fixed name are always overridden. Of what else the repository's configuration
-//! says, found by listing it first, only the settings of [`harmless`] stay: those that name a program are replaced by one
+//! says, found by listing it first, only the settings of [`git_settings`] stay: those that name a program are replaced by one
 //! that runs nothing, all others by the user's value or an empty one. What the user's own configuration (`--global`,
 //! `--system`) says of filters, drivers, ssh, signatures and credentials stays: a repository cannot write it.
 //!
@@ -13,11 +13,9 @@
 //! What cannot be left out without changing what git stores or shows fails, with a line that names the grant: a filter
 //! may be what encrypts a file.
 
-mod harmless;
-
 use super::program::Program;
 use pijs_hostcall::{Reason, Request};
-use pijs_programs::name_of;
+use pijs_programs::{git_settings, name_of};
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -311,9 +309,9 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
         ("rebase", "instructionformat") if guard!(ExecGitHarmless) => "%s",
         ("protocol", "allow") => "never",
         (_, "cmd" | "command" | "defaultkeycommand" | "driver" | "helper" | "program") => "false",
-        _ if harmless::is_harmless(section, variable) || !guard!(ExecGitHarmless) => return true,
+        _ if git_settings::is_harmless(section, variable) || !guard!(ExecGitHarmless) => return true,
         // Of a later git, perhaps.
-        _ if harmless::is_gits_own(section) => return users.is_some(),
+        _ if git_settings::is_gits_own(section) => return users.is_some(),
         // Of another tool.
         _ => "",
     };
