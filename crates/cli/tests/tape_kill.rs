@@ -132,8 +132,8 @@ const ENDS: &str = r#"
 export default (pi) => {
   let rounds = 0;
   const round = () => {
-    for (let at = 0; at < 1000; at++) pi.log("info", "much", { at, random: Math.random(), again: Math.random() });
-    setTimeout(++rounds < 10 ? round : () => { for (;;); }, 1);
+    for (let at = 0; at < 20; at++) pi.log("info", "much", { at, noise: Array.from({ length: 800 }, Math.random) });
+    setTimeout(++rounds < 16 ? round : () => { for (;;); }, 1);
   };
   pi.on("agent_start", round);
 };
