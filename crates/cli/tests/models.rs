@@ -74,7 +74,7 @@ fn a_log_in_of_the_real_pi_is_used_while_it_lasts() {
     assert!(server.heads()[0].contains(&format!("authorization: bearer {SECRET}")));
     log_in(1);
     let ended = ask(&world, &["--model", "mine/small"], &[]);
-    ended.failed(1, &["the log-in for mine", "has ended"]);
+    ended.failed(1, &["the login for mine", "has expired"]);
     assert!(!ended.stderr.contains(SECRET));
 }
 

@@ -110,13 +110,13 @@ fn a_base_url_that_is_no_address_fails_at_once() {
         ("gateway:8080", "write http://gateway:8080"),
         ("8.8.8.8:8080", "write https://8.8.8.8:8080"),
         ("api.example.com/v1", "write https://api.example.com/v1"),
-        ("ftp://example.com", "http:// and https:// only"),
-        ("file:///etc/passwd", "http:// and https:// only"),
+        ("ftp://example.com", "its scheme is ftp, and only http and https are supported"),
+        ("file:///etc/passwd", "only http and https are supported"),
         ("http:/example.com", "write http://example.com"),
         ("HTTPS:example.com/v1", "write HTTPS://example.com/v1"),
-        ("http://", "no URL"),
-        ("http://exa mple/", "no URL"),
-        ("", "neither http:// nor https://"),
+        ("http://", "not a URL"),
+        ("http://exa mple/", "not a URL"),
+        ("", "does not begin with http:// or https://"),
         ("http://example.com/v1?key=1", "without ?"),
     ] {
         ask(&world, &["--base-url", url, "--model", "openai/m"], &[]).failed(2, &["--base-url", said]);
@@ -241,7 +241,7 @@ fn errors_of_servers_are_one_line_without_keys_and_html() {
         ),
         (plain(529, "", ""), "529 status code (no body)"),
         (plain(400, json, r#"{"detail":"no such tool"}"#), "400 Bad Request"),
-        (plain(200, "content-type: text/html\r\n", html), "answered with text/html"),
+        (plain(200, "content-type: text/html\r\n", html), "responded with text/html instead of an event stream"),
     ] {
         let server = ModelServer::start(vec![reply.clone(), reply]);
         configure(&world, &server.url);

@@ -379,8 +379,8 @@ fn a_program_without_the_protocol_is_refused() {
     let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let cases = [
         ("huge.sh", "a frame of 4294967295 bytes"),
-        ("nonsense.sh", "a frame of kind 90"),
-        ("silent.sh", "said nothing"),
+        ("nonsense.sh", "a frame of unexpected kind 90"),
+        ("silent.sh", "sent nothing"),
         ("gone.sh", "ended (exit status 3)"),
     ];
     for (script, words) in cases {

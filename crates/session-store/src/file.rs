@@ -130,7 +130,8 @@ pub(super) fn read(
     notices.extend(scan.foreign_lines_notice());
     let FileScan { mut entries, skipped, good, ends_with_line_break: line_break, unanswered, .. } = scan;
     if skipped > 0 {
-        notices.push(format!("skipped {skipped} damaged or repeated lines of the session file"));
+        let lines = if skipped == 1 { "line" } else { "lines" };
+        notices.push(format!("skipped {skipped} damaged or repeated {lines} of the session file"));
     }
     let written = entries.index.len();
     let state = match appender {

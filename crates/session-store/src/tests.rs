@@ -97,7 +97,7 @@ fn a_later_version_and_a_foreign_file_are_refused_unchanged() {
     let path = dir.path().join("s.jsonl");
     for (text, word) in [
         ("{\"type\":\"session\",\"version\":9,\"id\":\"x\",\"timestamp\":\"t\"}\n", "version 9"),
-        ("# notes\n", "no session header"),
+        ("# notes\n", "not a session header"),
     ] {
         fs::write(&path, text).unwrap();
         let error = Session::open(&path, Path::new("/w"), ambient(1)).err().unwrap();
@@ -139,8 +139,8 @@ fn damaged_session_files_open_with_their_valid_entries() {
         (format!("\u{feff}{header}\r\n{a}\r\n{b}\r\n"), 2, None, None),
         (format!("{header}\n{a}\n{b}"), 2, None, None),
         (format!("{header}\n\n{a}\n\n\n{b}\n\n"), 2, None, None),
-        (format!("{header}\n{a}\n{a}\n{b}\n{}\n", b.replace("bbbb\"}", "changed\"}")), 2, None, Some("2 lines")),
-        (format!("{header}\n{a}\nnoise\n[]\n{b}\n"), 2, None, Some("2 lines")),
+        (format!("{header}\n{a}\n{a}\n{b}\n{}\n", b.replace("bbbb\"}", "changed\"}")), 2, None, Some("skipped 2 ")),
+        (format!("{header}\n{a}\nnoise\n[]\n{b}\n"), 2, None, Some("skipped 2 ")),
         (format!("{header}\n{a}\n{}", &b[..20]), 1, Some(b[..20].to_owned()), Some("moved to")),
         (format!("{header}\n{a}\n{}", "\0".repeat(600)), 1, Some("\0".repeat(600)), Some("moved to")),
         (format!("{header}\n{a}\n\0\0\nnoise\n"), 1, Some("\0\0\nnoise\n".to_owned()), Some("moved to")),
@@ -231,7 +231,7 @@ fn a_line_of_a_gigabyte_is_skipped_in_bounded_memory() {
     drop(file);
     let session = Session::open(&path, Path::new("/w"), ambient(1)).unwrap();
     assert_eq!(session.len(), 2);
-    assert!(session.notices()[0].contains("1 lines"), "{:?}", session.notices());
+    assert!(session.notices()[0].contains("skipped 1 damaged or repeated line of"), "{:?}", session.notices());
 }
 
 /// A turn with three tool calls and a compaction, flushed as the agent does.

@@ -112,7 +112,7 @@ fn listeners_take_and_change_keys() {
     let mut terminal = open(&world, KEYS, &[&["never"]], &[]);
     terminal.presses("1a2x3y4z5", "1b234z5");
     terminal.sees("no z");
-    let rows = terminal.sees("does not say anything in your place");
+    let rows = terminal.sees("does not send your prompt");
     assert!(!rows.iter().any(|row| row.starts_with("> ")), "{rows:#?}");
     terminal.send("\u{15}qax");
     terminal.until("untouched keys", |rows| rows.iter().any(|row| row.trim_end() == "qax"));
@@ -182,7 +182,7 @@ fn pi_completes_by_itself() {
     let mut terminal = open(&world, NOTHING, &[&["x"]], &[]);
     terminal.presses("/hotk", "list the keys");
     // The only matching command is submitted at once.
-    terminal.presses("\r", "alt+up: take back");
+    terminal.presses("\r", "alt+up: edit the queued messages");
     terminal.presses("look at no\t", "look at notes/");
     terminal.presses("o\t", "look at notes/one.txt");
     terminal.presses("\u{15}/na", "name the session");

@@ -41,13 +41,13 @@ fn a_session_is_copied_and_written_out() {
     terminal.answers("/copy", "on the clipboard");
     terminal.answers("/export talk.md", "exported to");
     terminal.answers("/export talk.jsonl", "talk.jsonl");
-    terminal.answers("/export talk.md", "cannot be written");
+    terminal.answers("/export talk.md", "cannot write ");
     terminal.answers("/settings", "compact automatically  on");
     terminal.presses("\r", "compact automatically  off");
     terminal.send("\u{1b}");
     terminal.sees_no_more("compact automatically");
     terminal.answers("/model nothing/like-it", "no available model is called nothing/like-it");
-    terminal.presses("\u{10}", "there is only one model");
+    terminal.presses("\u{10}", "only one model is available");
     terminal.presses("\u{c}", "Which model?");
     terminal.presses("\r", "model: script:");
     terminal.say("/quit");

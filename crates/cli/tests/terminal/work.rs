@@ -117,15 +117,15 @@ fn a_session_is_imported_and_what_was_said_in_it_can_be_had_again() {
     terminal.answers("/export copy.jsonl", "exported to");
     terminal.say("/new");
     terminal.sees_no_more("exported to");
-    terminal.answers("/import", "say which");
-    terminal.answers("/import extension.ts", "it is no session");
+    terminal.answers("/import", "name a file: /import");
+    terminal.answers("/import extension.ts", "it is not a session");
     terminal.answers("/import copy.jsonl", "> said in the first");
     terminal.sees("one");
     terminal.until("an empty editor", |rows| !rows.iter().any(|row| row.trim_end() == "said in the first"));
     terminal.send("\u{1b}[A");
     terminal.until("what was said before", |rows| rows.iter().any(|row| row.trim_end() == "said in the first"));
     terminal.send("\u{3}");
-    terminal.answers("/share", "sessions are not uploaded from here");
+    terminal.answers("/share", "PiJS does not upload sessions");
 }
 
 #[test]

@@ -142,7 +142,7 @@ async fn an_expired_login_names_a_remedy() {
     assert!(case.auth.status("xai", None).unwrap().oauth);
     assert_eq!(key(&case, "xai", None).await.unwrap().as_deref(), Some("good"));
     let said = key(&case, "openrouter", None).await.unwrap_err();
-    assert!(said.contains("has ended") && said.contains("OPENROUTER_API_KEY") && !said.contains("over\""), "{said}");
+    assert!(said.contains("has expired") && said.contains("OPENROUTER_API_KEY") && !said.contains("over\""), "{said}");
     let said = key(&case, "anthropic", None).await.unwrap_err();
     assert!(said.contains("set ANTHROPIC_API_KEY"), "{said}");
     let found = case.auth.credentials("github-copilot", None, &BTreeMap::new()).await.unwrap().unwrap();
@@ -189,7 +189,7 @@ async fn a_copilot_token_is_renewed_with_github_s() {
     );
 
     for (status, body, words) in
-        [("401 Unauthorized", "{}", "401"), ("200 OK", "{}", "lacks a token"), ("200 OK", "<html>", "no JSON")]
+        [("401 Unauthorized", "{}", "401"), ("200 OK", "{}", "has no token"), ("200 OK", "<html>", "not JSON")]
     {
         let (url, served) = github(status, body);
         let said = copilot::renew_at(&url, &old, &HttpOptions::default()).await.unwrap_err();

@@ -232,9 +232,11 @@ mod tests {
     #[test]
     fn an_invalid_proxy_is_reported_without_its_password() {
         let url = Url::parse("https://api.example/").expect("a URL");
-        for (value, said) in
-            [("socks5://me:secret@host:1", "SOCKS"), ("http://me:secret@:x", "no address"), ("notaurl", "no address")]
-        {
+        for (value, said) in [
+            ("socks5://me:secret@host:1", "SOCKS"),
+            ("http://me:secret@:x", "not the address"),
+            ("notaurl", "not the address"),
+        ] {
             let error = proxies(&[("ALL_PROXY", value)]).for_url(&url).expect_err("refused").to_string();
             assert!(error.contains("ALL_PROXY") && error.contains(said) && !error.contains("secret"), "{error}");
         }
