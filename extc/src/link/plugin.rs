@@ -250,12 +250,9 @@ impl Modules {
         external(&specifier)
     }
 
-    /// The host module, or the file of the folder, in the place of a file or an import, if there is one.
+    /// Returns the host module that replaces a file or an import, if any.
     fn replacement(&self, met: &str) -> Option<HookResolveIdOutput> {
-        self.replaced.get(met).map(|to| match Path::new(to).is_absolute() {
-            true => HookResolveIdOutput::from_id(to.as_str()),
-            false => external(to),
-        })
+        self.replaced.get(met).map(|specifier| external(specifier))
     }
 
     /// Returns the host module that replaces an import in one file only.

@@ -21,13 +21,11 @@ use crate::interface::HostInterface;
 use crate::limits::{Limits, with_large_stack};
 use crate::link::{LinkInput, LinkInputs, Modules, SideEffects, link_inputs};
 use crate::tree::{Folders, SourceTree};
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use pijs_artifact::{Artifact, Module, Verified, encode};
 use pijs_protocol::artifact::ArtifactMetadata;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Folder of the generated entries, beside `node_modules`.
@@ -72,10 +70,6 @@ impl Unit {
         for (replaced, specifier) in self.replaces() {
             key.field(replaced.as_bytes());
             key.field(specifier.as_bytes());
-        }
-        for (import, file) in self.inlines() {
-            key.field(import.as_bytes());
-            key.field(file.as_bytes());
         }
         key.finish()
     }
@@ -174,19 +168,13 @@ impl Unit {
         entries
     }
 
-    /// What is replaced, as the linker meets it: the path of a file, or an import as it is written. An inlined file is a module of
-    /// the folder.
+    /// Returns the replacements in the linker's form: the path of a file, or an import as written.
     fn replaced_in(&self, folder: &Path) -> BTreeMap<String, String> {
         let met = |replaced: &str| match self.holds(replaced) {
             true => folder.join("node_modules").join(replaced).to_string_lossy().into_owned(),
             false => replaced.to_owned(),
         };
-        let replaced = self.replaces().map(|(replaced, specifier)| (met(replaced), specifier.to_owned()));
-        let inlined = self
-            .inlines()
-            .enumerate()
-            .map(|(index, (import, _))| (met(import), inlined_in(folder, index).to_string_lossy().into_owned()));
-        replaced.chain(inlined).collect()
+        self.replaces().map(|(replaced, specifier)| (met(replaced), specifier.to_owned())).collect()
     }
 
     /// Writes the inputs beside the packages.
@@ -199,10 +187,6 @@ impl Unit {
             fs::write(&path, entry.text)?;
             files.push(LinkInput { name: specifier.to_owned(), path });
         }
-        for (index, (_, file)) in self.inlines().enumerate() {
-            let bytes = BASE64_STANDARD.encode(fs::read(folder.join("node_modules").join(file))?);
-            fs::write(inlined_in(folder, index), INLINED.replace("BYTES", &bytes))?;
-        }
         let parts = self.modules.values().any(|offer| matches!(offer, Offer::Parts { .. }));
         Ok(LinkInputs {
             files,
@@ -212,14 +196,6 @@ impl Unit {
             side_effects: if parts { SideEffects::Dropped } else { SideEffects::Kept },
         })
     }
-}
-
-/// A module that has nothing of `fs` but the one file.
-const INLINED: &str = "module.exports = { readFileSync: () => Buffer.from(\"BYTES\", \"base64\") };\n";
-
-/// The place of such a module.
-fn inlined_in(folder: &Path, index: usize) -> PathBuf {
-    folder.join(ENTRIES).join(format!("inlined-{index}.cjs"))
 }
 
 /// One input of the linker.

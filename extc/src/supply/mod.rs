@@ -9,7 +9,6 @@
 //! unit "pi-tui"             module  @earendil-works/pi-tui
 //! unit "pi-coding-agent"    module  @earendil-works/pi-coding-agent/dist/..., one for each file that a name
 //!                                   beside our own @earendil-works/pi-coding-agent comes from
-//! unit "pi-images"          likewise, with the library that decodes them
 //! unit "pi-agent-core"      likewise; what of it an extension rarely needs is a unit of its own, "pi-agent-harness"
 //! ```
 //!
@@ -72,9 +71,6 @@ pub struct Unit {
     /// one file only.
     #[serde(default)]
     replaces: BTreeMap<String, String>,
-    /// Imports of `fs` in its packages, as `FILE IMPORT`, each with the one file that is read through it: its bytes become part of the unit.
-    #[serde(default)]
-    inlines: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -229,11 +225,6 @@ impl Unit {
         self.replaces.iter().map(|(replaced, specifier)| (replaced.as_str(), specifier.as_str()))
     }
 
-    /// Imports through which a file of its packages is read, each with that file.
-    fn inlines(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.inlines.iter().map(|(import, file)| (import.as_str(), file.as_str()))
-    }
-
     /// Whether a file lies in one of its packages.
     fn holds(&self, file: &str) -> bool {
         self.packages.keys().any(|name| file.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')))
@@ -334,19 +325,6 @@ mod tests {
             seen += 1;
         }
         assert!(seen > 3, "{seen} files are replaced");
-    }
-
-    #[test]
-    fn what_is_inlined_is_a_file_of_a_package_of_the_unit() {
-        let mut seen = 0;
-        for unit in Supply::pinned().units() {
-            for (import, file) in unit.inlines() {
-                let (importer, _) = import.split_once(' ').expect("a file and what it imports");
-                assert!(unit.holds(importer) && unit.holds(file), "{import}: {file}");
-                seen += 1;
-            }
-        }
-        assert!(seen > 0, "pi-images reads its library");
     }
 
     #[test]
