@@ -349,3 +349,31 @@ pub fn steers(name: &str) -> bool {
             || STEERING_BEGINNINGS.iter().any(|begin| upper.starts_with(begin))
             || STEERING_ENDS.iter().any(|end| upper.ends_with(end)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_program_steers_nothing() {
+        for (name, value) in [
+            ("GIT_PAGER", "cat"),
+            ("pager", "cat"),
+            ("GIT_SEQUENCE_EDITOR", ":"),
+            ("VISUAL", "true"),
+            ("GIT_ASKPASS", "echo"),
+        ] {
+            assert!(is_idle(name, value), "{name}={value}");
+        }
+        for (name, value) in [
+            ("GIT_PAGER", "cat; id"),
+            ("GIT_PAGER", "./cat"),
+            ("LD_PRELOAD", "cat"),
+            ("PATH", ""),
+            ("PAGER", ""),
+            ("GIT_SSH_COMMAND", "true"),
+        ] {
+            assert!(!is_idle(name, value), "{name}={value}");
+        }
+    }
+}
