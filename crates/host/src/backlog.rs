@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 /// Emissions of one extension that somebody has not run yet: far more than a burst of an honest one.
 const MOST: usize = 10_000;
-/// What they may weigh, copies for each listener included.
+/// Limits their total weight, copies for each listener included.
 const MOST_BYTES: usize = 256 << 20;
 
 /// The emissions of one extension that wait.

@@ -1,8 +1,8 @@
 //! How much an extension may hand over at once, and how much it is told at once.
 //!
-//! What one extension returns, the host holds, writes to the session and copies to every other realm. Past these limits
-//! it is an error of the extension that handed it over, before anybody else has to carry it. What is more than a realm takes in
-//! one message ([`Size::is_too_large`]) is answered in its place with an error: it would be ended by it.
+//! Limits messages of extensions: the host holds one, writes it to the session and copies it to every other realm. Past these
+//! limits it is an error of the extension that handed it over, before anybody else has to carry it. What is more than a realm
+//! takes in one message ([`Size::is_too_large`]) is answered in its place with an error: it would be ended by it.
 
 use crate::extension::Slot;
 use crate::host::Host;
@@ -25,7 +25,7 @@ pub const ANSWER_BYTES: usize = 32 << 20;
 /// Bytes of what a function has said on its way and nobody has taken yet: as with results, but of many at a time.
 const WAITING_BYTES: usize = 2 * ANSWER_BYTES;
 
-/// What a function says on its way, until whoever called it takes it.
+/// Queues the updates of a running function until its caller takes them.
 pub(crate) struct Updates {
     sender: mpsc::UnboundedSender<Value>,
     waiting: Rc<Cell<usize>>,
@@ -138,7 +138,7 @@ impl Host {
     }
 }
 
-/// What an extension is to be told, if it can be much.
+/// Returns the kind and size of a message to a realm whose payload may be large.
 fn told(message: &Message) -> Option<(&'static str, Size)> {
     Some(match message {
         Message::ToolCall(call) => ("the input of a tool", Size::of(&call.input)),
@@ -160,7 +160,7 @@ fn more_than_told(what: &str, size: Size) -> HostcallError {
     HostcallError::invalid("too_large", message).with("limit", limit)
 }
 
-/// What a realm would answer that could not take a message.
+/// Makes the answer in place of a realm that cannot take a message.
 fn in_its_place(message: Message, error: &HostcallError) -> Message {
     match message {
         Message::ToolCall(call) => Message::ToolResult(ToolResult {
@@ -188,7 +188,7 @@ fn in_its_place(message: Message, error: &HostcallError) -> Message {
     }
 }
 
-/// What of a message is over which limit, if anything is.
+/// Returns the part of a message that is over its limit, and the limit.
 fn oversized(message: &Message) -> Option<(&'static str, usize)> {
     let error = |error: &Option<ErrorReport>| {
         let fits = error.as_ref().is_none_or(|error| is_within(error, REPORT_BYTES));
@@ -224,7 +224,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// What is wrong with a verdict's text, if anything is.
+/// Returns an error when the text of a verdict is not acceptable.
 pub(crate) fn unfit(retry: &Injection) -> Option<HostcallError> {
     let fits = retry.content.len() <= RETRY_BYTES || !guard!(HookRetrySize);
     (!fits).then(|| too_large("the text of a verdict", RETRY_BYTES))
@@ -270,15 +270,15 @@ pub(crate) fn size(value: &impl Serialize) -> usize {
         }
     }
     let mut counter = Counter(0);
-    // What is no JSON (a map whose keys are no text) never comes off the wire.
+    // A value that is not JSON (a map with keys that are not strings) never comes off the wire.
     let _ = serde_json::to_writer(&mut counter, value);
     counter.0
 }
 
-/// What each value weighs beside its text: what it costs a reader, about.
+/// Weight of each value beside its text, about the cost to a reader.
 const VALUE_WEIGHT: usize = 40;
 
-/// What something weighs in a message: its bytes as JSON, and its values, however short they are.
+/// Returns the weight of a value in a message: its bytes as JSON, and a fixed weight for each value in it.
 pub(crate) fn weight(value: &impl Serialize) -> usize {
     #[derive(Default)]
     struct Scales {

@@ -131,8 +131,7 @@ impl Host {
         }
     }
 
-    /// The same, with an abort signal as the last argument, for a function that says something on its
-    /// way: `on_update` takes that.
+    /// Calls a function with an abort signal as the last argument; `on_update` takes the updates that it sends while it runs.
     pub async fn call_back_streaming(
         &self,
         owner: &Owner,

@@ -1,4 +1,4 @@
-//! Who hears streamed deltas, and the strikes against them.
+//! Listeners of streamed deltas, and the strikes against them.
 //!
 //! A handler is known by its place among the `stream_text` handlers of its entry, not by its handle:
 //! strikes outlive a restart, in which every function gets a new handle.
@@ -50,7 +50,7 @@ struct Record {
     late_said: bool,
 }
 
-/// What a strike led to.
+/// Consequence of a strike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Strike {
     pub(crate) entry: EntryIndex,

@@ -43,7 +43,7 @@ impl Host {
         self.emit_between(event, &mut |_| Ok(())).await
     }
 
-    /// The same; after each handler `between` brings the event up to date for the next one. What it refuses is reported as
+    /// Emits an event; after each handler `between` brings the event up to date for the next one. What it refuses is reported as
     /// an error of the handler that answered last.
     pub async fn emit_between(&self, event: Event, between: &mut Between<'_>) -> Outcome {
         self.emit_to_others(event, None, between).await
@@ -137,7 +137,7 @@ impl Host {
                         event.name()
                     );
                     self.report(slot, Some(target.entry), ReportKind::Warning { message });
-                    // What it threw is an error like any other, and blocks nothing.
+                    // An error that it threw is reported like any other, and blocks nothing.
                     Taken { step: Step::Next, complaint: None, error: result.error }
                 }
             };
@@ -225,7 +225,7 @@ impl Host {
         self.post(slot, Message::EventHook(hook));
         self.ingest();
         self.run_ready(slot);
-        // Who drives looks after those who wait.
+        // The driver checks callers that wait.
         self.notify_driver();
         // Whatever ends the realm answers first, so the sender is never just dropped.
         Some(receiver.await.unwrap_or_else(|_| Err(dropped())))

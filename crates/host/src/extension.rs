@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 
-/// What waits in a loop.
+/// One item in the queue of a realm's loop.
 pub(crate) enum Arrival {
     /// A message; boxed, so that a delta moves no more than it needs.
     Message(Box<Message>),
@@ -49,7 +49,7 @@ pub(crate) enum Arrival {
         /// Ends with the arrival.
         _held: ResultPermit,
     },
-    /// What another extension emitted, counted until it is run.
+    /// An emission of another extension, counted until it has run.
     Emission {
         /// The emission.
         message: Box<Message>,
@@ -60,7 +60,7 @@ pub(crate) enum Arrival {
     Delta,
 }
 
-/// Where an extension stands.
+/// State of an extension in its lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     /// Its first realm loads the entries.
@@ -160,7 +160,7 @@ pub(crate) struct WorkProgress {
     pub(crate) turns_over: usize,
 }
 
-/// What an extension had before its realm ended, and what its ends lead to.
+/// Registrations that ended with a realm, and the policy for restarting it.
 pub(crate) struct RestartState {
     pub(crate) missing: Missing,
     pub(crate) ends: Ends,
@@ -170,7 +170,7 @@ pub(crate) struct RestartState {
     pub(crate) lingers: bool,
 }
 
-/// What an extension had when its realm ended. Nothing is missing any more once all its entries are back.
+/// Registrations of an extension at the end of its realm. Nothing is missing any more once all its entries are back.
 #[derive(Default)]
 pub(crate) struct Missing {
     /// Events that it handled, and in which entry.
@@ -204,7 +204,7 @@ pub(crate) struct HeldDelta {
     pub(crate) spent_us: u64,
 }
 
-/// What callers wait for.
+/// Callers that wait for an answer of the realm.
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) load: Option<LoadWaiter>,
@@ -212,7 +212,7 @@ pub(crate) struct Pending {
     pub(crate) tools: BTreeMap<String, ToolWaiter>,
     pub(crate) commands: BTreeMap<String, Waiter<SlashResult>>,
     pub(crate) callbacks: BTreeMap<String, Waiter<CallbackResult>>,
-    /// Who hears what a callback says on its way.
+    /// Receivers of updates of running callbacks.
     pub(crate) callback_updates: BTreeMap<String, Updates>,
 }
 

@@ -28,14 +28,14 @@ impl Default for ReportBudget {
     }
 }
 
-/// What one extension has had reported since the turn began.
+/// Reports of one extension since the turn began.
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
     errors: u64,
     lines: u64,
 }
 
-/// What becomes of a report.
+/// Decision about a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Passes,
@@ -96,7 +96,7 @@ impl Host {
         self.report(slot, error.entry, ReportKind::Error(error));
     }
 
-    /// What is said in place of the first report that does not pass.
+    /// Makes the report that replaces the first one over the limit.
     pub(crate) fn too_many(&self, kind: &ReportKind) -> ReportKind {
         let ReportBudget { errors, lines } = self.0.services.options.reports;
         let message = match kind {

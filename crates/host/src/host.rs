@@ -165,7 +165,7 @@ struct Counters {
     signals: Cell<u32>,
 }
 
-/// What [`Host::tick`] did.
+/// Result of [`Host::tick`].
 pub(crate) enum Ticked {
     /// Nothing was due.
     Idle,
@@ -208,7 +208,7 @@ impl Host {
         self.profile().fires(event) && self.0.slots.borrow().iter().any(|slot| slot.cell.borrow().has_say(event))
     }
 
-    /// Which pi extensions meet.
+    /// Returns the version of pi that extensions meet.
     pub fn profile(&self) -> PiProfile {
         self.0.services.options.profile
     }
@@ -364,8 +364,8 @@ impl Host {
         }
     }
 
-    /// What each entry of the live extensions registered, in load order: tools, commands, flags, handlers, then
-    /// the rest, each in registration order. Names that meet are all listed.
+    /// Returns the registrations of each entry of the live extensions, in load order: tools, commands, flags, handlers, then the
+    /// rest, each in registration order. Names that meet are all listed.
     pub fn registrations(&self) -> Vec<(Owner, Vec<Registration>)> {
         let mut found = Vec::new();
         self.each_live(|extension| {

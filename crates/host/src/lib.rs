@@ -15,7 +15,7 @@
 //! | [`ReadableState`] | what extensions read without asking |
 //! | [`Report`] | an error, strike or restart nobody is waiting for |
 //!
-//! What always holds:
+//! Invariants:
 //!
 //! * An extension's code runs only inside a turn, and a turn is never entered while another one of the
 //!   same realm runs; what a turn asks for is carried out after it.

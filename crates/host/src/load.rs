@@ -186,8 +186,8 @@ impl Host {
         self.end_and(slot, reason, |extension, end, policy| extension.restart.ends.count(end, policy));
     }
 
-    /// The same on a delta. Strikes see to it that it does not go on for ever: what they mute is no reason to lose the
-    /// whole extension.
+    /// Ends a realm during a delta. Strikes bound how often that happens: a muted handler is no reason to lose the whole
+    /// extension.
     pub(crate) fn end_in_verdict(&self, slot: &Rc<Slot>, reason: &Termination) {
         self.end_and(slot, reason, |_, _, _| Sequel::Restart(Duration::ZERO));
     }
@@ -382,7 +382,7 @@ impl Host {
     fn parts_of(&self, slot: &Rc<Slot>) -> (RealmOptions, Vec<Arc<Verified>>) {
         let core = &*self.0;
         let extension = slot.cell.borrow();
-        // The same for all extensions: their realms may begin as copies of one process.
+        // Equal for all extensions: their realms may begin as copies of one process.
         let mut facts = core.services.options.facts.clone();
         if guard!(RealmTimers) {
             // So that a timer too many is an error where it is made.

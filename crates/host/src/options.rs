@@ -1,4 +1,4 @@
-//! What a host is made of: [`HostBuilder`] and the services it takes.
+//! The parts of a host: [`HostBuilder`] and the services it takes.
 //!
 //! The host owns no clock, no thread and no engine. Time comes from the driver's [`Timer`], realms
 //! from an [`OpenRealm`], the kill at the end of the patience with a verdict from a [`Watchdog`].
@@ -73,7 +73,7 @@ pub struct OpenedRealm {
     pub realm: Box<dyn Realm>,
     /// Stops a running turn, from any thread.
     pub stop: Arc<dyn Fn() + Send + Sync>,
-    /// What `pi:runtime` had to say when it was evaluated.
+    /// Messages that `pi:runtime` sent when it was evaluated.
     pub booted: Yield,
 }
 
@@ -187,7 +187,7 @@ pub struct HostOptions {
     pub clock_step_us: u32,
     /// IANA time zone.
     pub time_zone: String,
-    /// What `process`, `os` and `path` report in every realm.
+    /// Values that `process`, `os` and `path` report in every realm.
     pub facts: Map<String, Value>,
     /// Patience with verdicts.
     pub verdict: VerdictBudget,
@@ -197,9 +197,9 @@ pub struct HostOptions {
     pub waits: WaitBudget,
     /// Reports per turn of the agent.
     pub reports: ReportBudget,
-    /// What becomes of an extension that keeps being stopped.
+    /// Policy for an extension that keeps being stopped.
     pub restarts: RestartPolicy,
-    /// Which pi extensions meet.
+    /// Version of pi that extensions meet.
     pub profile: PiProfile,
     /// Macrotasks of one realm that run before other work of the thread gets a turn.
     pub burst: usize,
@@ -269,7 +269,7 @@ impl HostBuilder {
         self
     }
 
-    /// Where realms come from; [`InThread`] unless told otherwise.
+    /// Sets how realms are opened; the default is [`InThread`].
     #[must_use]
     pub fn realms(mut self, opener: Box<dyn OpenRealm>) -> Self {
         self.opener = opener;
@@ -298,7 +298,7 @@ impl HostBuilder {
         self
     }
 
-    /// Where errors that extensions catch find the text they quote, shared with the connector of `module`.
+    /// Sets the source of the text that errors quote, shared with the connector of `module`.
     #[must_use]
     pub fn quotes(mut self, quotes: Quotes) -> Self {
         self.quotes = quotes;

@@ -1,4 +1,4 @@
-//! What callers get back: answers of events, tools, commands and verdicts.
+//! Results for callers: answers of events, tools, commands and verdicts.
 
 use crate::package::Entry;
 use pijs_protocol::message::ErrorReport;
@@ -7,7 +7,7 @@ use pijs_protocol::stream::Injection;
 use pijs_protocol::{EntryIndex, ExtensionId, Handle, Termination};
 use serde_json::{Map, Value};
 
-/// What became of an event after all its handlers.
+/// Result of an event after all its handlers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The event object as the last handler left it: changes in place included, where they count.
@@ -18,7 +18,7 @@ pub struct Outcome {
     pub stopped: bool,
     /// For events whose handlers' errors reach the caller (`tool_call`, `user_bash`): what was thrown.
     pub thrown: Option<ErrorReport>,
-    /// Whose answers put words before the model or in its place, in the order of the round.
+    /// Extensions whose answers add or replace text that the model reads, in the order of their handlers.
     pub authors: Vec<ExtensionId>,
 }
 
@@ -51,15 +51,15 @@ impl StreamOutcome {
 /// An abort that counts: asked for by a handler, granted by the gate, written to the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Who.
+    /// The extension.
     pub extension: ExtensionId,
-    /// Which of its entries.
+    /// Its entry.
     pub entry: EntryIndex,
     /// The entry's path as it is shown.
     pub path: String,
     /// The handler, for the record.
     pub handler: Handle,
-    /// What to inject before the retry; `None` ends the run.
+    /// Text to inject before the retry; `None` ends the run.
     pub retry: Option<Injection>,
     /// Time spent on this delta, all handlers together.
     pub latency_us: u64,
@@ -94,7 +94,7 @@ pub enum CommandOutcome {
 /// How a call of a function that stayed in a realm ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallbackOutcome {
-    /// What it returned; `None` for `undefined`.
+    /// The value it returned; `None` for `undefined`.
     Returned(Option<Value>),
     /// It threw.
     Threw(ErrorReport),
@@ -104,7 +104,7 @@ pub enum CallbackOutcome {
     Ended(Termination),
 }
 
-/// Where something was registered.
+/// The extension and entry of a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// The package.
@@ -125,9 +125,9 @@ impl Owner {
 /// A tool the model may call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolInfo {
-    /// Who registered it.
+    /// The extension and entry that registered it.
     pub owner: Owner,
-    /// What was registered.
+    /// The registration.
     pub spec: ToolSpec,
 }
 

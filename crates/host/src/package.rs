@@ -1,4 +1,4 @@
-//! What can be loaded, and what came of it.
+//! A compiled package that a host loads, and the report of loading it.
 //!
 //! [`Package::new`] takes entry *i* to be module *i* of the artifact. The caller sets the grants of a package on the gate before
 //! [`Host::load`](crate::Host::load).
@@ -91,7 +91,7 @@ pub struct Entry {
     pub path: String,
 }
 
-/// What came of loading a package: which entries run, which failed.
+/// Report of loading a package: entries that run and entries that failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadReport {
     /// The package.
@@ -109,25 +109,25 @@ impl LoadReport {
     }
 }
 
-/// What came of loading a package again.
+/// Report of loading a package again.
 #[derive(Debug)]
 pub struct LoadAgain {
-    /// What came of the package as it is now.
+    /// Report for the package as it is now.
     pub loaded: Result<LoadReport, LoadError>,
     /// It failed, and the version that ran before runs on.
     pub stays: bool,
 }
 
-/// What came of one entry.
+/// Report for one entry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntryReport {
-    /// Which.
+    /// The entry.
     pub entry: EntryIndex,
     /// Its path as it is shown.
     pub path: String,
     /// Why it does not run, with the position in its source.
     pub error: Option<ErrorReport>,
-    /// What its manifest asked for, where it registered one.
+    /// Capabilities that its manifest asked for, when it registered one.
     pub manifest: Option<CapabilityManifest>,
 }
 
@@ -140,7 +140,7 @@ pub enum LoadError {
     Realm {
         /// The package.
         extension: ExtensionId,
-        /// What the engine said.
+        /// The error of the engine.
         error: crate::options::OpenError,
     },
     /// It was stopped while it loaded: out of fuel, out of memory.

@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 pub struct WaitBudget {
     /// For a handler or a factory while nothing at all is under way.
     pub hook_us: u64,
-    /// The same while a timer is armed, something is listened to, or another extension is at work.
+    /// Limit while a timer is armed, a call listens, or another extension works.
     pub hook_waiting_us: u64,
     /// For a tool, a command or a callback while nothing at all is under way.
     pub call_us: u64,
@@ -51,7 +51,7 @@ impl Default for WaitBudget {
     }
 }
 
-/// What could settle a promise of an extension.
+/// Events that could still settle a promise of an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Prospect {
     /// A turn, a queued macrotask, a call that ends by itself.
@@ -111,7 +111,7 @@ impl<T> Waiter<T> {
         Self { done, since_us, is_start: false }
     }
 
-    /// The same for a handler of an event that begins the session.
+    /// Returns the limits for a handler of an event that begins the session.
     pub(crate) fn of_start(self, is_start: bool) -> Self {
         Self { is_start, ..self }
     }
@@ -143,7 +143,7 @@ impl Host {
         self.notify_driver();
     }
 
-    /// The same now and then, for a driver that is never at rest because somebody else is busy for ever.
+    /// Checks waiting callers at intervals, for a driver that never rests because another extension is always busy.
     pub(crate) fn lose_patience_now_and_then(&self) {
         if self.0.services.timer.now().elapsed_us.saturating_sub(self.0.queue.polled_us.get()) >= NOW_AND_THEN_US {
             self.lose_patience();

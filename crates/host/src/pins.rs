@@ -21,7 +21,7 @@ use std::rc::Rc;
 /// Name to digest of each tool of an extension.
 pub type Digests = BTreeMap<String, String>;
 
-/// What is pinned, and what is left out for it.
+/// Pinned definitions, and tools that are left out because theirs changed.
 #[derive(Default)]
 pub(crate) struct Pins {
     pinned: BTreeMap<ExtensionId, Digests>,

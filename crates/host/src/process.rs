@@ -34,7 +34,7 @@ pub struct InProcess {
     expected: Cell<usize>,
     /// The process of the next one.
     spare: RefCell<Option<Spare>>,
-    /// What processes are copies of.
+    /// The process that workers are copies of.
     zygote: RefCell<Option<Zygote>>,
     walls: Rc<WallPolicy>,
 }

@@ -1,4 +1,4 @@
-//! Which pi an extension meets: the version whose behaviour is reproduced where versions differ.
+//! The version of pi that an extension meets: its behaviour is reproduced where versions differ.
 //!
 //! Whoever acts differently asks the profile a question; nobody compares versions. In a realm the same profile is the
 //! fact `profile`, and `pi:pi/profile` answers there.
@@ -81,7 +81,7 @@ const BARRIERS: &[&str] = &["message_end", "tool_call"];
 /// Members that events of 0.73.1 lack, and whose changes count for nothing there.
 const LATER_MEMBERS: &[(&str, &[&str])] =
     &[("turn_end", &["context", "continue", "entries", "messageEntryId", "outcome", "toolResultEntryIds"])];
-/// The same of `systemPromptOptions` in `before_agent_start`.
+/// Later members of `systemPromptOptions` in `before_agent_start`.
 const LATER_OPTIONS: &[&str] = &["forceSystemPrompt", "sections", "toolGuidelines"];
 
 impl PiProfile {

@@ -34,7 +34,7 @@ struct Text {
 }
 
 impl Quotes {
-    /// The same with the texts of functions, which are built-in ones' otherwise.
+    /// Adds the texts of functions; without it they are those of built-in functions.
     #[must_use]
     pub fn with_functions(mut self, finder: impl FindFunctions + 'static) -> Self {
         self.finder = Some(Arc::new(finder));

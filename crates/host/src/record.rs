@@ -1,4 +1,4 @@
-//! What the host itself asks the gate and writes to the ledger: verdicts and lifecycle.
+//! Gate decisions and ledger lines of the host itself: verdicts and lifecycle.
 //!
 //! Hostcalls write their own lines in the dispatcher; these are the events that are no hostcalls.
 
@@ -93,7 +93,7 @@ pub(crate) fn registration(core: &Core, caller: &Caller, registration: &Registra
 /// Largest definition of a tool, as JSON: far above any that a model could read with profit.
 const LARGEST_DEFINITION: usize = 256 << 10;
 
-/// What is wrong with a registration that every realm would have to carry.
+/// Returns the reason to refuse a registration that every realm would have to carry.
 fn oversized(registration: &Registration) -> Option<String> {
     (!is_within(registration, REGISTRATION_BYTES)).then(|| format!("it has more than {REGISTRATION_BYTES} bytes"))
 }
@@ -102,13 +102,13 @@ fn oversized(registration: &Registration) -> Option<String> {
 /// has it.
 const LONGEST_DEFAULT: usize = 64 << 10;
 
-/// What is wrong with a flag.
+/// Returns the reason to refuse a flag.
 fn flag(spec: &FlagSpec) -> Option<String> {
     let fits = spec.default.as_ref().is_none_or(|default| is_within(default, LONGEST_DEFAULT));
     (!fits).then(|| format!("its default has more than {LONGEST_DEFAULT} bytes"))
 }
 
-/// What is wrong with a tool.
+/// Returns the reason to refuse a tool.
 fn tool(core: &Core, caller: &Caller, spec: &ToolSpec) -> Option<String> {
     let name = spec.name.as_str();
     if let Some(problem) = tool_name_problem(name) {

@@ -1,4 +1,4 @@
-//! What one realm has registered, and the rules for names that meet.
+//! Registrations of one realm, and the rules for equal names.
 //!
 //! Kept per entry, in the order of registration. Lists over all extensions go through packages in
 //! load order, then entries, then registrations; the first one with a name has it. The rules are
@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Registrations that one package may have at a time: each realm, each request to the model and each list of commands
 /// carries them.
 const MOST: usize = 4096;
-/// What they may weigh together ([`bulk::weight`]): many times what the largest package registers.
+/// Limits their total weight ([`bulk::weight`]): many times what the largest package registers.
 const MOST_WEIGHT: usize = 8 << 20;
-/// What those of all packages may weigh: each realm and each list of tools carries them.
+/// Limits the total weight over all packages: each realm and each list of tools carries them.
 const MOST_TOGETHER: usize = 64 << 20;
 
 /// Handlers of `stream_text` that one package may have: each is asked with every few characters of a reply.
@@ -68,7 +68,7 @@ impl Weight {
     }
 }
 
-/// What a registration means beyond being written down.
+/// Effect of a registration beyond its entry in the registry.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Effect {
     /// Nothing.
@@ -190,7 +190,7 @@ impl Registry {
         }
     }
 
-    /// What all of it weighs.
+    /// Returns the weight of all registrations.
     pub(crate) fn weight(&self) -> usize {
         self.entries.iter().map(|entry| entry.weight.sum).sum()
     }

@@ -54,13 +54,13 @@ impl Host {
         reports
     }
 
-    /// The same as [`Host::reload`] while the session stays: what old extensions kept of `pi`, of contexts and of the bus works on, where
-    /// the profile says so, until the next reload and no longer than the session.
+    /// Reloads while the session stays: references of old extensions to `pi`, to contexts and to the bus still work, where the
+    /// profile says so, until the next reload and no longer than the session.
     pub async fn reload_in_session(&self, packages: Option<Vec<Package>>) -> Vec<Result<LoadReport, LoadError>> {
         self.load_again(packages, self.profile().survives_reload()).await
     }
 
-    /// The same as [`Host::reload_in_session`]. Where a package does not load, or an entry of it does not, the version that
+    /// Reloads as [`Host::reload_in_session`] does. Where a package does not load, or an entry of it does not, the version that
     /// ran before is loaded in its place; `takes_back` is told before it is, to give it what it held.
     pub async fn reload_or_keep(&self, packages: Vec<Package>, takes_back: &dyn Fn(&ExtensionId)) -> Vec<LoadAgain> {
         self.load_or_keep(Some(packages), self.profile().survives_reload(), Some(takes_back)).await

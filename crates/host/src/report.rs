@@ -1,4 +1,4 @@
-//! What the host has to say while extensions run: errors, strikes, restarts, warnings.
+//! Reports of the host while extensions run: errors, strikes, restarts, warnings.
 //!
 //! A [`Report`] is a fact about one extension that no caller is waiting for. Front ends subscribe
 //! with [`Host::reports`](crate::Host::reports) and show them their own way; the same facts that
@@ -22,11 +22,11 @@ pub struct Report {
     pub extension: ExtensionId,
     /// The entry's path as it is shown to people; the package's name when no entry is to blame.
     pub path: String,
-    /// What happened.
+    /// The fact.
     pub kind: ReportKind,
 }
 
-/// What a [`Report`] says.
+/// The fact of a [`Report`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReportKind {
     /// A handler, tool, command, timer or callback threw, or a promise was rejected unhandled.

@@ -1,4 +1,4 @@
-//! What becomes of an extension whose realm keeps ending: a new realm, after a growing pause, and quarantine in the end.
+//! Policy for an extension whose realm keeps ending: a new realm after a growing pause, and finally quarantine.
 //!
 //! Only recent ends count, so that a session of days forgives one in a while. Time that passed inside of stopped turns
 //! makes no end older: turns that take long to stop are counted like those that are stopped at once.
@@ -6,8 +6,9 @@
 //! The host discards an ended realm and answers everything that waited for it with `Termination::error()`. [`Host::release`](crate::Host::release)
 //! ends the quarantine. A realm that ends while it judges a delta gets strikes instead.
 //!
-//! What an extension guarded stays guarded while it is gone (`Missing`). Events, tool calls and requests to the model wait until it is
-//! back. In quarantine it refuses where it decided, as a handler that throws does. Its tools, replacements of pi's own tools included, go to nobody else.
+//! Decisions of an extension stay guarded while it is gone (`Missing`). Events, tool calls and requests to the model wait until
+//! it is back. In quarantine it refuses where it decided, as a handler that throws does. Its tools, replacements of pi's own
+//! tools included, go to nobody else.
 
 use pijs_protocol::guard;
 use std::collections::VecDeque;
@@ -47,7 +48,7 @@ pub(crate) struct End {
     pub(crate) at_start: bool,
 }
 
-/// What follows an end.
+/// Consequence of the end of a realm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sequel {
     /// A new realm, after this pause.

@@ -126,7 +126,7 @@ impl ReadableState {
         snapshot.cuts.push((version, keep));
     }
 
-    /// What a copy of version `seen` lacks; `None` when it is current.
+    /// Returns the changes since version `seen`; `None` when that is current.
     pub fn since(&self, seen: u64) -> Option<StateDelta> {
         if self.version() == seen {
             return None;

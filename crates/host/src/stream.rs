@@ -114,7 +114,7 @@ impl Host {
         }
     }
 
-    /// What verdicts have cost so far, over all extensions.
+    /// Returns the time that verdicts have taken so far, over all extensions.
     pub fn verdict_time(&self) -> VerdictTime {
         self.0.events.verdict_time.get()
     }
@@ -171,7 +171,7 @@ impl Host {
                 Ticked::Ran => *now = self.0.services.timer.now(),
                 Ticked::Running => {
                     *now = self.0.services.timer.now();
-                    // What it does before the delta counts: the model waits.
+                    // Work before the delta counts as well, since the model waits.
                     if now.elapsed_us.saturating_sub(begin_us) >= kill_us {
                         self.stop_turn(slot);
                     }

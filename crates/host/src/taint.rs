@@ -10,7 +10,7 @@
 //! | it changed the input of the call, or put the call into the reply | nobody was asked about its `tool.modify`, or its `context.modify` | it is refused: no model wanted this |
 //! | the reply is its own, by a model that no person chose | nobody was asked about its `provider` | the same |
 //!
-//! What no grant opens (protected places) stays closed.
+//! Protected paths, which no grant opens, stay closed.
 //!
 //! The name of a path says little: it may be a link, or become one. So a call that passes is carried out under the
 //! extension's [`Permit`], which is asked about what is really touched. A person is asked about the place that the path
@@ -25,7 +25,7 @@ use pijs_protocol::{ExtensionId, guard};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// What a call of the model is carried out under that an extension is behind.
+/// Authority of a model's call that an extension influenced.
 #[derive(Debug)]
 pub struct Bound {
     /// Asked about every file that is touched.
@@ -83,7 +83,7 @@ impl Host {
                 true if asks && gate.has_person() => ModelCall::Led,
                 true => ModelCall::LedUnasked,
             };
-            // What a person agreed to runs as the model's.
+            // A call that the user agreed to runs as the model's.
             let is_own_program = !is_led && decision.allowed && {
                 let by_itself = self.judgement(&by_itself, tool, input);
                 matches!(by_itself, Some(Judgement::Settled(decision)) if decision.allowed)
@@ -206,8 +206,8 @@ impl Host {
         self.0.services.dispatcher.gate().judge(caller, "tool", &required).ok()
     }
 
-    /// What the gate, and a person where there is one, say of a call of one of pi's own tools. `None` for one that makes no
-    /// sense: the tool refuses it, in its own words.
+    /// Returns the decision of the gate, and of the user if there is one, about a call of a built-in tool. `None` for invalid
+    /// arguments, which the tool refuses with its own message.
     async fn judged(&self, caller: &Caller, tool: &str, input: &Value, asks: bool) -> Option<(Decision, Permit)> {
         let params = Map::from_iter([("name".to_owned(), Value::from(tool)), ("input".to_owned(), input.clone())]);
         self.decided(caller, "tool", &params, asks).await

@@ -78,7 +78,7 @@ impl SyncHost for SyncDoor<'_> {
     }
 }
 
-/// What a turn came to.
+/// Result of a turn.
 pub(crate) struct TurnOutput {
     /// `None`: it goes on by itself.
     pub(crate) result: Option<Result<Yield, Termination>>,

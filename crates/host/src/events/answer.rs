@@ -43,7 +43,7 @@ impl Answer {
             Combine::FirstDecided => {
                 if matches!(value.get("trusted").and_then(Value::as_str), Some("yes" | "no")) {
                     let mut value = value;
-                    // What is remembered is the person's word alone.
+                    // Only the answer of the user is remembered.
                     if let Some(members) = value.as_object_mut().filter(|_| guard!(TrustRemembered)) {
                         members.remove("remember");
                     }

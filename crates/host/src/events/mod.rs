@@ -106,7 +106,7 @@ pub(crate) struct Round {
     authors: Vec<ExtensionId>,
 }
 
-/// What taking an answer led to.
+/// Result of combining an answer into the event.
 pub(crate) struct Taken {
     pub(crate) step: Step,
     /// To be reported as an error of the extension.
@@ -140,7 +140,7 @@ impl Round {
         self.rule.mutable
     }
 
-    /// What an extension must hold for this result of its handler to count.
+    /// Returns the capabilities that an extension must hold for this result of its handler to count.
     pub(crate) fn needs(&self, result: &EventResult) -> Vec<&'static str> {
         needs::of(self.rule, &self.payload, result)
     }

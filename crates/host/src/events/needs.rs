@@ -1,4 +1,4 @@
-//! What an extension must hold for the answer of its handler to count.
+//! Capabilities that an extension must hold for the answer of its handler to count.
 //!
 //! Mostly it is the capability of the event's rule, for anything that is said at all. At the end of a turn and of a run,
 //! and before the session's tree is walked, it depends on what is said: a draft of the extension's own data needs
@@ -149,7 +149,7 @@ mod tests {
             ("turn_end", &nothing, json!({"entries": [message]}), vec!["verdict"]),
             ("turn_end", &nothing, json!({"entries": [{"type": "newer"}]}), vec!["verdict"]),
             ("turn_end", &nothing, json!({"entries": [edit, compaction]}), vec!["compaction", "context.modify"]),
-            // What somebody else drafted may be handed on, not dropped or turned.
+            // Drafts of another extension may be passed on, not dropped or changed.
             (
                 "turn_end",
                 &json!({"entries": [message], "continue": true}),

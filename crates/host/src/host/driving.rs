@@ -1,4 +1,4 @@
-//! What runs a host: the pump, one tick, and what a turn asked for.
+//! Runs a host: the pump, one tick, and the requests of a turn.
 //!
 //! A turn begins and is resumed in [`Host::tick`] and nowhere else.
 

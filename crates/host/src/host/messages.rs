@@ -1,4 +1,4 @@
-//! What an extension's messages do, in the order of the turn that sent them.
+//! Carries out messages of an extension, in the order of the turn that sent them.
 
 use super::{Completion, Host};
 use crate::bulk;
@@ -151,7 +151,7 @@ impl Host {
                 self.0.queue.sink.push(completion(result, held));
             }
             StartedCall::Ended(result, held) => {
-                // What ended before comes before.
+                // Calls that ended earlier come first.
                 self.ingest();
                 self.arrive(completion(result, held));
             }
@@ -311,7 +311,7 @@ impl Host {
         }
     }
 
-    /// Who had something before `entry` of `slot`: the first in load order, if that is somebody else.
+    /// Returns the first owner in load order before `entry` of `slot`, if there is another one.
     fn first_owner(
         &self,
         slot: &Rc<Slot>,
@@ -348,7 +348,7 @@ fn answer<T>(waiter: Option<Waiter<T>>, value: T) {
     }
 }
 
-/// What an extension's registrations weigh.
+/// Returns the weight of an extension's registrations.
 fn registered(slot: &Rc<Slot>) -> usize {
     slot.cell.borrow().registry.weight()
 }

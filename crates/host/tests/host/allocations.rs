@@ -1,4 +1,4 @@
-//! What a streamed delta costs, counted in allocations of this thread: a count is the same on every machine.
+//! Counts the allocations of this thread for a streamed delta: a count is equal on every machine.
 
 use crate::lab::{Lab, text};
 use allocation_counter::measure;

@@ -49,7 +49,7 @@ impl OpenRealm for Unsteady {
 struct UnsteadyRealm {
     realm: Box<dyn Realm>,
     random: Rc<Cell<u64>>,
-    /// What the turn under way comes to, and after how many more looks.
+    /// Result of the turn that runs, and the number of polls until it is ready.
     running: Option<(u64, Progress)>,
 }
 

@@ -154,7 +154,7 @@ impl Lab {
         self.load_as(&names.join("+"), names).await
     }
 
-    /// The same under a name of its own, so that one fixture can be loaded many times.
+    /// Loads a fixture under a name of its own, so that one fixture can be loaded many times.
     pub(crate) async fn load_as(&self, id: &str, names: &[&str]) -> Result<LoadReport, LoadError> {
         let package = package(id, names);
         self.host.load(self.granted(package)).await

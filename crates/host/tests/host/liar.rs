@@ -77,7 +77,7 @@ fn what_only_the_host_says_ends_the_realm_that_says_it() {
         let lab = lab_of_liars(&["exec"]);
         lab.run(async {
             both(&lab).await;
-            // What it asks for in the same breath is void.
+            // Requests in the same turn are void.
             let after = message("bus_emit", json!({ "channel": "late", "data": null }));
             says(&lab, vec![message(kind, payload.clone()), after]).await;
             let detail = protocol_end(&lab).unwrap_or_else(|| panic!("{kind}: {:?}", lab.complaints()));

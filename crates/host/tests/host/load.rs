@@ -44,7 +44,7 @@ fn a_factory_that_throws_is_reported_with_its_place_in_the_source() {
         let place = error.position.as_ref().expect("a position in the source");
         assert_eq!((place.file.as_str(), place.line), ("factory-throws/index.ts", 7), "{:?}", error.stack);
 
-        // What it had registered is gone, and the other entry lives.
+        // Its registrations are gone, and the other entry lives.
         assert!(!lab.host.hears(pijs_protocol::StreamSource::Text));
         let outcome = lab.host.emit(Event::new("input").with("text", "x")).await;
         assert_eq!(outcome.answer_field("text").expect("handlers-b answers"), "x b");

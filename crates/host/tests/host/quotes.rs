@@ -1,4 +1,4 @@
-//! What an extension sees of its own source: in errors that it catches, and of functions.
+//! Source text that an extension sees: in errors that it catches, and of functions.
 
 use crate::lab::{JumpingTimer, Lab, package_of};
 use pijs_environment::simulated::VirtualClock;
@@ -10,7 +10,7 @@ use pijs_protocol::HostCall;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What two packages log that have their own text in the same module, at the same places.
+/// Returns the logs of two packages with different text in one module at equal positions.
 fn logged_by_two(source: impl Fn(&str) -> String) -> Vec<String> {
     let lab = Lab::new();
     lab.run(async {

@@ -167,7 +167,7 @@ fn loading_again_and_again_grows_nothing() {
                 before = files();
             }
             if round % RELOADS == 0 {
-                // What it prints is counted by turn, and there is an end to it.
+                // Its output is counted by turn, and limited.
                 lab.host.emit(Event::new("agent_start")).await;
             }
             lab.forget();

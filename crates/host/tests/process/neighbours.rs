@@ -19,7 +19,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("a_program_that_is_waited_for_holds_up_its_caller_alone", a_program_that_is_waited_for_holds_up_its_caller_alone),
 ];
 
-/// What no interrupt stops (0.1 of the threat model).
+/// Built-in functions that no interrupt stops.
 const STUCK: [&str; 14] = [
     "array-to-string",
     "join",

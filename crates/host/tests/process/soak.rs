@@ -31,7 +31,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[(
 const EXTENSIONS: u64 = 10;
 /// The one that crashes: the last, so that what a flag says when it comes back is what it said at first.
 const CRASHER: u64 = EXTENSIONS - 1;
-/// What an event is, in turn.
+/// Kinds of events, in turn.
 const KINDS: [&str; 3] = ["tool", "hostcall", "timer"];
 
 /// How many events, and after how many of them a worker is killed.
@@ -195,7 +195,7 @@ impl Soak {
         loop {
             match self.reports.next().await.kind {
                 ReportKind::Restarted => break,
-                // What crashes three times in a minute is left alone until somebody says otherwise.
+                // An extension that crashes three times in a minute is disabled until it is released.
                 ReportKind::Disabled { .. } => {
                     let id = ExtensionId::from(format!("path:works-{CRASHER}").as_str());
                     assert!(self.host.release(&id), "it is in quarantine");
@@ -217,7 +217,7 @@ impl Soak {
     }
 }
 
-/// What a process holds.
+/// Resources that a process holds.
 #[derive(Debug, PartialEq)]
 struct Holdings {
     files: usize,

@@ -26,7 +26,7 @@ fn lab() -> Lab {
     Lab::over(options, &["verdict", "exec", "session"], Checked::new(InProcess::new(ProcessOptions::default())))
 }
 
-/// What had come of an extension when the host had its answer for a delta.
+/// Returns the state of an extension at the time of its answer for a delta.
 fn seen(lab: &Lab, chunk: &str, outcome: &StreamOutcome) -> String {
     let retry = outcome.verdict().map(|verdict| verdict.retry.clone().map(|retry| retry.content));
     let calls = lab.calls.lock().expect("no test panics here").len();
@@ -49,7 +49,7 @@ async fn judge(lab: &Lab, chunks: &[&str], at_once: usize) -> (Vec<String>, usiz
         told.push(seen(lab, &left[0].chunk, &outcome));
         told.extend(left[1..=passed].iter().map(|delta| seen(lab, &delta.chunk, &StreamOutcome::Continue)));
         if SILENT.iter().all(|silent| left[0].chunk != *silent) {
-            // What it asked for is answered before the next delta.
+            // Its requests are answered before the next delta.
             assert_eq!(passed, 0);
             lab.host.at_rest().await;
         }
