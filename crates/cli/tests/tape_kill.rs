@@ -127,13 +127,13 @@ fn a_recording_that_is_killed_anywhere_replays_to_its_last_whole_tick() {
     assert!(most > 100, "{most} ticks at most");
 }
 
-/// Says much at the first prompt and ends, so that its realm is out of the way for the rest of the session.
+/// Says much at the first prompt and ends at its memory limit, so that its realm is out of the way for the rest of the session.
 const ENDS: &str = r#"
 export default (pi) => {
   let rounds = 0;
   const round = () => {
     for (let at = 0; at < 20; at++) pi.log("info", "much", { at, noise: Array.from({ length: 800 }, Math.random) });
-    setTimeout(++rounds < 16 ? round : () => { for (;;); }, 1);
+    setTimeout(++rounds < 16 ? round : () => { for (const kept = [];;) kept.push(new Uint8Array(1 << 20).fill(1)); }, 1);
   };
   pi.on("agent_start", round);
 };
@@ -159,9 +159,8 @@ fn a_replay_that_begins_late_does_not_read_blocks_that_it_does_not_need() {
     let stays = world.write("stays/index.ts", STAYS).parent().and_then(Path::to_str).expect("text").to_owned();
     let tape = world.path().join("late.tape");
     let name = tape.to_str().expect("text").to_owned();
-    let reply = json!({ "events": [{ "text": "a" }, { "delay_ms": 2_000 }, { "text": "b" }], "stop": "end_turn" });
+    let reply = json!({ "events": [{ "text": "a" }, { "delay_ms": 6_000 }, { "text": "b" }], "stop": "end_turn" });
     let model = world.raw_script(&reply.to_string());
-    world.write("home/.pi/agent/settings.json", r#"{"extensions": {"policy": {"max_turn_ms": 300}}}"#);
     let mut command = world.command(&["-p", "hello", "--model", &model, "-e", &ends, "-e", &stays, "--tape", &name]);
     command.args(["--isolation", "process"]);
     run(command).succeeded();
