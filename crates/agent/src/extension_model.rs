@@ -255,7 +255,7 @@ impl EventDecoder {
         let (id, name) = if call.is_begun { (None, None) } else { (member("id"), member("name")) };
         call.is_begun |= name.is_some() || kind == "toolcall_end";
         let begins = name.is_some();
-        // A call without a name is not reported until its buffer is full; the placeholder counts toward the size limit.
+        // A call without a name is not reported until its buffer is full; then its arguments are forwarded, so that they count toward the size limit.
         call.is_begun |= call.arguments.len() > LONGEST_NAMELESS && guard!(ReplySize);
         if !call.is_begun || (!begins && call.arguments.is_empty()) {
             return Vec::new();

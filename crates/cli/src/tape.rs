@@ -84,7 +84,7 @@ pub(crate) enum TapeCommand {
         #[arg(long, value_name = "TICK[..TICK]", required = true, value_parser = ticks)]
         ticks: Vec<RangeInclusive<u64>>,
     },
-    /// Replace secrets by placeholders
+    /// Replace secrets by stand-ins of equal length
     Redact {
         /// Recording, made by `pi --tape FILE`
         tape: PathBuf,

@@ -1,7 +1,7 @@
 //! Guests in Rust, C and JavaScript, built by their own compilers: each counts words and stops a reply, and pi-ttsr in Rust does what
 //! pi-ttsr does.
 //!
-//! Where a compiler is missing, or a registry cannot be reached, a test says so and checks nothing. `PIJS_GUEST_CARGO` is a command line
+//! A test that lacks its compiler or the registry prints a line and checks nothing. `PIJS_GUEST_CARGO` is a command line
 //! that builds for `wasm32-unknown-unknown` (`cargo +nightly -Zbuild-std=std,panic_abort`), where Rust's target is not installed.
 //! The guest in JavaScript brings an engine of 13 MB, which an unoptimised build compiles for minutes: `PIJS_LONG=1` takes it in.
 

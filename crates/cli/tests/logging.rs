@@ -44,7 +44,7 @@ fn of<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["event"] == event).collect()
 }
 
-/// The normalisation of the format: what differs between runs and machines is a placeholder, paths begin at the project.
+/// Normalises lines as the format says: members that differ between runs and machines become `<NAME>`, paths begin at the project.
 fn normalised(world: &World, lines: &[Value]) -> Vec<String> {
     let folder = world.path().display().to_string();
     let line = |line: &Value| {

@@ -100,7 +100,7 @@ pub struct Store {
     now: String,
     rules: BTreeMap<String, Rule>,
     audit: Option<Box<dyn Audit>>,
-    /// Whose code calls, for the audit.
+    /// The plugin that calls, for the audit.
     caller: Option<String>,
     waiters: Waiters,
     changes: Vec<Change>,

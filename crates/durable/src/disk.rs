@@ -379,7 +379,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// What the system says: nothing lies there.
+/// The error of the system, for example when nothing exists at the path.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     #[cfg(target_os = "linux")]
     if let Some(real) = crate::os::path_of_handle(path)? {

@@ -19,8 +19,8 @@
 //! [`PLAIN_ENV`](crate::vocabulary::PLAIN_ENV); log, UI, own session entries, own modules, events on the bus, timers; using a
 //! file handle that was decided when it was opened.
 //!
-//! Where resolution yields something new (a link's target, a redirect, the program of a name), the connector asks the [`Permit`],
-//! which evaluates the same list without rule 7.
+//! A connector that resolves something new (a link's target, a redirect, the program of a name) asks the [`Permit`], which evaluates
+//! the same list without rule 7.
 
 use crate::connector::{Caller, During, Profile};
 use crate::derive::{Access, Required, Subject, derive_call};

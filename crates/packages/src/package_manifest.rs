@@ -1,6 +1,6 @@
 //! The members of a package's `package.json` that a session needs, read where the package is found and passed on from there.
 //!
-//! What its user is asked about, what its servers hold and what is shown of it then come of the same bytes.
+//! Consent, grants of its servers and reports then come from the same bytes.
 
 use crate::error::Result;
 use crate::manifest::Manifest;

@@ -86,7 +86,7 @@ pub fn not_loaded(error: &LoadError) -> Failure {
     }
 }
 
-/// What to do about an extension that was stopped before it was loaded.
+/// Errors, with the next step, for an extension that was stopped while it loaded.
 const TOO_LONG: &str =
     "LD_TIME: loading it never ends, or takes too long; move work out of start functions and factories into handlers";
 const TOO_LARGE: &str = "LD_MEMORY: it asks for more memory than a realm has, and has to declare less";

@@ -27,13 +27,13 @@ pub(super) struct Listening {
 pub(super) fn start(servers: &[Server], trace: &Trace) -> Result<Vec<Listening>> {
     let mut listening = Vec::new();
     for (index, server) in servers.iter().enumerate() {
-        let failed = |error: std::io::Error| Failure::failed(format!("stub server {index}: {error}"));
+        let failed = |error: std::io::Error| Failure::failed(format!("scripted server {index}: {error}"));
         let listener = TcpListener::bind(("127.0.0.1", server.port)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let host = listener.local_addr().map_err(failed)?.to_string();
         listening.push(Listening { url: format!("http://{host}"), host });
         let (routes, trace) = (Arc::new(server.routes.clone()), trace.clone());
-        let thread = std::thread::Builder::new().name(format!("stub-server-{index}"));
+        let thread = std::thread::Builder::new().name(format!("scripted-server-{index}"));
         thread.spawn(move || serve(listener, index, &routes, &trace)).map_err(failed)?;
     }
     Ok(listening)

@@ -72,7 +72,7 @@ pub(super) struct KeyWork {
 }
 
 impl RecordedUi {
-    /// Makes the interface; placeholders in the answers are filled in.
+    /// Creates the interface with its scripted answers, in which the names of the scenario are already replaced.
     pub(super) fn new(
         ui: &Ui,
         answers: Vec<Map<String, Value>>,

@@ -15,7 +15,7 @@ pub(crate) struct SessionRan {
     outcome: RunOutcome,
     entries: Vec<Value>,
     ledger: String,
-    /// What its client heard of its progress.
+    /// Progress notifications that its client received.
     progress: Vec<String>,
 }
 
