@@ -61,7 +61,7 @@ pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8]
     for folder in &folders {
         named.iter().for_each(|word| reads.word(folder, word));
         if runs_words {
-            line.iter().for_each(|word| reads.pattern(folder, word));
+            line.iter().for_each(|word| reads.pattern(folder, word, reading));
         }
     }
     if is_folder_known && (name_of(command) == "git" || (runs_words && line.contains(&"git"))) {
@@ -147,21 +147,40 @@ impl Reads<'_> {
         self.permit.reads_content(&if is_repository { real.join("config") } else { real });
     }
 
-    /// Counts the files that a pattern of a shell stands for.
-    fn pattern(&mut self, folder: &Path, word: &str) {
+    /// Counts the files that a pattern of a shell stands for: folder by folder, as a shell expands it. `**` stands for a whole tree.
+    fn pattern(&mut self, folder: &Path, word: &str, reading: FolderReading) {
         let Some(at) = word.find(['*', '?', '[']) else { return };
         let (before, rest) = word[..at].rfind('/').map_or(("", word), |slash| word.split_at(slash + 1));
-        let name = rest.rsplit('/').next().unwrap_or(rest);
-        let folder = normal(folder, Path::new(before));
-        match rest.contains('/') {
-            true => self.folder(&folder, FolderReading::All, Some(name)),
-            false => {
-                for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-                    if fits(name, &entry.file_name().to_string_lossy()) {
-                        let real = entry.path().canonicalize().unwrap_or_else(|_| entry.path());
-                        self.permit.reads_content(&real);
+        let parts: Vec<&str> = rest.split('/').filter(|part| !part.is_empty()).collect();
+        let mut folders = vec![normal(folder, Path::new(before))];
+        for (number, part) in parts.iter().enumerate() {
+            if part.contains("**") {
+                let name = parts.last().filter(|_| number + 1 < parts.len()).copied();
+                return folders.iter().for_each(|folder| self.folder(folder, FolderReading::All, name));
+            }
+            let is_last = number + 1 == parts.len();
+            for at in std::mem::take(&mut folders) {
+                if !part.contains(['*', '?', '[']) {
+                    folders.push(at.join(part));
+                    continue;
+                }
+                for entry in std::fs::read_dir(&at).into_iter().flatten().flatten() {
+                    self.entries += 1;
+                    if self.entries > MOST_ENTRIES {
+                        return self.permit.reads_folder(&at);
+                    }
+                    if fits(part, &entry.file_name().to_string_lossy()) && (is_last || entry.path().is_dir()) {
+                        folders.push(entry.path());
                     }
                 }
+            }
+        }
+        for path in folders {
+            let real = path.canonicalize().unwrap_or(path);
+            if reading != FolderReading::None && real.is_dir() {
+                self.folder(&real, reading, None);
+            } else {
+                self.permit.reads_content(&real);
             }
         }
     }
