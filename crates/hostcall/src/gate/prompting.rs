@@ -594,7 +594,7 @@ impl Gate {
             extension: caller.extension().clone(),
             capability: required.capability(),
             what: words.to_owned(),
-            subject: shown(&self.subject_text(&required.subject), MAX_SUBJECT_CHARS),
+            subject: shown(&self.subject_text(required), MAX_SUBJECT_CHARS),
             warnings,
             package: requested
                 .iter()
@@ -650,8 +650,13 @@ impl Gate {
     }
 
     /// Formats the subject for the user. A path with `..` is normalized, because its prefix is misleading.
-    fn subject_text(&self, subject: &Subject<'_>) -> String {
-        let Subject::Paths(first, second) = subject else { return subject.to_string() };
+    fn subject_text(&self, required: &Required<'_>) -> String {
+        let (first, second) = match &required.subject {
+            Subject::Paths(first, second) => (first, second),
+            Subject::Handle if required.capability == "http" => return "over an open connection".to_owned(),
+            Subject::Handle => return "an open file".to_owned(),
+            subject => return subject.to_string(),
+        };
         let climbs = |used: &PathUse<'_>| {
             matches!(used.form, PathForm::TargetOf(_)) || used.path.split('/').any(|name| name == "..")
         };
