@@ -1,4 +1,4 @@
-//! Reads an npm tarball into memory, refusing whatever could be read in two ways.
+//! Reads an npm tarball into memory and refuses every form that two readers could interpret differently.
 //!
 //! [`unpack`] takes the compressed bytes and answers with the files of the package, or with the rule that was broken;
 //! [`Unpacked::write_into`] then creates them below a directory handle. Only regular files and directories exist here:
@@ -74,17 +74,18 @@ impl Default for Limits {
 pub struct Unpacked {
     tar: Vec<u8>,
     files: BTreeMap<String, Range<usize>>,
-    /// What was changed on purpose, such as a setuid bit that was dropped.
+    /// Remarks about entries that were changed on purpose, such as a setuid bit that was dropped.
     pub warnings: Vec<String>,
 }
 
 impl Unpacked {
-    /// No files.
+    /// Returns an archive without files.
     pub(crate) fn empty() -> Self {
         Self { tar: Vec::new(), files: BTreeMap::new(), warnings: Vec::new() }
     }
 
-    /// Files that come from elsewhere than an archive, under the same rules for names; each path has a folder at the top.
+    /// Collects files that come from elsewhere than an archive, under the same rules for names. Each path has a folder at the
+    /// top.
     pub(crate) fn from_files(files: impl Iterator<Item = (Vec<u8>, Vec<u8>)>, limits: &Limits) -> Result<Self> {
         let mut this = Self::empty();
         let mut names = Names::default();
@@ -109,27 +110,27 @@ impl Unpacked {
         self
     }
 
-    /// Paths and contents in path order; `/` separates components on every system.
+    /// Iterates over paths and contents in path order; `/` separates components on every system.
     pub fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.files.iter().map(|(path, range)| (path.as_str(), &self.tar[range.clone()]))
     }
 
-    /// One file.
+    /// Returns the content of one file.
     pub fn get(&self, path: &str) -> Option<&[u8]> {
         self.files.get(path).map(|range| &self.tar[range.clone()])
     }
 
-    /// Bytes of all files.
+    /// Returns the number of bytes of all files.
     pub fn size(&self) -> usize {
         self.files.values().map(Range::len).sum()
     }
 
-    /// sha256 over all names and contents, in hex; independent of archive order, modes and times.
+    /// Returns a sha256 over all names and contents, in hex. It does not depend on archive order, modes and times.
     pub fn digest(&self) -> String {
         digest_files(self.files())
     }
 
-    /// Creates the files below `dir`; a name that is taken already is `IN_FORMAT`.
+    /// Creates the files below `dir`; a name that exists already is `IN_FORMAT`.
     ///
     /// Modes are 0644 and 0755, whatever the archive says.
     pub fn write_into(&self, dir: &Dir) -> Result<()> {
@@ -143,7 +144,7 @@ impl Unpacked {
             #[cfg(unix)]
             {
                 use cap_std::fs::OpenOptionsExt;
-                // Umask or not, nobody may write what is installed but its owner.
+                // Only the owner may write installed files, whatever the umask is.
                 options.mode(if guard!(ArchiveModes) { 0o644 } else { 0o777 });
             }
             let mut file = dir.open_with(path, &options).map_err(failed)?;
@@ -153,7 +154,7 @@ impl Unpacked {
     }
 }
 
-/// The digest of [`Unpacked::digest`] over any list of files in path order.
+/// Returns the digest of [`Unpacked::digest`] over any list of files in path order.
 pub(crate) fn digest_files<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
     let mut tree = Sha256::new();
     for (path, bytes) in files {
@@ -182,13 +183,13 @@ fn refuse(code: InstallCode, entry: &str, why: impl Into<String>) -> PackageErro
     PackageError::new(code, printable(entry), why)
 }
 
-/// Exactly one gzip member, nothing behind it.
+/// Decompresses exactly one gzip member; bytes after it are refused.
 fn gunzip(tgz: &[u8], limits: &Limits) -> Result<Vec<u8>> {
     let archive = "archive";
     if tgz.len() > limits.compressed && guard!(ArchiveCaps) {
         return Err(refuse(InstallCode::Size, archive, format!("more than {} bytes compressed", limits.compressed)));
     }
-    // Headers and padding come on top of the files' bytes.
+    // Leaves space for headers and padding, which come on top of the files' bytes.
     let cap = limits.unpacked + limits.entries * 4 * BLOCK;
     let mut rest = tgz;
     let mut gz = flate2::bufread::GzDecoder::new(&mut rest);
@@ -220,7 +221,7 @@ fn gunzip(tgz: &[u8], limits: &Limits) -> Result<Vec<u8>> {
     Ok(tar)
 }
 
-/// What an extension header said about the entry that follows it.
+/// Fields of an extension header, which apply to the entry that follows it.
 #[derive(Default)]
 struct Extended {
     path: Option<Vec<u8>>,
@@ -294,7 +295,7 @@ impl<'a> Reader<'a> {
             }
             if let Some(path) = self.names.take(&raw, directory, self.limits)?
                 && let Some(before) = files.insert(path, data.clone())
-                // The same bytes under one name are harmless, and some packers do it (agent-base 7.1.4).
+                // A repeated entry with equal bytes is harmless, and some packers write it (agent-base 7.1.4).
                 && self.tar[before] != self.tar[data]
                 && guard!(ArchiveDuplicates)
             {
@@ -310,7 +311,7 @@ impl<'a> Reader<'a> {
         Ok(files)
     }
 
-    /// The next header, or the end: a zero block with nothing but zeros behind it.
+    /// Returns the next header; `None` at the end, a zero block that only zeros follow.
     fn header(&mut self) -> Result<Option<&'a tar::Header>> {
         let tar = self.tar;
         let Some(block) = tar.get(self.at..self.at + BLOCK) else {
@@ -367,7 +368,7 @@ impl<'a> Reader<'a> {
         }
         match kind {
             b'g' => {
-                // `git archive` puts the commit there. Anything else would change entries we cannot see yet.
+                // `git archive` puts the commit there. Any other record would change entries that have not been read yet.
                 if self.entries > 0 && guard!(ArchiveExtensions) {
                     return format("a global header in the middle of the archive");
                 }
@@ -411,7 +412,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Owners, times and the notes of other archivers: they change nothing that we keep.
+/// Tells whether a record holds an owner, a time or a note of another archiver, none of which is kept.
 fn is_harmless(key: &[u8]) -> bool {
     matches!(key, b"mtime" | b"atime" | b"ctime" | b"uid" | b"gid" | b"uname" | b"gname" | b"comment")
         || [&b"SCHILY."[..], b"LIBARCHIVE.", b"NODETAR.", b"RHT."].iter().any(|prefix| key.starts_with(prefix))
@@ -422,7 +423,7 @@ fn decimal(text: &[u8]) -> Option<u64> {
     digits.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
 }
 
-/// Key and value.
+/// Key and value of a PAX record.
 type PaxRecord<'a> = (&'a [u8], &'a [u8]);
 
 fn pax_records<'a>(name: &str, data: &'a [u8], limits: &Limits) -> Result<Vec<PaxRecord<'a>>> {
@@ -432,7 +433,7 @@ fn pax_records<'a>(name: &str, data: &'a [u8], limits: &Limits) -> Result<Vec<Pa
     }
 }
 
-/// `LENGTH KEY=VALUE\n` each, LENGTH counting the whole record.
+/// Parses records of the form `LENGTH KEY=VALUE`, each with a line feed, where LENGTH counts the whole record.
 fn parse_pax<'a>(name: &str, mut data: &'a [u8], limits: &Limits) -> Result<Vec<PaxRecord<'a>>> {
     let broken = || refuse(InstallCode::Format, name, "a malformed PAX record");
     let mut records = Vec::new();
@@ -454,14 +455,14 @@ fn parse_pax<'a>(name: &str, mut data: &'a [u8], limits: &Limits) -> Result<Vec<
     Ok(records)
 }
 
-/// What each path, and each folder on the way to it, is.
+/// Kind of a path, or of a folder above it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     File,
     Folder,
 }
 
-/// The names taken so far. Two that a file system may confuse are refused.
+/// Names of the entries so far. Refuses two names that a file system may confuse.
 #[derive(Default)]
 struct Names {
     top: Option<String>,
@@ -470,7 +471,7 @@ struct Names {
 }
 
 impl Names {
-    /// Checks one entry; the path to write for a file, `None` for a folder.
+    /// Checks one entry. Returns the path to write for a file, `None` for a folder.
     fn take(&mut self, raw: &[u8], directory: bool, limits: &Limits) -> Result<Option<String>> {
         let shown = String::from_utf8_lossy(raw).into_owned();
         let Ok(text) = std::str::from_utf8(raw) else {

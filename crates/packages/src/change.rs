@@ -1,9 +1,8 @@
-//! One change to the packages of a scope: folder, lock file and settings go together or not at all.
+//! Changes the packages of a scope as a transaction over the folder, the lock file and the settings.
 //!
-//! Three places cannot be renamed in one step, so the change is written down first (`.pending.json`), made, and then
-//! struck out. Whoever takes the lock next, or starts a session, looks whether something is written there
-//! ([`settle`]): when the package is already in its place the rest is done as well, else what was done is taken back.
-//! Either way lock, settings and folder agree again without a hand.
+//! Three paths cannot be renamed in one step, so a journal (`.pending.json`) records the change before it is made, and is removed
+//! afterwards. The next process that takes the lock or starts a session reads the journal ([`settle`]): it completes the change
+//! when the package is already in place, and rolls it back otherwise. Lock file, settings and folder then agree again.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::GitSource;
@@ -18,34 +17,34 @@ use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-/// Largest note that is read.
+/// Largest journal that is read.
 const LARGEST: u64 = 64 << 20;
 
-/// A change, as it is written down.
+/// A change as the journal records it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Change {
     /// `npm:NAME` or `git:HOST/PATH`.
     pub(crate) identity: String,
-    /// Its folder in staging; for a removal, where the package goes.
+    /// Folder in staging; for a removal, the folder that the package is moved to.
     pub(crate) staged: PathBuf,
     /// Digest of the new `package.json`; absent for a removal.
     pub(crate) manifest: Option<String>,
-    /// As it will stand in settings; absent for a removal.
+    /// Source that settings will list; absent for a removal.
     pub(crate) source: Option<String>,
-    /// As it stands there now.
+    /// Source that settings list now.
     pub(crate) listed: Option<String>,
-    /// The lock file now and then.
+    /// Text of the lock file before and after the change.
     pub(crate) lock_before: Option<String>,
     pub(crate) lock_after: String,
 }
 
 impl Change {
-    /// Makes the change, all of it; after an error it is taken back, or left for [`settle`] when that fails too.
+    /// Makes the whole change. After an error it is rolled back, or left for [`settle`] when the rollback fails too.
     pub(crate) fn make(&self, held: &Held, home: &Path) -> Result<()> {
         let store = held.store();
         let staged = &self.staged;
-        // What cannot be reached is found before anything is changed.
+        // An unreadable path is reported before anything is changed.
         exists(store.disk(), &self.place(store)?)?;
         if self.manifest.is_some() {
             let flushed = store.disk().sync_tree(staged);
@@ -54,7 +53,7 @@ impl Change {
         let note = serde_json::to_vec(self).expect("plain strings");
         write_file(store.disk(), &store.pending(), &note, Replace::DERIVED)?;
         let Err(error) = self.forward(held, home, true) else { return Ok(()) };
-        // The first error is the one to show; what cannot be undone either is said with it.
+        // The first error is shown, and that of a failed rollback is added to it.
         match self.back(held, home) {
             Ok(()) => Err(error),
             Err(undo) => {
@@ -63,7 +62,7 @@ impl Change {
         }
     }
 
-    /// Where the package belongs; the identity is read anew, since the note may have been changed.
+    /// Returns the folder of the package. The identity is parsed again, because the journal may have been edited.
     fn place(&self, store: &Store) -> Result<PathBuf> {
         match GitSource::parse(&self.identity) {
             Some(git) => Ok(store.root().join(git?.place())),
@@ -74,11 +73,11 @@ impl Change {
         }
     }
 
-    /// Does what is left of the change; `put` unless the package is in place already.
+    /// Completes the change. `put` moves the package into place, unless it is there already.
     fn forward(&self, held: &Held, home: &Path, put: bool) -> Result<()> {
         let store = held.store();
         if self.manifest.is_none() {
-            // Settings first: what is left on disk is loaded by nobody.
+            // Settings come first: no session loads files that settings do not list.
             self.list(store, home, None)?;
             write_file(store.files(), &LockFile::path(store.root()), self.lock_after.as_bytes(), Replace::STATE)?;
             held.take_away(&self.place(store)?, &self.staged)?;
@@ -97,7 +96,7 @@ impl Change {
         let store = held.store();
         let place = self.place(store)?;
         if self.manifest.is_none() {
-            // The folder is the last to go.
+            // A removal moves the folder last.
             if !exists(store.disk(), &place)? && exists(store.disk(), &self.staged)? {
                 held.put(&place, &self.staged)?;
             }
@@ -118,11 +117,11 @@ impl Change {
         Ok(())
     }
 
-    /// Whether the new package is where it belongs.
+    /// Returns whether the new package is in place.
     fn is_in_place(&self, store: &Store) -> Result<bool> {
         match Manifest::read_on(store.disk(), &self.place(store)?) {
             Ok(there) => Ok(there.is_some_and(|there| Some(&there.hash) == self.manifest.as_ref())),
-            // One that says nothing is another. One that cannot be looked at may be this one.
+            // A manifest that cannot be parsed belongs to another package. One that cannot be read may be this package's.
             Err(error) if matches!(error.code, InstallCode::Manifest | InstallCode::Size) => Ok(false),
             Err(error) => Err(error),
         }
@@ -141,8 +140,8 @@ impl Change {
         settings.save()
     }
 
-    /// The change is over. A note that stays, or comes back after a power cut, is settled once more before anything
-    /// else is changed, and that changes nothing; so a failure here is none of the change.
+    /// Removes the journal. One that remains, or reappears after a power cut, is settled once more, which changes nothing; so a
+    /// failure here does not fail the change.
     fn strike(&self, store: &Store) {
         let _ = store.disk().remove(&store.pending());
     }
@@ -152,7 +151,7 @@ fn exists(disk: &Disk, path: &Path) -> Result<bool> {
     disk.exists(path).map_err(|error| PackageError::io("look at it", path, error))
 }
 
-/// Finishes, or takes back, what a process that ended had begun; then sweeps staging.
+/// Completes or rolls back the change of a process that ended, then sweeps staging.
 pub(crate) fn settle(held: &Held, home: &Path) -> Result<()> {
     let store = held.store();
     let path = store.pending();
@@ -171,9 +170,9 @@ pub(crate) fn settle(held: &Held, home: &Path) -> Result<()> {
         }
         let (placed, staged) = (exists(store.disk(), &change.place(store)?)?, exists(store.disk(), &change.staged)?);
         let in_place = change.manifest.is_some() && change.is_in_place(store)?;
-        // For a moment neither is there, on file systems that cannot swap.
+        // On file systems that cannot swap, there is a moment at which neither folder exists.
         let between = !placed && staged;
-        // A removal is wanted whatever was done of it; a package that is in place, or was about to be, is complete.
+        // A removal is always completed. A package that is in place, or was about to be moved there, is complete.
         if change.manifest.is_none() || in_place || between {
             change.forward(held, home, between)?;
         } else {
@@ -183,13 +182,12 @@ pub(crate) fn settle(held: &Held, home: &Path) -> Result<()> {
     held.sweep()
 }
 
-/// Brings the packages of some scopes into order when a process ended while it changed them: called when a session
-/// starts, for a project only when it is trusted. Nothing is written when there is nothing to do; a change that another
-/// process is making just now is left to it.
+/// Settles changes that a process left unfinished. Called when a session starts, for a project only when it is trusted. Writes
+/// nothing when there is nothing to settle, and leaves a change that another process is making to that process.
 ///
 /// # Errors
 ///
-/// What stands in the way, one for each scope; the packages that are there load nevertheless.
+/// One error for each scope that cannot be settled; its packages load nevertheless.
 pub fn recover(disk: &Disk, dirs: &Dirs, scopes: &[Scope]) -> Vec<PackageError> {
     let mut problems = Vec::new();
     for scope in scopes {

@@ -1,7 +1,7 @@
-//! Which files of a folder are skills, prompt templates or themes.
+//! Finds skills, prompt templates and themes in a folder.
 //!
-//! pi's rules: hidden names and `node_modules` are left out, and what `.gitignore`, `.ignore` or `.fdignore` name; a folder
-//! with a `SKILL.md` is one skill, and other Markdown counts as a skill only at the top. Order is by name.
+//! Follows pi's rules: skips hidden names, `node_modules` and the patterns of `.gitignore`, `.ignore` and `.fdignore`. A folder
+//! with a `SKILL.md` is one skill, and other Markdown counts as a skill only at the top. Results are sorted by name.
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -10,12 +10,12 @@ use pijs_protocol::{globs, guard};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a package brings beside extensions.
+/// Kinds of resources that a package provides besides extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Instructions for the model.
     Skills,
-    /// Templates of what people say.
+    /// Templates of user messages.
     Prompts,
     /// Colours of the terminal.
     Themes,
@@ -45,10 +45,10 @@ impl Kind {
     }
 }
 
-/// How far a folder is searched.
+/// Depth to which a folder is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// A package's, or one that was named.
+    /// All levels: the folder of a package, or one that the user named.
     Whole,
     /// `prompts` or `themes` of a scope: the files in it.
     Flat,
@@ -56,7 +56,7 @@ pub(crate) enum Search {
     Agents,
 }
 
-/// Folders below the first that are searched; more is a link that leads in a circle.
+/// Folder levels that are searched; a deeper path is a link in a circle.
 const MAX_DEPTH: usize = 12;
 /// Files of one folder.
 const MAX_FILES: usize = 10_000;
@@ -78,7 +78,7 @@ pub(crate) fn collect(kind: Kind, folder: &Path, search: Search) -> Vec<PathBuf>
 struct Walk {
     kind: Kind,
     search: Search,
-    /// Looked into so far.
+    /// Folders visited so far.
     folders: usize,
     /// Rules of the folders from the first to this one.
     ignored: Vec<Gitignore>,
@@ -136,7 +136,7 @@ impl Walk {
     }
 }
 
-/// What the ignore files of a folder say.
+/// Reads the ignore files of a folder.
 pub(crate) fn rules(folder: &Path) -> Gitignore {
     let mut builder = GitignoreBuilder::new(folder);
     for name in IGNORE_FILES {
@@ -156,7 +156,7 @@ pub(crate) fn is_ignored_by(rules: &Gitignore, path: &Path, is_folder: bool) -> 
     matches!(rules.matched(path, is_folder), Match::Ignore(_))
 }
 
-/// What is in a folder, by name, without hidden names and `node_modules`.
+/// Lists a folder by name, without hidden names and `node_modules`.
 fn shown(folder: &Path) -> Vec<PathBuf> {
     let Ok(listing) = fs::read_dir(folder) else { return Vec::new() };
     let named = |path: &PathBuf| {
@@ -203,11 +203,11 @@ mod tests {
         assert_eq!(agents, ["a/SKILL.md", "group/c/SKILL.md", "group/d.md"]);
     }
 
-    /// Each level has the folders of the one above several times over.
+    /// Each level contains the folders of the level above several times.
     #[cfg(unix)]
     #[test]
     fn links_that_lead_in_circles_come_to_an_end() {
-        // Nothing is found in them, so that it is not the number of files that ends it.
+        // The links lead to no files, so the number of files does not end the walk.
         let folder = tree(&[("z.md", "")]);
         for name in ["b", "c", "d", "e", "f", "g"] {
             std::os::unix::fs::symlink(".", folder.path().join(name)).unwrap();

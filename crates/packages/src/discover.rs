@@ -1,9 +1,9 @@
-//! Which extensions a session loads, in pi's order.
+//! Finds the extensions that a session loads, in pi's order.
 //!
-//! `-e` first, in argument order; then the project's `settings.json`, the project's `.pi/extensions`, the user's
-//! settings, the user's `extensions` folder; then packages, the project's before the user's. A file counts once, by its
-//! real path. What a project brings along counts only when the user trusts the folder, also where a package of its is
-//! named: a cloned folder must not take the place of what the user has installed.
+//! `-e` comes first, in argument order; then the project's `settings.json`, the project's `.pi/extensions`, the user's settings,
+//! the user's `extensions` folder; then packages, the project's before the user's. A file counts once, by its real path.
+//! Extensions of a project load only when the user trusts the folder, even for packages that `-e` names: a cloned folder must not
+//! replace a package that the user has installed.
 
 use crate::entries::{
     Entries, apply_filter, auto_dir_with_problems, directory_entries, is_artifact_file, is_component_file,
@@ -23,10 +23,10 @@ use pijs_protocol::{ExtensionId, guard};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What to look for.
+/// Options of the search.
 #[derive(Debug, Clone)]
 pub struct DiscoverOptions {
-    /// The folders.
+    /// Folders of user and project.
     pub dirs: Dirs,
     /// `-e`, in argument order: paths or sources.
     pub named: Vec<String>,
@@ -36,7 +36,7 @@ pub struct DiscoverOptions {
     pub trusted: bool,
 }
 
-/// Where an extension was found.
+/// Setting or folder that an extension was found in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// `-e`
@@ -49,31 +49,32 @@ pub enum Origin {
     Package(Scope),
 }
 
-/// One unit to load: it gets one realm, its entries are loaded in order. A package may have several ([`realms`](crate::realms)).
+/// One realm to load: its entries run in it in order. A package may have several ([`realms`](crate::realms)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageEntry {
-    /// `npm:NAME`, or `path:CANONICAL_PATH` of the folder, or of a loose file; `#` and its path for a component beside other entries.
+    /// `npm:NAME`, or `path:CANONICAL_PATH` of a folder or of a single file; `#` and a path follow for a component beside other
+    /// entries.
     pub id: ExtensionId,
-    /// The name in the `package.json` of a folder or repository; others may have it as well.
+    /// Name in the `package.json` of a folder or repository. It need not be unique.
     pub name: Option<String>,
-    /// The package folder; for a loose file the folder it lies in.
+    /// Folder of the package, or of the single file.
     pub root: PathBuf,
     /// Absolute paths of its entries.
     pub entries: Vec<PathBuf>,
-    /// Where it was found.
+    /// Setting or folder that it was found in.
     pub origin: Origin,
-    /// For whom it is installed; nobody, when it is a path. Whoever asks for it by name gets the first one that there is.
+    /// Scope that it is installed in; `None` for a path. A lookup by name returns the first package.
     pub installed: Option<Scope>,
-    /// Where its extensions come from, as they are told.
+    /// Source of its extensions, as events report it.
     pub from: Provenance,
-    /// The folder as a whole is the extension, and goes by its own name.
+    /// Whether the folder as a whole is the extension, with the folder's name.
     pub is_module: bool,
-    /// Its manifest as it was read when it was found. A file that stands alone has none.
+    /// Manifest as it was read during discovery. A single file has none.
     pub manifest: PackageManifest,
 }
 
 impl PackageEntry {
-    /// The file, if an artifact is what is loaded: all entries are in it, and it says how many.
+    /// Returns the file when it is an artifact, which contains all entries and their number.
     pub fn artifact_file(&self) -> Option<&Path> {
         match self.entries.as_slice() {
             [file] => is_artifact_file(file).then_some(file.as_path()),
@@ -81,7 +82,7 @@ impl PackageEntry {
         }
     }
 
-    /// The file, if it is one that stands alone: no package says that what lies beside it belongs to it.
+    /// Returns the file when it is a single file, to which no package assigns its neighbours.
     pub fn loose_file(&self) -> Option<&Path> {
         match self.entries.as_slice() {
             [file] => (self.id == path_id(file)).then_some(file.as_path()),
@@ -90,21 +91,21 @@ impl PackageEntry {
     }
 }
 
-/// The result: what to load, and what was asked for and cannot be.
+/// Packages to load, and requests that failed.
 #[derive(Debug, Default)]
 pub struct Discovery {
     /// In load order.
     pub packages: Vec<PackageEntry>,
-    /// What was named on the command line and is not there.
+    /// Errors of extensions that the command line names.
     pub refused: Vec<PackageError>,
-    /// What is wrong with things found elsewhere. Reported; the others load.
+    /// Errors of extensions found elsewhere. They are reported; the others load.
     pub problems: Vec<PackageError>,
-    /// True when a project that is not trusted offers extensions.
+    /// Whether a project that is not trusted has extensions.
     pub untrusted: bool,
 }
 
 impl DiscoverOptions {
-    /// The scopes that count, in pi's order: the project's goes first, and needs trust.
+    /// Returns the scopes to search, in pi's order. The project's comes first and needs trust.
     pub(crate) fn scopes(&self) -> &'static [Scope] {
         if self.trusted { &[Scope::Project, Scope::User] } else { &[Scope::User] }
     }
@@ -161,7 +162,7 @@ fn offers_extensions(root: &Path) -> bool {
 
 struct Finder<'a> {
     dirs: &'a Dirs,
-    /// Those whose installed packages can be named.
+    /// Scopes whose installed packages can be named.
     scopes: &'static [Scope],
     /// Real paths of entries.
     seen: BTreeSet<PathBuf>,
@@ -203,7 +204,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Where a package of a registry or repository lies, in the first scope that has it.
+    /// Returns the folder of an installed package, in the first scope that has it.
     fn installed(&self, source: &Source) -> Result<Option<(Scope, PathBuf)>> {
         for scope in self.scopes {
             let root = self.dirs.root(*scope);
@@ -215,7 +216,7 @@ impl Finder<'_> {
         Ok(None)
     }
 
-    /// A file or folder that somebody named.
+    /// Adds a file or folder that the user or settings name.
     fn path(&mut self, path: &Path, origin: Origin, from: Provenance) -> Result<()> {
         if path.is_dir() {
             let entries = package_entries(path, true)?;
@@ -245,7 +246,7 @@ impl Finder<'_> {
         );
     }
 
-    /// `extensions` of the settings, then the folder, with the settings' `!`, `+` and `-` entries applied to the latter.
+    /// Adds `extensions` of the settings, then the folder, filtered by the settings' `!`, `+` and `-` entries.
     fn listed_and_folder(&mut self, scope: Scope, settings: &Settings) -> Result<()> {
         let root = self.dirs.root(scope);
         let (overrides, listed): (Vec<String>, Vec<String>) =
@@ -291,7 +292,7 @@ impl Finder<'_> {
 
     fn package(&mut self, Selected { scope, source, choice, is_change, .. }: Selected) -> Result<()> {
         let (source, text) = (source?, &choice.configured.text);
-        // A package is one unit, changed or not.
+        // A package loads once, with its changes.
         if is_change || choice.is_empty("extensions") {
             return Ok(());
         }
@@ -325,8 +326,8 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// A package may read its own folder. One that a project brings, and that holds the project itself, would so read what
-    /// lies beside it: of a repository `extensions`, `..` is a package with `extensions/` in it, by a path or a link.
+    /// Refuses a package of a project whose folder contains the project. A package may read its own folder, so it could read
+    /// everything beside the project: `..` is a package with `extensions/` in it, by a path or a link.
     fn around_project(
         &self,
         id: &ExtensionId,
@@ -344,8 +345,8 @@ impl Finder<'_> {
         }
         let (root, project) = (real_path(root).ok()?, real_path(&self.dirs.cwd).ok()?);
         let home = real_path(&self.dirs.home).unwrap_or_else(|_| self.dirs.home.clone());
-        // Its own repository is the project's already, wherever in it pi was started. A home that is kept in a repository is
-        // not that of everything that lies in it.
+        // The project's repository belongs to the project, wherever in it pi was started. A home folder under version control
+        // does not own everything that lies in it.
         let is_no_home = |folder: &&Path| !home.starts_with(folder) || !guard!(PackagesEnclosingHome);
         let top = project.ancestors().take_while(is_no_home).find(|folder| folder.join(".git").exists());
         let top = top.unwrap_or(&project);
@@ -359,8 +360,7 @@ impl Finder<'_> {
         )
     }
 
-    /// What a package brings. Where it should bring something and does not, that is told, but of an installed one, of which
-    /// its install told it; and pi goes on.
+    /// Adds the entries of a package. A package without any is reported, unless it is installed: its install reported that.
     fn package_at(
         &mut self,
         who: (ExtensionId, Option<Scope>),
@@ -396,7 +396,7 @@ impl Finder<'_> {
         if entries.is_empty() {
             return;
         }
-        // What is wrong with one that cannot be read was told where its entries were looked for.
+        // A manifest that cannot be read was reported when its entries were searched.
         let manifest = manifest.unwrap_or_else(|| PackageManifest::read(root).unwrap_or_default());
         let name = manifest.name().filter(|_| !id.as_str().starts_with("npm:")).map(str::to_owned);
         let root = real(root);

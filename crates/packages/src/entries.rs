@@ -1,8 +1,8 @@
-//! Which files of a package, or of an extensions folder, are extension entries.
+//! Finds the extension entries of a package or of an extensions folder.
 //!
-//! pi's rules, for whoever asks: discovery, `pi install` and `extc`. `pi` in package.json has the only word where it is an
-//! object. Without it the folder `extensions/` counts; a folder that has no such folder either, and that somebody named,
-//! is one module. Order is made visible: what pi leaves to `readdir` is sorted by name here.
+//! Implements pi's rules for discovery, `pi install` and `extc`. `pi` in package.json decides alone when it is an object. Without
+//! it the folder `extensions/` counts; a folder without either that the user names is one module. Where pi leaves the order to
+//! `readdir`, entries are sorted by name.
 
 use crate::collect::{Kind, is_ignored_by, rules};
 use crate::error::{InstallCode, PackageError, Result};
@@ -16,12 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Files looked at for globs, and how deep.
+/// Most files that globs are matched against, and their depth.
 const MAX_WALK: usize = 10_000;
 const MAX_WALK_DEPTH: usize = 16;
-/// Globs of one list, each of which is held against every file. Paths have no such limit: they are looked up.
+/// Most globs of one list, each of which is matched against every file. Paths have no such limit: they are looked up.
 const MOST_GLOBS: usize = 256;
-/// What pi's loader puts behind `index` when it is given a folder, in its order.
+/// Suffixes that pi's loader appends to `index` for a folder, in its order.
 const MODULE_SUFFIXES: [&str; 9] = ["js", "mjs", "cjs", "ts", "tsx", "mts", "cts", "mtsx", "ctsx"];
 
 /// The file that `extc build -o` writes an extension to.
@@ -30,19 +30,19 @@ pub const ARTIFACT_FILE: &str = "extension.artifact";
 /// The entry of a package that brings MCP servers and no code: the manifest that names them.
 pub const MANIFEST_FILE: &str = "package.json";
 
-/// What an install says of a package that brings nothing.
+/// Message of an install about a package without any resource.
 const NOTHING: &str = "pi loads nothing of it: its package.json has no \"pi\", and there are no extensions/, skills/, prompts/ or themes/ in it; a file of it that is an extension can be named with -e";
 
-/// The extensions of a package.
+/// Extensions of a package.
 #[derive(Debug, Default)]
 pub struct Entries {
     /// In load order; each is a file.
     pub files: Vec<PathBuf>,
-    /// The folder as a whole is the extension, and the one file what it begins with.
+    /// Whether the folder as a whole is the extension, and the file its main module.
     pub is_module: bool,
-    /// The manifest that says so.
+    /// Manifest that lists them.
     pub manifest: PackageManifest,
-    /// Why there are none, unless the package has other things than extensions. pi says nothing of it and goes on.
+    /// Error of a package without any resource. pi ignores such a package without a message.
     pub nothing: Option<PackageError>,
 }
 
@@ -61,10 +61,10 @@ impl Entries {
     }
 }
 
-/// The extensions of a package.
+/// Finds the extensions of a package.
 ///
-/// `named` is for a folder that somebody named, and not for what a registry or a repository gave: without a word about
-/// extensions it is one module, as a folder is that is imported. An error when it is none.
+/// `named` is for a folder that the user named, not for one of a registry or a repository: without a list of extensions it is one
+/// module, like a folder that is imported. Fails when it is none.
 pub fn package_entries(root: &Path, named: bool) -> Result<Entries> {
     let manifest = Manifest::read(root)?.unwrap_or_default();
     Ok(entries_under(root, &manifest, named)?.under(&manifest))
@@ -79,7 +79,7 @@ fn entries_under(root: &Path, manifest: &Manifest, named: bool) -> Result<Entrie
         let has_servers = pi.mcp_servers.as_ref().is_some_and(|servers| !servers.is_empty());
         return Ok(match (files.is_empty(), listed.is_empty()) {
             (false, _) => Entries::of(files),
-            // Its realm runs nothing, and holds what the servers are granted.
+            // The realm runs no code; its grants are those of the servers.
             (true, true) if has_servers => Entries::of(vec![root.join(MANIFEST_FILE)]),
             (true, true) if others => Entries::default(),
             (true, true) => Entries::none(
@@ -115,7 +115,7 @@ fn entries_under(root: &Path, manifest: &Manifest, named: bool) -> Result<Entrie
     }
 }
 
-/// Paths under `pi.extensions` that are not there. pi loads the others and says nothing.
+/// Lists paths under `pi.extensions` that do not exist. pi loads the others without a message.
 pub(crate) fn missing_entries(root: &Path) -> Vec<String> {
     let pi = Manifest::read(root).ok().flatten().and_then(|manifest| manifest.pi);
     let named = pi.and_then(|pi| pi.extensions).unwrap_or_default().into_iter();
@@ -127,8 +127,7 @@ fn has_resources(root: &Path) -> bool {
     Kind::ALL.iter().any(|kind| root.join(kind.key()).exists())
 }
 
-/// The file that a folder stands for when it is imported: `index`, else `main`, which Node looks for without TypeScript's
-/// suffixes.
+/// Returns the main module of a folder: `index`, else `main`, for which Node does not try TypeScript's suffixes.
 fn module_of(folder: &Path, main: Option<&str>) -> Option<PathBuf> {
     let index = MODULE_SUFFIXES.iter().map(|suffix| folder.join(format!("index.{suffix}")));
     let main = main.filter(|main| is_inside(main)).map(|main| folder.join(main)).into_iter();
@@ -136,17 +135,17 @@ fn module_of(folder: &Path, main: Option<&str>) -> Option<PathBuf> {
     index.chain(main).find(|path| path.is_file())
 }
 
-/// The artifact in a folder that `extc build -o` wrote to. Sources beside it come first: they are newer, or the same.
+/// Returns the artifact in a folder that `extc build -o` wrote to. Sources beside it take precedence: they are at least as new.
 fn artifact_in(folder: &Path) -> Option<PathBuf> {
     Some(folder.join(ARTIFACT_FILE)).filter(|path| path.is_file())
 }
 
-/// Whether a path is that of an extension that `extc build` compiled: a file named `*.artifact`.
+/// Returns whether a path is an extension that `extc build` compiled: a file named `*.artifact`.
 pub fn is_artifact_file(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix == "artifact") && path.is_file()
 }
 
-/// Whether a path is that of a WebAssembly component: a file named `*.wasm`.
+/// Returns whether a path is a WebAssembly component: a file named `*.wasm`.
 pub fn is_component_file(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix == "wasm") && path.is_file()
 }
@@ -157,7 +156,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Files, folders, globs and `!`, `+`, `-` entries of a manifest, all inside the package.
+/// Resolves the files, folders, globs and `!`, `+`, `-` entries of a manifest, all inside the package.
 fn declared_entries(root: &Path, patterns: &[String], bundled: &Bundled) -> Result<Vec<PathBuf>> {
     let mut found = Found::default();
     let mut declared = Declared::new(root, bundled);
@@ -191,7 +190,7 @@ impl Found {
     }
 }
 
-/// What the entries of one list in a manifest name. The package is walked for the first glob of it, and once.
+/// Resolves the entries of one list of a manifest. The first glob walks the package, once.
 pub(crate) struct Declared<'a> {
     root: &'a Path,
     bundled: &'a Bundled,
@@ -204,7 +203,7 @@ impl<'a> Declared<'a> {
         Self { root, bundled, walked: None, globs: 0 }
     }
 
-    /// The files and folders that one entry names: itself, or what a glob matches.
+    /// Returns the path that an entry names, or the paths that its glob matches.
     pub(crate) fn files(&mut self, pattern: &str) -> Result<Vec<PathBuf>> {
         let root = self.root;
         if !has_glob(pattern) {
@@ -212,7 +211,7 @@ impl<'a> Declared<'a> {
         }
         self.globs += 1;
         check_globs(root, self.globs)?;
-        // What is found has no `./` before it and no `/` behind.
+        // Paths of the walk have no leading `./` and no trailing `/`.
         let glob = compile(root, pattern.trim_start_matches("./").trim_end_matches('/'))?;
         let only_folders = pattern.ends_with('/');
         if self.walked.is_none() {
@@ -227,7 +226,7 @@ impl<'a> Declared<'a> {
         Ok(walked.filter(|path| !only_folders || path.is_dir()).cloned().collect())
     }
 
-    /// Whether an entry stays in the package, and out of what that borrows: dependencies that came with it are its own.
+    /// Returns whether an entry stays in the package. Bundled dependencies belong to the package, others do not.
     pub(crate) fn is_inside(&self, pattern: &str) -> bool {
         let Some(path) = lexical(pattern) else { return !guard!(ManifestInside) };
         let mut names = path.iter().map(|name| name.to_str().unwrap_or_default());
@@ -268,8 +267,8 @@ fn has_glob(pattern: &str) -> bool {
     pattern.contains(['*', '?'])
 }
 
-/// Decides about each file by the patterns of a settings entry with `"autoload": false`: of several that name a file the
-/// last decides, and nothing is decided about one that none names.
+/// Decides about each file by the patterns of a settings entry with `"autoload": false`. The last pattern that matches a file
+/// decides; a file that none matches stays undecided.
 pub(crate) fn delta_decisions(root: &Path, files: &[PathBuf], filter: &[String]) -> Result<Vec<Option<bool>>> {
     let mut globs = Vec::new();
     let mut paths = BTreeMap::new();
@@ -291,7 +290,7 @@ pub(crate) fn delta_decisions(root: &Path, files: &[PathBuf], filter: &[String])
     Ok(files.iter().map(decision).collect())
 }
 
-/// Whether a glob matches a file by its path in the package, its name or its whole path; a skill also by its folder.
+/// Returns whether a glob matches a file by its path in the package, its name or its whole path; a skill by its folder, too.
 fn is_matched(root: &Path, globs: &[GlobMatcher], file: &Path) -> bool {
     let one = |path: &Path| {
         let relative = path.strip_prefix(root).unwrap_or(path);
@@ -305,13 +304,13 @@ fn is_named(paths: &BTreeSet<PathBuf>, file: &Path) -> bool {
     paths.contains(file) || skill_folder(file).is_some_and(|folder| paths.contains(folder))
 }
 
-/// The folder that a skill's file stands for.
+/// Returns the folder of a skill's file.
 fn skill_folder(file: &Path) -> Option<&Path> {
     file.parent().filter(|_| file.file_name().is_some_and(|name| name == "SKILL.md"))
 }
 
-/// The filter of a settings entry over files that already passed the manifest: plain globs keep, `!` drops, `+` and `-`
-/// force exact paths in and out. No plain glob keeps everything.
+/// Applies the filter of a settings entry to files that the manifest lists: plain globs keep, `!` drops, `+` and `-` force exact
+/// paths in and out. Without a plain glob every file is kept.
 pub(crate) fn apply_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) -> Result<Vec<PathBuf>> {
     let mut keep = Vec::new();
     let mut drop = Vec::new();
@@ -333,8 +332,8 @@ pub(crate) fn apply_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) 
     Ok(kept.collect())
 }
 
-/// The entries of an extensions folder: the folder's own, if it is a package or has an index; else its files and the
-/// entries of its folders, one level down, without what its ignore files name.
+/// Returns the entries of an extensions folder: the folder's own, if it is a package or has an index; else its files and the
+/// entries of its folders, one level down, without those that its ignore files match.
 fn auto_dir(dir: &Path) -> Result<Vec<PathBuf>> {
     let (files, problems) = auto_dir_with_problems(dir);
     match problems.into_iter().next() {
@@ -343,7 +342,7 @@ fn auto_dir(dir: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The same with what is wrong with parts of it. A folder that cannot be used is left out, and its neighbours are not.
+/// Like [`auto_dir`], with the errors of single entries. A folder that cannot be used is skipped, its neighbours are not.
 pub(crate) fn auto_dir_with_problems(dir: &Path) -> (Vec<PathBuf>, Vec<PackageError>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     if !dir.is_dir() {
@@ -376,7 +375,7 @@ pub(crate) fn auto_dir_with_problems(dir: &Path) -> (Vec<PathBuf>, Vec<PackageEr
     (found, problems)
 }
 
-/// The entries of one folder: what its manifest names and is there, without patterns, and a folder as a module; else
+/// Returns the entries of one folder: existing paths of its manifest, without patterns, and a folder as a module; else
 /// `index.ts`, else `index.js`.
 pub(crate) fn directory_entries(dir: &Path) -> Result<Vec<PathBuf>> {
     let manifest = Manifest::read(dir)?.unwrap_or_default();
@@ -409,20 +408,20 @@ pub(crate) fn directory_entries(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(index.into_iter().collect())
 }
 
-/// Looks the same way into a folder inside an extensions folder, which `extc build -o` may have written.
+/// Like [`directory_entries`] for a folder inside an extensions folder, which `extc build -o` may have written.
 fn entries_of_child(dir: &Path) -> Result<Vec<PathBuf>> {
     let entries = directory_entries(dir)?;
     Ok(if entries.is_empty() { artifact_in(dir).into_iter().collect() } else { entries })
 }
 
-/// `.ts` and `.js`; declarations hold no code.
+/// Returns whether a path is a `.ts` or `.js` file. Declarations contain no code.
 pub(crate) fn is_extension_file(path: &Path) -> bool {
-    // One whose name is no text counts, so that somebody is told that it cannot be loaded.
+    // A name that is not UTF-8 counts, so that the user gets an error for it.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     (name.ends_with(".ts") || name.ends_with(".js")) && !is_declaration(&name) && path.is_file()
 }
 
-/// Whatever can be loaded: a pattern may match a README, at which pi fails.
+/// Returns whether a file is a module: a pattern may match a README, at which pi fails.
 fn is_module_file(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
@@ -437,14 +436,14 @@ fn is_inside(path: &str) -> bool {
     lexical(path).is_some() || !guard!(ManifestInside)
 }
 
-/// A path of a package with `.` and `..` resolved; `None` when it leaves.
+/// Resolves `.` and `..` of a path in a package; `None` when it leaves the package.
 fn lexical(path: &str) -> Option<PathBuf> {
     let mut clean = PathBuf::new();
     for component in Path::new(path).components() {
         match component {
             Component::Normal(name) => clean.push(name),
             Component::CurDir => {}
-            // A glob may match any folder, so what is above it is anywhere.
+            // A glob may match any folder, so `..` after it is ambiguous.
             Component::ParentDir if !has_glob(path) && clean.pop() => {}
             _ => return None,
         }
@@ -474,7 +473,7 @@ fn compile(root: &Path, pattern: &str) -> Result<GlobMatcher> {
         .compile_matcher())
 }
 
-/// Sorted; without dot names and `node_modules`.
+/// Lists a folder sorted, without dot names and `node_modules`.
 fn children(dir: &Path) -> Result<Vec<PathBuf>> {
     let failed = |error| PackageError::io("list it", dir, error);
     let mut paths = Vec::new();
@@ -489,8 +488,7 @@ fn children(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Files and folders of the package, and of the dependencies that it brings along, sorted. Links count, and are not
-/// followed.
+/// Lists files and folders of the package and of its bundled dependencies, sorted. Links are listed and not followed.
 pub(crate) fn walk(root: &Path, bundled: &Bundled) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![(root.to_path_buf(), 0)];

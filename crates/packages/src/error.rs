@@ -1,7 +1,7 @@
-//! What an install refuses, and why.
+//! Errors of package operations.
 //!
-//! [`PackageError`] answers three questions: which rule ([`InstallCode`]), on which thing ([`PackageError::subject`]), and
-//! whose move it is ([`PackageError::help`]). Every function of this crate that can fail returns it; the command line
+//! [`PackageError`] has the rule that was broken ([`InstallCode`]), the file or package it is about ([`PackageError::subject`]),
+//! and the next step of the user ([`PackageError::help`]). Every fallible function of this crate returns it; the command line
 //! prints it, tests compare its code.
 
 use pijs_durable::LinkInTheWay;
@@ -10,12 +10,12 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// The rule that was broken. The names are fixed: scripts and the security corpus compare them.
+/// Rule that was broken. The names are stable: scripts and the security corpus compare them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InstallCode {
     /// A path inside an archive or manifest leaves its root, is ambiguous, or cannot be written everywhere.
     Path,
-    /// A symbolic or hard link where none is taken.
+    /// A symbolic or hard link where none is accepted.
     Link,
     /// A cap on bytes, files, depth or ratio.
     Size,
@@ -23,15 +23,15 @@ pub enum InstallCode {
     Format,
     /// A digest that is missing, too weak, or does not match.
     Integrity,
-    /// A source that does not exist, is not supported, or may not be asked.
+    /// A source that does not exist, is not supported, or may not be contacted.
     Source,
     /// A package name that is not one.
     Name,
     /// `package.json`, settings or lock file that cannot be used.
     Manifest,
-    /// A version that asks for more than its user granted, where the user cannot be asked.
+    /// A version that requests more capabilities than the user granted, in a session that cannot prompt.
     Consent,
-    /// A script of a package: never run, reported as a warning.
+    /// An install script of a package. Scripts never run; this is a warning.
     Script,
     /// The package does not build.
     Build,
@@ -39,7 +39,7 @@ pub enum InstallCode {
     Io,
     /// A server did not answer in time.
     Timeout,
-    /// Policy or a person said no.
+    /// The policy or the user denied it.
     Denied,
 }
 
@@ -71,47 +71,47 @@ impl fmt::Display for InstallCode {
     }
 }
 
-/// A refused or failed operation on a package. Nothing that was installed before has changed.
+/// A refused or failed operation on a package. Installed packages are unchanged.
 #[derive(Debug)]
 pub struct PackageError {
     /// The rule.
     pub code: InstallCode,
     /// The package, file, URL or setting it is about.
     pub subject: String,
-    /// What is wrong with it, one sentence without a full stop.
+    /// Description of the problem, one sentence without a full stop.
     pub message: String,
-    /// What to do, when there is something.
+    /// Next step of the user.
     pub help: Option<String>,
     pub(crate) source: Option<Box<dyn Error + Send + Sync>>,
 }
 
 impl PackageError {
-    /// A refusal of `subject` under `code`.
+    /// Creates an error about `subject`.
     pub fn new(code: InstallCode, subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code, subject: subject.into(), message: message.into(), help: None, source: None }
     }
 
-    /// Adds what the user can do.
+    /// Adds the next step of the user.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Adds the error underneath.
+    /// Adds the cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// A link where packages are kept.
+    /// Creates the error for a link in the package store.
     pub(crate) fn link(path: &Path) -> Self {
         Self::new(InstallCode::Link, path.display().to_string(), "a symbolic link where packages are stored")
             .help("remove the link")
     }
 
-    /// An operating system failure while doing `action` to `path`.
+    /// Creates the error for a failure of the operating system while doing `action` to `path`.
     pub(crate) fn io(action: &str, path: &Path, error: io::Error) -> Self {
         if let Some(link) = LinkInTheWay::of(&error) {
             return Self::link(link).caused_by(error);
@@ -128,13 +128,13 @@ impl PackageError {
         this.caused_by(error)
     }
 
-    /// Whether another process keeps the lock.
+    /// Returns whether another process holds the lock.
     pub(crate) fn is_busy(&self) -> bool {
         let cause = self.source.as_deref().and_then(|source| source.downcast_ref::<io::Error>());
         cause.is_some_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
     }
 
-    /// The same error, said about a package as a whole.
+    /// Prefixes the subject with the package.
     pub(crate) fn within(mut self, package: &str) -> Self {
         if !self.subject.starts_with(package) {
             self.subject = format!("{package}: {}", self.subject);

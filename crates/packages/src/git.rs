@@ -1,13 +1,12 @@
-//! Packages from git repositories: system git fetches, we read.
+//! Fetches packages from git repositories with the system's git.
 //!
-//! git is only ever asked to fetch one ref into an empty bare repository, to list one tree and to print blobs. It never
-//! checks anything out, so no hook, filter, attribute or submodule of the repository is acted upon, and no configuration
-//! of this machine or of the repository is read. Names and sizes are judged by the same code as those of archives; links
-//! that stay inside become copies ([`links`]).
+//! git only fetches one ref into an empty bare repository, lists one tree and prints blobs. It never checks anything out, so no
+//! hook, filter, attribute or submodule of the repository takes effect, and no configuration of this machine or of the repository
+//! is read. Names and sizes are checked by the code for archives; links that stay inside become copies ([`links`]).
 //!
 //! Transports: https, and ssh where the user wrote such a source. Plain http only to a literal loopback address.
 //!
-//! A package is placed in `<root>/git/HOST/PATH`, and the lock file has its commit.
+//! A package lies in `<root>/git/HOST/PATH`, and the lock file has its commit.
 
 mod links;
 
@@ -23,16 +22,16 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-/// How often a running fetch is measured.
+/// Interval at which the size of a running fetch is measured.
 const LOOK: Duration = Duration::from_millis(20);
-/// Most that git may say about a failure.
+/// Most bytes of git's error output.
 const MOST_WORDS: u64 = 16 << 10;
 /// Longest target of a link, as on Linux.
 const LONGEST_TARGET: u64 = 4096;
-/// The fetched ref.
+/// Name of the fetched ref.
 const FETCHED: &str = "refs/pijs/fetched";
 
-/// Where a repository is, and which state of it is wanted.
+/// A repository and the ref that is requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitSource {
     /// As the user wrote it, with its `.git`: only forges answer under both names.
@@ -51,7 +50,7 @@ enum Transport {
     Http,
 }
 
-/// The program, and what of the surroundings it may see.
+/// The git program and its environment.
 #[derive(Debug, Clone, Default)]
 pub struct GitOptions {
     /// An absolute path; without one, git sources are refused.
@@ -62,7 +61,7 @@ pub struct GitOptions {
     pub ssh: Vec<(OsString, OsString)>,
 }
 
-/// What was fetched.
+/// Files of a fetched commit.
 pub(crate) struct Checkout {
     pub(crate) commit: String,
     pub(crate) files: Unpacked,
@@ -165,7 +164,7 @@ impl GitSource {
         format!("git:{}/{}", self.host, self.path)
     }
 
-    /// As it is written into settings.
+    /// Formats the source for settings.
     pub fn to_settings(&self) -> String {
         let reference = self.reference.as_ref().map(|reference| format!("@{reference}")).unwrap_or_default();
         match self.transport {
@@ -174,22 +173,22 @@ impl GitSource {
         }
     }
 
-    /// Whether another source names the same state of the same repository.
+    /// Returns whether another source names the same ref of the same repository.
     pub(crate) fn is_same_state(&self, other: &Self) -> bool {
         self.identity() == other.identity() && self.reference == other.reference
     }
 
-    /// A tag, branch or commit was named: it must not move.
+    /// Returns whether a tag, branch or commit is named, which must not move.
     pub fn is_pinned(&self) -> bool {
         self.reference.is_some()
     }
 
-    /// Where it lies below a scope's folder.
+    /// Returns its folder relative to a scope's folder.
     pub(crate) fn place(&self) -> PathBuf {
         Path::new("git").join(self.host.replace(':', "+")).join(&self.path)
     }
 
-    /// A name for a package that has none of its own.
+    /// Returns a name for a package whose manifest has none.
     pub(crate) fn last_part(&self) -> String {
         self.path.rsplit('/').next().unwrap_or("package").to_ascii_lowercase()
     }
@@ -214,7 +213,7 @@ fn is_part(part: &str) -> bool {
         && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~+".contains(&b))
 }
 
-/// What git calls a ref, without the forms that mean something else to it.
+/// Returns whether a text is a ref for git, without the forms that git reads as something else.
 fn is_reference(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 200
@@ -273,8 +272,8 @@ impl GitOptions {
         Ok(command)
     }
 
-    /// Fetches the wanted state, or `commit`, and reads its tree. The repository lies in `folder` meanwhile: who writes there sets what git
-    /// runs, and where it fetches from.
+    /// Fetches the requested ref, or `commit`, and reads its tree. Meanwhile the repository lies in `folder`: a process that can
+    /// write there controls the programs that git runs and the address it fetches from.
     pub(crate) async fn fetch(
         &self,
         source: &GitSource,
@@ -300,7 +299,7 @@ impl GitOptions {
         for wanted in &wanted {
             let mut fetch = self.command(source, &repository)?;
             fetch.args(["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"]);
-            // The plain file protocol of loopback tests knows no depth.
+            // The dumb HTTP protocol of loopback tests has no shallow fetch.
             if source.transport != Transport::Http {
                 fetch.arg("--depth=1");
             }
@@ -329,7 +328,7 @@ impl GitOptions {
         Ok(Checkout { commit, files })
     }
 
-    /// The contents, in the order of the entries.
+    /// Returns the blobs in the order of the entries.
     async fn blobs(
         &self,
         source: &GitSource,
@@ -378,21 +377,21 @@ fn joined(prefix: &str, path: &Path) -> OsString {
     text
 }
 
-/// The tree, as `ls-tree` prints it.
+/// Entries of a tree as `ls-tree` prints it.
 struct Entries {
     listed: Vec<Entry>,
     warnings: Vec<String>,
 }
 
 struct Entry {
-    /// In the repository.
+    /// Path in the repository.
     path: Vec<u8>,
     object: String,
     size: u64,
     is_link: bool,
 }
 
-/// The files of a tree, with copies in the places of links.
+/// Returns the files of a tree, with copies in place of links.
 fn files(entries: Entries, blobs: Vec<Vec<u8>>, limits: &Limits) -> Result<Unpacked> {
     let Entries { listed, mut warnings } = entries;
     let mut tree = links::Tree::new(limits);
@@ -454,7 +453,7 @@ fn spawn(command: &mut Command) -> Result<Child> {
     })
 }
 
-/// Runs git to its end, within time and bytes; answers with what it printed.
+/// Runs git within limits of time and bytes and returns its output.
 async fn run(mut command: Command, source: &GitSource, limits: &Limits, folder: &Path) -> Result<Vec<u8>> {
     let mut child = spawn(&mut command)?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -501,7 +500,7 @@ async fn read(from: Option<impl AsyncRead + Unpin>, most: u64) -> Vec<u8> {
     bytes
 }
 
-/// Bytes of all files below a folder.
+/// Returns the number of bytes of all files below a folder.
 fn size_of(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries

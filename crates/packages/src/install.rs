@@ -1,9 +1,8 @@
-//! Install, restore, list and remove.
+//! Installs, restores, lists and removes packages.
 //!
-//! An install from a registry runs through the same steps each time, and only the last three change anything that
-//! others see: resolve, download and verify, unpack into staging, check the manifest, build, **put in place, lock,
-//! settings**. The three are one [`Change`]: made under the lock, taken back when one fails, finished by the next
-//! process when this one is killed.
+//! An install from a registry has a fixed order of steps, and only the last three are visible to others: resolve, download and
+//! verify, unpack into staging, check the manifest, build, **move into place, lock file, settings**. These three are one
+//! [`Change`]: made under the lock, rolled back when one fails, completed by the next process when this one is killed.
 
 mod fetch;
 mod intact;
@@ -34,10 +33,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tracing::Instrument as _;
 
-/// Checks and compiles a package before it is put in place, so that one that cannot be used replaces nothing.
+/// Checks and compiles a package before it is moved into place, so that a package that cannot be used replaces nothing.
 ///
-/// The command line passes `extc`, the check of capability manifests and the consent of the user. A refusal is returned
-/// as it is, and what was installed before stays.
+/// The command line passes `extc`, the check of capability manifests and the user's consent. A refusal is returned unchanged, and
+/// the installed version stays.
 pub trait Builder: Send + Sync {
     /// Builds the entries of a package that lies complete under [`BuildInput::root`]. There may be none.
     fn build(&self, input: &BuildInput) -> Result<Built>;
@@ -49,34 +48,33 @@ impl<F: Fn(&BuildInput) -> Result<Built> + Send + Sync> Builder for F {
     }
 }
 
-/// What a [`Builder`] gets.
+/// Input of a [`Builder`].
 #[derive(Debug, Clone)]
 pub struct BuildInput {
     /// `npm:NAME` or `path:PATH`: the extension's id.
     pub id: String,
-    /// Where the package is now; for one from a registry this is staging, not its later place.
+    /// Current folder of the package; for one from a registry this is staging, not its final path.
     pub root: PathBuf,
     /// Its extension entries, in order, below the root.
     pub entries: Vec<PathBuf>,
-    /// For whom it is installed.
+    /// Scope of the install.
     pub scope: Scope,
-    /// Its version, where it says one.
+    /// Version in its manifest.
     pub version: Option<String>,
-    /// The version whose place it takes; absent when nothing is in that place, and for a local path, which is used where
-    /// it lies.
+    /// Installed version that it replaces; absent when there is none, and for a local path, which is used where it lies.
     pub replaces: Option<String>,
 }
 
-/// What a [`Builder`] answers.
+/// Output of a [`Builder`].
 #[derive(Debug, Clone, Default)]
 pub struct Built {
-    /// Shown to the user, one line each.
+    /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
 
-/// Follows an install; the command line draws a bar on a terminal.
+/// Observes an install; the command line draws a bar on a terminal.
 pub trait Progress: Send + Sync {
-    /// A new step has begun, in words.
+    /// A step begins; `what` describes it.
     fn step(&self, what: &str);
     /// Packages of the current step that are done.
     fn done(&self, done: usize, total: usize);
@@ -98,54 +96,54 @@ pub struct Installed {
     pub id: String,
     /// The name in its `package.json`.
     pub name: Option<String>,
-    /// As it stands in settings.
+    /// Source that settings list.
     pub source: String,
-    /// Absent for a local folder without one.
+    /// Version; absent for a local folder without one.
     pub version: Option<String>,
-    /// Where it is.
+    /// Folder or file that it is installed at.
     pub path: PathBuf,
     /// Its entries, below `path`.
     pub entries: Vec<PathBuf>,
-    /// Packages that came with it.
+    /// Number of dependencies that were installed with it.
     pub dependencies: usize,
     /// Scripts that were not run, optional dependencies left out, findings of the builder.
     pub warnings: Vec<String>,
-    /// False for a package that was in its place already, as it is now.
+    /// False for a package that was already in place, unchanged.
     pub is_new: bool,
 }
 
-/// What became of one package among several.
+/// Result for one package among several.
 #[derive(Debug)]
 pub struct Attempt {
     /// `npm:NAME` or `git:HOST/PATH`.
     pub id: String,
-    /// An error leaves this package as it was; the others do not depend on it.
+    /// Its result. An error leaves this package unchanged and does not affect the others.
     pub outcome: Result<Installed>,
 }
 
-/// One package of the settings.
+/// A package that settings list.
 #[derive(Debug, Clone)]
 pub struct Listed {
     /// `npm:NAME` or `path:PATH`.
     pub id: String,
-    /// Whose settings list it.
+    /// Scope whose settings list it.
     pub scope: Scope,
-    /// As it stands in settings.
+    /// Source that settings list.
     pub source: String,
-    /// What its `package.json` says.
+    /// Version in its `package.json`.
     pub version: Option<String>,
-    /// Where it is, or would be.
+    /// Path that it is, or would be, installed at.
     pub path: PathBuf,
-    /// False when settings list it and the disk does not have it.
+    /// False when settings list it and it is not on disk.
     pub present: bool,
 }
 
-/// A package that is gone.
+/// A package that was removed.
 #[derive(Debug, Clone)]
 pub struct Removed {
     /// `npm:NAME` or `path:PATH`.
     pub id: String,
-    /// Where it was; a local folder is still there.
+    /// Path that it was at; a local folder is still there.
     pub path: PathBuf,
 }
 
@@ -162,12 +160,12 @@ pub struct Installer {
 }
 
 impl Installer {
-    /// An installer over the given folders and registries; nothing is read or created yet.
+    /// Creates an installer for the given folders and registries; nothing is read or created yet.
     pub fn new(dirs: Dirs, npm: NpmConfig, builder: Arc<dyn Builder>) -> Result<Self> {
         Self::with_limits(dirs, npm, builder, Limits::default())
     }
 
-    /// The same under other caps.
+    /// Creates an installer with other limits.
     pub fn with_limits(dirs: Dirs, npm: NpmConfig, builder: Arc<dyn Builder>, limits: Limits) -> Result<Self> {
         let registry = Registry::new(npm, limits.clone())?;
         let progress = Arc::new(NoProgress);
@@ -182,35 +180,35 @@ impl Installer {
         self
     }
 
-    /// Takes a package although its name can be taken for that of an installed one.
+    /// Accepts a package although its name resembles that of an installed one.
     #[must_use]
     pub fn similar_names(mut self, allowed: bool) -> Self {
         self.similar_names = allowed;
         self
     }
 
-    /// Fetches git sources with this git; without it they are refused.
+    /// Sets the git program; without one, git sources are refused.
     #[must_use]
     pub fn git(mut self, git: GitOptions) -> Self {
         self.git = git;
         self
     }
 
-    /// Acts as if versions that were published later did not exist: updates then wait until somebody has looked at them.
+    /// Ignores versions that were published later, so that others can examine an update first.
     #[must_use]
     pub fn not_newer_than(mut self, time: SystemTime) -> Self {
         self.registry.not_newer_than(time);
         self
     }
 
-    /// Writes to another disk.
+    /// Sets the disk to write to.
     #[must_use]
     pub fn disk(mut self, disk: Disk) -> Self {
         self.disk = disk;
         self
     }
 
-    /// Installs a source as the user wrote it, replacing an older install of the same package.
+    /// Installs a source as the user wrote it, in place of an older install of the same package.
     ///
     /// A package of a registry is resolved anew; a local path is built and listed, but stays where it is.
     ///
@@ -230,14 +228,14 @@ impl Installer {
         installing.instrument(span).await
     }
 
-    /// Shows a step that begins, and traces it.
+    /// Reports and traces a step that begins.
     fn step(&self, what: &str) {
         tracing::debug!(event = "install.step", "{what}");
         self.progress.step(what);
     }
 
-    /// Installs what settings list and the disk lacks, from the lock file where it has an entry: the same bytes again.
-    /// One that fails does not stop the others.
+    /// Installs packages that settings list and the disk lacks, with the same bytes where the lock file has an entry. A failure
+    /// does not stop the others.
     pub async fn restore(&self, scope: Scope) -> Result<Vec<Attempt>> {
         let mut attempts = Vec::new();
         let missing = self.list()?.into_iter().filter(|listed| listed.scope == scope && !listed.present);
@@ -275,7 +273,7 @@ impl Installer {
         Ok(attempts)
     }
 
-    /// Keeps what became of a package.
+    /// Adds the result of one package.
     fn note(&self, attempts: &mut Vec<Attempt>, attempt: Attempt) -> Result<()> {
         match attempt.outcome {
             Err(error) if !guard!(PackagesEach) => Err(error),
@@ -315,7 +313,7 @@ impl Installer {
                 let manifest = Manifest::read(&path).ok().flatten();
                 let present = match &source {
                     Source::Path(path) => path.exists(),
-                    // What a link leads to is not the package.
+                    // The target of a link is not the package.
                     _ => Store::holds(&self.disk, &root, scope, &path).unwrap_or(false),
                 };
                 let version = manifest.and_then(|manifest| manifest.version);
@@ -325,7 +323,8 @@ impl Installer {
         Ok(all)
     }
 
-    /// Takes a package off settings, lock and disk, by its source or its name. A local folder is only taken off the list.
+    /// Removes a package from settings, lock file and disk, by its source or its name. A local folder is only removed from the
+    /// settings.
     pub fn remove(&self, source: &str, scope: Scope) -> Result<Removed> {
         let found = self.find(source, scope)?;
         let root = self.dirs.root(scope);
@@ -372,7 +371,7 @@ impl Installer {
         let position = listed
             .iter()
             .position(|listed| Some(&listed.id) == wanted.as_ref() || listed.source == text || listed.id == text)
-            // A file by itself is named as it is for a command.
+            // A single file can be named by its path, as in a command.
             .or_else(|| listed.iter().position(|listed| !text.is_empty() && listed.path == self.dirs.cwd.join(text)))
             .or_else(|| listed.iter().position(by_name));
         match position {
@@ -386,7 +385,7 @@ impl Installer {
         }
     }
 
-    /// Whether the registry has a version above the locked one.
+    /// Returns whether the registry has a version above the locked one.
     async fn has_newer(&self, name: &PackageName, range: &str, scope: Scope) -> Result<bool> {
         let lock = LockFile::read(&self.disk, &self.dirs.root(scope))?;
         let Some(locked) = lock.packages.get(&format!("npm:{name}")) else { return Ok(true) };
@@ -396,7 +395,7 @@ impl Installer {
         Ok(newer)
     }
 
-    /// A new name that a person reads as one that is installed already is most likely not the one that was meant.
+    /// Refuses a new name that resembles an installed one, which is most likely the one that was meant.
     fn check_similar(&self, name: &PackageName) -> Result<()> {
         if self.similar_names || !guard!(PackagesSimilarName) {
             return Ok(());
@@ -437,7 +436,7 @@ impl Installer {
         let plan = Plan::from_tree(&self.registry, &tree);
         let staged = self.fetch(&store, &format!("npm:{name}"), None, &plan).await?;
         staged.manifest.agrees_with(&info)?;
-        // Another process may have installed it meanwhile.
+        // Another process may have installed it in the meantime.
         let unchanged = |lock: &LockFile| refuse_step_back(lock, &source, range, &info);
         self.finish((&store, scope), &source, staged, tree.notes, &unchanged).await
     }
@@ -470,7 +469,7 @@ impl Installer {
         self.finish((&store, scope), &source, staged, Vec::new(), &|_| Ok(())).await
     }
 
-    /// Takes the lock and finishes what an ended process left. Blocks.
+    /// Takes the lock and settles the change that an ended process left. Blocks.
     fn lock(&self, store: &Store) -> Result<Held> {
         let held = store.lock(|holder| {
             let who = holder.map_or_else(|| "another pi".to_owned(), |pid| format!("the pi with process id {pid}"));
@@ -480,7 +479,7 @@ impl Installer {
         Ok(held)
     }
 
-    /// A scope that was installed from one registry is not silently asked for at another.
+    /// Refuses to look up a scope at another registry than the one it was installed from.
     fn check_registries(&self, lock: &LockFile, name: &PackageName) -> Result<()> {
         let config = self.registry.config();
         let now = config.registry(name).as_str();
@@ -498,7 +497,7 @@ impl Installer {
         }
     }
 
-    /// The version of the package that is in a place; empty for one that says none.
+    /// Returns the version of the installed package; empty when its manifest has none.
     fn in_place(&self, store: &Store, scope: Scope, place: &Path) -> Result<Option<String>> {
         if !Store::holds(&self.disk, store.root(), scope, place)? {
             return Ok(None);
@@ -507,7 +506,7 @@ impl Installer {
         Ok(Some(manifest.and_then(|manifest| manifest.version).unwrap_or_default()))
     }
 
-    /// Builds, then the part that others see. `still` looks at the lock file once more, now that nobody changes it.
+    /// Builds a staged package and makes the visible change. `still` checks the lock file again under the lock.
     async fn finish(
         &self,
         (store, scope): (&Store, Scope),
@@ -585,7 +584,7 @@ fn names_missing(entry: &str) -> String {
     format!("\"pi.extensions\" of its package.json names {}, which is not in it", crate::source::printable(entry))
 }
 
-/// Refuses a version of which pi loads nothing, or less than its manifest says, in the place of one that works.
+/// Refuses an update of which pi loads nothing, or less than its manifest lists, when the installed version works.
 fn check_brings(source: &Source, staged: &Path, place: &Path) -> Result<()> {
     let known = missing_entries(place);
     let missing = missing_entries(staged).into_iter().find(|entry| !known.contains(entry));
@@ -601,18 +600,18 @@ fn check_brings(source: &Source, staged: &Path, place: &Path) -> Result<()> {
     }
 }
 
-/// Whether pi loads anything of an installed package.
+/// Returns whether pi loads anything of an installed package.
 fn brings_something(place: &Path) -> bool {
     let has_entries = package_entries(place, false).is_ok_and(|entries| !entries.files.is_empty());
     has_entries || count_resources(place).iter().any(|(_, count)| *count > 0)
 }
 
-/// Staging folders mean nothing to a user.
+/// Replaces the path in staging, which means nothing to a user.
 fn at_package(error: PackageError, source: &Source) -> PackageError {
     PackageError { subject: source.to_string(), ..error }
 }
 
-/// Refuses other bytes under a version that is locked, and an older version for the same wish.
+/// Refuses other bytes for a locked version, and an older version for the same range.
 fn refuse_step_back(lock: &LockFile, source: &Source, range: &str, info: &crate::registry::VersionInfo) -> Result<()> {
     let Some(locked) = lock.packages.get(&source.identity()) else { return Ok(()) };
     let refuse = |why: String| {

@@ -1,10 +1,10 @@
-//! Digests of tarballs. sha512 or sha384 is needed; sha1 alone is no integrity.
+//! Verifies digests of tarballs. sha512 or sha384 is required; sha1 alone is not accepted.
 
 use crate::error::{InstallCode, PackageError, Result};
 use pijs_protocol::guard;
 use ssri::{Algorithm, Integrity, IntegrityOpts};
 
-/// Checks `bytes` against what a registry or lock file says; answers with their sha512 in SRI form.
+/// Checks `bytes` against the digest of a registry or lock file and returns their sha512 in SRI form.
 ///
 /// Of several digests the strongest algorithm decides, and a weaker one that matches does not help.
 pub(crate) fn verify(subject: &str, bytes: &[u8], integrity: Option<&str>) -> Result<String> {
@@ -30,7 +30,7 @@ pub(crate) fn verify(subject: &str, bytes: &[u8], integrity: Option<&str>) -> Re
     Ok(sha512(bytes))
 }
 
-/// `sha512-BASE64`.
+/// Returns the digest as `sha512-BASE64`.
 pub(crate) fn sha512(bytes: &[u8]) -> String {
     IntegrityOpts::new().algorithm(Algorithm::Sha512).chain(bytes).result().to_string()
 }

@@ -1,4 +1,4 @@
-//! Fetches, verifies, locks, stores and removes packages, and says which extensions a session loads.
+//! Fetches, verifies, locks, stores and removes packages, and finds the extensions that a session loads.
 //!
 //! | type | for |
 //! |---|---|
@@ -14,9 +14,9 @@
 //! | [`resolve_resources`] | skills, prompt templates and themes, in the same way |
 //! | [`PackageError`] | every refusal, with its [`InstallCode`] |
 //!
-//! What always holds: no script of a package runs and none of its rc files is read; nothing is unpacked before its
-//! sha512 matched; an archive that can be read in two ways is refused, not repaired; a package appears or changes by one
-//! rename, after it was complete on disk and built; an operation that fails leaves what was there before.
+//! Invariants: no script of a package runs and none of its rc files is read; nothing is unpacked before its sha512 matched; an
+//! ambiguous archive is refused, not repaired; a package appears or changes by one rename, after it was complete on disk and
+//! built; a failed operation leaves the state before it.
 //!
 //! Nothing here reads the environment or looks for a home folder: [`Dirs`] and [`NpmConfig`] are passed in.
 
@@ -70,7 +70,7 @@ pub use source::{PackageName, Source, Wanted};
 
 use std::path::PathBuf;
 
-/// Where things are. Passed in; this crate never looks for them.
+/// Folders of the user and the project. They are passed in; this crate never searches for them.
 #[derive(Debug, Clone)]
 pub struct Dirs {
     /// `$PI_CODING_AGENT_DIR`, else `~/.pi/agent`.
@@ -91,7 +91,7 @@ impl Dirs {
     }
 }
 
-/// For whom a package is installed.
+/// Scope that a package is installed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// Every project of this user.

@@ -1,8 +1,8 @@
-//! `pijs-lock.json`: what was installed, down to the byte, beside the scope's `settings.json`.
+//! Reads and writes `pijs-lock.json`, the lock file beside the scope's `settings.json`.
 //!
-//! Tarballs are recorded relative to the registry of their scope, and the registry of each scope once, so that a mirror
-//! can serve the same lock and a private name is never asked for in public. An entry that was edited is found by its
-//! digests, a file with a key twice is refused.
+//! Tarballs are recorded relative to the registry of their scope, and the registry of each scope once, so that a mirror can serve
+//! the same lock file and a private name is never looked up in public. Digests reveal an edited entry; a file with a duplicate
+//! key is refused.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::GitSource;
@@ -17,16 +17,16 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-/// A lock that was read and holds.
+/// A valid lock file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockText {
-    /// As it is written again.
+    /// Its text, as it would be written.
     pub text: String,
-    /// Where the dependencies of its packages go, relative to their package.
+    /// Paths of the dependencies, relative to their package.
     pub places: Vec<String>,
 }
 
-/// Reads the text of a `pijs-lock.json` as installing does. Fails when it cannot be read or an entry is not usable.
+/// Reads the text of a `pijs-lock.json` like an install. Fails when it cannot be parsed or an entry is not usable.
 pub fn read_lock(bytes: &[u8]) -> Result<LockText> {
     let lock = LockFile::parse("pijs-lock.json", bytes)?;
     let places = lock.packages.values().flat_map(|locked| locked.packages.keys().cloned()).collect();
@@ -38,7 +38,7 @@ pub fn lock_path(root: &Path) -> PathBuf {
     LockFile::path(root)
 }
 
-/// Whether the lock file at a path lists a package, with the manifest of this sha256 in hexadecimal digits.
+/// Returns whether the lock file at a path lists a package with the manifest of this sha256 in hexadecimal digits.
 pub fn is_locked(file: &Path, identity: &str, manifest: &str) -> bool {
     let lock = file.parent().and_then(|root| LockFile::read(&Disk::system(), root).ok());
     lock.is_some_and(|lock| lock.packages.get(identity).is_some_and(|locked| locked.manifest == manifest))
@@ -67,15 +67,15 @@ pub(crate) struct Locked {
     /// As in settings: `npm:NAME@RANGE`.
     pub(crate) source: String,
     pub(crate) version: String,
-    /// What a git source pointed to.
+    /// Commit of a git source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) commit: Option<String>,
     /// sha256 of `package.json`.
     pub(crate) manifest: String,
     /// sha256 over all files of all packages.
     pub(crate) tree: String,
-    /// By place: empty for the package itself, `node_modules/...` for its dependencies, `FOLDER/node_modules/...` for those
-    /// of a member.
+    /// By path: empty for the package itself, `node_modules/...` for its dependencies, `FOLDER/node_modules/...` for those of a
+    /// member.
     #[serde(deserialize_with = "unique")]
     pub(crate) packages: BTreeMap<String, LockedPackage>,
 }
@@ -106,13 +106,13 @@ impl LockFile {
         Ok(Self::read_text(disk, root)?.0)
     }
 
-    /// The same with its text; `None` when there is none.
+    /// Like [`LockFile::read`], with the text; `None` when there is none.
     pub(crate) fn read_text(disk: &Disk, root: &Path) -> Result<(Self, Option<String>)> {
         let path = Self::path(root);
         let read = disk.read(&path, LARGEST).map_err(|error| PackageError::io("read it", &path, error))?;
         let Some(bytes) = read else { return Ok((Self::default(), None)) };
         let lock = Self::parse(&path.display().to_string(), &bytes)?;
-        // What parsed is text.
+        // JSON that parsed is UTF-8.
         Ok((lock, String::from_utf8(bytes).ok()))
     }
 
@@ -146,7 +146,7 @@ impl LockFile {
 }
 
 impl Locked {
-    /// Names and places are what they say; a place can only lie inside the package.
+    /// Checks that names are valid and paths lie inside the package.
     fn check(&self, identity: &str) -> Result<()> {
         let name = match GitSource::parse(identity) {
             Some(git) => {
@@ -179,7 +179,7 @@ impl Locked {
     }
 }
 
-/// A map in which a key stands once; JSON parsers differ on what a second one means.
+/// Deserializes a map without duplicate keys; JSON parsers disagree about them.
 fn unique<'de, D: Deserializer<'de>, V: Deserialize<'de>>(deserializer: D) -> Result<BTreeMap<String, V>, D::Error> {
     struct Unique<V>(PhantomData<V>);
 

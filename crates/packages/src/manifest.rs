@@ -1,4 +1,4 @@
-//! `package.json`, as far as installing and loading read it.
+//! Parses the members of `package.json` that installing and loading use.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::names::check_declared;
@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Far above any manifest; below what would hurt.
+/// Larger than any real manifest, small enough to read into memory.
 const MAX_MANIFEST_BYTES: u64 = 4 << 20;
 
-/// Scripts that npm would run during an install. We run none and say so.
+/// Scripts that npm runs during an install. They are reported and never run.
 const INSTALL_SCRIPTS: [&str; 3] = ["preinstall", "install", "postinstall"];
-/// The script that npm runs for sources only: its author prepared what a registry has.
+/// Script that npm runs for sources only; a published package is prepared already.
 const PREPARE: &str = "prepare";
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -51,7 +51,7 @@ pub(crate) struct Manifest {
     pub(crate) hash: String,
 }
 
-/// Reads a member that says nothing where it has another form: npm never minded `"main": false` (dunder-proto 1.0.1).
+/// Reads a member, or its default where it has another form: npm accepts `"main": false` (dunder-proto 1.0.1).
 pub(crate) fn if_readable<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned + Default>(
     deserializer: D,
 ) -> std::result::Result<T, D::Error> {
@@ -72,13 +72,14 @@ fn as_it_is<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::R
     Value::deserialize(deserializer).map(Some)
 }
 
-/// `pi` says something where it is an object, as under pi.
+/// Reads `pi` when it is an object, as pi does.
 fn if_object<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<PiManifest>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     Ok(value.is_object().then(|| serde_json::from_value(value).unwrap_or_default()))
 }
 
-/// The `pi` key; a member of it that is no list of texts is none. Present without `extensions`: the package has other things than extensions.
+/// The `pi` member. A list in it that contains anything but strings is ignored. Without `extensions`, the package has other
+/// resources.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PiManifest {
@@ -90,7 +91,7 @@ pub(crate) struct PiManifest {
     prompts: Option<Vec<String>>,
     #[serde(deserialize_with = "if_readable")]
     themes: Option<Vec<String>>,
-    /// The capabilities that it asks for. Whether they can be read is said where they are.
+    /// Capabilities that it requests. The consent code reports those that cannot be parsed.
     #[serde(deserialize_with = "as_it_is")]
     pub(crate) capabilities: Option<Value>,
     /// MCP servers by name, as `mcp.json` has them.
@@ -99,7 +100,7 @@ pub(crate) struct PiManifest {
 }
 
 impl PiManifest {
-    /// What it names under `skills`, `prompts` or `themes`.
+    /// Returns the list under `skills`, `prompts` or `themes`.
     pub(crate) fn list(&self, key: &str) -> Option<&[String]> {
         match key {
             "skills" => self.skills.as_deref(),
@@ -121,7 +122,7 @@ impl PiManifest {
 }
 
 impl Manifest {
-    /// What `pi` names under `skills`, `prompts` or `themes`.
+    /// Returns the list of `pi` under `skills`, `prompts` or `themes`.
     pub(crate) fn resources(&self, key: &str) -> Option<&[String]> {
         self.pi.as_ref()?.list(key)
     }
@@ -140,8 +141,8 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Parses the manifest of a package that is about to be installed, whose dependencies have to be known: `null` lists
-    /// none, a list or a text says nothing that can be held against the registry.
+    /// Parses the manifest of a package that is about to be installed. Its dependencies have to be known: `null` means none, and
+    /// a list or a string is an error, because it cannot be compared with the registry.
     pub(crate) fn parse_to_install(subject: &str, bytes: &[u8]) -> Result<Self> {
         let manifest = Self::parse(subject, bytes)?;
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -156,8 +157,8 @@ impl Manifest {
         }
     }
 
-    /// Reads `dir/package.json`; `None` when there is none. A link that leads out of the folder is an error: what it names is
-    /// no file of the package, and messages about a manifest show pieces of it.
+    /// Reads `dir/package.json`; `None` when there is none. A link that leads out of the folder is an error: its target does not
+    /// belong to the package, and messages about a manifest quote it.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>> {
         let path = dir.join("package.json");
         let is_outside =
@@ -170,14 +171,14 @@ impl Manifest {
         Self::found(&path, read_regular(&path, MAX_MANIFEST_BYTES))
     }
 
-    /// The same through a disk of one's own.
+    /// Like [`Manifest::read`], through a given disk.
     pub(crate) fn read_on(disk: &Disk, dir: &Path) -> Result<Option<Self>> {
         let path = dir.join("package.json");
         let read = disk.read(&path, MAX_MANIFEST_BYTES).and_then(|read| read.ok_or(ErrorKind::NotFound.into()));
         Self::found(&path, read)
     }
 
-    /// Its size is what was read, not what the file says: one below /proc says nothing, and never ends.
+    /// Limits the bytes read, because a file below /proc reports no size and may never end.
     fn found(path: &Path, read: io::Result<Vec<u8>>) -> Result<Option<Self>> {
         let error = match read {
             Ok(bytes) => return Self::parse(&path.display().to_string(), &bytes).map(Some),
@@ -185,7 +186,7 @@ impl Manifest {
         };
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(None),
-            // A folder, a pipe.
+            // It is a folder or a pipe.
             ErrorKind::InvalidInput if LinkInTheWay::of(&error).is_none() => Ok(None),
             ErrorKind::FileTooLarge => {
                 let why = format!("a manifest of more than {MAX_MANIFEST_BYTES} bytes");
@@ -195,7 +196,7 @@ impl Manifest {
         }
     }
 
-    /// Checks the names that are to be files: commands under `bin`, and what `pi` lists.
+    /// Checks the names that become files: commands under `bin`, and the lists of `pi`.
     pub(crate) fn check_names(&self, subject: &str) -> Result<()> {
         let commands = self.bin.as_object().into_iter().flat_map(|bins| bins.keys().map(String::as_str));
         let paths = self.bin.as_object().into_iter().flat_map(|bins| bins.values()).chain([&self.bin]);
@@ -211,7 +212,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Checks that a tarball holds what the registry said, down to the dependencies that were resolved for it.
+    /// Checks that the manifest in a tarball equals the registry's, including the dependencies that were resolved for it.
     ///
     /// Registries list optional dependencies under `dependencies` a second time, so both sides are compared without them.
     pub(crate) fn agrees_with(&self, info: &VersionInfo) -> Result<()> {
@@ -251,7 +252,7 @@ impl Manifest {
         Err(PackageError::new(InstallCode::Manifest, format!("npm:{name}@{version}"), why))
     }
 
-    /// The same as a registry would say it, for a package that comes from elsewhere.
+    /// Converts it to the registry's form, for a package that comes from elsewhere.
     pub(crate) fn as_version(&self, name: &str, version: &str) -> VersionInfo {
         VersionInfo {
             name: name.to_owned(),
@@ -267,7 +268,7 @@ impl Manifest {
         }
     }
 
-    /// Scripts that npm would have run, for the report; `is_source` for a package that no registry has prepared.
+    /// Lists scripts that npm would run; `is_source` is for a package that was not published.
     pub(crate) fn install_scripts(&self, is_source: bool) -> Vec<&'static str> {
         let prepare = Some(PREPARE).filter(|_| is_source);
         INSTALL_SCRIPTS.into_iter().chain(prepare).filter(|script| self.scripts.contains_key(*script)).collect()

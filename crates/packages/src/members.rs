@@ -1,4 +1,4 @@
-//! Finds the packages that lie inside another one and that it imports by name.
+//! Finds packages inside another package that it imports by name: workspaces and `file:` dependencies.
 //!
 //! `npm install` at the root of a repository makes a link in `node_modules` for each folder under `workspaces`, and for
 //! each dependency that is a `file:` path. Here nothing is linked on disk: an install leaves such names out of what it
@@ -16,15 +16,15 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Members of one package; a repository has tens.
+/// Most members of one package.
 const MOST_MEMBERS: usize = 500;
-/// Patterns under `workspaces`.
+/// Most patterns under `workspaces`.
 const MOST_PATTERNS: usize = 64;
 
-/// Lists the members of a package: the name that imports say, and the folder below the root, with `/` between its parts.
+/// Lists the members of a package: the name in imports, and the folder below the root, separated by `/`.
 ///
-/// `read` gives the bytes of a manifest, named by its folder below the root; `folders` those folders that have one. Neither is asked
-/// where the root's manifest names no member.
+/// `read` returns the bytes of a manifest by its folder below the root; `folders` lists the folders that have one. Neither is
+/// called when the root's manifest names no member.
 pub fn members(
     manifest: &[u8],
     folders: &dyn Fn() -> Vec<String>,
@@ -55,7 +55,7 @@ pub fn members(
     found
 }
 
-/// Lists the folders below `root` that have a manifest, without those of dependencies; none where there are too many files.
+/// Lists the folders below `root` that have a manifest, without those of dependencies; empty when there are too many files.
 pub fn manifest_folders(root: &Path) -> Vec<String> {
     let found = walk(root, &Bundled::default()).unwrap_or_default();
     let manifests = found.iter().filter(|path| path.ends_with("package.json"));
@@ -94,12 +94,12 @@ fn parse(manifest: &[u8]) -> Option<Value> {
     serde_json::from_slice(manifest.strip_prefix(b"\xef\xbb\xbf").unwrap_or(manifest)).ok()
 }
 
-/// Whether a name can be looked up: what the host supplies is the host's.
+/// Returns whether a name can belong to a member. Names of the host's packages cannot.
 fn is_usable(name: &str) -> bool {
     PackageName::parse(name).is_ok_and(|name| !name.is_host_supplied())
 }
 
-/// The folders that `workspaces` names: a list of patterns, or an object with one under `packages`.
+/// Returns the folders that `workspaces` matches: a list of patterns, or an object with one under `packages`.
 fn workspaces(manifest: &Value, folders: &dyn Fn() -> Vec<String>) -> Vec<String> {
     let listed = manifest.get("workspaces").map(|listed| listed.get("packages").unwrap_or(listed));
     let patterns: Vec<&str> =
@@ -123,21 +123,21 @@ fn glob(pattern: &str) -> Option<GlobMatcher> {
     Some(glob.compile_matcher())
 }
 
-/// Dependencies on folders inside the package: the name, and the folder below the root.
+/// Lists dependencies on folders inside the package: the name, and the folder below the root.
 fn file_dependencies(manifest: &Value, base: &str) -> Vec<(String, String)> {
     let lists = ["dependencies", "optionalDependencies"].into_iter().filter_map(|key| manifest.get(key)?.as_object());
     let named = lists.flatten().filter_map(|(name, spec)| Some((name, folder_of(spec.as_str()?)?)));
     named.filter_map(|(name, path)| Some((name.clone(), inside(base, path)?))).collect()
 }
 
-/// The path of a dependency that is a folder.
+/// Returns the path of a dependency that is a folder.
 pub(crate) fn folder_of(spec: &str) -> Option<&str> {
     let spec = spec.trim();
     let path = spec.strip_prefix("file:").or_else(|| spec.strip_prefix("link:"));
     path.or_else(|| (spec.starts_with("./") || spec.starts_with("../")).then_some(spec))
 }
 
-/// A path seen from `base`, below the root; `None` when it leaves, or is the root itself.
+/// Resolves a path relative to `base`, below the root; `None` when it leaves the root or is the root itself.
 fn inside(base: &str, path: &str) -> Option<String> {
     if path.starts_with('/') || path.contains(['\\', '\0', ':']) {
         return None;

@@ -1,9 +1,9 @@
-//! Checks names of a package's files, whatever source they come from.
+//! Checks the names of a package's files.
 //!
-//! [`check`] judges one component of a path: every file system can write it, every system reads it as the same name, a
-//! terminal shows all of it, and no version control system takes the folder for a repository. [`fold`] says which names a
-//! file system can confuse. Archives and git trees are checked entry by entry; [`check_folder`] checks a local folder,
-//! which is used in place and can be its user's working copy.
+//! [`check`] accepts one component of a path if every file system can write it, every system reads it as the same name, a
+//! terminal shows all of it, and no version control system takes the folder for a repository. [`fold`] maps names that a file
+//! system can confuse to one. Archives and git trees are checked entry by entry; [`check_folder`] checks a local folder, which is
+//! used in place and can be the user's working copy.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::source::printable;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use unicode_normalization::UnicodeNormalization;
 
-/// Files and folders of one local package that are checked.
+/// Most files and folders of one local package that are checked.
 const MAX_ENTRIES: usize = 1_000_000;
 /// Longest `.git` file that is read.
 const MAX_GIT_FILE_BYTES: u64 = 4096;
@@ -34,13 +34,13 @@ const REPOSITORIES: &[&str] = &[
     "_svn",
 ];
 
-/// Device names of Windows, in every folder and with every suffix. Digits can be superscripts there.
+/// Device names of Windows, in every folder and with every suffix.
 const DEVICES: &[&str] = &["AUX", "CLOCK$", "CON", "CONIN$", "CONOUT$", "NUL", "PRN"];
 /// Device names that a digit follows.
 const NUMBERED_DEVICES: &[&str] = &["COM", "LPT"];
 
-/// Characters that are shown as nothing, or change the order of those beside them: Unicode's general category Cf, line and
-/// paragraph separators, and what is ignorable by default. Variation selectors 15 and 16 are part of emoji names.
+/// Characters that are invisible or reorder their neighbours: Unicode's general category Cf, line and paragraph separators, and
+/// default ignorable code points. Variation selectors 15 and 16 are part of emoji names.
 const INVISIBLE: &[(u32, u32)] = &[
     (0x00ad, 0x00ad),
     (0x034f, 0x034f),
@@ -115,7 +115,7 @@ pub(crate) fn check(name: &str) -> std::result::Result<(), (InstallCode, &'stati
     Ok(())
 }
 
-/// Whether Windows opens a device by this name: `aux.ts`, `COM²`.
+/// Returns whether Windows opens a device by this name: `aux.ts`, `COM²`.
 fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default();
     let stem: String = stem.nfkc().filter(|c| !is_invisible(*c)).collect::<String>().to_uppercase();
@@ -126,8 +126,8 @@ fn is_device(name: &str) -> bool {
     DEVICES.contains(&stem) || NUMBERED_DEVICES.iter().any(is_numbered)
 }
 
-/// Whether some file system opens a repository's folder by this name: in any letter case, with characters that HFS+
-/// ignores, with what Windows drops at the end (`.git.`, `.git::$INDEX_ALLOCATION`), as a short name (`git~1`).
+/// Returns whether some file system opens a repository's folder by this name: in any letter case, with characters that HFS+
+/// ignores, with suffixes that Windows drops (`.git.`, `.git::$INDEX_ALLOCATION`), as a short name (`git~1`).
 fn is_repository(name: &str) -> bool {
     let visible: String = name.nfkc().filter(|c| !is_invisible(*c) && !is_variation(*c)).collect();
     let folded = fold(&visible);
@@ -140,17 +140,17 @@ fn is_repository(name: &str) -> bool {
             .and_then(|rest| rest.strip_prefix('~'))
             .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    // A folder of this name, written so, is what CVS makes; `cvs` in a package is a word like others.
+    // CVS writes its folder in capitals; `cvs` in a package is an ordinary name.
     visible == "CVS" || REPOSITORIES.contains(&folded) || REPOSITORIES.iter().any(is_short)
 }
 
-/// What a file system without letter case compares. Lower case first: a capital `ẞ` has no other that is longer, `ß` has.
+/// Folds a path as a case-insensitive file system compares it. Lower case comes first: capital `ẞ` has no longer form, `ß` has.
 pub(crate) fn fold(path: &str) -> String {
     let visible: String = path.nfc().filter(|c| !is_variation(*c)).collect();
     visible.to_lowercase().to_uppercase().to_lowercase().nfc().collect()
 }
 
-/// Checks a path that a manifest names; components that are patterns are not names.
+/// Checks a path in a manifest; components that are patterns are not names.
 pub(crate) fn check_declared(path: &str) -> std::result::Result<(), (InstallCode, &'static str)> {
     let names = path.split('/').filter(|name| !matches!(*name, "" | "." | ".."));
     names.filter(|name| !name.contains(['*', '?', '[', '{', '!', '+'])).try_for_each(check)
@@ -158,9 +158,9 @@ pub(crate) fn check_declared(path: &str) -> std::result::Result<(), (InstallCode
 
 /// Checks every name below a local folder.
 ///
-/// The folder can be a working copy: a repository at its top is its user's, and so are submodules that lie in it or
-/// outside of the folder. Any other repository inside is refused. What lies in `node_modules` was put there by a package
-/// manager and is checked for repositories only.
+/// The folder can be a working copy: a repository at its top belongs to the user, and so do submodules whose repositories lie in
+/// it or outside of the folder. Any other repository inside is refused. Files in `node_modules` were put there by a package
+/// manager and are checked for repositories only.
 pub(crate) fn check_folder(root: &Path) -> Result<()> {
     if !guard!(NamesFolder) {
         return Ok(());
@@ -214,8 +214,8 @@ fn refuse(path: &Path, why: &str) -> PackageError {
     PackageError::new(InstallCode::Path, printable(&path.to_string_lossy()), why)
 }
 
-/// Whether a `.git` file names a repository that is the user's: inside the one at the top, or inside that of a folder above
-/// the package, which the package is a part or a work tree of.
+/// Returns whether a `.git` file names a repository of the user: inside the one at the top, or inside that of a folder above the
+/// package, of which the package is a part or a work tree.
 fn is_users_submodule(path: &Path, root: &Path) -> bool {
     let read = || {
         let text = String::from_utf8(pijs_durable::read_regular(path, MAX_GIT_FILE_BYTES).ok()?).ok()?;

@@ -1,6 +1,6 @@
-//! The user's `.npmrc`: which registry serves which scope, and with which token.
+//! Reads the user's `.npmrc`: the registry of each scope, and its token.
 //!
-//! Only the user's own file is ever read, never one that a package or a cloned project brings along.
+//! Reads only the user's own file, never one in a package or a cloned project.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::source::{PackageName, printable};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use url::Url;
 
-/// npm's public registry, used when nothing else is configured.
+/// npm's public registry, the default.
 const DEFAULT_REGISTRY: &str = "https://registry.npmjs.org/";
 
 /// Registries and credentials.
@@ -56,7 +56,7 @@ impl Default for NpmConfig {
 }
 
 impl NpmConfig {
-    /// Reads the text of an `.npmrc`; `env` answers `${NAME}`. Keys that do not concern fetching are ignored.
+    /// Parses the text of an `.npmrc`; `env` resolves `${NAME}`. Keys that do not concern fetching are ignored.
     pub fn parse(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let mut this = Self::default();
         for line in text.trim_start_matches('\u{feff}').lines() {
@@ -89,17 +89,17 @@ impl NpmConfig {
         Ok(self)
     }
 
-    /// The registry that serves a package; scopes with their own are never asked for elsewhere.
+    /// Returns the registry of a package. A scope with a registry of its own is never looked up elsewhere.
     pub(crate) fn registry(&self, name: &PackageName) -> &Url {
         name.scope().and_then(|scope| self.scopes.get(scope)).unwrap_or(&self.default)
     }
 
-    /// True when the user named the default registry on the command line, which overrides the lock's record.
+    /// Returns whether the command line names the registry, which overrides the lock file's.
     pub(crate) fn is_explicit(&self) -> bool {
         self.explicit
     }
 
-    /// The `Authorization` header for a URL: that of the longest configured place it lies below.
+    /// Returns the `Authorization` header for a URL: that of the longest configured prefix.
     pub(crate) fn credential(&self, url: &Url) -> Option<&str> {
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
         let target = format!("//{}{port}{}", url.host_str().unwrap_or_default(), url.path());

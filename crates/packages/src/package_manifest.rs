@@ -1,6 +1,6 @@
-//! The members of a package's `package.json` that a session needs, read where the package is found and passed on from there.
+//! Members of a package's `package.json` that a session needs, read once during discovery.
 //!
-//! Consent, grants of its servers and reports then come from the same bytes.
+//! Consent, grants of its servers and reports then use the same bytes.
 
 use crate::error::Result;
 use crate::manifest::Manifest;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The members of a package's manifest that a session needs. Cheap to clone; the default is that of a package without one.
+/// Members of a package's manifest that a session needs. Cheap to clone; the default is that of a package without one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackageManifest(Arc<Members>);
 

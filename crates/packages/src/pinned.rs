@@ -1,11 +1,11 @@
-//! Packages that a program pins by version and sha512: fetched once, kept as tarballs, checked at every use.
+//! Fetches packages that a program pins by version and sha512, keeps their tarballs, and verifies them at every use.
 //!
 //! ```text
 //! <dir>/NAME@VERSION.tgz        exactly the bytes of the digest; anything else there is fetched again
 //! ```
 //!
-//! What is unpacked was read once and checked as read, so a file that somebody changed in between is never used. There
-//! is no document of a registry in this: the version says where the tarball is, the digest whether it is the one.
+//! A tarball is verified in memory before it is unpacked, so a file that changed in between is never used. No document of a
+//! registry is fetched: the version gives the address of the tarball, the digest its identity.
 
 use crate::archive::{Limits, unpack};
 use crate::error::{InstallCode, PackageError, Result};
@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Downloads at the same time.
+/// Concurrent downloads.
 const PARALLEL_DOWNLOADS: usize = 6;
 
-/// One package, one version, one digest.
+/// A package pinned to one version and digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinnedPackage {
     /// npm's name.
@@ -54,7 +54,7 @@ pub struct Depot {
     dir: PathBuf,
     registry: Registry,
     limits: Limits,
-    /// Tarballs that need not be fetched, by their file names.
+    /// Embedded tarballs, by their file names.
     carried: BTreeMap<&'static str, &'static [u8]>,
 }
 
@@ -70,14 +70,14 @@ impl Depot {
         Ok(Self { dir: dir.into(), registry, limits, carried: BTreeMap::new() })
     }
 
-    /// Takes these tarballs from memory, by the names that they would have in the folder. They are checked as any other.
+    /// Adds embedded tarballs, by their file names. They are verified like any other.
     #[must_use]
     pub fn carrying(mut self, tarballs: impl IntoIterator<Item = (&'static str, &'static [u8])>) -> Self {
         self.carried.extend(tarballs);
         self
     }
 
-    /// Puts packages below `folder` as `node_modules/NAME`, from here or from their registry.
+    /// Unpacks packages below `folder` as `node_modules/NAME`, from the cache or their registry.
     ///
     /// # Errors
     ///
@@ -98,20 +98,20 @@ impl Depot {
         Ok(())
     }
 
-    /// Whether a package lies here, so that unpacking it needs no network.
+    /// Returns whether a package is cached, so that unpacking it needs no network.
     pub fn holds(&self, package: &PinnedPackage) -> bool {
         let Ok(name) = PackageName::parse(&package.name) else { return false };
         let file = file_name(&name, &package.version);
         self.carried.contains_key(file.as_str()) || self.dir.join(file).is_file()
     }
 
-    /// The checked bytes of a package, from here or from its registry.
+    /// Returns the verified bytes of a package, from the cache or its registry.
     ///
     /// # Errors
     ///
     /// As [`Depot::unpack`].
     pub async fn tarball(&self, package: &PinnedPackage) -> Result<Vec<u8>> {
-        // Checked, because the name becomes a path here and part of a URL.
+        // The name is validated because it becomes a path here and part of a URL.
         let name = PackageName::parse(&package.name)?;
         let version = nodejs_semver::Version::parse(&package.version).map_err(|_| {
             PackageError::new(InstallCode::Manifest, subject(package), "a pinned package has an exact version")
@@ -131,7 +131,7 @@ impl Depot {
         let base = name.as_str().rsplit('/').next().unwrap_or_default();
         let bytes = self.registry.tarball(&name, &format!("{name}/-/{base}-{version}.tgz")).await?;
         integrity::verify(&subject(package), &bytes, Some(&package.integrity))?;
-        // Keeping it saves the next download; that it could not be kept is no reason to fail.
+        // Caching saves the next download; a failure to cache is not an error.
         let _ = self.keep(&file, &bytes);
         Ok(bytes)
     }

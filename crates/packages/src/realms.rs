@@ -1,13 +1,13 @@
-//! The realms of a package: which of its entries run together, and the name that each realm goes by.
+//! Assigns the entries of a package to realms, and names each realm.
 //!
-//! JavaScript entries share one realm, as under pi. A WebAssembly component has one of its own; beside other entries it goes by the name of
-//! the package and its own, `npm:NAME#judge.wasm`, under which it is granted, listed and recorded.
+//! JavaScript entries share one realm, as in pi. Each WebAssembly component has a realm of its own; beside other entries its id
+//! is that of the package and its path, `npm:NAME#judge.wasm`, under which it is granted, listed and recorded.
 
 use crate::entries::is_component_file;
 use pijs_protocol::ExtensionId;
 use std::path::{Path, PathBuf};
 
-/// Entries that one realm runs, in load order; the first ones go by the package's own name.
+/// Returns the entries of each realm in load order; the first realm has the package's own id.
 pub fn realms(id: &ExtensionId, root: &Path, entries: &[PathBuf]) -> Vec<(ExtensionId, Vec<PathBuf>)> {
     let (mut components, others): (Vec<PathBuf>, Vec<PathBuf>) =
         entries.iter().cloned().partition(|entry| is_component_file(entry));
@@ -24,7 +24,7 @@ pub fn realms(id: &ExtensionId, root: &Path, entries: &[PathBuf]) -> Vec<(Extens
     std::iter::once((id.clone(), first)).chain(components.into_iter().map(of_component)).collect()
 }
 
-/// The package of a component that has a realm beside others of its package; `None` for a package, and for a file of its own.
+/// Returns the package of a component that has a realm beside others of its package; `None` for a package and for a single file.
 pub fn package_of_realm(id: &str) -> Option<&str> {
     let (package, component) = id.split_once('#')?;
     let is_file = id.strip_prefix("path:").is_some_and(|path| Path::new(path).exists());

@@ -1,7 +1,7 @@
-//! Talks to npm registries: package documents and tarballs, bounded in bytes and time.
+//! Client of npm registries: fetches package documents and tarballs within limits of bytes and time.
 //!
-//! A document is only taken from the registry that is configured for the package; a redirect to another origin is
-//! refused. A tarball may lie elsewhere, but then only behind https and without our token: its digest decides.
+//! A document is only fetched from the registry that is configured for the package; a redirect to another origin is refused. A
+//! tarball may lie elsewhere, but then only behind https and without the token: its digest decides.
 
 use crate::archive::Limits;
 use crate::error::{InstallCode, PackageError, Result};
@@ -20,7 +20,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use url::Url;
 
-/// The short form of a document: what installing needs, a tenth of the bytes.
+/// The abbreviated document: a tenth of the bytes, enough for installing.
 const ABBREVIATED: &str = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8, */*";
 const MAX_REDIRECTS: usize = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ pub(crate) struct Registry {
     http: reqwest::Client,
     config: NpmConfig,
     limits: Limits,
-    /// Versions that were published later do not exist for us.
+    /// Versions that were published later are ignored.
     not_newer_than: Option<SystemTime>,
 }
 
@@ -39,11 +39,11 @@ pub(crate) struct Document {
     name: PackageName,
     tags: BTreeMap<String, String>,
     versions: Map<String, Value>,
-    /// Versions that are too young were left out.
+    /// Whether versions that are too new were left out.
     waits: bool,
 }
 
-/// What the registry says about one version.
+/// Entry of the registry about one version.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VersionInfo {
@@ -120,7 +120,7 @@ impl Registry {
         Ok(Self { http: http.build().map_err(failed)?, config, limits, not_newer_than: None })
     }
 
-    /// Leaves out what was published later, or at a time the registry does not tell.
+    /// Ignores versions that were published later, or at an unknown time.
     pub(crate) fn not_newer_than(&mut self, time: SystemTime) {
         self.not_newer_than = Some(time);
     }
@@ -129,7 +129,7 @@ impl Registry {
         &self.config
     }
 
-    /// The document of a package.
+    /// Fetches the document of a package.
     pub(crate) async fn document(&self, name: &PackageName) -> Result<Document> {
         let base = self.config.registry(name);
         let url = base.join(&name.as_str().replace('/', "%2f")).expect("a checked name is a relative URL");
@@ -156,7 +156,7 @@ impl Registry {
         Ok(Document { name: name.clone(), tags, versions, waits: self.not_newer_than.is_some() })
     }
 
-    /// The bytes of a tarball, not yet checked against anything but the cap.
+    /// Fetches a tarball; only its size is checked.
     pub(crate) async fn tarball(&self, name: &PackageName, location: &str) -> Result<Vec<u8>> {
         let base = self.config.registry(name);
         let url = base.join(location).map_err(|_| {
@@ -169,9 +169,9 @@ impl Registry {
         self.get(&url, base, &Want::Tarball(name)).await
     }
 
-    /// A tarball's place relative to the package's registry, so that a mirror of it serves the same lock file.
+    /// Returns the address of a tarball relative to the package's registry, so that a mirror can serve the same lock file.
     ///
-    /// Documents of npm's own registry name its own host; behind a mirror, the mirror is meant.
+    /// Documents of npm's own registry name its own host; behind a mirror, the mirror's is used.
     pub(crate) fn location(&self, name: &PackageName, tarball: &str) -> String {
         let base = self.config.registry(name);
         let Ok(url) = Url::parse(tarball) else { return tarball.to_owned() };
@@ -240,7 +240,7 @@ impl Registry {
 }
 
 impl Document {
-    /// Picks a version: the tag's, else `latest` when the range takes it, else the highest that is not deprecated.
+    /// Selects a version: the tag's, else `latest` when it satisfies the range, else the highest that is not deprecated.
     pub(crate) fn pick(&self, wanted: &str) -> Result<VersionInfo> {
         let none = |why: String| {
             let tags: Vec<_> = self.tags.iter().map(|(tag, version)| format!("{tag} is {version}")).collect();
@@ -257,7 +257,7 @@ impl Document {
                 if !self.waits || self.versions.contains_key(version) {
                     return self.version(version);
                 }
-                // The tagged version is too young: the newest of those that are not, without previews.
+                // The tagged version is too new: the newest older one, without prereleases, replaces it.
                 Range::parse("*").expect("a constant range")
             }
             None => return Err(none("that is no version, range or tag".to_owned())),
@@ -311,14 +311,14 @@ impl Document {
     }
 }
 
-/// Whether the registry says that a version is at least as old as `latest`.
+/// Returns whether the registry lists a version as published at `latest` or before.
 fn is_older(times: Option<&Value>, version: &str, latest: SystemTime) -> bool {
     let published = times.and_then(|times| times.get(version)).and_then(Value::as_str);
     let parsed = published.and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
     parsed.is_some_and(|time| SystemTime::from(time) <= latest)
 }
 
-/// What a request is for, and so what it may reach and how its failure is worded.
+/// Purpose of a request, which decides the hosts that it may contact and the wording of its errors.
 enum Want<'a> {
     Document(&'a PackageName),
     Tarball(&'a PackageName),
@@ -382,7 +382,7 @@ impl Want<'_> {
     }
 }
 
-/// A server as it is shown: scheme, host and port, without paths that may hold secrets.
+/// Returns scheme, host and port of a URL, without the path, which may contain secrets.
 fn place(url: &Url) -> String {
     url.origin().ascii_serialization()
 }

@@ -1,10 +1,10 @@
-//! From a package's `dependencies` to the folders of its own `node_modules`.
+//! Resolves a package's `dependencies` to the folders of its own `node_modules`.
 //!
-//! npm's shape, so that a package finds what it finds under npm: each dependency goes as high as it can without hiding
-//! a version that someone below already uses. The tree belongs to one installed package; two packages never share a
-//! dependency, so replacing one cannot change the other. The same documents give the same tree: levels in order, names
-//! sorted. (`deno_npm` was considered: its result is a graph to be joined by links, and none is written here, and it fetches
-//! peers that the host supplies.)
+//! The tree has npm's shape, so that a package finds the same modules as under npm: each dependency goes as high as it can
+//! without hiding a version that is used below. The tree belongs to one installed package; two packages never share a dependency,
+//! so replacing one cannot change the other. The same documents give the same tree: levels in order, names sorted. (`deno_npm`
+//! was considered: its result is a graph to be joined by links, and none is written here, and it fetches peers that the host
+//! supplies.)
 
 use crate::archive::Limits;
 use crate::error::{InstallCode, PackageError, Result};
@@ -15,10 +15,10 @@ use futures_util::{StreamExt, stream};
 use nodejs_semver::Version;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Documents asked for at the same time.
+/// Concurrent requests for documents.
 const PARALLEL_DOCUMENTS: usize = 8;
 
-/// One package of the tree and where it goes.
+/// A package of the tree and its path.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
     /// Below the installed package: empty for itself, else `node_modules/a/node_modules/b`.
@@ -35,10 +35,10 @@ pub(crate) struct Tree {
     pub(crate) notes: Vec<String>,
 }
 
-/// A package that lies inside the root: it is where it is, and only its dependencies are placed.
+/// A package inside the root: it stays in its folder, and only its dependencies are placed.
 #[derive(Debug, Clone)]
 pub(crate) struct MemberInfo {
-    /// The name that imports say.
+    /// Name in imports.
     pub(crate) name: PackageName,
     /// Below the root.
     pub(crate) folder: String,
@@ -46,11 +46,11 @@ pub(crate) struct MemberInfo {
 }
 
 struct Node {
-    /// The name it is imported by; differs from its own under an alias.
+    /// Name in imports; differs from the package's under an alias.
     key: String,
     name: PackageName,
     info: VersionInfo,
-    /// Of a member.
+    /// Folder of a member.
     folder: Option<String>,
     parent: Option<usize>,
     children: BTreeMap<String, usize>,
@@ -65,14 +65,14 @@ enum Need {
 
 struct Edge {
     from: usize,
-    /// As imported.
+    /// Name in imports.
     key: String,
     name: PackageName,
     range: String,
     need: Need,
 }
 
-/// Resolves everything `root` and its members need.
+/// Resolves all dependencies of `root` and its members.
 pub(crate) async fn resolve(
     registry: &Registry,
     limits: &Limits,
@@ -120,13 +120,13 @@ pub(crate) async fn resolve(
 
 struct Resolver {
     nodes: Vec<Node>,
-    /// Who uses which node, so that a later one is not put in between.
+    /// Edges and the nodes they resolved to, so that a later node is not placed in between.
     used: Vec<(Edge, usize)>,
     notes: Vec<String>,
 }
 
 impl Resolver {
-    /// What a node asks for, in name order. The host's packages are left out: extensions get the host's own.
+    /// Returns the dependencies of a node in name order, without the host's packages: extensions get the host's own.
     fn edges_of(&mut self, from: usize) -> Result<Vec<Edge>> {
         let info = self.nodes[from].info.clone();
         let mut wanted: BTreeMap<String, (String, Need)> = BTreeMap::new();
@@ -164,13 +164,13 @@ impl Resolver {
         Ok(edges)
     }
 
-    /// Whether a dependency is a member by what it says: `workspace:*`, or the path of a folder.
+    /// Returns whether a dependency names a member by its range: `workspace:*`, or the path of a folder.
     fn is_member(&self, key: &str, spec: &str) -> bool {
         let found = self.nodes[0].children.get(key).is_some_and(|node| self.nodes[*node].folder.is_some());
         found && (spec.trim().starts_with("workspace:") || folder_of(spec).is_some())
     }
 
-    /// The node that `from` finds when it imports `key`.
+    /// Returns the node that `from` gets when it imports `key`.
     fn visible(&self, from: usize, key: &str) -> Option<usize> {
         let mut at = Some(from);
         while let Some(node) = at {
@@ -184,7 +184,7 @@ impl Resolver {
 
     fn fits(&self, edge: &Edge, node: usize) -> bool {
         let node = &self.nodes[node];
-        // Whatever version a member says it has, `*` means it.
+        // `*` accepts a member of any version.
         if node.folder.is_some() && node.name == edge.name && edge.range == "*" {
             return true;
         }
@@ -195,7 +195,7 @@ impl Resolver {
         self.visible(edge.from, &edge.key).is_some_and(|found| edge.need == Need::Peer || self.fits(edge, found))
     }
 
-    /// Finds or makes the node an edge leads to; answers with a node that is new.
+    /// Finds or creates the node that an edge leads to; returns a new node.
     fn place(
         &mut self,
         edge: Edge,
@@ -221,7 +221,7 @@ impl Resolver {
                 _ => unreachable!("just seen"),
             },
             None => {
-                // Its document failed a moment ago, for an optional dependency of the same level.
+                // Its document failed for an optional dependency of the same level.
                 Err(PackageError::new(
                     InstallCode::Source,
                     format!("npm:{}", edge.name),
@@ -239,7 +239,7 @@ impl Resolver {
                 self.notes.push(format!("optional dependency left out: {error}"));
                 return Ok(None);
             }
-            // pi installs no peers at all: what cannot be had is missing there, too.
+            // pi installs no peers at all, so a peer that cannot be fetched is missing there, too.
             Err(error) if edge.need == Need::Peer => {
                 self.notes.push(format!("peer of {} left out: {error}", self.nodes[edge.from].info.name));
                 return Ok(None);
@@ -270,7 +270,7 @@ impl Resolver {
         Ok(Some(new))
     }
 
-    /// The topmost ancestor where the new node neither meets its own name nor hides a version in use below.
+    /// Returns the topmost ancestor where the new node neither meets its own name nor hides a version that is used below.
     fn highest(&self, edge: &Edge, info: &VersionInfo) -> usize {
         let mut best = edge.from;
         let mut at = Some(edge.from);
@@ -332,7 +332,7 @@ impl Resolver {
     }
 }
 
-/// A range of the registry, or `npm:OTHER@RANGE`. Folders, git and URLs are not followed from a package.
+/// Parses a range of the registry, or `npm:OTHER@RANGE`. Folders, git and URLs of dependencies are refused.
 fn registry_spec(name: &PackageName, spec: &str) -> Result<(PackageName, String)> {
     let spec = spec.trim();
     if let Some(alias) = spec.strip_prefix("npm:") {

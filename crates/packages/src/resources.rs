@@ -1,9 +1,9 @@
-//! Skills, prompt templates and themes of a session, in pi's order.
+//! Finds the skills, prompt templates and themes of a session, in pi's order.
 //!
-//! Packages of `-e` and what options name come first; then what settings list and what lies in the folders of a scope, the
-//! project's before the user's; then installed packages, the project's before the user's. A file counts once, by its real
-//! path. What a project brings counts only when the user trusts the folder. Whatever cannot be read brings nothing:
-//! [`resolve_extensions`](crate::resolve_extensions) looks at the same packages and says what is wrong with them.
+//! Packages of `-e` and paths of options come first; then paths of settings and the folders of a scope, the project's before the
+//! user's; then installed packages, the project's before the user's. A file counts once, by its real path. Resources of a project
+//! count only when the user trusts the folder. Errors are ignored here: [`resolve_extensions`](crate::resolve_extensions) reads
+//! the same packages and reports them.
 
 use crate::collect::{Kind, Search, collect};
 use crate::discover::DiscoverOptions;
@@ -22,7 +22,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What the command line says of resources.
+/// Options of the command line about resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResourceOptions {
     /// `--skill`: files and folders.
@@ -49,7 +49,7 @@ impl ResourceOptions {
     }
 }
 
-/// Where something of a session comes from, as pi's `sourceInfo` says it.
+/// Source of an extension or resource, pi's `sourceInfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provenance {
     /// `cli`, `local`, `auto`, or a package as settings name it.
@@ -58,7 +58,7 @@ pub struct Provenance {
     pub scope: &'static str,
     /// `package` or `top-level`.
     pub origin: &'static str,
-    /// What it is seen from, where that is known.
+    /// Folder that its paths are relative to, if known.
     pub base_dir: Option<PathBuf>,
 }
 
@@ -85,27 +85,27 @@ impl Provenance {
     }
 }
 
-/// A file, and where it comes from.
+/// A file and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// Where it comes from.
+    /// Source of the file.
     pub from: Provenance,
 }
 
-/// A file that a package names and that a link leads out of it.
+/// A file that a package lists and that a link leads out of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The file, as the package names it.
+    /// Path in the package.
     pub path: PathBuf,
-    /// The path that it leads to.
+    /// Target of the link.
     pub real: PathBuf,
-    /// The folder of the package.
+    /// Folder of the package.
     pub package: PathBuf,
 }
 
-/// What a session reads beside extensions.
+/// Resources that a session reads besides extensions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResourceFiles {
     /// Markdown files.
@@ -114,7 +114,7 @@ pub struct ResourceFiles {
     pub prompts: Vec<Resource>,
     /// JSON files.
     pub themes: Vec<Resource>,
-    /// Files of packages that do not lie in them.
+    /// Files of packages that are outside of the package's folder.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -128,7 +128,7 @@ impl ResourceFiles {
     }
 }
 
-/// Finds everything a session reads beside extensions.
+/// Finds all resources of a session.
 pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> ResourceFiles {
     let dirs = &options.dirs;
     let settings: Vec<(Scope, Settings)> = options
@@ -136,7 +136,7 @@ pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> 
         .iter()
         .filter_map(|scope| Some((*scope, Settings::read(&Disk::system(), &dirs.root(*scope)).ok()?)))
         .collect();
-    // The kinds share one look at each package.
+    // Each package is read once for all kinds.
     let packages: Vec<(Selected, OnceCell<Option<Place>>)> =
         selected(&settings, &dirs.home).into_iter().map(|package| (package, OnceCell::new())).collect();
     let mut files = ResourceFiles::default();
@@ -191,8 +191,8 @@ impl Found<'_> {
         }
     }
 
-    /// Adds the files of a package that really lie in it. What a package is, its user has agreed to, and not where its links
-    /// lead: that is for code alone to ask.
+    /// Adds the files of a package that lie in its folder. The user agreed to the package, not to the targets of its links; code
+    /// can request those by a capability.
     fn add_of_package(&mut self, root: &Path, paths: Vec<PathBuf>, from: &Provenance) {
         if paths.is_empty() {
             return;
@@ -210,7 +210,7 @@ impl Found<'_> {
         }));
     }
 
-    /// A package of `-e`. pi tells skills of it as the command line's, the rest as the package's.
+    /// Adds a package of `-e`. pi reports its skills as the command line's, the rest as the package's.
     fn named_package(&mut self, text: &str, scopes: &[Scope]) {
         let Ok(source) = Source::from_settings(text, &self.dirs.cwd, &self.dirs.home) else { return };
         let root = match &source {
@@ -225,7 +225,7 @@ impl Found<'_> {
         self.add_of_package(&root, offered(self.kind, &root, declared(&root).as_ref(), false), &from);
     }
 
-    /// Files and folders that settings name, less what their patterns take away.
+    /// Adds files and folders of settings, less those that patterns exclude.
     fn listed(&mut self, scope: Scope, settings: &Settings) {
         let root = self.dirs.root(scope);
         let (patterns, plain): (Vec<String>, Vec<String>) =
@@ -235,7 +235,7 @@ impl Found<'_> {
         self.add(files, &Provenance::top_level("local", scope, None));
     }
 
-    /// The folders of a scope, less what the `!`, `+` and `-` of its settings take away.
+    /// Adds the folders of a scope, less those that `!`, `+` and `-` of its settings exclude.
     fn folders(&mut self, scope: Scope, settings: &Settings) {
         let (kind, dirs) = (self.kind, self.dirs);
         let root = dirs.root(scope);
@@ -270,13 +270,13 @@ impl Found<'_> {
     }
 }
 
-/// The folder of a package, and its manifest if that has a word to pi.
+/// Folder of a package, and its manifest if that has a `pi` member.
 struct Place {
     root: PathBuf,
     manifest: Option<Manifest>,
 }
 
-/// Finds the folder of a package that settings select, if it is there.
+/// Finds the folder of a package that settings select, if it exists.
 fn place_of(dirs: &Dirs, package: &Selected) -> Option<Place> {
     let root = match package.source.as_ref().ok()? {
         Source::Path(path) => Some(path.clone()).filter(|path| path.is_dir()),
@@ -286,20 +286,20 @@ fn place_of(dirs: &Dirs, package: &Selected) -> Option<Place> {
     Some(Place { root, manifest })
 }
 
-/// Where a package of a registry or repository lies, if it does.
+/// Returns the folder of an installed package.
 fn installed(root: &Path, scope: Scope, source: &Source) -> Option<PathBuf> {
     let place = Store::place_of(root, source);
     Store::holds(&Disk::system(), root, scope, &place).is_ok_and(|held| held).then_some(place)
 }
 
-/// How many skills, prompt templates and themes a package brings, as long as settings say nothing else.
+/// Counts the skills, prompt templates and themes that a package loads without settings.
 pub fn count_resources(root: &Path) -> [(Kind, usize); 3] {
     let manifest = declared(root);
     Kind::ALL.map(|kind| (kind, offered(kind, root, manifest.as_ref(), false).len()))
 }
 
-/// What a package offers: what its manifest names; without a manifest, or where settings speak of the package and the
-/// manifest is silent, what is in the folder of that name.
+/// Returns the files that load by default: those of the manifest; those in the kind's folder without a manifest, or where
+/// settings list the package and the manifest does not mention the kind.
 fn offered(kind: Kind, root: &Path, manifest: Option<&Manifest>, or_folder: bool) -> Vec<PathBuf> {
     match manifest {
         Some(manifest) => match manifest.resources(kind.key()) {
@@ -320,12 +320,12 @@ fn all_of(kind: Kind, root: &Path, manifest: Option<&Manifest>) -> Vec<PathBuf> 
     }
 }
 
-/// A manifest with a word to pi.
+/// Reads the manifest of a package, if it has a `pi` member.
 fn declared(root: &Path) -> Option<Manifest> {
     Manifest::read(root).ok().flatten().filter(|manifest| manifest.pi.is_some())
 }
 
-/// Files, folders, globs and `!`, `+`, `-` entries of a manifest. What leaves the package is not the package's.
+/// Resolves files, folders, globs and `!`, `+`, `-` entries of a manifest. Paths that leave the package are ignored.
 fn declared_resources(kind: Kind, root: &Path, entries: &[String], bundled: &Bundled) -> Vec<PathBuf> {
     let (patterns, named): (Vec<String>, Vec<String>) =
         entries.iter().cloned().partition(|entry| entry.starts_with(['!', '+', '-']));
@@ -343,7 +343,7 @@ fn named_files(kind: Kind, path: &Path) -> Vec<PathBuf> {
     if kind != Kind::Skills && path.is_dir() { collect(kind, path, Search::Flat) } else { files_at(kind, path) }
 }
 
-/// The file itself, if it is of this kind, or those in a folder.
+/// Returns the file itself, if it is of this kind, or the files of a folder.
 pub fn files_at(kind: Kind, path: &Path) -> Vec<PathBuf> {
     if path.is_dir() {
         return collect(kind, path, Search::Whole);
@@ -355,7 +355,7 @@ fn is_pattern(entry: &str) -> bool {
     entry.starts_with(['!', '+', '-']) || entry.contains(['*', '?'])
 }
 
-/// `.agents` here and in the folders above, up to the repository's.
+/// Lists `.agents` here and in the folders above, up to the repository's.
 fn agents_above(cwd: &Path) -> Vec<PathBuf> {
     let repository = cwd.ancestors().find(|folder| folder.join(".git").exists());
     let mut found = Vec::new();

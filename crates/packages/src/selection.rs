@@ -1,7 +1,7 @@
-//! Merges the `packages` of the project's and the user's settings into what a session loads.
+//! Merges the `packages` of the project's and the user's settings into the selection of a session.
 //!
-//! A package that both list counts as the project lists it. A project's entry with `"autoload": false` is a change to the
-//! user's entry of the same package: its patterns add and take away files, and the rest is as the user chose.
+//! For a package that both list, the project's entry counts. A project's entry with `"autoload": false` modifies the user's entry
+//! of the same package: its patterns add and remove files, and the rest is as the user chose.
 //!
 //! ```text
 //! user:    {"source": "npm:x", "extensions": ["extensions/[ab].ts"]}
@@ -17,30 +17,30 @@ use crate::source::Source;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// One entry of settings that counts.
+/// An effective entry of settings.
 pub(crate) struct Selected {
-    /// Whose entry it is.
+    /// Scope of the entry.
     pub(crate) scope: Scope,
-    /// The package that it names; an error says why that is no source.
+    /// Package that it names, or the parse error.
     pub(crate) source: Result<Source>,
-    /// Whose settings say where the package lies: the user's for a change to the user's entry.
+    /// Scope that the package is installed in: the user's for a change to the user's entry.
     pub(crate) lies_in: Scope,
     pub(crate) choice: Choice,
-    /// Only adds to the user's entry, which follows.
+    /// Whether it only modifies the user's entry, which follows.
     pub(crate) is_change: bool,
 }
 
-/// The files of a package that an entry chooses.
+/// Files of a package that an entry selects.
 pub(crate) struct Choice {
     pub(crate) configured: Configured,
     /// The project's change to the user's entry.
     change: Option<Configured>,
 }
 
-/// Lists the entries of settings that count, in pi's order. The project's settings come first.
+/// Lists the effective entries of settings, in pi's order. The project's settings come first.
 pub(crate) fn selected(settings: &[(Scope, Settings)], home: &Path) -> Vec<Selected> {
     let mut all: Vec<Selected> = Vec::new();
-    // The places in the list by identity.
+    // Indexes in the list by identity.
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for (scope, settings) in settings {
         for configured in settings.packages() {
@@ -73,14 +73,14 @@ impl Choice {
         self.change.as_ref()?.filter_of(key).filter(|patterns| !patterns.is_empty())
     }
 
-    /// Whether nothing of a kind is loaded, whatever the package holds.
+    /// Returns whether no file of a kind is loaded, whatever the package contains.
     pub(crate) fn is_empty(&self, key: &str) -> bool {
         let own = self.configured.filter_of(key);
         own.map_or(!self.configured.autoload, <[String]>::is_empty) && self.change_of(key).is_none()
     }
 
-    /// Chooses the files of a kind. `offered` are those that load by default, `all` those that patterns may name. What a
-    /// change decides about is left out.
+    /// Selects the files of a kind. `offered` are those that load by default, `all` those that patterns may match. Files that a
+    /// change decides about are left out.
     pub(crate) fn choose(
         &self,
         key: &str,
@@ -102,13 +102,13 @@ impl Choice {
         Ok(own.into_iter().zip(decisions).filter_map(undecided).collect())
     }
 
-    /// The files of a kind that the project's change adds.
+    /// Returns the files of a kind that the project's change adds.
     pub(crate) fn added(&self, key: &str, root: &Path, all: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
         self.change_of(key).map_or(Ok(Vec::new()), |change| named_by(root, all, change))
     }
 }
 
-/// The files that an entry with `"autoload": false` names.
+/// Returns the files that an entry with `"autoload": false` selects.
 fn named_by(root: &Path, files: Vec<PathBuf>, filter: &[String]) -> Result<Vec<PathBuf>> {
     let decisions = delta_decisions(root, &files, filter)?;
     let is_on = |(file, decision): (PathBuf, Option<bool>)| (decision == Some(true)).then_some(file);

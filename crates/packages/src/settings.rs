@@ -1,7 +1,7 @@
-//! `settings.json` of pi: the `packages` and `extensions` lists, and nothing else of it.
+//! Reads and writes `packages` and `extensions` of pi's `settings.json`.
 //!
-//! The file belongs to the user and to the real pi as well: every other key keeps its value and its place, the file is
-//! replaced in one rename, and the state before stays beside it as `settings.json.bak`.
+//! The file belongs to the user and to the real pi as well: every other key keeps its value and its position, the file is
+//! replaced in one rename, and the previous version stays beside it as `settings.json.bak`.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::source::Source;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The settings of one scope, as they are on disk.
+/// Settings of one scope, as they are on disk.
 pub(crate) struct Settings {
     disk: Disk,
     path: PathBuf,
@@ -25,16 +25,16 @@ const LARGEST: u64 = 16 << 20;
 #[derive(Debug, Clone)]
 pub(crate) struct Configured {
     pub(crate) text: String,
-    /// The object form's lists by key. Absent: what the package offers; empty: none.
+    /// Lists of the object form by key. Absent: the package's default; empty: none.
     filters: BTreeMap<&'static str, Vec<String>>,
-    /// Whether what no list names is loaded.
+    /// Whether files that no list names are loaded.
     pub(crate) autoload: bool,
     /// Whether it has the object form.
     pub(crate) is_object: bool,
 }
 
 impl Configured {
-    /// The list for `extensions`, `skills`, `prompts` or `themes`.
+    /// Returns the list under `extensions`, `skills`, `prompts` or `themes`.
     pub(crate) fn filter_of(&self, key: &str) -> Option<&[String]> {
         self.filters.get(key).map(Vec::as_slice)
     }
@@ -65,7 +65,7 @@ impl Settings {
         Ok(Self { disk: disk.clone(), path, object })
     }
 
-    /// The folder that relative paths in it start from.
+    /// Returns the folder that relative paths are resolved against.
     pub(crate) fn dir(&self) -> &Path {
         self.path.parent().expect("a file in a folder")
     }
@@ -94,12 +94,12 @@ impl Settings {
         self.list("extensions")
     }
 
-    /// Paths and patterns under `extensions`, `skills`, `prompts` or `themes`.
+    /// Returns paths and patterns under `extensions`, `skills`, `prompts` or `themes`.
     pub(crate) fn list(&self, key: &str) -> Vec<String> {
         self.object.get(key).and_then(Value::as_array).map(|list| strings(list)).unwrap_or_default()
     }
 
-    /// Puts a package on the list. One with the same identity keeps its place and its filters and takes the new source.
+    /// Adds a package to the list. An entry with the same identity keeps its position and its filters and gets the new source.
     pub(crate) fn add(&mut self, source: &Source, home: &Path) -> Result<()> {
         let dir = self.dir().to_path_buf();
         let text = Value::String(source.to_settings(&dir));
@@ -123,7 +123,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Takes a package off the list; false when it was not on it.
+    /// Removes a package from the list; false when it was not on it.
     pub(crate) fn remove(&mut self, identity: &str, home: &Path) -> bool {
         let dir = self.dir().to_path_buf();
         let Some(Value::Array(list)) = self.object.get_mut("packages") else { return false };
@@ -139,7 +139,7 @@ impl Settings {
         write_file(&self.disk, &self.path, &bytes, Replace::SHARED)
     }
 
-    /// How a package stands on the list.
+    /// Returns the source text of a listed package.
     pub(crate) fn listed(&self, identity: &str, home: &Path) -> Option<String> {
         let packages = self.packages();
         let found = packages.into_iter().find(|package| {

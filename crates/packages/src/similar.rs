@@ -1,13 +1,13 @@
-//! Names that a person takes for one another: typosquatting.
+//! Detects names that users can confuse: typosquatting.
 //!
-//! Two names are similar when they are equal once lookalikes are folded (`0` and `o`, `1` and `l`, `rn` and `m`, with or
-//! without separators), or when one step of typing leads from one to the other (a letter more, less, wrong, or two
-//! swapped) and they are long enough that this is no coincidence.
+//! Two names are similar when they are equal after folding lookalikes (`0` and `o`, `1` and `l`, `rn` and `m`, with or without
+//! separators), or when they differ by one edit (an insertion, deletion, substitution or transposition) and are long enough for
+//! that to be no coincidence.
 
-/// Below this, one letter is too much of the name: `cat` and `bat` are two words.
+/// In a shorter name one letter distinguishes words: `cat` and `bat`.
 const SHORTEST: usize = 6;
 
-/// How two different names can be confused, in words; `None` when they cannot.
+/// Describes how two different names can be confused; `None` when they cannot.
 pub(crate) fn difference(new: &str, known: &str) -> Option<String> {
     if new == known {
         return None;
@@ -50,7 +50,7 @@ fn one_step(a: &[char], b: &[char]) -> bool {
     }
 }
 
-/// The characters that differ, by number, so that they can be told apart whatever the font.
+/// Describes the characters that differ by code point, so that they can be distinguished in any font.
 fn code_points(new: &str, known: &str) -> String {
     let shown = |from: &str, other: &str| {
         let start = from.chars().zip(other.chars()).take_while(|(x, y)| x == y).count();

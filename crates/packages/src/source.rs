@@ -1,8 +1,7 @@
-//! What a user or a settings file calls a package, and the identity behind it.
+//! Parses the name of a package on the command line or in settings into its identity.
 //!
-//! On the command line a bare word is an npm name (`pi install pi-ttsr`); in settings pi takes it for a path. The two
-//! constructors keep that apart: [`Source::parse`] and [`Source::from_settings`]. What we write into settings reads the
-//! same under both.
+//! On the command line a bare word is an npm name (`pi install pi-ttsr`); in settings pi takes it for a path. Hence two
+//! constructors: [`Source::parse`] and [`Source::from_settings`]. Sources that PiJS writes into settings mean the same to both.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::GitSource;
@@ -20,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 pub struct PackageName(String);
 
 impl PackageName {
-    /// Checks a name; `IN_NAME` says what is wrong with it.
+    /// Checks a name; the error is `IN_NAME`.
     pub fn parse(name: &str) -> Result<Self> {
         let refuse = |why: &str| Err(PackageError::new(InstallCode::Name, printable(name), why.to_owned()));
         if (name.is_empty() || name.len() > 214) && guard!(PackagesNameForm) {
@@ -53,17 +52,17 @@ impl PackageName {
         Ok(Self(name.to_owned()))
     }
 
-    /// The name as written, `@scope/name` or `name`.
+    /// Returns the name as written, `@scope/name` or `name`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// `@scope`, when there is one.
+    /// Returns `@scope`, when there is one.
     pub fn scope(&self) -> Option<&str> {
         self.0.starts_with('@').then(|| self.0.split_once('/').expect("checked in parse").0)
     }
 
-    /// True for packages that the host supplies to every extension: pi's own under both scopes, and typebox.
+    /// Returns whether the host supplies the package to every extension: pi's own under both scopes, and typebox.
     ///
     /// They are never fetched, and a package that ships its own copy is refused.
     pub fn is_host_supplied(&self) -> bool {
@@ -78,7 +77,7 @@ impl fmt::Display for PackageName {
     }
 }
 
-/// Which version of a package is wanted.
+/// Requested version of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// A semver range, or an exact version.
@@ -88,7 +87,7 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// Reads what stands behind the `@`; `None` when it is neither a range nor a tag.
+    /// Parses the text after the `@`; `None` when it is neither a range nor a tag.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         if text.is_empty() {
@@ -102,14 +101,14 @@ impl Wanted {
     }
 }
 
-/// Where a package comes from.
+/// Source of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A package of an npm registry.
     Npm {
         /// Its name.
         name: PackageName,
-        /// The text behind the `@`, as the user wrote it; empty when nothing was.
+        /// Text after the `@`, as the user wrote it; empty without one.
         range: String,
     },
     /// A git repository.
@@ -156,7 +155,7 @@ impl Source {
         }
     }
 
-    /// What makes two sources the same package: the npm name, or the resolved path.
+    /// Returns the identity by which two sources are the same package: the npm name, or the resolved path.
     pub fn identity(&self) -> String {
         match self {
             Self::Npm { name, .. } => format!("npm:{name}"),
@@ -165,7 +164,7 @@ impl Source {
         }
     }
 
-    /// The form that goes into a settings file in `settings_dir`.
+    /// Formats the source for a settings file in `settings_dir`.
     pub fn to_settings(&self, settings_dir: &Path) -> String {
         match self {
             Self::Npm { name, range } if range.is_empty() => format!("npm:{name}"),
@@ -215,7 +214,7 @@ fn looks_like_path(text: &str) -> bool {
         || (!text.starts_with('@') && text.contains('/'))
 }
 
-/// Resolves a path as pi does: odd spaces become blanks, `~` is the home folder, `..` is taken literally.
+/// Resolves a path as pi does: unusual spaces become blanks, `~` is the home folder, `..` is resolved textually.
 pub(crate) fn local_path(text: &str, base: &Path, home: &Path) -> PathBuf {
     let text: String = text
         .chars()
@@ -240,7 +239,7 @@ pub(crate) fn local_path(text: &str, base: &Path, home: &Path) -> PathBuf {
     clean
 }
 
-/// `to` as seen from `from`; always starts with `.`, so that it reads as a path everywhere.
+/// Returns `to` relative to `from`, with a leading `.`, so that it reads as a path everywhere.
 fn relative(from: &Path, to: &Path) -> String {
     let (from, to): (Vec<_>, Vec<_>) = (from.components().collect(), to.components().collect());
     let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
@@ -251,13 +250,13 @@ fn relative(from: &Path, to: &Path) -> String {
     parts.extend(to[shared..].iter().map(|component| component.as_os_str().to_string_lossy().into_owned()));
     let mut text = parts.join("/");
     if text.ends_with(char::is_whitespace) {
-        // Settings are read without the blanks around a source; those of the name stay in front of the slash.
+        // Blanks around a source in settings are trimmed; a slash protects those of the name.
         text.push('/');
     }
     text
 }
 
-/// True when `version` is what the text behind the `@` allows without asking a registry.
+/// Returns whether the text after the `@` allows `version`, without a request to a registry.
 pub(crate) fn allows(range: &str, version: &Version) -> bool {
     match Wanted::parse(range) {
         Some(Wanted::Range(range)) => range.satisfies(version),
@@ -266,7 +265,7 @@ pub(crate) fn allows(range: &str, version: &Version) -> bool {
     }
 }
 
-/// Text of unknown origin, safe to print on one line.
+/// Escapes text of unknown origin, so that it is safe to print on one line.
 pub(crate) fn printable(text: &str) -> String {
     let mut out: String = text
         .chars()

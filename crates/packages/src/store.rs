@@ -1,4 +1,4 @@
-//! Where the packages of a scope live, and how a new one takes its place.
+//! Stores the packages of a scope, and replaces a package by a rename.
 //!
 //! ```text
 //! <root>/npm/node_modules/NAME/              as `npm install` would leave it; a second tool finds sane paths
@@ -11,9 +11,8 @@
 //! Downloading, unpacking and building happen in staging, without the lock. A package is complete and flushed there
 //! before one rename (or exchange, when there is an older one) makes it visible.
 //!
-//! What lies below the root may have been laid out by somebody else: a cloned project brings its own `.pi`. So all of it
-//! is reached without following a link, by [`Disk::beneath`]; only the user's own `npm` and `git` may be links, and the
-//! user's settings and lock file.
+//! A cloned project brings its own `.pi`, so files below the root are untrusted: all of them are opened without following a link,
+//! by [`Disk::beneath`]. Only the user's own `npm` and `git` may be links, and the user's settings and lock file.
 
 use crate::Scope;
 use crate::error::{InstallCode, PackageError, Result};
@@ -26,20 +25,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long another process may keep the lock: it is held for a few renames and flushes.
+/// Longest wait for the lock, which is held for a few renames and flushes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The packages of one scope.
+/// Packages of one scope.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
-    /// For what is below the root.
+    /// Disk for paths below the root.
     disk: Disk,
-    /// For settings and lock file.
+    /// Disk for settings and lock file.
     files: Disk,
     root: PathBuf,
 }
 
-/// The same, locked for writing until dropped.
+/// A store that is locked for writing until dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     store: Store,
@@ -54,7 +53,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Makes an empty folder in another one.
+    /// Creates an empty folder in another one.
     pub(crate) fn make(disk: &Disk, within: &Path, label: &str) -> Result<Self> {
         let failed = |error| PackageError::io("create a folder in it", within, error);
         let path = disk.temporary_in(within, label).map_err(failed)?;
@@ -69,18 +68,18 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What stays is swept by the next one who takes the lock.
+        // The next process that takes the lock sweeps a folder that remains.
         let _ = self.disk.remove_tree(&self.path);
     }
 }
 
 impl Store {
-    /// Where a package of a scope is, installed or not.
+    /// Returns the folder of an npm package of a scope, installed or not.
     pub(crate) fn place(root: &Path, name: &PackageName) -> PathBuf {
         root.join("npm").join("node_modules").join(name.as_str())
     }
 
-    /// The same for any source; a local path is where it is.
+    /// Returns the folder of a package of any source; a local path is used in place.
     pub(crate) fn place_of(root: &Path, source: &Source) -> PathBuf {
         match source {
             Source::Npm { name, .. } => Self::place(root, name),
@@ -89,12 +88,12 @@ impl Store {
         }
     }
 
-    /// Whether a package lies at its place in a scope's store.
+    /// Returns whether a package is installed in a scope's store.
     ///
     /// # Errors
     ///
-    /// `IN_LINK` when a project has a link there, or on the way: it would give other code the name of the package, and
-    /// with it what its user agreed to.
+    /// `IN_LINK` when the path of a project's package is, or goes through, a link: other code would get the package's name, and
+    /// with it the grants of its user.
     pub(crate) fn holds(disk: &Disk, root: &Path, scope: Scope, place: &Path) -> Result<bool> {
         if scope == Scope::User || !guard!(PackagesNoLinks) {
             return Ok(place.is_dir());
@@ -107,7 +106,7 @@ impl Store {
         }
     }
 
-    /// Looks only; nothing is created.
+    /// Opens a store for reading; nothing is created.
     pub(crate) fn at(disk: &Disk, root: &Path, scope: Scope) -> Result<Self> {
         let root = root.to_owned();
         if !guard!(PackagesNoLinks) {
@@ -116,7 +115,7 @@ impl Store {
         let roots = match scope {
             // Users may keep their packages on another disk.
             Scope::User => vec![root.clone(), root.join("npm"), root.join("git")],
-            // A cloned project could point anything anywhere, its `.pi` too.
+            // A cloned project could link anything anywhere, its `.pi` too.
             Scope::Project => vec![root.parent().unwrap_or(&root).to_owned()],
         };
         let inside = disk.beneath(&roots).map_err(|error| PackageError::io("open it", &root, error))?;
@@ -124,11 +123,11 @@ impl Store {
         Ok(Self { disk: inside, files, root })
     }
 
-    /// Creates what is missing.
+    /// Opens a store for writing and creates missing folders.
     ///
     /// # Errors
     ///
-    /// `IN_LINK` when something of a project is a link, before anything is fetched for it.
+    /// `IN_LINK` when a file of a project's store is a link, before anything is fetched for it.
     pub(crate) fn open(disk: &Disk, root: &Path, scope: Scope) -> Result<Self> {
         let this = Self::at(disk, root, scope)?;
         let npm = this.npm();
@@ -157,12 +156,12 @@ impl Store {
         Ok(this)
     }
 
-    /// For what is below the root: no link is followed.
+    /// Returns the disk for paths below the root, which follows no link.
     pub(crate) fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// For settings and lock file: the user's may be links, a project's not.
+    /// Returns the disk for settings and lock file: the user's may be links, a project's may not.
     pub(crate) fn files(&self) -> &Disk {
         &self.files
     }
@@ -175,12 +174,12 @@ impl Store {
         self.root.join("npm")
     }
 
-    /// The change that is being made, or was when a process ended.
+    /// Returns the path of the journal of a change.
     pub(crate) fn pending(&self) -> PathBuf {
         self.npm().join(".pending.json")
     }
 
-    /// Whether an ended process left something to finish or to sweep.
+    /// Returns whether an ended process left a change to settle or a folder to sweep.
     pub(crate) fn is_unsettled(&self) -> bool {
         let stale = |names: Vec<OsString>| {
             let owners = names.iter().filter_map(|name| Owner::of(name.to_str()?));
@@ -190,14 +189,14 @@ impl Store {
             || self.disk.list(&self.npm().join(".staging")).is_ok_and(stale)
     }
 
-    /// Waits for other writers, up to ten seconds; `waiting` hears who it is. Blocks.
+    /// Waits for other writers, up to ten seconds; `waiting` gets the process id of the holder. Blocks.
     ///
-    /// The caller finishes what is pending before anything else: [`crate::change::settle`].
+    /// The caller settles a pending change before anything else: [`crate::change::settle`].
     pub(crate) fn lock(&self, waiting: impl FnOnce(Option<u32>)) -> Result<Held> {
         self.lock_within(PATIENCE, waiting)
     }
 
-    /// The same with another patience.
+    /// Like `lock`, with another timeout.
     pub(crate) fn lock_within(&self, patience: Duration, waiting: impl FnOnce(Option<u32>)) -> Result<Held> {
         let path = self.npm().join(".lock");
         let lock = Lock::take(&self.disk, &path, patience, waiting).map_err(|error| match error {
@@ -211,7 +210,7 @@ impl Store {
         Ok(Held { store: self.clone(), _lock: lock })
     }
 
-    /// An empty folder to build a package in.
+    /// Creates an empty folder to build a package in.
     pub(crate) fn stage(&self, label: &str) -> Result<Staging> {
         Staging::make(&self.disk, &self.npm().join(".staging"), label)
     }
@@ -222,13 +221,13 @@ impl Held {
         &self.store
     }
 
-    /// Removes what ended processes left in staging.
+    /// Removes the folders of ended processes from staging.
     pub(crate) fn sweep(&self) -> Result<()> {
         let staging = self.store.npm().join(".staging");
         self.store.disk.sweep_owned(&staging).map_err(|error| PackageError::io("clear it", &staging, error))
     }
 
-    /// Makes the staged folder `from` the package at `to`, in one step; what was there is then at `from`.
+    /// Moves the staged folder `from` to the package at `to`, in one step; the previous package is then at `from`.
     pub(crate) fn put(&self, to: &Path, from: &Path) -> Result<()> {
         let disk = &self.store.disk;
         let parent = to.parent().expect("below the store");
@@ -239,14 +238,14 @@ impl Held {
         self.flush(&[parent, from.parent().expect("below staging")])
     }
 
-    /// Takes a package out of sight by one rename, to `aside`.
+    /// Removes a package by one rename, to `aside`.
     pub(crate) fn take_away(&self, place: &Path, aside: &Path) -> Result<()> {
         let disk = &self.store.disk;
         let failed = |error| PackageError::io("remove it", place, error);
         if !disk.exists(place).map_err(failed)? {
             return Ok(());
         }
-        // The folder of a process that ended may have been swept.
+        // The staging folder of an ended process may have been swept.
         disk.create_dirs(aside.parent().expect("below staging")).map_err(failed)?;
         disk.rename(place, aside).map_err(failed)?;
         let parent = place.parent().expect("below the store");
@@ -270,8 +269,8 @@ impl Held {
     }
 }
 
-/// Swaps two directory entries. Where the file system cannot, three renames, and for a moment nothing is at `place`;
-/// a process that ends there has left the change pending, which the next one finishes.
+/// Swaps two directory entries. Where the file system cannot, three renames do, and for a moment nothing is at `place`; a process
+/// that ends then leaves a pending change, which the next one settles.
 fn exchange(disk: &Disk, from: &Path, place: &Path) -> io::Result<()> {
     match disk.exchange(from, place) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
@@ -286,7 +285,7 @@ fn exchange(disk: &Disk, from: &Path, place: &Path) -> io::Result<()> {
     disk.rename(&aside, from)
 }
 
-/// Writes settings or the lock; the state before stays as `NAME.bak`.
+/// Writes settings or the lock file; the previous version stays as `NAME.bak`.
 pub(crate) fn write_file(disk: &Disk, path: &Path, bytes: &[u8], how: Replace) -> Result<()> {
     disk.replace(path, bytes, how).map_err(|error| PackageError::io("write it", path, error))
 }

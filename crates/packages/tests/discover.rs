@@ -1,4 +1,4 @@
-//! What a session loads, in which order, and what it does not.
+//! Tests the extensions that a session loads, their order, and those that it skips.
 
 #[expect(dead_code, reason = "each test binary uses its own part")]
 mod support;

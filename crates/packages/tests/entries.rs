@@ -1,4 +1,4 @@
-//! Which files of a folder are extensions: as in the real pi. `fixtures/entries/capture.mjs` wrote what is expected.
+//! Compares the entries of folders with the real pi's. `fixtures/entries/capture.mjs` wrote the expected lists.
 
 use pijs_packages::package_entries;
 use serde_json::{Value, json};

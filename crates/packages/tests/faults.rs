@@ -1,9 +1,9 @@
 //! Installing, updating and removing with every fault at every operation: killed, the power cut, a disk that fails or
 //! is full.
 //!
-//! What must hold each time: the package is whole, old or new or not there; lock, settings and folder agree once the
-//! next session has started ([`recover`]); nothing is left in staging; the same command then goes through. The counts
-//! are printed; `PIJS_NIGHTLY=1` takes every operation that can fail, not a sample.
+//! After each fault the package is complete, in the old or new version, or absent; lock file, settings and folder agree once the
+//! next session has started ([`recover`]); staging is empty; the same command then succeeds. The counts are printed;
+//! `PIJS_NIGHTLY=1` injects every fault, not a sample.
 
 #[expect(dead_code, reason = "each test binary uses its own part")]
 mod support;

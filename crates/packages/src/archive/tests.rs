@@ -1,4 +1,4 @@
-//! Every class of hostile archive and the code it gets (cases I01 to I20), and mutated honest ones.
+//! Tests every class of hostile archive and its code (cases I01 to I20), and mutations of well-formed ones.
 
 use super::*;
 use flate2::Compression;
@@ -91,7 +91,7 @@ fn the_top_folder_may_have_any_name_and_a_leading_dot_slash() {
 fn a_dot_between_slashes_is_nothing_wherever_it_stands() {
     let tgz = honest().file("package/./src/././a.ts", b"a").entry("package/./src/./", b'5', b"").end();
     assert_eq!(unpack(&tgz, &Limits::default()).expect("honest").get("src/a.ts"), Some(&b"a"[..]));
-    // The same file twice is one; it hides no second one, and no way out.
+    // A file that occurs twice counts once; it hides no second file and does not leave the folder.
     let twice = honest().file("package/./src/index.ts", b"export default () => {};\n").end();
     assert!(unpack(&twice, &Limits::default()).expect("honest").get("src/index.ts").is_some());
     refused(&honest().file("package/./src/index.ts", b"x").end(), InstallCode::Format);
@@ -265,7 +265,7 @@ fn what_just_fits_is_taken_and_what_is_one_more_is_not() {
     };
     assert_eq!((named(255), named(256)), (Ok(()), full));
 
-    // What is no file's bytes has room of its own, and that ends, too.
+    // Headers and padding have a limit of their own.
     let padded = |blocks| {
         let mut tar = Tar::default().file("package/a", b"x").0;
         tar.resize(blocks * BLOCK, 0);

@@ -48,7 +48,7 @@ impl<'a> Tree<'a> {
         self.links.insert(parts(path), target);
     }
 
-    /// Lists the copies that take the places of links, and remarks about links that were left out.
+    /// Lists the copies that replace links, and remarks about omitted links.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl<'a> Tree<'a> {
         Ok((copies, remarks))
     }
 
-    /// The files that a link stands for, by their paths below it: one without a path when it names a file.
+    /// Returns the files that a link stands for, by their paths below it; the path is empty when it names a file.
     fn copy(
         &self,
         link: &Parts,
@@ -115,7 +115,7 @@ impl<'a> Tree<'a> {
                 Ok(copied) => found.extend(
                     copied.into_iter().map(|(rest, bytes)| (below.iter().cloned().chain(rest).collect(), bytes)),
                 ),
-                // Each of them is remarked upon in its own place.
+                // Each of these links has its own remark.
                 Err(Omitted::NamesNothing | Omitted::Circle) => {}
                 Err(refused) => return Err(refused),
             }
@@ -123,7 +123,7 @@ impl<'a> Tree<'a> {
         if found.is_empty() { Err(Omitted::NamesNothing) } else { Ok(found) }
     }
 
-    /// The file or folder that a link leads to, through other links.
+    /// Follows a link, through other links, to a file or folder.
     fn resolve(&self, link: &Parts) -> Result<Parts, Omitted> {
         let mut hops = 0;
         let mut at: Parts = link[..link.len() - 1].to_vec();
@@ -151,7 +151,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// The parts of a target, the last one first.
+/// Splits a target into components, the last one first.
 fn reversed(target: &[u8]) -> Result<Vec<Vec<u8>>, Omitted> {
     let is_absolute = target.starts_with(b"/");
     let is_odd = target.is_empty() || target.iter().any(|byte| matches!(byte, 0 | b'\\' | b':'));
@@ -175,7 +175,7 @@ fn shown(path: &[u8]) -> String {
     printable(&String::from_utf8_lossy(path))
 }
 
-/// Limits the copies: links to folders full of links would double with each level.
+/// Limits the copies: links to folders with links would double them at each level.
 struct Budget {
     entries: usize,
     bytes: usize,

@@ -1,4 +1,4 @@
-//! Download, verify, unpack: from a plan of tarballs to a complete package in staging.
+//! Downloads, verifies and unpacks the tarballs of a plan into staging.
 
 use super::Installer;
 use crate::archive::{Unpacked, unpack};
@@ -18,10 +18,10 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Downloads at the same time.
+/// Concurrent downloads.
 const PARALLEL_DOWNLOADS: usize = 6;
 
-/// The tarballs of one install, by place.
+/// Tarballs of one install, by path.
 pub(super) struct Plan(Vec<Wanted>);
 
 struct Wanted {
@@ -44,7 +44,7 @@ impl Plan {
         Self(wanted.collect())
     }
 
-    /// Without the package itself: that has come from elsewhere.
+    /// Removes the package itself, which comes from elsewhere.
     pub(super) fn without_root(mut self) -> Self {
         self.0.retain(|wanted| !wanted.path.is_empty());
         self
@@ -63,7 +63,7 @@ impl Plan {
         Ok(Self(wanted.collect::<Result<_>>()?))
     }
 
-    /// The topmost folders below which it puts something: `node_modules/a`, `member/node_modules/@s/b`.
+    /// Returns the topmost folders that it writes to: `node_modules/a`, `member/node_modules/@s/b`.
     pub(super) fn tops(&self) -> BTreeSet<String> {
         let top = |path: &str| {
             let (before, rest) = path.split_once("node_modules/")?;
@@ -83,7 +83,7 @@ impl Plan {
     }
 }
 
-/// A complete package that nobody sees yet; deleted when dropped.
+/// A complete package in staging; deleted when dropped.
 pub(super) struct Staged {
     folder: PathBuf,
     _staging: Staging,
@@ -130,12 +130,12 @@ impl Installer {
         Ok(Download { wanted, subject, sha512, files })
     }
 
-    /// `root` is the package itself, when it came from elsewhere than a registry.
+    /// Fetches into a new staging folder. `root` is the package itself, when it comes from elsewhere than a registry.
     pub(super) async fn fetch(&self, store: &Store, label: &str, root: Option<Root>, plan: &Plan) -> Result<Staged> {
         self.fetch_into(store.disk(), store.stage("install")?, label, root, plan).await
     }
 
-    /// Fetches into a staging folder of another place.
+    /// Fetches into a given staging folder.
     pub(super) async fn fetch_into(
         &self,
         disk: &Disk,
@@ -185,7 +185,7 @@ impl Installer {
             warnings.extend(not_run(&subject, &found, &files, false));
             let unpacking = disk.step(&format!("unpack {subject}"));
             unpacking.map_err(|error| PackageError::io("unpack into it", &folder, error))?;
-            // Places come in path order, so the folder that a dependency lies in was written before it.
+            // Paths are sorted, so the folder that contains a dependency is written before it.
             let target = if wanted.path.is_empty() { None } else { Some(wanted.path.as_str()) };
             match target {
                 None => files.write_into(&dir)?,
@@ -245,7 +245,7 @@ struct Download<'a> {
     files: Unpacked,
 }
 
-/// The tarball is the package that was asked for, and brings along only what it declares.
+/// Checks that the tarball is the requested package and bundles only declared dependencies.
 fn check_package(wanted: &Wanted, subject: &str, files: &Unpacked) -> Result<Manifest> {
     let refuse = |why: String| PackageError::new(InstallCode::Manifest, subject, why);
     let bytes = files.get("package.json").ok_or_else(|| refuse("there is no package.json in it".to_owned()))?;
@@ -256,7 +256,7 @@ fn check_package(wanted: &Wanted, subject: &str, files: &Unpacked) -> Result<Man
     Ok(manifest)
 }
 
-/// It brings along only what it declares, and nothing that the host supplies.
+/// Checks that a package bundles only declared dependencies, and none that the host supplies.
 fn check_bundled(manifest: &Manifest, subject: &str, files: &Unpacked) -> Result<()> {
     let refuse = |why: String| PackageError::new(InstallCode::Manifest, subject, why);
     for (path, _) in files.files() {
@@ -282,7 +282,7 @@ fn check_bundled(manifest: &Manifest, subject: &str, files: &Unpacked) -> Result
     Ok(())
 }
 
-/// Lists the scripts that npm would have run for a package, as remarks.
+/// Lists the scripts that npm would run for a package, as warnings.
 fn not_run(subject: &str, manifest: &Manifest, files: &Unpacked, is_source: bool) -> Vec<String> {
     let named = manifest.install_scripts(is_source).into_iter().map(|script| format!("the script {script}"));
     let native = files.get("binding.gyp").map(|_| "the native build of binding.gyp".to_owned());

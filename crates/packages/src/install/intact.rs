@@ -1,4 +1,4 @@
-//! Recognises a package that is in its place as it was locked, so that installing it again fetches nothing.
+//! Recognises an installed package whose files match the lock file, so that installing it again fetches nothing.
 
 use super::{BuildInput, Installed, Installer};
 use crate::Scope;
@@ -14,19 +14,19 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Files of one package and its dependencies that are compared.
+/// Most files of one package and its dependencies that are compared.
 const MOST_FILES: usize = 200_000;
 
 impl Installer {
-    /// Builds a package again where it is, if settings list it so and each of its files is the one that the lock file
-    /// holds; `None` when something differs.
+    /// Builds a package again in place, if settings list this source and each of its files matches the lock file; `None` when
+    /// something differs.
     pub(super) fn keep_in_place(
         &self,
         (store, scope): (&Store, Scope),
         source: &Source,
         locked: &Locked,
     ) -> Result<Option<Installed>> {
-        // A change that somebody else began is finished first, by whoever takes the lock to make one.
+        // A pending change is settled first, by the next process that takes the lock.
         if store.is_unsettled() {
             return Ok(None);
         }
@@ -69,9 +69,10 @@ impl Installer {
     }
 }
 
-/// The digest of a package on disk with its dependencies, as the lock file has it; `None` for one that is no tree of files.
+/// Computes the digest of a package on disk with its dependencies, as in the lock file; `None` when it contains anything but
+/// files and folders.
 fn tree_of(place: &Path, locked: &Locked, largest: u64) -> Option<String> {
-    // By place, then by path in the package.
+    // Files by package path, then by path in the package.
     let mut packages: BTreeMap<&str, BTreeMap<String, PathBuf>> =
         locked.packages.keys().map(|place| (place.as_str(), BTreeMap::new())).collect();
     let mut folders = vec![(place.to_owned(), String::new())];
@@ -110,7 +111,7 @@ fn tree_of(place: &Path, locked: &Locked, largest: u64) -> Option<String> {
     Some(hex(tree))
 }
 
-/// The place of the package that a file belongs to, and its path in it.
+/// Returns the path of the package that a file belongs to, and the file's path in it.
 fn owner_of<'a>(packages: &BTreeMap<&'a str, BTreeMap<String, PathBuf>>, path: &str) -> (&'a str, String) {
     let folders = path.rmatch_indices('/').map(|(at, _)| (&path[..at], &path[at + 1..]));
     let owned = |(folder, inside): (&str, &str)| Some((*packages.get_key_value(folder)?.0, inside.to_owned()));

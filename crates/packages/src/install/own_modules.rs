@@ -1,8 +1,7 @@
-//! Installs what a local folder needs into its own `node_modules`, as `npm install` in it would.
+//! Installs the dependencies of a local folder into its own `node_modules`, like `npm install` in it.
 //!
-//! A folder is used where it lies, so its dependencies have to lie with it. Only what Node would not find from there is
-//! fetched; what is there stays as it is, whoever put it there. Dependencies that are no packages of a registry are left
-//! to the user and named.
+//! A folder is used in place, so its dependencies have to be installed there. Only packages that Node would not find are fetched;
+//! existing ones stay. Dependencies that are not on a registry are left to the user, with a warning.
 
 use super::Installer;
 use super::fetch::{Plan, Root};
@@ -22,17 +21,17 @@ use std::path::Path;
 /// Longest manifest of a member that is read.
 const MAX_MANIFEST_BYTES: u64 = 4 << 20;
 
-/// The outcome for the dependencies of a folder.
+/// Result of installing the dependencies of a folder.
 #[derive(Debug, Default)]
 pub(super) struct Filled {
-    /// Packages that were put there.
+    /// Number of packages that were installed.
     pub(super) fetched: usize,
     pub(super) warnings: Vec<String>,
 }
 
 impl Installer {
-    /// Fetches what the manifests of a folder list and Node would not find. A failure is a warning: what is missing then
-    /// shows when the folder is built.
+    /// Fetches dependencies in the manifests of a folder that Node would not find. A failure is a warning; the build reports what
+    /// is missing.
     pub(super) async fn fill_folder(&self, folder: &Path, manifest: &Manifest) -> Filled {
         let label = format!("path:{}", folder.display());
         let mut warnings = Vec::new();
@@ -73,7 +72,7 @@ impl Installer {
             let at = at.to_owned();
             move |error| PackageError::io(what, &at, error).help("run npm install in the folder")
         };
-        // No link in the folder is followed: what it has under node_modules may be somebody else's.
+        // No link in the folder is followed: its `node_modules` may link to another project.
         let disk = self.disk.beneath(&[folder.to_owned()]).map_err(failed("open it", folder))?;
         let modules = folder.join("node_modules");
         disk.create_dirs(&modules).map_err(failed("create it", &modules))?;
@@ -123,7 +122,7 @@ fn wanted(
     any.then_some((root, members))
 }
 
-/// Leaves out dependencies that are there, and those that no registry has, which are named.
+/// Drops dependencies that are installed, and with a warning those that are on no registry.
 fn keep_missing(
     info: &mut VersionInfo,
     at: &Path,
@@ -131,7 +130,7 @@ fn keep_missing(
     label: &str,
     warnings: &mut Vec<String>,
 ) {
-    // Node installs peers of the root nowhere else; who lists them here gets them from the host or from around.
+    // npm installs peers of the root here only; the host or a folder above provides those that are listed.
     info.peer_dependencies.clear();
     let is_missing = |name: &str| {
         let host = PackageName::parse(name).is_ok_and(|name| name.is_host_supplied());
@@ -149,12 +148,12 @@ fn keep_missing(
         }
         missing && is_of_registry
     });
-    // An optional one that is not there was left out by whoever installed the others.
+    // A missing optional dependency was omitted when the others were installed.
     let untouched = !at.join("node_modules").is_dir();
     info.optional_dependencies.retain(|name, _| untouched && is_missing(name));
 }
 
-/// Whether Node finds a package from a folder.
+/// Returns whether Node finds a package from a folder.
 fn is_found(at: &Path, name: &str) -> bool {
     at.ancestors().any(|folder| folder.join("node_modules").join(name).join("package.json").is_file())
 }

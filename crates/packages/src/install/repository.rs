@@ -1,4 +1,4 @@
-//! Installing from a git repository: the files come from git, their dependencies from the registry.
+//! Installs from a git repository: the files come from git, their dependencies from the registry.
 
 use super::fetch::{Plan, Root, Staged};
 use super::{Installed, Installer};
@@ -59,8 +59,8 @@ impl Installer {
         self.finish((&store, scope), &Source::Git(git), staged, Vec::new(), &|_| Ok(())).await
     }
 
-    /// Fetches a repository in staging, which is closed to extensions. A folder for temporary files is not: a write to it while git works there
-    /// would set what git runs.
+    /// Fetches a repository into staging, which extensions cannot write to. They can write to a folder for temporary files, and
+    /// so could change the programs that git runs there.
     async fn checkout(&self, store: &Store, git: &GitSource, commit: Option<&str>) -> Result<Checkout> {
         if !guard!(GitFolder) {
             let failed = |error| PackageError::io("create a folder in it", &std::env::temp_dir(), error);
@@ -71,8 +71,8 @@ impl Installer {
         self.git.fetch(git, commit, &self.limits, staging.path()).await
     }
 
-    /// A repository below another one's path has its folder in the other's, as in pi: what replaces or removes one would
-    /// take the other along, and what one brings could pass for the other.
+    /// Refuses a repository whose path is below, or above, that of another one. As in pi its folder would lie in the other's:
+    /// replacing one would remove the other, and files of one could pass for the other's.
     pub(super) fn check_nested(&self, store: &Store, git: &GitSource) -> Result<()> {
         let place = git.place();
         for other in self.repositories(store)? {
@@ -92,7 +92,7 @@ impl Installer {
         Ok(())
     }
 
-    /// A folder is not taken away with another package in it.
+    /// Refuses to remove a folder that contains another package.
     pub(super) fn check_holds_none(&self, store: &Store, git: &GitSource) -> Result<()> {
         let place = git.place();
         let inner = self
@@ -109,7 +109,7 @@ impl Installer {
         }
     }
 
-    /// The repositories of a scope, by settings and lock file.
+    /// Lists the repositories of a scope, by settings and lock file.
     fn repositories(&self, store: &Store) -> Result<Vec<GitSource>> {
         let locked = LockFile::read(store.files(), store.root())?.packages.into_keys();
         let listed = Settings::read(store.files(), store.root())?.packages().into_iter().map(|package| package.text);
@@ -127,12 +127,12 @@ impl Installer {
     }
 }
 
-/// Whether a locked package is the state that a source names, however its address is spelled.
+/// Returns whether a locked package is the ref that a source names, however its address is spelled.
 fn is_state_of(locked: &Locked, git: &GitSource) -> bool {
     GitSource::parse(&locked.source).is_some_and(|known| known.is_ok_and(|known| known.is_same_state(git)))
 }
 
-/// A tag, or the state that the lock holds, is one commit for ever.
+/// Refuses a tag or locked ref that points to another commit than before.
 fn same_commit(git: &GitSource, locked: &Locked, now: &str) -> Result<()> {
     match &locked.commit {
         Some(commit) if commit != now && guard!(LockCommit) => {
