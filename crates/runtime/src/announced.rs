@@ -1,4 +1,4 @@
-//! Tells extensions when one of them asks a person something, and when that is over.
+//! Notifies extensions when one of them prompts the user, and when the prompt ends.
 
 use pijs_agent::{AgentControl, UiPrompt};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort};
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is open: a dialog or a component of an extension, by its number.
+/// Key of an open dialog or component: extension, kind and number.
 type Open = (ExtensionId, &'static str, u64);
 
-/// Somebody who answers, and extensions that hear of it.
+/// A UI port that notifies extensions of its prompts.
 pub(crate) struct Announced {
     port: Arc<dyn UiPort>,
     control: AgentControl,
     open: Mutex<BTreeMap<Open, UiPrompt>>,
-    /// Dialogs that were answered at once, while extensions still have to hear that something was asked.
+    /// Dialogs that were answered at once, while extensions still have to be notified of the prompt.
     answered: Mutex<Answered>,
 }
 
@@ -27,7 +27,7 @@ struct Answered {
     next: u64,
 }
 
-/// Where numbers of [`Answered`] begin: no port counts that far.
+/// First number of [`Answered`]; ports never count that far.
 const FIRST_ANSWERED: u64 = 1 << 40;
 
 impl Announced {
@@ -35,7 +35,7 @@ impl Announced {
         Self { port, control, open: Mutex::default(), answered: Mutex::default() }
     }
 
-    /// Keeps an answer until the extension asks for it.
+    /// Keeps an answer until the extension fetches it.
     fn answer_later(&self, caller: &Caller, answer: Value) -> Value {
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let number = FIRST_ANSWERED + answered.next;
@@ -50,7 +50,7 @@ impl Announced {
         answered.values.remove(&(caller.extension().clone(), number))
     }
 
-    /// Takes out what ends with a call.
+    /// Removes the prompt that a call ends.
     fn ended(&self, caller: &Caller, call: &UiCall) -> Option<UiPrompt> {
         let number = |key| call.params.get(key).and_then(Value::as_u64);
         let key = match call.op {
@@ -76,7 +76,7 @@ impl UiPort for Announced {
         let control = self.control.clone();
         Box::pin(async move {
             let answer = answer.await;
-            // As in pi, whoever asked goes on once the others heard that it is over.
+            // As in pi, the caller continues after the others have been notified of the end.
             if let Some(prompt) = prompt.filter(|_| control.hears_prompts()) {
                 drop(prompt);
                 control.barrier().await;
@@ -98,7 +98,7 @@ impl UiPort for Announced {
             }
             let dialog = answer.get("dialog").and_then(Value::as_u64).map(|dialog| ("dialog", dialog));
             let drawn = component.filter(|_| answer.get("draws") == Some(&Value::Bool(true)));
-            // One that was answered at once is over.
+            // A prompt that was answered at once is not open.
             if let Some((kind, number)) = dialog.or(drawn.map(|component| ("component", component))) {
                 let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
                 open.insert((caller.extension().clone(), kind, number), prompt);

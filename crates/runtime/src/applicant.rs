@@ -1,4 +1,5 @@
-//! An extension as its user is asked about it: what it is, what its code needs, what it declares, what speaks against it.
+//! Describes an extension for the user's consent: its identity, what its code needs, what its manifest declares, and the findings
+//! against it.
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
@@ -17,7 +18,7 @@ use std::path::Path;
 /// Largest manifest that is read.
 pub const LONGEST_MANIFEST: u64 = 4 << 20;
 
-/// One extension after its build.
+/// An extension after its build.
 pub struct Applicant {
     /// `npm:NAME` or `path:PATH`.
     pub id: String,
@@ -25,17 +26,17 @@ pub struct Applicant {
     pub key: String,
     /// Digest of its sources.
     pub code: String,
-    /// What the scan found.
+    /// Capabilities that the scan found.
     pub found: CapabilityManifest,
-    /// What a person is asked about.
+    /// Capabilities that the user is asked about.
     pub asked: CapabilityManifest,
-    /// What the scan holds against it, for the gate's questions.
+    /// Findings of the scan against it, for the gate's questions.
     pub evidence: Evidence,
-    /// Tools and commands that its code names.
+    /// Tools and commands that its code registers.
     pub offers: Offers,
     /// `FILE:LINE` of each place where its source hides characters.
     pub hidden_text: Vec<String>,
-    /// It is an artifact, which says itself what it asks for.
+    /// Whether it is an artifact, which contains its own requests.
     is_artifact: bool,
 }
 
@@ -45,8 +46,8 @@ fn hidden_text(findings: &[Finding]) -> Vec<String> {
 }
 
 impl Applicant {
-    /// Puts together what is known of a package below `root`, under its manifest, that is installed for `installed`. What it
-    /// declares and nobody knows is a warning, and under the strict policy a refusal.
+    /// Describes a package below `root`, with its manifest, that is installed in the scope `installed`. An unknown declaration is
+    /// a warning, and under the strict policy a refusal.
     pub fn new(
         environment: &Environment,
         (id, installed): (&str, Option<Scope>),
@@ -54,7 +55,7 @@ impl Applicant {
         metadata: &ArtifactMetadata,
         mode: Mode,
     ) -> Result<Self> {
-        // A loose file belongs to no package, even where one lies around it.
+        // A single file belongs to no package, even inside the folder of one.
         let loose = id.strip_prefix("path:").is_some_and(|path| Path::new(path).is_file());
         let declared = if loose { None } else { declared(root, manifest).map_err(|failure| failure.within(id))? };
         if let Some(declared) = declared.as_ref().filter(|declared| !declared.unknown.is_empty()) {
@@ -83,15 +84,15 @@ impl Applicant {
         })
     }
 
-    /// As grants are bound to it.
+    /// Returns the package as grants are bound to it.
     pub fn present(&self) -> CurrentPackage<'_> {
-        // Nobody works on an artifact: answers about it are about its bytes.
+        // An artifact is not under development: answers about it are bound to its bytes.
         let is_worked_on = !self.is_artifact || !guard!(GrantsArtifact);
         CurrentPackage { code: &self.code, asked: &self.asked, local: self.id.starts_with("path:") && is_worked_on }
     }
 }
 
-/// Adds what the MCP servers of a package's manifest need to start, and the use of their tools.
+/// Adds the requests of the MCP servers in a package's manifest: their start, and the use of their tools.
 fn with_servers(mut asked: CapabilityManifest, id: &str, package: (&Path, &PackageManifest)) -> CapabilityManifest {
     for request in crate::mcp::requests_of_package(id, package) {
         match asked.capabilities.iter_mut().find(|known| known.capability == request.capability) {
@@ -119,21 +120,21 @@ fn joined(one: Option<ManifestScope>, other: Option<ManifestScope>) -> Option<Ma
     })
 }
 
-/// Under which name answers about the package `id` are kept, which is installed for `installed`. Which code a project
-/// calls `npm:NAME` says the project, by its lock file: what its user agreed to under that name elsewhere was about other
-/// code. Where it lies tells less: a project can lie in the folder of its user's own packages.
+/// Returns the name under which answers about the package `id` of the scope `installed` are stored. A project's lock file decides
+/// the code that the project calls `npm:NAME`, so an answer under that name elsewhere was about other code. The folder does not
+/// tell: a project can lie in the folder of the user's own packages.
 pub fn grant_key(dirs: &Dirs, id: &str, installed: Option<Scope>) -> String {
-    // A path says by itself which code it is.
+    // A path identifies the code by itself.
     let is_projects = !id.starts_with("path:") && installed == Some(Scope::Project);
     if is_projects && guard!(GrantsProject) { format!("{id} in {}", dirs.cwd.display()) } else { id.to_owned() }
 }
 
-/// Checks that the manifest of a package can be read, whatever it asks for.
+/// Checks that the manifest of a package can be parsed, whatever it requests.
 pub fn check_declared(root: &Path) -> Result<()> {
     declared(root, &PackageManifest::read(root)?).map(drop)
 }
 
-/// The manifest of a package: `pi.capabilities` of its `package.json`, else its `extension.json`.
+/// Reads the manifest of a package: `pi.capabilities` of its `package.json`, else its `extension.json`.
 fn declared(root: &Path, manifest: &PackageManifest) -> Result<Option<Declared>> {
     let read = |name: &str| -> Result<Option<Value>> {
         let path = root.join(name);

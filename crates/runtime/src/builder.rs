@@ -1,4 +1,4 @@
-//! Puts a session together: [`SessionBuilder`].
+//! Builds a session: [`SessionBuilder`].
 //!
 //! ```text
 //! Environment, SessionConfig
@@ -10,8 +10,8 @@
 //! AgentSession     start, prompts, shutdown
 //! ```
 //!
-//! `load` is four phases (`builder/phases.rs`) and the loading itself.
-//! Whatever goes wrong before the model is asked ends the run with one [`Failure`].
+//! `load` has four phases (`builder/phases.rs`) and then loads the extensions. An error before the first request to a model ends
+//! the run with one [`Failure`].
 
 mod phases;
 
@@ -60,9 +60,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Puts a session together. Nothing is read, started or written before [`load`](Self::load).
+/// Builds a session. Nothing is read, started or written before [`load`](Self::load).
 ///
-/// It works on the thread that the session runs on, in a `tokio` [`LocalSet`](tokio::task::LocalSet).
+/// Runs on the session's thread, in a `tokio` [`LocalSet`](tokio::task::LocalSet).
 pub struct SessionBuilder {
     environment: Environment,
     config: SessionConfig,
@@ -70,33 +70,33 @@ pub struct SessionBuilder {
     replaced: Replaced,
 }
 
-/// The other side of a session: a program, a person, or nobody.
+/// The user interface of a session: a program, a user at a terminal, or none.
 pub struct Interface {
     /// `ctx.mode`: `print`, `json`, `rpc` or `tui`.
     pub mode: &'static str,
     /// `ctx.hasUI`.
     pub has_ui: bool,
-    /// Set when somebody stays who can choose a model later: then a session without one begins.
+    /// Whether the user can choose a model later: then a session without one starts.
     pub is_interactive: bool,
-    /// Hears the events of the session.
+    /// Receives the events of the session.
     pub front_end: Box<dyn FrontEnd>,
-    /// Answers `ctx.ui`; without it dialogs get pi's defaults, and the ledger says that nobody was asked.
+    /// Answers `ctx.ui`; without it dialogs get pi's defaults, and the ledger records that the user was not asked.
     pub ui: Option<Arc<dyn UiPort>>,
-    /// Set to tell extensions when one of them asks something, and when that is over.
+    /// Whether extensions are notified when one of them prompts the user, and when the prompt ends.
     pub announces_dialogs: bool,
-    /// Answers the gate's questions; without it what would be asked is refused.
+    /// Answers the gate's questions; without it they are refused.
     pub prompter: Option<Arc<dyn Prompter>>,
-    /// Hears reports of extensions; without it they are notices.
+    /// Receives reports of extensions; without it they are notices.
     pub observer: Option<Rc<dyn Observer>>,
-    /// Wraps what the session publishes its state to.
+    /// Wraps the sink that the session publishes its state to.
     pub wrap_state: Option<WrapState>,
 }
 
-/// Wraps what a session publishes its state to.
+/// Wraps the sink that a session publishes its state to.
 pub type WrapState = Box<dyn FnOnce(Arc<dyn StateSink>) -> Arc<dyn StateSink>>;
 
 impl Default for Interface {
-    /// Nobody: as `pi -p` without a terminal.
+    /// Returns an interface without a user, like `pi -p` without a terminal.
     fn default() -> Self {
         Self {
             mode: "print",
@@ -119,7 +119,7 @@ pub struct CopiedPackage {
     pub root: PathBuf,
     /// The files that were copied into it, and those that were left out.
     pub record: BuildRecord,
-    /// The identity that grants and the ledger know it by, and for whom it is installed; without one it is its path.
+    /// Identity for grants and the ledger, and the scope that it is installed in; without one it is identified by its path.
     pub identity: Option<(ExtensionId, Option<Scope>)>,
 }
 
@@ -129,11 +129,11 @@ impl CopiedPackage {
     }
 }
 
-/// What connectors are built of, for those that wrap them.
+/// Parts that connectors are built from, for those that wrap them.
 pub struct ConnectorParts {
     /// The connector `exec`.
     pub exec: Arc<ExecConnector>,
-    /// The session as extensions reach it.
+    /// Control of the session.
     pub control: AgentControl,
     /// The session's ledger.
     pub ledger: Ledger,
@@ -144,7 +144,7 @@ pub struct ConnectorParts {
 type AdaptConnectors = Box<dyn FnOnce(Connectors, ConnectorParts) -> Connectors>;
 type AdaptHost = Box<dyn FnOnce(&mut HostOptions)>;
 
-/// Parts that stand in for the usual ones; one field for each setter of [`SessionBuilder`].
+/// Replacements of the usual parts; one field for each setter of [`SessionBuilder`].
 #[derive(Default)]
 struct Replaced {
     ambient: Option<Ambient>,
@@ -166,7 +166,7 @@ struct Replaced {
 }
 
 impl SessionBuilder {
-    /// Begins with the defaults of [`SessionConfig`] and [`Interface`].
+    /// Starts with the defaults of [`SessionConfig`] and [`Interface`].
     pub fn new(environment: &Environment) -> Self {
         Self {
             environment: environment.clone(),
@@ -176,14 +176,14 @@ impl SessionBuilder {
         }
     }
 
-    /// Sets what the user wants of this session.
+    /// Sets the configuration of the session.
     #[must_use]
     pub fn config(mut self, config: SessionConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Sets who is at the other side.
+    /// Sets the user interface.
     #[must_use]
     pub fn interface(mut self, interface: Interface) -> Self {
         self.interface = interface;
@@ -218,7 +218,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Asks this provider's model instead of the one that the configuration chooses.
+    /// Uses this provider's model instead of the one that the configuration selects.
     #[must_use]
     pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
         self.replaced.provider = Some(provider);
@@ -253,28 +253,29 @@ impl SessionBuilder {
         self
     }
 
-    /// Publishes to `state` what extensions read without asking.
+    /// Publishes the state that extensions read without a hostcall to `state`.
     #[must_use]
     pub fn state(mut self, state: ReadableState) -> Self {
         self.replaced.state = Some(state);
         self
     }
 
-    /// Looks for skills, prompt templates and context files there, instead of where the configuration and trust say.
+    /// Searches these folders for skills, prompt templates and context files, instead of those of the configuration.
     #[must_use]
     pub fn resources(mut self, places: ResourcePlaces) -> Self {
         self.replaced.places = Some(places);
         self
     }
 
-    /// Says which files were copied into a package before it is compiled, and whose they are: its build reads the copies alone.
+    /// Declares the files that were copied into a package before it is compiled, and its identity: the build reads the copies
+    /// only.
     #[must_use]
     pub fn copied(mut self, package: CopiedPackage) -> Self {
         self.replaced.copied.push(package);
         self
     }
 
-    /// Uses these words in the system prompt and the built-in tools instead of looking for pi's own.
+    /// Uses these texts in the system prompt and the built-in tools instead of pi's own.
     #[must_use]
     pub fn words(mut self, words: Arc<Words>) -> Self {
         self.replaced.words = Some(words);
@@ -288,34 +289,34 @@ impl SessionBuilder {
         self
     }
 
-    /// Loads no extension, and has the servers of `mcp.json` all the same: for a look at them.
+    /// Loads no extension but starts the servers of `mcp.json`, to probe them.
     #[must_use]
     pub(crate) fn servers_only(mut self) -> Self {
         (self.replaced.loads_nothing, self.replaced.probes_servers) = (true, true);
         self
     }
 
-    /// Neither reads nor keeps answers to permission questions and what extensions made.
+    /// Neither reads nor stores answers to permission questions and files that extensions created.
     #[must_use]
     pub fn without_memory(mut self) -> Self {
         self.replaced.remembers_nothing = true;
         self
     }
 
-    /// Builds everything, loads the extensions, chooses the model and makes the agent.
+    /// Builds the parts, loads the extensions, selects the model and creates the agent.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong, with what to do about it.
+    /// The first error, with the next step of the user.
     pub async fn build(self) -> Result<AgentSession> {
         self.load().await?.open().await
     }
 
-    /// Builds everything and loads the extensions.
+    /// Builds the parts and loads the extensions.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong, with what to do about it.
+    /// The first error, with the next step of the user.
     pub async fn load(self) -> Result<LoadedSession> {
         let Self { environment, config, mut interface, mut replaced } = self;
         let (found, session) = phases::find(environment, &config, &mut replaced)?;
@@ -353,7 +354,7 @@ impl SessionBuilder {
             are_fatal: config.extensions.fail_on_error,
         };
         let loaded = loader.load_all(&discovery.packages, &failures).await;
-        // An extension that failed has left evidence by then.
+        // The ledger and the recording of a failed load are complete.
         loaded.inspect_err(|_| {
             recorder.iter().for_each(Recorder::finish);
             drop(ledger.close());
@@ -392,7 +393,7 @@ impl SessionBuilder {
     }
 }
 
-/// The extensions as the agent sees them. Without a loader a reload begins them anew as they are: their caller loaded them.
+/// Creates the agent's view of the extensions. Without a loader a reload restarts them unchanged: the caller loaded them.
 fn extensions(
     host: &Host,
     control: &AgentControl,
@@ -420,7 +421,7 @@ fn extensions(
     }))
 }
 
-/// The connector that runs programs: in the strict mode they write into the project and the temporary folder alone.
+/// Creates the connector that runs programs; in strict mode they can write to the project and the temporary folder only.
 fn exec_connector(environment: &Environment, decided: &Decided, replaced: &mut Replaced) -> Arc<ExecConnector> {
     let child = replaced.child_environment.take();
     let mut options = ExecOptions::new(child.unwrap_or_else(|| plain_environment(environment))).supervised();
@@ -430,13 +431,13 @@ fn exec_connector(environment: &Environment, decided: &Decided, replaced: &mut R
     Arc::new(ExecConnector::new(options))
 }
 
-/// The variables that every program of an extension gets.
+/// Returns the variables that every program of an extension gets.
 pub(crate) fn plain_environment(environment: &Environment) -> BTreeMap<String, String> {
     let plain = PLAIN_ENV.iter();
     plain.filter_map(|name| Some(((*name).to_owned(), environment.variables.get(*name)?.clone()))).collect()
 }
 
-/// The gate between extensions and their user.
+/// Creates the gate between extensions and their user.
 fn gate(
     environment: &Environment,
     config: &SessionConfig,
@@ -465,7 +466,7 @@ fn gate(
     }))
 }
 
-/// Everything that extensions reach through the gate.
+/// Creates the connectors behind the gate.
 fn connectors(
     environment: &Environment,
     interface: &mut Interface,
@@ -502,11 +503,11 @@ fn connectors(
     (connectors, tool_requests)
 }
 
-/// Waits for a person on behalf of a call that the realm waits for, from outside of the runtime's own threads.
+/// Waits for the user's answer while a synchronous call blocks the realm, outside of the runtime's own threads.
 fn block_on(asking: BoxFuture<'_, ()>) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     std::thread::scope(|threads| {
-        // Its panic is no answer.
+        // A panic leaves the question unanswered.
         let _ = threads.spawn(|| runtime.block_on(asking)).join();
     });
 }
@@ -521,7 +522,7 @@ fn host_options(environment: &Environment, decided: &Decided, ambient: &Ambient)
     options
 }
 
-/// Returns the limits of each extension, as the settings have it.
+/// Returns the limits of each extension from the settings.
 pub fn realm_limits(decided: &Decided) -> Limits {
     let mut limits = Limits::default();
     if let Some(megabytes) = decided.max_memory_mb {

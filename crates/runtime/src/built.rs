@@ -1,6 +1,6 @@
-//! A package on its way into a session: compiled, described for the gate, then loaded.
+//! Compiles a package, describes it for the gate, and prepares it for the host.
 //!
-//! Its build reads files as the extension would: what the gate lets it read at run time, and what was read is recorded.
+//! The build may read the files that the gate lets the extension read at run time, and the files it reads are recorded.
 
 use crate::compile::Compiler;
 use crate::failure::{Failure, Result};
@@ -20,26 +20,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The grants and refusals of a package before its code is known.
+/// Grants and refusals of a package before its code is known.
 pub type GrantsBeforeBuild = (Vec<Grant>, Vec<Grant>);
 
 /// A package as `extc` compiled it. Cheap to clone.
 #[derive(Clone)]
 pub struct Built {
-    /// Who asks, for the gate: the package, where it lies and what was compiled into it.
+    /// Identity for the gate: the package, its location and the files compiled into it.
     pub profile: Profile,
-    /// Everything that the build found out.
+    /// Metadata of the build.
     pub metadata: ArtifactMetadata,
     artifact: Arc<Verified>,
-    /// The folder that the names of its files are relative to.
+    /// Folder that the names of its files are relative to.
     place: PathBuf,
     entries: Vec<Entry>,
 }
 
 impl Built {
-    /// Compiles packages for a session side by side, or finds them in the user's cache; answers in their order, in which they are
-    /// recorded, too. A loose file may import what its grants let it read. A build that is refused a file is recorded as well.
-    /// `progress` is given the packages that are left, each time when one is done.
+    /// Compiles packages for a session concurrently, or finds them in the user's cache; returns and records them in their order.
+    /// A single file may import the files that its grants let it read. A build that was refused a file is recorded as well.
+    /// `progress` receives the remaining packages each time one is done.
     pub fn all_in_session(
         compiler: &Compiler,
         dispatcher: &Dispatcher,
@@ -78,7 +78,7 @@ impl Built {
         Self::of(compiler.build_found(found), dispatcher, found)
     }
 
-    /// Describes what was compiled.
+    /// Describes the output of a build.
     fn of(output: Result<BuildOutput, BuildFailure>, dispatcher: &Dispatcher, found: &PackageEntry) -> Result<Self> {
         let id = found.id.as_str();
         let output = output.inspect_err(|failure| {
@@ -96,7 +96,7 @@ impl Built {
         };
         profile.artifact_id = Some(metadata.artifact.clone());
         dispatcher.record_build(&profile, &record_of(&output));
-        // Files of an installed package are in the store, which nobody writes.
+        // Files of an installed package are in the store, which is not writable to extensions.
         if found.installed.is_none() {
             dispatcher.gate().add_code(&found.id, output.places.iter().cloned());
         }
@@ -107,12 +107,12 @@ impl Built {
         Ok(Self { profile, metadata, artifact: Arc::new(output.artifact), place: output.root, entries })
     }
 
-    /// Whether `package` is made of the same code.
+    /// Returns whether `package` has the same code.
     pub fn is(&self, package: &Package) -> bool {
         self.profile == package.profile && self.entries == package.entries
     }
 
-    /// Shows each entry under the path that pi shows it under when it is named on the command line.
+    /// Sets the path of each entry to the one that pi shows for a name on the command line.
     pub fn shown_as_named(mut self, found: &PackageEntry) -> Self {
         for (entry, shown) in self.entries.iter_mut().zip(shown_entries(found)) {
             entry.path = shown;
@@ -120,7 +120,7 @@ impl Built {
         self
     }
 
-    /// What the host loads, with the supplied packages it imports.
+    /// Returns the package for the host, with the supplied packages it imports.
     pub async fn package(self, supplier: &Supplier) -> Result<Package> {
         let supplied = supplier.for_extension(&self.metadata).await?;
         let maps = SourceMaps::of(&self.artifact);
@@ -128,7 +128,7 @@ impl Built {
         Ok(Package { entries: self.entries, place: Some(self.place), ..package })
     }
 
-    /// Loads it with the grants that `granted` says, nothing asked. The entries that failed, with what they said.
+    /// Loads it with the grants `granted`, without questions. Returns the entries that failed, with their errors.
     pub async fn load_granted(self, session: &LoadedSession, granted: &[Grant]) -> Result<Vec<(String, String)>> {
         let gate = session.dispatcher().gate();
         gate.set_grants(&self.profile, granted, Evidence::default())
@@ -139,7 +139,7 @@ impl Built {
     }
 }
 
-/// A compiler that reads for a package what its extension may read.
+/// Creates a compiler that reads for a package the files that its extension may read.
 fn compiler_in_session(
     compiler: &Compiler,
     dispatcher: &Dispatcher,
@@ -148,23 +148,23 @@ fn compiler_in_session(
 ) -> Result<Compiler> {
     let Some(file) = found.loose_file() else { return Ok(compiler.clone()) };
     let profile = Profile::new(found.id.as_str()).loose(file, &found.root, None);
-    // A gate for the build alone: what the extension holds while an earlier version of it runs stays.
+    // A separate gate for the build: grants of a running earlier version stay.
     let gate = Gate::builder(dispatcher.gate().policy().clone(), dispatcher.gate().places().clone()).build();
-    // One whose scope cannot be read is reported with the others, once the code is known.
+    // An unreadable scope is reported with the others, once the code is known.
     let readable: Vec<Grant> = grants.iter().filter(|grant| gate.check(&profile, grant).is_ok()).cloned().collect();
     gate.set_grants(&profile, &readable, Evidence::default())
         .map_err(|error| Failure::usage(format!("{}: {error}", profile.extension)))?;
     gate.set_never(&profile, &never);
     let permit = gate.permit(&Caller::new(Arc::new(profile)), "fs");
-    // A file that the extension wrote itself is data, and no code of its author.
+    // A file that the extension wrote itself is data, not code of its author.
     let reads = move |path: &Path| permit.reads(path) == Ok(ReadBy::Grant);
     let access = FileAccess::new(gate.places().clone()).readable(reads);
     Ok(compiler.with_access(access))
 }
 
-/// Works on items on several threads; answers in their order.
+/// Processes items on several threads and returns the results in order.
 fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    // To know the number of cores costs files of the system's, so one item does not ask.
+    // Querying the number of cores reads system files, so it is skipped for one item.
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = if items.len() > 1 { cores().min(items.len()).min(MOST_BUILDS) } else { 1 };
     let next = AtomicUsize::new(0);
@@ -173,14 +173,14 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
         while let Some((index, item)) =
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, items.get(at)?)))
         {
-            // Nobody stops listening before the end.
+            // The receiver lives until the end.
             let _ = sender.send((index, work(item)));
         }
     };
     std::thread::scope(|scope| {
         for number in 1..threads {
             let (run, sender) = (&run, sender.clone());
-            // This thread does it all where no other can be had.
+            // Without other threads this one does all the work.
             let _ =
                 std::thread::Builder::new().name(format!("pi-build-{number}")).spawn_scoped(scope, move || run(sender));
         }
@@ -194,7 +194,7 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
 /// Most packages that are compiled at once: each build takes hundreds of megabytes, and all cores for parts of it.
 const MOST_BUILDS: usize = 4;
 
-/// What is recorded of a build.
+/// Returns the record of a build.
 fn record_of(output: &BuildOutput) -> BuildRecord {
     let inputs = output.artifact.artifact().metadata.inputs.clone();
     let mut record = BuildRecord { inputs, ..BuildRecord::default() };
@@ -207,13 +207,13 @@ fn record_of(output: &BuildOutput) -> BuildRecord {
     record
 }
 
-/// All entries of an artifact, under its own path.
+/// Lists all entries of an artifact, under its own path.
 fn entries_of_artifact(file: &Path, metadata: &ArtifactMetadata) -> Vec<Entry> {
     let entry = |index| Entry { module: format!("ext:/{index}/index.js"), path: file.display().to_string() };
     (0..metadata.entries.len()).map(entry).collect()
 }
 
-/// The entries that discovery chose, as modules of the artifact: entry *i* is `ext:/i/index.js`.
+/// Lists the entries that discovery selected, as modules of the artifact: entry *i* is `ext:/i/index.js`.
 fn wanted_entries(found: &PackageEntry) -> Vec<Entry> {
     let entry = |(index, path): (usize, &PathBuf)| Entry {
         module: format!("ext:/{index}/index.js"),
@@ -222,7 +222,7 @@ fn wanted_entries(found: &PackageEntry) -> Vec<Entry> {
     found.entries.iter().enumerate().map(entry).collect()
 }
 
-/// The paths under which pi shows the entries: a folder that is one module is shown as it was named.
+/// Returns the paths under which pi shows the entries: a folder that is one module is shown as the folder.
 pub fn shown_entries(found: &PackageEntry) -> Vec<String> {
     match found.entries.as_slice() {
         [_] if found.is_module => vec![found.root.display().to_string()],

@@ -1,32 +1,32 @@
-//! The answers that a person may give to a question about a capability: their keys and words, the same in all front ends.
+//! Answers that the user can give to a question about a capability: their keys and labels, for all front ends.
 //!
-//! Only answers that differ are offered, and each says how far it goes: this subject, everything of its kind, or all that
-//! the extension asks for, and for how long.
+//! Only answers that differ are offered, and each states its scope and duration: this subject, everything of its kind, or all
+//! requests of the extension.
 
 use pijs_hostcall::{Answer, Question};
 
-/// Refusals in a row from which on muting is offered.
+/// Consecutive refusals after which muting is offered.
 const OFFER_MUTE: u32 = 3;
 
-/// One answer.
+/// An answer that is offered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// The key, a letter.
+    /// Its key, a letter.
     pub key: &'static str,
-    /// The meaning, without the key.
+    /// Its label, without the key.
     pub words: String,
-    /// What the gate is told then.
+    /// Answer for the gate.
     pub answer: Answer,
 }
 
 impl Choice {
-    /// `[y] once`
+    /// Formats the label with the key, as in `[y] once`.
     pub fn label(&self) -> String {
         format!("[{}] {}", self.key, self.words)
     }
 }
 
-/// The answers that a question has. `is_read`: all that the extension asks for is before the person's eyes.
+/// Returns the answers to a question. `is_read` is set when the user sees all requests of the extension.
 pub fn choices(question: &Question, is_read: bool) -> Vec<Choice> {
     let (this, any) = match question.capability.as_str() {
         _ if question.subject.is_empty() => ("", ""),
@@ -52,7 +52,7 @@ pub fn choices(question: &Question, is_read: bool) -> Vec<Choice> {
     if !any.is_empty() {
         choices.push(choice("a", of(any, "this session"), Answer::AllowCapability));
     }
-    // One request for this capability as a whole is what the answers above say already.
+    // A single request for this capability is covered by the answers above.
     let is_same = question.subject.is_empty() && question.package.len() == 1;
     if is_read && !question.package.is_empty() && !is_same {
         choices.push(choice("p", "all listed here this session".to_owned(), Answer::AllowPackage));
@@ -71,7 +71,7 @@ pub fn choices(question: &Question, is_read: bool) -> Vec<Choice> {
     choices
 }
 
-/// Says which keys there are.
+/// Lists the keys.
 pub fn keys(choices: &[Choice]) -> String {
     let keys: Vec<&str> = choices.iter().map(|choice| choice.key).collect();
     format!("answer with one of: {}", keys.join(" "))

@@ -1,4 +1,4 @@
-//! Compiling extensions for this run: `extc` with the user's cache.
+//! Compiles extensions for this run: `extc` with the user's cache.
 
 use crate::environment::Environment;
 use pijs_artifact::Verified;
@@ -7,19 +7,19 @@ use pijs_packages::{PackageEntry, Scope, lock_path};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// `extc`, set up for one run.
+/// `extc`, configured for one run.
 #[derive(Clone)]
 pub struct Compiler {
     options: BuildOptions,
-    /// The lock file of the user's packages. That of a project comes with the project, and nobody installed what it lists.
+    /// Lock file of the user's packages. A project's is not trusted: it comes with the project.
     lock: PathBuf,
-    /// Folders of packages that it lists.
+    /// Folders of the packages in the lock file.
     stores: [PathBuf; 2],
 }
 
 impl Compiler {
-    /// Uses the user's cache; without one everything is compiled, and that is said once. What is protected in the folders of
-    /// `environment` is not read.
+    /// Uses the user's cache; without one everything is compiled, and a notice says so once. Protected files in the folders of
+    /// `environment` are not read.
     pub fn new(environment: &Environment) -> Self {
         let cache = match Cache::user() {
             Ok(cache) => {
@@ -41,19 +41,19 @@ impl Compiler {
         Self { options: BuildOptions { cache, access, ..BuildOptions::default() }, lock, stores }
     }
 
-    /// The same compiler with another answer to which files are read.
+    /// Returns the compiler with another policy for reading files.
     pub fn with_access(&self, access: FileAccess) -> Self {
         Self { options: BuildOptions { access, ..self.options.clone() }, ..self.clone() }
     }
 
-    /// Compiles what discovery found.
+    /// Compiles a discovered package.
     pub fn build_found(&self, found: &PackageEntry) -> Result<BuildOutput, BuildFailure> {
         let id = found.id.as_str();
         self.build(id, &input_of(id, &found.root, &found.entries))
     }
 
-    /// Compiles the entries of a package that discovery chose, or one loose file. What was installed from somewhere, or built by
-    /// somebody, is compiled in a sealed process.
+    /// Compiles the selected entries of a package, or a single file. Installed packages and artifacts are compiled in a sealed
+    /// process.
     pub fn build(&self, id: &str, input: &Input) -> Result<BuildOutput, BuildFailure> {
         let foreign = ["npm:", "git:", "rummy:"].iter().any(|origin| id.starts_with(origin));
         let is_in_store = foreign && self.stores.iter().any(|store| input.path().starts_with(store));
@@ -72,27 +72,27 @@ impl Compiler {
             if after == place {
                 return built;
             }
-            // Another pi put something else there meanwhile, which is read now.
+            // Another pi has replaced the package in the meantime, so the new one is read.
             place = after;
         }
         pijs_extc::build(input, &options)
     }
 
-    /// The user's cache, unless it cannot be used.
+    /// Returns the user's cache, unless it cannot be used.
     pub fn cache(&self) -> Option<Cache> {
         self.options.cache.clone()
     }
 
-    /// The host modules every realm needs.
+    /// Returns the host modules that every realm needs.
     pub fn host_modules(&self) -> Result<Arc<Verified>, BuildFailure> {
         pijs_extc::host_modules(self.options.cache.as_ref())
     }
 }
 
-/// How often a package is read that other processes replace while it is read.
+/// Attempts to read a package that other processes replace meanwhile.
 const READINGS: usize = 8;
 
-/// Which file or folder lies at a path; `None` when there is none.
+/// Returns the identity of the file or folder at a path; `None` when there is none.
 #[cfg(unix)]
 fn identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
@@ -104,8 +104,8 @@ fn identity(path: &Path) -> Option<std::time::SystemTime> {
     path.metadata().and_then(|found| found.created()).ok()
 }
 
-/// What to compile for a unit of discovery: the one file that is loaded from it, or the chosen entries of its folder,
-/// so that entry *i* of the artifact is the *i*-th of `entries`.
+/// Returns the compiler's input for a discovered package: its single file, or the selected entries of its folder, so that entry
+/// *i* of the artifact is the *i*-th of `entries`.
 pub fn input_of(id: &str, root: &Path, entries: &[PathBuf]) -> Input {
     match entries {
         [entry] if id == format!("path:{}", entry.display()) => Input::at(entry),

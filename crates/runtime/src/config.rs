@@ -1,6 +1,6 @@
-//! Settings of one run: plain data, as a command line or an embedding program gives them.
+//! Settings of one run: plain data from a command line or an embedding program.
 //!
-//! What is left at its default is decided by `settings.json`, the environment and pi's own defaults, in this order.
+//! Defaults are replaced by `settings.json`, the environment and pi's own defaults, in this order.
 
 use crate::rules::Peer;
 use pijs_agent::ToolChoice;
@@ -11,32 +11,32 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Everything that can be said of a session before it begins.
+/// Configuration of a session.
 #[derive(Debug, Clone, Default)]
 pub struct SessionConfig {
-    /// Which extensions are loaded.
+    /// Extensions to load.
     pub extensions: ExtensionConfig,
     /// Skills, prompt templates and themes.
     pub resources: ResourceOptions,
     /// Set to read no `AGENTS.md` or `CLAUDE.md`.
     pub no_context_files: bool,
-    /// What extensions may do.
+    /// Permissions of extensions.
     pub permissions: Permissions,
-    /// Where the realms of extensions run.
+    /// Isolation of the realms.
     pub isolation: Isolation,
     /// File to which the realms of extensions are recorded, for `pi replay`. It must not exist yet.
     pub tape: Option<PathBuf>,
-    /// The version of pi that extensions meet.
+    /// Version of pi that extensions see.
     pub profile: Option<PiProfile>,
-    /// Which session goes on, and where it is kept.
+    /// Session to resume, and the folder of sessions.
     pub store: StoreConfig,
-    /// Which model answers.
+    /// Model of the session.
     pub model: ModelConfig,
     /// A text, or the name of its file, in place of the built-in system prompt.
     pub system_prompt: Option<String>,
     /// Texts, or names of their files, after the system prompt.
     pub append_system_prompt: Vec<String>,
-    /// Which tools there are; without `builtin` the setting `defaultTools` says which built-in ones are active.
+    /// Tools; without `builtin` the setting `defaultTools` selects the active built-in ones.
     pub tools: ToolChoice,
     /// Streamed rules.
     pub rules: RulesConfig,
@@ -44,21 +44,21 @@ pub struct SessionConfig {
     pub no_mcp: bool,
 }
 
-/// Which extensions a session loads.
+/// Extensions that a session loads.
 #[derive(Debug, Clone, Default)]
 pub struct ExtensionConfig {
-    /// Paths and package sources, in load order. Each one has to be there and to load.
+    /// Paths and package sources, in load order. Each has to exist and to load.
     pub named: Vec<String>,
-    /// Set to load only these; otherwise those that are installed follow.
+    /// Set to load only these; otherwise installed extensions follow.
     pub only_named: bool,
-    /// Set to end the session when an installed extension cannot be loaded, instead of going on without it.
+    /// Set to end the session when an installed extension cannot be loaded, instead of continuing without it.
     pub fail_on_error: bool,
 }
 
-/// What the user allows and refuses for this run, over the settings.
+/// Permissions of this run, over the settings.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
-    /// What happens to a capability that was not granted.
+    /// Decision about a capability that was not granted.
     pub mode: Option<Mode>,
     /// Grants to every extension, as `CAP[:SCOPE]`: `read:docs/**`, `exec:git`.
     pub allow: Vec<String>,
@@ -68,7 +68,7 @@ pub struct Permissions {
     pub accept_unsealed: bool,
 }
 
-/// Where the realms of extensions run.
+/// Isolation of the realms of extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
     /// In a sealed worker process for each package; needs Linux.
@@ -78,12 +78,12 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// All of them, by name.
+    /// All variants, by name.
     pub const ALL: [(&'static str, Self); 2] = [("process", Self::Process), ("thread", Self::Thread)];
 }
 
 impl Default for Isolation {
-    /// Sealed wherever that exists.
+    /// Returns the sealed process where the system supports it.
     fn default() -> Self {
         if cfg!(target_os = "linux") { Self::Process } else { Self::Thread }
     }
@@ -107,47 +107,47 @@ impl FromStr for Isolation {
     }
 }
 
-/// Which session goes on, and where sessions are kept.
+/// Session to resume, and the folder of sessions.
 #[derive(Debug, Clone, Default)]
 pub struct StoreConfig {
-    /// Where the conversation comes from.
+    /// Conversation to start from.
     pub choice: SessionChoice,
-    /// Id of the session: found in this folder and gone on with, or given to a new one.
+    /// Id of the session: that of an existing one in this folder, or for a new one.
     pub id: Option<String>,
     /// Folder of the session files.
     pub dir: Option<String>,
-    /// What the session is called from now on.
+    /// New name of the session.
     pub name: Option<String>,
 }
 
-/// Where the conversation of a session comes from.
+/// Conversation that a session starts from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SessionChoice {
-    /// It begins empty.
+    /// A new conversation.
     #[default]
     New,
-    /// It begins empty and is kept in memory alone.
+    /// A new conversation, in memory only.
     InMemory,
-    /// It goes on with the latest one of this folder, if there is one.
+    /// The latest session of this folder, if there is one.
     Latest,
-    /// It goes on with one: a file, an id, or the first characters of an id.
+    /// A session by its file, id, or id prefix.
     Named(String),
-    /// It begins with a copy of one, named likewise.
+    /// A copy of a session, named likewise.
     ForkOf(String),
 }
 
-/// Which model answers.
+/// Model of a session.
 #[derive(Debug, Clone, Default)]
 pub struct ModelConfig {
     /// `PROVIDER/ID[:THINKING]`, an id or a part of one, or `script:FILE` for a recorded reply.
     pub name: Option<String>,
     /// The provider of `name`.
     pub provider: Option<String>,
-    /// How much it thinks: one of [`THINKING_LEVELS`](pijs_llm::provider::THINKING_LEVELS).
+    /// Thinking level: one of [`THINKING_LEVELS`](pijs_llm::provider::THINKING_LEVELS).
     pub thinking: Option<String>,
     /// The key of its provider, for this run.
     pub api_key: Option<String>,
-    /// Patterns of the models that a person can switch between, with commas between them.
+    /// Comma-separated patterns of the models that the user can switch between.
     pub scope: Option<String>,
     /// The address of its provider's API.
     pub base_url: Option<String>,
@@ -158,6 +158,6 @@ pub struct ModelConfig {
 pub struct RulesConfig {
     /// Turns them on or off.
     pub enabled: Option<bool>,
-    /// Rules of other programs that are read too, or the built-in ones; these turn rules on.
+    /// Other programs whose rules are read too, or the built-in ones; these turn rules on.
     pub from: Vec<Peer>,
 }

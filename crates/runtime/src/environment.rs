@@ -1,4 +1,4 @@
-//! What the process was started with, read once: folders, variables, terminal.
+//! Captures the process environment once: folders, variables, terminal.
 
 use crate::failure::{Failure, Result, is_missing};
 use crate::notices::Notices;
@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-/// The surroundings of one run. Nothing else in the program reads the environment.
+/// Environment of one run. No other code reads the process environment.
 #[derive(Debug, Clone)]
 pub struct Environment {
     /// The working folder, the home and pi's own folder; canonical.
@@ -19,38 +19,38 @@ pub struct Environment {
     pub temp: PathBuf,
     /// Variables that are valid text.
     pub variables: BTreeMap<String, String>,
-    /// Whether a person reads stderr.
+    /// Whether stderr is a terminal.
     pub stderr_is_terminal: bool,
-    /// Whether a person types.
+    /// Whether stdin is a terminal.
     pub stdin_is_terminal: bool,
-    /// Whether a person reads stdout.
+    /// Whether stdout is a terminal.
     pub stdout_is_terminal: bool,
-    /// What the command line says of the trust in this folder.
+    /// Trust in this folder by the command line.
     pub trusts: Option<bool>,
     /// Takes warnings and notes for the user.
     pub notices: Notices,
-    /// Where it says that sessions are kept, and which session it names.
+    /// Folder of sessions by the command line.
     pub session_dir: Option<String>,
-    /// Which session it names: a file, or an id.
+    /// Session by the command line: a file, or an id.
     pub session: Option<String>,
-    /// The file to which this run's session is recorded; extensions do not reach it.
+    /// File that this session is recorded to; protected from extensions.
     pub tape: Option<PathBuf>,
 }
 
-/// Columns and rows of the terminal that stdout is; `None` when it is none or does not say.
+/// Returns columns and rows of the terminal at stdout; `None` when stdout is no terminal or the size is unknown.
 pub fn terminal_size() -> Option<(usize, usize)> {
     let known = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
     let known = known.filter(|size| size.ws_col > 0 && size.ws_row > 0);
     known.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
-/// Has programs and extensions that start `pi` find one: this one, after all others.
+/// Appends the folder of this `pi` to the path if no other contains one, for programs and extensions that start `pi`.
 fn add_own_folder(path: &mut String, program: &Path) {
     let (Some(folder), true) = (program.parent().and_then(Path::to_str), program.file_name() == Some("pi".as_ref()))
     else {
         return;
     };
-    // An empty name in a path is the working folder.
+    // An empty entry of a path means the working folder.
     if !path.is_empty() && !std::env::split_paths(path).any(|folder| folder.join("pi").is_file()) {
         path.extend([":", folder]);
     }
@@ -99,7 +99,7 @@ impl Environment {
         })
     }
 
-    /// A path as a person gives it: from home, or seen from the working folder.
+    /// Resolves a path of the user: relative to the home after `~`, else to the working folder.
     pub fn path(&self, given: &str) -> PathBuf {
         match given.strip_prefix('~') {
             Some("") => self.dirs.home.clone(),
@@ -108,18 +108,18 @@ impl Environment {
         }
     }
 
-    /// A variable that is set to something.
+    /// Returns a variable that is set and not empty.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The folders of a session here, and what is protected in them.
+    /// Returns the folders of a session here with their protected files.
     pub fn places(&self) -> Places {
         let places = Places::new(&self.dirs.cwd, &self.dirs.home, &self.dirs.agent_dir, &self.temp);
         places.with_own_state(crate::own_state::of(self))
     }
 
-    /// Registries and tokens: the user's `.npmrc`, then `--registry`. The project's own file is not read.
+    /// Returns registries and tokens: the user's `.npmrc`, then `--registry`. The project's own file is not read.
     pub fn npm_config(&self, registry: Option<&str>) -> Result<NpmConfig> {
         let path = self.variable("NPM_CONFIG_USERCONFIG").map_or_else(|| self.dirs.home.join(".npmrc"), PathBuf::from);
         let config = match std::fs::read_to_string(&path) {

@@ -1,4 +1,4 @@
-//! The forms that a session is written in: as its file has it, for people, as a page.
+//! Exports a session: as JSON lines, Markdown or an HTML page.
 
 use pijs_llm::message::{Content, Message};
 use pijs_protocol::guard;
@@ -10,30 +10,30 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// The forms, by the ending of the file's name.
+/// Supported formats, by file extension.
 pub const FORMS: &str = ".html, .md or .jsonl";
 
-/// Who chose what a file is called.
+/// Origin of a file's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Name {
-    /// The person: a link of that name is meant.
+    /// The user: a link of that name is followed.
     Theirs,
-    /// Nobody: whoever made the folder may have put a link there.
+    /// A default: the folder's author may have put a link there.
     Ours,
 }
 
-/// Writes a file of the person's.
+/// Writes an export.
 pub fn put(to: &Path, text: &str, name: Name) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     if name == Name::Ours && guard!(ExportLink) {
-        // The bits of a flag, whatever type the system's call has for them.
+        // Converts the flag's bits to the type of the system call.
         options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
     }
     options.open(to)?.write_all(text.as_bytes())
 }
 
-/// The session in the form that the file's name asks for.
+/// Exports the session in the format of the file's extension; `None` for an unknown one.
 pub fn in_form_of(session: &Session, file: &Path) -> Result<Option<String>, SessionError> {
     Ok(match file.extension().and_then(|form| form.to_str()) {
         Some("jsonl") => Some(as_lines(session)?),
@@ -43,7 +43,7 @@ pub fn in_form_of(session: &Session, file: &Path) -> Result<Option<String>, Sess
     })
 }
 
-/// The session as its file has it.
+/// Exports the lines of the session file.
 fn as_lines(session: &Session) -> Result<String, SessionError> {
     let mut lines = serde_json::to_string(session.header()).unwrap_or_default() + "\n";
     for entry in session.entries() {
@@ -52,12 +52,12 @@ fn as_lines(session: &Session) -> Result<String, SessionError> {
     Ok(lines)
 }
 
-/// Text that people read, without what a terminal obeys or what hides: pages are looked at with `cat`, too.
+/// Removes control and invisible characters from text for users: pages are viewed with `cat`, too.
 pub fn readable(text: &str) -> String {
     within(text, Limits { styles: false, ..Limits::unbounded() })
 }
 
-/// The branch as a person reads it.
+/// Exports the branch as Markdown.
 fn as_markdown(session: &Session) -> Result<String, SessionError> {
     let name = session.name().unwrap_or("Session").replace(['\n', '\r'], " ");
     let mut text = format!("# {name}\n");
@@ -69,7 +69,7 @@ fn as_markdown(session: &Session) -> Result<String, SessionError> {
     Ok(readable(&text))
 }
 
-/// The branch as a page that shows text and does nothing.
+/// Exports the branch as a static page without scripts.
 fn as_page(session: &Session) -> Result<String, SessionError> {
     let name = escaped(session.name().unwrap_or("Session"));
     let mut page = format!(
@@ -89,11 +89,11 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// What somebody said.
+/// A message of the export.
 struct Paragraph {
     who: &'static str,
     what: String,
-    /// The output of something, not prose.
+    /// Whether it is program output, not prose.
     is_plain: bool,
 }
 
@@ -119,14 +119,14 @@ fn paragraph(entry: &Entry) -> Option<Paragraph> {
     Some(Paragraph { who, what, is_plain })
 }
 
-/// Text between marks that it does not hold.
+/// Fences text with more backticks than it contains.
 fn fenced(text: &str) -> String {
     let longest = text.lines().map(|line| line.chars().take_while(|c| *c == '`').count()).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}\n{}\n{fence}", text.trim_end())
 }
 
-/// The text of a message's content.
+/// Returns the text of a message's content.
 pub fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

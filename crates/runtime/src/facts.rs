@@ -1,12 +1,12 @@
-//! What realms are told about the machine: `process`, `node:os` and `node:path` read it, nothing else.
+//! Facts about the machine that realms get: `process`, `node:os` and `node:path` read them, nothing else.
 
 use crate::environment::{Environment, terminal_size};
 use pijs_hostcall::places::OWN_SCRIPT;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use serde_json::{Map, Value, json};
 
-/// Facts for every realm of a session. Variables beyond the plain ones are asked for one by one, through
-/// the gate.
+/// Returns the facts for every realm of a session. Other variables than the plain ones are requested one by one, through the
+/// gate.
 pub fn facts(environment: &Environment) -> Map<String, Value> {
     let plain: Map<String, Value> = PLAIN_ENV
         .iter()
@@ -47,14 +47,14 @@ pub fn facts(environment: &Environment) -> Map<String, Value> {
     }
 }
 
-/// Which of the descriptors 0 to 2 are terminals, and how wide and high the one that is written to was at the start.
+/// Returns whether the descriptors 0 to 2 are terminals, and the initial size of the one at stdout.
 fn terminals(environment: &Environment) -> Value {
     let Environment { stdin_is_terminal, stdout_is_terminal, stderr_is_terminal, .. } = environment;
     let size = if *stdout_is_terminal { terminal_size() } else { None };
     json!({ "fds": [stdin_is_terminal, stdout_is_terminal, stderr_is_terminal], "size": size })
 }
 
-/// How the system names its version, where it says so in a file.
+/// Returns the version of the system, where a file contains it.
 fn system() -> Value {
     let told = |name: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
@@ -63,14 +63,14 @@ fn system() -> Value {
     json!({ "release": told("osrelease"), "version": told("version") })
 }
 
-/// The Node that programs find, which stands for the one that runs pi: extensions start scripts with it.
+/// Returns the Node on the path, which stands for the one that runs pi: extensions start scripts with it.
 pub fn node(environment: &Environment) -> Option<String> {
     let path = environment.variable("PATH")?;
     let found = std::env::split_paths(path).map(|folder| folder.join("node")).find(|file| file.is_file())?;
     Some(found.display().to_string())
 }
 
-/// Who runs pi: whose files are one's own is told by it.
+/// Returns the ids of the user who runs pi, by which extensions recognise the user's files.
 #[cfg(unix)]
 fn owner() -> Vec<(String, Value)> {
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());

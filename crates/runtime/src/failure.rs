@@ -1,4 +1,4 @@
-//! A failed run: what to tell the user, and the exit code.
+//! Error of a run: a message for the user, and the exit code.
 
 use pijs_extc::BuildFailure;
 use pijs_packages::{InstallCode, PackageError};
@@ -7,39 +7,39 @@ use std::fmt;
 /// Result of the command.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Whether a file is simply not there, as one below a home that is no folder.
+/// Returns whether a file does not exist; one below a home that is no folder counts.
 pub fn is_missing(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
-/// One message for people. It is printed once, to stderr, at the end of `main`.
+/// A message for the user. `main` prints it once, to stderr.
 #[derive(Debug)]
 pub struct Failure {
-    /// Which kind of failure it is.
+    /// Exit code.
     pub exit: Exit,
     message: String,
     help: Option<String>,
-    /// The first thing that is wrong, where the message lists them all.
+    /// First error, where the message lists all of them.
     brief: Option<String>,
 }
 
 /// Exit codes of `pi`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// The thing asked for failed.
+    /// The operation failed.
     Failed,
     /// The command line is wrong.
     Usage,
-    /// The policy says no.
+    /// The policy denies it.
     Refused,
     /// Stopped by Ctrl-C.
     Interrupted,
-    /// An extension ended the program with this code; there is nothing to say.
+    /// An extension ended the program with this code; nothing is printed.
     Left(u8),
 }
 
 impl Exit {
-    /// The number for the system.
+    /// Returns the number for the system.
     pub fn code(self) -> u8 {
         match self {
             Self::Failed => 1,
@@ -52,27 +52,27 @@ impl Exit {
 }
 
 impl Failure {
-    /// Something that was asked for failed.
+    /// Creates the error of an operation that failed.
     pub fn failed(message: impl Into<String>) -> Self {
         Self { exit: Exit::Failed, message: message.into(), help: None, brief: None }
     }
 
-    /// The request itself is wrong.
+    /// Creates the error of a wrong command line.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, message: message.into(), help: None, brief: None }
     }
 
-    /// The policy says no.
+    /// Creates the error of an operation that the policy denies.
     pub fn refused(message: impl Into<String>) -> Self {
         Self { exit: Exit::Refused, message: message.into(), help: None, brief: None }
     }
 
-    /// A signal ended the run.
+    /// Creates the error of a run that a signal ended.
     pub fn interrupted() -> Self {
         Self { exit: Exit::Interrupted, message: "interrupted".to_owned(), help: None, brief: None }
     }
 
-    /// The end that an extension asked for, which is no failure if its code is 0.
+    /// Returns the result of a run that an extension ended: code 0 is a success.
     pub fn left(code: u8) -> Result<()> {
         match code {
             0 => Ok(()),
@@ -80,30 +80,30 @@ impl Failure {
         }
     }
 
-    /// Says what it happened in.
+    /// Prefixes the message with the context.
     #[must_use]
     pub fn within(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
     }
 
-    /// What is wrong, in one line where there is one.
+    /// Returns the first error in one line, where there is one.
     pub fn brief(&self) -> &str {
         self.brief.as_deref().unwrap_or(&self.message)
     }
 
-    /// The message and what to do next, for a report that says itself that it is an error.
+    /// Formats the message and the next step, for a report that labels itself as an error.
     pub fn said(&self) -> String {
         let help = self.help.as_ref().map(|help| format!("\n  help: {help}"));
         format!("{}{}", self.message, help.unwrap_or_default())
     }
 
-    /// The message and what to do next.
+    /// Returns the message and the next step.
     pub fn into_parts(self) -> (String, Option<String>) {
         (self.message, self.help)
     }
 
-    /// Says what to do next.
+    /// Sets the next step of the user.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());

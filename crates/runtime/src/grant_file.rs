@@ -1,4 +1,4 @@
-//! `<agentDir>/pijs/grants.json`: the grants of this installation, 0600, replaced whole under a lock.
+//! `<agentDir>/pijs/grants.json`: the grants of this installation, with mode 0600, replaced as a whole under a lock.
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Far above any real file; below what would hurt.
+/// Larger than any real file, small enough to read into memory.
 const LONGEST: u64 = 16 << 20;
-/// How long another process may keep the file.
+/// Longest wait for another process that holds the lock.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The file. Cheap to clone.
+/// The grant file of a user. Cheap to clone.
 #[derive(Clone)]
 pub struct GrantFile {
     disk: Disk,
@@ -30,7 +30,7 @@ pub struct GrantFile {
 }
 
 impl GrantFile {
-    /// The file of this user; nothing is read yet.
+    /// Returns the file of this user; nothing is read yet.
     pub fn new(environment: &Environment, timer: Arc<dyn Timer>) -> Self {
         Self {
             disk: Disk::system(),
@@ -44,7 +44,7 @@ impl GrantFile {
         self.folder.join("grants.json")
     }
 
-    /// What stands in it; nothing when there is none.
+    /// Reads the grants; empty when there is no file.
     pub fn read(&self) -> Result<GrantStore> {
         let path = self.path();
         let broken = |what: String| {
@@ -63,7 +63,7 @@ impl GrantFile {
         Ok(book)
     }
 
-    /// Changes it. Nobody else reads or writes between.
+    /// Changes the grants under the lock.
     pub fn change<R>(&self, change: impl FnOnce(&mut GrantStore) -> R) -> Result<R> {
         let failed = |error: std::io::Error| {
             Failure::failed(format!("{} cannot be written: {error}", self.path().display()))
@@ -83,45 +83,45 @@ impl GrantFile {
         Ok(result)
     }
 
-    /// An answer that is given now.
+    /// Returns the current time for an answer.
     pub fn now(&self) -> String {
         iso(self.timer.now().epoch_ms)
     }
 }
 
-/// Keeps what a person answers while extensions run. What each loaded extension is, is told beforehand.
+/// Stores the user's answers while extensions run. Each loaded extension is registered beforehand.
 pub struct Answers {
     file: GrantFile,
     made: MadeFolder,
-    /// Under which name they are kept, and what they are bound to.
+    /// Name under which answers are stored, and the code that they are bound to.
     loaded: Mutex<BTreeMap<ExtensionId, (String, PackageRecord)>>,
 }
 
 impl Answers {
-    /// Keeps answers in `file`, and what extensions make in `made`.
+    /// Stores answers in `file`, and created files in `made`.
     pub fn new(file: GrantFile, made: MadeFolder) -> Self {
         Self { file, made, loaded: Mutex::default() }
     }
 
-    /// Answers about this extension are kept under `key` and bound to `record` from now on.
+    /// Stores answers about this extension under `key`, bound to `record`, from now on.
     pub fn expect(&self, extension: ExtensionId, key: String, record: PackageRecord) {
         self.made.expect(extension.clone(), key.clone());
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(extension, (key, record));
     }
 
-    /// All answers, as they are on disk now.
+    /// Reads all answers from disk.
     pub fn read(&self) -> Result<GrantStore> {
         self.file.read()
     }
 
-    /// Under which name answers about an extension are kept, and what they are bound to.
+    /// Returns the name under which answers about an extension are stored, and the code that they are bound to.
     pub fn expected(&self, extension: &ExtensionId) -> Option<(String, PackageRecord)> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned()
     }
 }
 
 impl Answers {
-    /// Keeps what an extension's tools say now, unless it was bound to other code meanwhile.
+    /// Stores the digests of an extension's tools, unless it was bound to other code in the meantime.
     pub fn keep_tools(&self, extension: &ExtensionId, tools: BTreeMap<String, String>) {
         let Some((key, ran)) = self.expected(extension) else { return };
         let written = self.file.change(|book| {
@@ -154,9 +154,9 @@ impl AnswerStore for Answers {
             let is_local = key.starts_with("path:");
             let record = book.packages.entry(key).or_insert_with(|| empty.clone());
             let (other_code, other_manifest) = (record.code != empty.code, record.manifest != empty.manifest);
-            // What lies in a folder of the user changes all the time, and keeps its answers while it asks for no more.
+            // Code in a folder of the user changes all the time, and keeps its answers while it requests no more.
             if if is_local { other_code && other_manifest } else { other_code || other_manifest } {
-                // Another process has bound it to other code meanwhile; this answer was about the one that runs here.
+                // Another process has bound it to other code in the meantime; this answer is about the code that runs here.
                 *record = empty;
             }
             record.answer(StoredAnswer { capability, methods, scope, allowed, by: By::Prompt, at });

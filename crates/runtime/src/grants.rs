@@ -1,4 +1,4 @@
-//! From the scan, the settings and the command line to what the gate is told.
+//! Derives the gate's grants from the scan, the settings and the command line.
 
 use crate::applicant::Applicant;
 use crate::config::Permissions;
@@ -26,7 +26,7 @@ use std::time::Duration;
 #[serde(default)]
 struct Settings {
     extensions: Extensions,
-    /// Which pi extensions meet.
+    /// Version of pi that extensions see.
     #[serde(rename = "extensionProfile")]
     profile: Option<String>,
 }
@@ -40,7 +40,7 @@ impl Settings {
     }
 }
 
-/// `extensions` is pi's list of paths, or an object with our policy; only the latter matters here.
+/// `extensions` is pi's list of paths, or an object with the policy; only the latter is used here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(try_from = "Value")]
 enum Extensions {
@@ -54,7 +54,7 @@ enum Extensions {
 impl TryFrom<Value> for Extensions {
     type Error = String;
 
-    /// A policy that cannot be read is an error. Taken for none, it would deny nothing of what it was written to deny.
+    /// A policy that cannot be parsed is an error: ignoring it would deny nothing.
     fn try_from(mut given: Value) -> std::result::Result<Self, String> {
         let Some(policy) = given.get_mut("policy").map(Value::take).filter(|policy| !policy.is_null()) else {
             return Ok(Self::Other);
@@ -80,15 +80,15 @@ pub struct PolicySettings {
     policy: Policy,
     /// Heap of a realm, in MiB.
     pub max_memory_mb: Option<u64>,
-    /// Requests to models that one extension may have under way, and the tokens it may have in a run.
+    /// Concurrent requests to models of one extension.
     pub max_model_requests: Option<u64>,
-    /// The tokens that one extension may have in a run.
+    /// Tokens of one extension in a run.
     pub max_model_tokens: Option<u64>,
-    /// How long one turn of a sealed realm may take, in milliseconds; time in hostcalls not counted.
+    /// Longest turn of a sealed realm, in milliseconds, without time in hostcalls.
     pub max_turn_ms: Option<u64>,
 }
 
-/// What `extensions.policy` may say. A misspelt member would be a rule that nobody follows.
+/// Members of `extensions.policy`. A misspelt one is an error, because it would have no effect.
 const MEMBERS: [&str; 7] =
     ["default_caps", "deny_caps", "max_memory_mb", "max_model_requests", "max_model_tokens", "max_turn_ms", "mode"];
 
@@ -110,23 +110,23 @@ impl PolicySettings {
     }
 }
 
-/// What the user decided for this run.
+/// Decisions of the user for this run.
 pub struct Decided {
-    /// What happens to a capability that was not granted.
+    /// Policy for capabilities that were not granted.
     pub policy: Policy,
-    /// What extensions may ask models by themselves.
+    /// Quota of an extension's own requests to models.
     pub asks: ModelQuotaLimits,
     /// Heap of a realm, in MiB.
     pub max_memory_mb: Option<u64>,
-    /// How long one turn of a sealed realm may take, in milliseconds.
+    /// Longest turn of a sealed realm, in milliseconds.
     pub max_turn_ms: Option<u64>,
-    /// Which pi extensions meet.
+    /// Version of pi that extensions see.
     pub profile: PiProfile,
     allowed: Vec<Grant>,
 }
 
 impl Decided {
-    /// Settings of the user, then the command line.
+    /// Merges the settings of the user with the command line.
     pub fn new(environment: &Environment, args: &Permissions, profile: Option<PiProfile>) -> Result<Self> {
         let settings = settings(environment)?;
         let profile = match profile {
@@ -150,7 +150,7 @@ impl Decided {
         Ok(Self { policy, asks, max_memory_mb, max_turn_ms, profile, allowed })
     }
 
-    /// Settings of the user alone.
+    /// Reads the settings of the user only.
     pub fn of_settings(environment: &Environment) -> Result<Self> {
         let settings = settings(environment)?;
         let profile = profile_of(&settings)?;
@@ -160,14 +160,14 @@ impl Decided {
         Ok(Self { policy, asks, max_memory_mb, max_turn_ms, profile, allowed: Vec::new() })
     }
 
-    /// Returns what `--allow` grants to every extension.
+    /// Returns the grants of `--allow` for every extension.
     pub fn allowed(&self) -> &[Grant] {
         &self.allowed
     }
 
-    /// What one extension holds: its record, what naming it gives, and `--allow`.
+    /// Computes the grants of an extension: its record, the grants of naming it with `-e`, and `--allow`.
     ///
-    /// One without a record holds what a file named with `-e` does, unless the policy is strict: somebody put it where
+    /// An extension without a record gets the grants of one named with `-e`, unless the policy is strict: the user put it where
     /// it is loaded from.
     pub fn held(&self, applicant: &Applicant, origin: Origin, record: Option<&PackageRecord>) -> Held {
         let named = origin == Origin::Named;
@@ -212,7 +212,7 @@ impl Decided {
 }
 
 impl Decided {
-    /// Lists the requests of an extension beyond its grants, as far as neither a person nor the policy said no for good.
+    /// Lists the requests of an extension beyond its grants, without those that the user or the policy denied permanently.
     pub fn wanted(&self, applicant: &Applicant, grants: &[Grant], never: &[Grant]) -> Vec<CapabilityRequest> {
         let of = |grant: &Grant| CapabilityRequest {
             capability: grant.capability.clone(),
@@ -225,7 +225,8 @@ impl Decided {
         more
     }
 
-    /// What an extension at a local path holds before its code is known: its record, and `--allow`. Its build reads by it.
+    /// Returns the grants and refusals of a local extension before its code is known: those of its record, and `--allow`. They
+    /// decide which files its build reads.
     pub fn before_build(&self, record: Option<&PackageRecord>) -> (Vec<Grant>, Vec<Grant>) {
         let mut grants = record.map(PackageRecord::grants).unwrap_or_default();
         grants.extend(self.allowed.iter().cloned());
@@ -233,8 +234,8 @@ impl Decided {
         (grants, record.map(PackageRecord::never).unwrap_or_default())
     }
 
-    /// The grants whose scopes can be read. A package says itself which ones it wants, and one that nobody can read is no
-    /// reason to run nothing at all: it grants nothing, and a note says so. What stands on the command line is its writer's business.
+    /// Returns the grants whose scopes can be parsed. An unreadable scope of a package grants nothing, with a note, instead of
+    /// ending the run; one of the command line is an error.
     pub fn readable(&self, gate: &Gate, profile: &Profile, grants: Vec<Grant>) -> (Vec<Grant>, Vec<String>) {
         let mut notes = Vec::new();
         let mut is_readable = |grant: &Grant| match gate.check(profile, grant) {
@@ -251,13 +252,13 @@ impl Decided {
     }
 }
 
-/// What an extension holds in a session.
+/// Grants of an extension in a session.
 pub struct Held {
-    /// What the gate allows without a question.
+    /// Grants that need no question.
     pub grants: Vec<Grant>,
-    /// What was answered *never*.
+    /// Requests that the user answered with *never*.
     pub never: Vec<Grant>,
-    /// Why it holds less than its user may think.
+    /// Reason why it has fewer grants than the user may expect.
     pub note: Option<String>,
 }
 
@@ -278,18 +279,18 @@ fn profile_of(settings: &Settings) -> Result<PiProfile> {
     Ok(chosen.unwrap_or_default())
 }
 
-/// What `settings.json` says of compaction and retries, over pi's defaults; a file that is not there says nothing.
+/// Reads the settings of compaction and retries over pi's defaults.
 pub fn agent_settings_of(environment: &Environment, provider: ProviderOptions) -> SessionSettings {
     let path = environment.dirs.agent_dir.join("settings.json");
     let given = match std::fs::read_to_string(&path) {
-        // What is wrong with the file was said when the policy was read.
+        // Errors of the file were reported when the policy was read.
         Ok(text) => serde_json::from_str::<serde_json::Map<String, Value>>(&text).unwrap_or_default(),
         Err(_) => serde_json::Map::new(),
     };
     agent_settings(SessionSettings { provider, ..SessionSettings::default() }, &given)
 }
 
-/// pi's settings `compaction`, `retry`, `httpIdleTimeoutMs`, `steeringMode` and `followUpMode`, over `base`.
+/// Applies pi's settings `compaction`, `retry`, `httpIdleTimeoutMs`, `steeringMode` and `followUpMode` to `base`.
 pub fn agent_settings(base: SessionSettings, given: &serde_json::Map<String, Value>) -> SessionSettings {
     let of = |group: &str, key: &str| given.get(group).and_then(|group| group.get(key));
     let number = |group: &str, key: &str| of(group, key).and_then(Value::as_u64);
@@ -317,7 +318,7 @@ pub fn agent_settings(base: SessionSettings, given: &serde_json::Map<String, Val
     settings
 }
 
-/// A time of pi's settings: a number, also as text, or `disabled`.
+/// Parses a time of pi's settings: a number, also as text, or `disabled`.
 fn milliseconds(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) if text.trim().eq_ignore_ascii_case("disabled") => Some(0),
@@ -326,7 +327,7 @@ fn milliseconds(value: &Value) -> Option<u64> {
     }
 }
 
-/// A limit in milliseconds, of which 0 is none.
+/// Converts a limit in milliseconds, where 0 means none.
 fn unless_zero(limit: u64) -> Duration {
     match limit {
         0 => Duration::MAX,
@@ -342,7 +343,7 @@ fn all_capabilities() -> String {
     CAPABILITIES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// A word that names no capability is an error: a rule about it would be one that nobody follows.
+/// Fails for an unknown capability: a rule about it would have no effect.
 fn must_exist(capability: &str) -> Result<()> {
     if exists(capability) || !guard!(PolicyReadable) {
         return Ok(());
@@ -353,7 +354,8 @@ fn must_exist(capability: &str) -> Result<()> {
     Err(Failure::usage(message).help(format!("{meant}one of: {}", all_capabilities())))
 }
 
-/// `CAP[:SCOPE]`: the scope is a path pattern, a host, a program, a variable or a tool of an MCP server, as the capability says.
+/// Parses `CAP[:SCOPE]`; the capability decides whether the scope is a path pattern, a host, a program, a variable or a tool of
+/// an MCP server.
 pub fn parse_grant(text: &str) -> Result<Grant> {
     let (capability, scope) = match text.split_once(':') {
         Some((capability, scope)) => (capability, Some(scope)),

@@ -1,4 +1,4 @@
-//! `--isolation`: where the realms of a session run.
+//! Opens realms as `--isolation` says.
 
 use crate::config::{Isolation, SessionConfig};
 use crate::environment::Environment;
@@ -9,12 +9,12 @@ use pijs_host::{InThread, LoadError, OpenError, OpenRealm};
 use pijs_hostcall::Mode;
 use pijs_protocol::Termination;
 
-/// What to do where extensions cannot be sealed and the policy wants them to be.
+/// Next step where extensions cannot be sealed and the policy requires it.
 const ACCEPT: &str = "pass --accept-unsealed to run them all the same, or choose --policy prompt";
 
-/// What opens the realms of a session: in sealed processes, or in the host's own thread, as the command line says.
+/// Returns the opener of realms: in sealed processes, or in the host's own thread.
 ///
-/// A system that cannot seal is told about; under the strict policy it is refused, unless the user accepts it.
+/// On a system that cannot seal, the user gets a notice; the strict policy refuses it, unless the user accepts it.
 pub fn realms(config: &SessionConfig, environment: &Environment, decided: &Decided) -> Result<Box<dyn OpenRealm>> {
     let sealed_only = decided.policy.mode == Mode::Strict && !config.permissions.accept_unsealed;
     if cfg!(not(target_os = "linux")) {
@@ -28,16 +28,16 @@ pub fn realms(config: &SessionConfig, environment: &Environment, decided: &Decid
     Ok(opener(config.isolation, environment, Terms { sealed_only, max_turn_ms: decided.max_turn_ms }))
 }
 
-/// What else there is to say about sealed processes.
+/// Options of sealed processes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Terms {
-    /// No others.
+    /// Whether unsealed processes are refused.
     pub sealed_only: bool,
-    /// How long a turn may take, if not as long as usual.
+    /// Longest turn, in place of the default.
     pub max_turn_ms: Option<u64>,
 }
 
-/// How workers are started.
+/// Returns the options for worker processes.
 #[cfg(target_os = "linux")]
 pub fn process_options(environment: &Environment, max_turn_ms: Option<u64>) -> pijs_realm::ProcessOptions {
     let options = pijs_realm::ProcessOptions {
@@ -50,7 +50,7 @@ pub fn process_options(environment: &Environment, max_turn_ms: Option<u64>) -> p
     }
 }
 
-/// The same without the question of the policy.
+/// Returns the opener of an isolation without checking the policy.
 #[cfg(target_os = "linux")]
 pub fn opener(isolation: Isolation, environment: &Environment, terms: Terms) -> Box<dyn OpenRealm> {
     use pijs_host::InProcess;
@@ -66,13 +66,13 @@ pub fn opener(isolation: Isolation, environment: &Environment, terms: Terms) -> 
     Box::new(realms)
 }
 
-/// Elsewhere there are no sealed processes; [`Isolation::Process`] was refused with the command line.
+/// Other systems have no sealed processes; [`Isolation::Process`] was refused with the command line.
 #[cfg(not(target_os = "linux"))]
 pub fn opener(_: Isolation, _: &Environment, _: Terms) -> Box<dyn OpenRealm> {
     Box::new(InThread)
 }
 
-/// An extension that takes no part in the session, and what to do about it.
+/// Converts a load error to a failure with the next step.
 pub fn not_loaded(error: &LoadError) -> Failure {
     let failure = Failure::failed(clean(&error.to_string()));
     match error {

@@ -1,4 +1,4 @@
-//! Keys that pi keeps for itself: a shortcut of an extension on one of them is left out.
+//! Keyboard shortcuts of extensions. Keys that pi reserves are skipped.
 
 use pijs_host::{Host, Owner};
 use pijs_protocol::Handle;
@@ -26,10 +26,10 @@ const RESERVED: [&str; 15] = [
     "shift+tab",
 ];
 
-/// A key as it is compared: lower case, modifiers in one order, one name for what has several.
+/// Normalises a key: lower case, modifiers in one order, one name for synonyms.
 pub fn canonical(key: &str) -> String {
     let lower = key.to_lowercase();
-    // The key itself may be a plus.
+    // The key itself can be a plus.
     let (held, own) = match lower.strip_suffix("++") {
         Some(held) => (held, "+"),
         None if lower == "+" => ("", "+"),
@@ -45,7 +45,7 @@ pub fn canonical(key: &str) -> String {
     held.map(|modifier| format!("{modifier}+")).chain([own.to_owned()]).collect()
 }
 
-/// Keys of pi's editor and lists that an extension may take over, written likewise; it is told whose they were.
+/// Keys of pi's editor and lists that an extension may override with a warning, written likewise.
 const BUILT_IN: [(&str, &str); 53] = [
     ("alt+b", "tui.editor.cursorWordLeft"),
     ("alt+backspace", "tui.editor.deleteWordBackward"),
@@ -102,7 +102,7 @@ const BUILT_IN: [(&str, &str); 53] = [
     ("up", "tui.select.up"),
 ];
 
-/// The shortcuts of extensions in load order: key, owner, what it does.
+/// Lists the shortcuts of extensions in load order: key, owner, handler, description.
 fn registered(host: &Host) -> Vec<(String, Owner, Handle, Option<String>)> {
     let shortcut = |(owner, other)| match other {
         Registration::Shortcut { key, handle, description } => Some((key, owner, handle, description)),
@@ -111,7 +111,7 @@ fn registered(host: &Host) -> Vec<(String, Owner, Handle, Option<String>)> {
     host.other_registrations().into_iter().filter_map(shortcut).collect()
 }
 
-/// The keys that extensions have shortcuts on, as [`canonical`] writes them, and in pi's words what is in the way of some.
+/// Returns the keys of extensions' shortcuts, as [`canonical`] writes them, and pi's warnings about conflicts.
 pub fn shortcuts(host: &Host) -> (BTreeSet<String>, Vec<String>) {
     let mut bound: BTreeMap<String, Owner> = BTreeMap::new();
     let mut warnings = Vec::new();
@@ -139,19 +139,19 @@ pub fn shortcuts(host: &Host) -> (BTreeSet<String>, Vec<String>) {
     (bound.into_keys().collect(), warnings)
 }
 
-/// The shortcuts of extensions with what they say they do.
+/// Returns the shortcuts of extensions with their descriptions.
 pub fn described(host: &Host) -> BTreeMap<String, String> {
     let all = registered(host).into_iter().filter(|(key, ..)| is_free(key));
     all.map(|(key, owner, _, what)| (canonical(&key), what.unwrap_or_else(|| format!("of {}", owner.path)))).collect()
 }
 
-/// The shortcut on a key that was pressed: of several the last one loaded.
+/// Returns the shortcut of a pressed key: of several the last one loaded.
 pub fn shortcut(host: &Host, key: &str) -> Option<(Owner, Handle)> {
     let wanted = canonical(key);
     last(host, |key| canonical(key) == wanted)
 }
 
-/// The shortcut that was registered by this very text, as pi looks it up.
+/// Returns the shortcut that was registered by exactly this text, as pi looks it up.
 pub fn written(host: &Host, key: &str) -> Option<(Owner, Handle)> {
     last(host, |registered| registered.to_lowercase() == key.to_lowercase())
 }

@@ -1,4 +1,4 @@
-//! The ledger of a session: `<agentDir>/logs/extensions/<session>.jsonl`, or below `PI_EXTENSION_LOG_DIR`.
+//! Opens the ledger of a session: `<agentDir>/logs/extensions/<session>.jsonl`, or below `PI_EXTENSION_LOG_DIR`.
 
 use crate::environment::Environment;
 use crate::notices::Notices;
@@ -15,21 +15,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Longest id that a ledger is called by.
+/// Longest session id that is used as a file name.
 const LONGEST_NAME: usize = 128;
 
-/// Largest `auth.json` that is looked through.
+/// Largest `auth.json` that is searched for secrets.
 const LARGEST_AUTH: u64 = 1 << 20;
 
-/// Opens the ledger of a session, in which calls of an earlier run that was killed get their ends first.
+/// Opens the ledger of a session and first records the ends of calls of an earlier run that was killed.
 ///
-/// A ledger that cannot be written does not end the session: strict mode refuses what would have to be recorded, the
-/// others warn once and count what is missing.
+/// A ledger that cannot be written does not end the session: strict mode refuses calls that have to be recorded, other modes warn
+/// once and count the lost lines.
 pub(crate) fn open(environment: &Environment, session_id: &str, mode: Mode, timer: &dyn Timer) -> Ledger {
     let notices = &environment.notices;
     let disk = Disk::system();
     let folder = folder(environment);
-    // The folder may be one that others write to, such as a cloned project: a link in it leads nowhere.
+    // Others may write to the folder, such as a cloned project: no link in it is followed.
     let files = match guard!(LedgerBeneath) {
         true => disk.beneath(std::slice::from_ref(&folder)).unwrap_or_else(|_| disk.clone()),
         false => disk.clone(),
@@ -40,7 +40,7 @@ pub(crate) fn open(environment: &Environment, session_id: &str, mode: Mode, time
     }
     let path = folder.join(format!("{}.jsonl", name_of(session_id)));
     let file = FileSink::new(files, path.clone());
-    // Where extensions may write by grant, what they did is not proved by what is written there.
+    // A ledger in a folder that extensions can be granted to write proves nothing.
     let inside = mode == Mode::Strict && folder.starts_with(&environment.dirs.cwd);
     let resumed = if inside { Err(io::Error::other("its folder lies in the project")) } else { file.resume() };
     let (sink, resumed): (Arc<dyn LedgerSink>, _) = match resumed {
@@ -64,10 +64,10 @@ pub(crate) fn open(environment: &Environment, session_id: &str, mode: Mode, time
     ledger
 }
 
-/// The name of a session's ledger: its id, where that is a plain name.
+/// Returns the name of a session's ledger: its id, where that is a plain name.
 ///
-/// Ids stand in session files, which come from anywhere. One with a slash would lead to another folder, one with a dot to a
-/// part of another session's ledger.
+/// Ids come from session files, which are untrusted. A slash would lead to another folder, a dot to a part of another session's
+/// ledger.
 fn name_of(session_id: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let is_plain = (1..=LONGEST_NAME).contains(&session_id.len()) && session_id.bytes().all(plain);
@@ -78,7 +78,7 @@ fn name_of(session_id: &str) -> String {
     format!("session-{digest}")
 }
 
-/// Gives the ledger a thread of its own; without one it is written in the turns.
+/// Starts a thread that writes the ledger; without one it is written in the turns.
 pub(crate) fn write_aside(ledger: &Ledger) {
     let writer = ledger.writer();
     if std::thread::Builder::new().name("ledger".to_owned()).spawn(move || writer.run()).is_err() {
@@ -86,7 +86,7 @@ pub(crate) fn write_aside(ledger: &Ledger) {
     }
 }
 
-/// Where ledgers are.
+/// Returns the folder of ledgers.
 pub fn folder(environment: &Environment) -> PathBuf {
     match environment.variable("PI_EXTENSION_LOG_DIR") {
         Some(folder) => environment.dirs.cwd.join(folder),
@@ -94,12 +94,12 @@ pub fn folder(environment: &Environment) -> PathBuf {
     }
 }
 
-/// Returns the redactor of logs: it knows what the redactor of ledgers knows.
+/// Returns the redactor of logs, with the secrets of the ledger's.
 pub fn redactor(environment: &Environment) -> Redactor {
     Redactor::new(secrets(environment, &Disk::system()))
 }
 
-/// Values that must never appear: variables with secret names, and what pi keeps for its providers.
+/// Collects secrets: variables with secret names, and pi's keys of providers.
 fn secrets(environment: &Environment, disk: &Disk) -> Vec<String> {
     let named = environment.variables.iter().filter(|(name, _)| is_secret_key(name));
     let mut secrets: Vec<String> = named.map(|(_, value)| value.clone()).collect();
@@ -112,7 +112,7 @@ fn secrets(environment: &Environment, disk: &Disk) -> Vec<String> {
     secrets
 }
 
-/// Texts that are long enough for a key; the shorter ones say what kind it is.
+/// Collects texts that are long enough for a key; shorter ones are kinds.
 fn texts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) if text.len() >= 12 => found.push(text.clone()),
@@ -122,7 +122,7 @@ fn texts(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The key of this installation for hashes of guessable values, made on first use.
+/// Returns the key of this installation for hashes of guessable values; creates it on first use.
 fn hash_key(environment: &Environment, disk: &Disk) -> Option<[u8; 32]> {
     let path = environment.dirs.agent_dir.join("logs/ledger.key");
     let read = || disk.read(&path, 32).ok().flatten()?.try_into().ok();
@@ -132,7 +132,7 @@ fn hash_key(environment: &Environment, disk: &Disk) -> Option<[u8; 32]> {
         match disk.create_once(&path, &key) {
             Ok(true) => Some(key),
             Ok(false) => read(),
-            // For this session then; it cannot be compared with others.
+            // The key lasts for this session; hashes cannot be compared with those of others.
             Err(_) => Some(key),
         }
     })
@@ -142,7 +142,7 @@ fn warn(notices: &Notices, path: &Path, error: &io::Error) {
     notices.warn(format!("the ledger {} cannot be written: {error}", path.display()));
 }
 
-/// Says once that the ledger cannot be written.
+/// Warns once that the ledger cannot be written.
 struct Warned {
     sink: FileSink,
     path: PathBuf,
@@ -179,7 +179,7 @@ impl LedgerSink for Warned {
     }
 }
 
-/// Takes nothing: what is there must not be followed on.
+/// Refuses all lines, because an existing file must not be continued.
 struct Refused(String);
 
 impl LedgerSink for Refused {

@@ -1,7 +1,7 @@
-//! Finding the extensions of a session and loading them.
+//! Finds the extensions of a session and loads them.
 //!
-//! The order is pi's. What was named on the command line has to be there and to load; what was found elsewhere and is
-//! wrong is reported, and the session goes on without it, unless `--fail-on-extension-error` says otherwise.
+//! The order is pi's. An extension on the command line has to exist and to load; other errors are reported, and the session
+//! continues without the extension, unless `--fail-on-extension-error` is set.
 
 use crate::applicant::{Applicant, grant_key};
 use crate::built::Built;
@@ -38,10 +38,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Extensions in load order. What was named on the command line has to be there; the rest is reported.
+/// Finds extensions in load order. Those of the command line have to exist; other errors are reported.
 pub(crate) fn discover(environment: &Environment, config: &SessionConfig) -> Result<Discovery> {
     let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
-    // What a process that was killed had begun to change is finished, in a project only when it is trusted.
+    // A change that a killed process left is settled, in a project only when it is trusted.
     let scopes = if trusted { &[Scope::User, Scope::Project][..] } else { &[Scope::User] };
     for problem in recover(&Disk::system(), &environment.dirs, scopes) {
         environment.notices.warn(problem);
@@ -64,7 +64,7 @@ pub(crate) fn discover(environment: &Environment, config: &SessionConfig) -> Res
     Ok(discovery)
 }
 
-/// Where extensions, skills, prompts and themes of a session are looked for.
+/// Returns the options of the search for extensions, skills, prompts and themes.
 pub(crate) fn places(environment: &Environment, config: &SessionConfig, trusted: bool) -> DiscoverOptions {
     DiscoverOptions {
         dirs: environment.dirs.clone(),
@@ -74,8 +74,8 @@ pub(crate) fn places(environment: &Environment, config: &SessionConfig, trusted:
     }
 }
 
-/// Files and folders outside of pi's stores that extensions are loaded from: those of this run, and what other runs here load
-/// that pass over less.
+/// Lists files and folders outside of pi's stores that extensions are loaded from, in this run and in other runs here that skip
+/// fewer.
 pub(crate) fn paths_of_code(environment: &Environment, config: &SessionConfig, discovery: &Discovery) -> Vec<PathBuf> {
     let passed_over = (config.extensions.only_named || discovery.untrusted)
         .then(|| resolve_extensions(&DiscoverOptions { only_named: false, ..places(environment, config, true) }));
@@ -84,7 +84,7 @@ pub(crate) fn paths_of_code(environment: &Environment, config: &SessionConfig, d
     local.map(|found| found.loose_file().unwrap_or(&found.root).to_owned()).collect()
 }
 
-/// pi's `sourceInfo` of all extensions, by path.
+/// Returns pi's `sourceInfo` of all extensions, by path.
 pub(crate) fn provenance(discovery: &Discovery) -> BTreeMap<String, Value> {
     let mut known = BTreeMap::new();
     for found in &discovery.packages {
@@ -93,7 +93,7 @@ pub(crate) fn provenance(discovery: &Discovery) -> BTreeMap<String, Value> {
     known
 }
 
-/// Compiles the extensions of a session, decides what they hold and loads them: when it starts, and again on `/reload`.
+/// Compiles the extensions of a session, computes their grants and loads them: at start, and on `/reload`.
 pub(crate) struct Loader {
     pub(crate) environment: Environment,
     pub(crate) config: SessionConfig,
@@ -102,27 +102,27 @@ pub(crate) struct Loader {
     pub(crate) host: Host,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) decided: Decided,
-    /// The answers that a person gave; new ones go there.
+    /// Store of the user's answers; new ones are added.
     pub(crate) answers: Arc<Answers>,
-    /// The answers as they were when extensions were loaded last.
+    /// Answers at the last load.
     pub(crate) book: RefCell<GrantStore>,
-    /// Installed packages whose tools nobody has seen yet.
+    /// Installed packages whose tools have no digests yet.
     pub(crate) first: RefCell<BTreeSet<ExtensionId>>,
 }
 
 /// The scan's finding of an entry that exports no function.
 const NO_FACTORY: &str = "BD_DEFAULT_EXPORT";
 
-/// Words of the error that such an entry ends with.
+/// Text of the error of such an entry.
 const NOT_VALID: &str = "does not export a valid factory function";
 
-/// How to have the session go on.
+/// Next step after a fatal error of an extension.
 const FAIL_HELP: &str = "--fail-on-extension-error is set; without it the session goes on with the others";
 
-/// Why a package takes no part in the session.
+/// Error of a package that was not loaded.
 struct NotLoaded {
     failure: Failure,
-    /// What is wrong is not the package, but the command line or the system: others would fail alike.
+    /// Whether the command line or the system is the cause, so that other packages would fail alike.
     ends_run: bool,
 }
 
@@ -145,13 +145,13 @@ impl From<LoadError> for NotLoaded {
     }
 }
 
-/// Compiles extensions or finds them in the cache; says so when that takes long, `at_terminal` sooner.
+/// Compiles extensions or finds them in the cache, with a notice when that takes long, sooner `at_terminal`.
 pub(crate) fn preparing<R>(notices: &Notices, at_terminal: bool, compile: impl FnOnce() -> R) -> R {
     let _slow = slow(notices, at_terminal);
     compile()
 }
 
-/// Names packages, as many as a line takes.
+/// Lists packages, as many as a line takes.
 fn listed(packages: &[&ExtensionId]) -> String {
     const MOST: usize = 5;
     let mut names: Vec<String> = packages.iter().take(MOST).map(ToString::to_string).collect();
@@ -171,20 +171,20 @@ fn slow(notices: &Notices, at_terminal: bool) -> Slow {
 pub(crate) struct Failures<'a> {
     pub(crate) observer: Option<&'a dyn Observer>,
     pub(crate) notices: &'a Notices,
-    /// Knows the secrets that are not shown.
+    /// Removes secrets.
     pub(crate) redactor: &'a Redactor,
     /// `--fail-on-extension-error`
     pub(crate) are_fatal: bool,
 }
 
 impl Failures<'_> {
-    /// Returns whether the session cannot go on without `found`.
+    /// Returns whether the session cannot continue without `found`.
     fn ends_session(&self, found: &PackageEntry, failure: &NotLoaded) -> bool {
         let is_needed = failure.ends_run || found.origin == Origin::Named || !guard!(LoadContinues);
         is_needed || self.are_fatal
     }
 
-    /// Reports what is wrong with packages up to the next one that was loaded; with `None`, up to the last.
+    /// Reports errors of packages up to the next one that was loaded; with `None`, up to the last.
     fn take_next<'p>(
         &self,
         left: &mut impl Iterator<Item = (&'p PackageEntry, Result<Vec<Finding>, NotLoaded>)>,
@@ -209,8 +209,8 @@ impl Failures<'_> {
         Ok(())
     }
 
-    /// Reports why `found` does not run. An error when the session cannot go on: the user named the extension for this
-    /// run, wants no session without it, or it is not to blame.
+    /// Reports why `found` was not loaded. Fails when the session cannot continue: the user named the extension for this run,
+    /// requires all extensions, or the cause is not the package.
     fn take(&self, found: &PackageEntry, NotLoaded { failure, ends_run }: NotLoaded) -> Result<()> {
         if ends_run || found.origin == Origin::Named || !guard!(LoadContinues) {
             return Err(failure);
@@ -232,15 +232,15 @@ impl Failures<'_> {
 }
 
 impl Loader {
-    /// Loads packages, at the same time where they may, and reports in their order. One that fails is reported, and the others are
-    /// loaded.
+    /// Loads packages, concurrently where possible, and reports in their order. A failure is reported and does not stop the
+    /// others.
     ///
     /// # Errors
     ///
     /// The first failure that ends the session, see [`Failures`].
     pub(crate) async fn load_all(&self, packages: &[PackageEntry], failures: &Failures<'_>) -> Result<()> {
         self.host.expect(packages.len());
-        // All are compiled before the first one runs: none can change what another one is made of.
+        // All are compiled before the first one runs, so that none can change the code of another.
         let built = {
             let slow = slow(failures.notices, failures.observer.is_some());
             self.build_all(packages, &|left| {
@@ -268,7 +268,7 @@ impl Loader {
                 }),
             ));
         }
-        // A factory may wait for a timer or a call; somebody has to bring it the answer.
+        // A factory may wait for a timer or a call, so the host has to run meanwhile.
         let mut left = names.into_iter();
         let mut taken = Ok(());
         let take = |report| {
@@ -280,7 +280,7 @@ impl Loader {
         failures.take_next(&mut left, None)
     }
 
-    /// Waits for `loads`, and says which packages it waits for when that takes long.
+    /// Waits for `loads`, with a notice about the remaining packages when that takes long.
     async fn told<R>(&self, failures: &Failures<'_>, loads: impl Future<Output = R>) -> R {
         let slow = slow(failures.notices, failures.observer.is_some());
         let mut loads = pin!(loads);
@@ -296,7 +296,7 @@ impl Loader {
         .await
     }
 
-    /// Grants a package what it holds, and returns it ready to load, with the findings of entries that export no function.
+    /// Sets a package's grants and returns it ready to load, with the findings about entries that export no function.
     async fn prepare(&self, found: &PackageEntry, built: Result<Built>) -> Result<(Package, Vec<Finding>), NotLoaded> {
         let built = built?;
         let notes = self.admit(found, &built)?;
@@ -305,7 +305,7 @@ impl Loader {
         Ok((built.package(&self.supplier).await?, no_factory))
     }
 
-    /// Tells the gate what a package holds, and the host what its tools said before. Answers what its user should know.
+    /// Sets a package's grants at the gate, and the digests of its tools at the host. Returns notes for the user.
     fn admit(&self, found: &PackageEntry, built: &Built) -> Result<Vec<String>> {
         let mut notes = Vec::new();
         if let Some(known) = self.grant(found, built, &mut notes)? {
@@ -314,22 +314,22 @@ impl Loader {
         Ok(notes)
     }
 
-    /// Compiles packages side by side, or finds them in the cache.
+    /// Compiles packages concurrently, or finds them in the cache.
     fn build_all(&self, packages: &[PackageEntry], progress: &(dyn Fn(&[&ExtensionId]) + Sync)) -> Vec<Result<Built>> {
         let readable: Vec<_> = packages.iter().map(|found| (found, self.granted_before_build(found))).collect();
         Built::all_in_session(&self.compiler, &self.dispatcher, &readable, progress)
     }
 
-    /// Returns what is granted and refused to a package whose code is not known yet.
+    /// Returns grants and refusals of a package whose code is not known yet.
     fn granted_before_build(&self, found: &PackageEntry) -> (Vec<Grant>, Vec<Grant>) {
         let book = self.book.borrow();
-        // Of a local path, whose answers hold for other code, too.
+        // Answers about a local path hold for changed code, too.
         let record = book.packages.get(found.id.as_str()).filter(|_| found.installed.is_none());
         self.decided.before_build(record)
     }
 
-    /// Tells the gate what an extension holds, and its user when that is less than it was. Answers what its tools said
-    /// before.
+    /// Sets an extension's grants at the gate, with a note when they are fewer than before. Returns the known digests of its
+    /// tools.
     fn grant(&self, found: &PackageEntry, built: &Built, notes: &mut Vec<String>) -> Result<Option<Digests>> {
         let profile = &built.profile;
         let who = (found.id.as_str(), found.installed);
@@ -350,7 +350,7 @@ impl Loader {
             .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
         gate.set_wanted(profile, wanted);
         gate.set_never(profile, &held.never);
-        // Of code that nobody agreed to, nothing is known.
+        // Digests of tools are only known of code that the user agreed to.
         let Some(record) = record.filter(|record| record.code == code) else { return Ok(None) };
         if record.tools.is_empty() {
             self.first.borrow_mut().insert(found.id.clone());
@@ -359,9 +359,8 @@ impl Loader {
         Ok(Some(record.tools.clone()))
     }
 
-    /// Finds and compiles the extensions again, as they are on disk now. One that cannot be compiled stays as it is loaded,
-    /// and so do those that are missed because settings cannot be read; with grants as they are now. With it come the packages that
-    /// were found, unless it was not possible to look for them.
+    /// Finds and compiles the extensions again. One that cannot be compiled stays as it is loaded, and so do those that are not
+    /// found because settings cannot be read; grants are updated. Returns the discovered packages, too, unless discovery failed.
     pub(crate) async fn again(&self) -> (Reloaded, Option<Vec<PackageEntry>>) {
         let discovery = match Trust::read(&self.environment) {
             Ok(trust) => {
@@ -418,7 +417,7 @@ impl Loader {
         (again, Some(discovery.packages))
     }
 
-    /// Gives an extension what it holds now, whatever becomes of it meanwhile: its code is the one that was agreed to.
+    /// Returns a function that restores an extension's current grants, for a reload that keeps its code.
     fn held_now(&self, package: &Package) -> Box<dyn Fn()> {
         let (gate, answers) = (self.dispatcher.gate().clone(), Arc::clone(&self.answers));
         let (profile, id) = (package.profile.clone(), package.id().clone());
@@ -431,7 +430,7 @@ impl Loader {
         })
     }
 
-    /// A package as it is on disk now; `old`, with all that it holds, where that is the same.
+    /// Returns a package as it is on disk now; `old`, with its grants, if the code is unchanged.
     async fn anew(
         &self,
         (found, built): (&PackageEntry, Result<Built>),
@@ -450,7 +449,8 @@ impl Loader {
         Reloaded { packages: self.host.packages(), problems, ..Reloaded::default() }
     }
 
-    /// Keeps what the tools of extensions said in their first session, and what was agreed to in this one.
+    /// Stores the digests of tools that extensions registered in their first session, and those that the user agreed to in this
+    /// one.
     pub(crate) fn keep_tools(&self) {
         for extension in self.first.take() {
             let digests = self.host.tool_digests(&extension);
@@ -461,8 +461,8 @@ impl Loader {
     }
 }
 
-/// Returns what is wrong with entries of a package; the others run. `no_factory` are the compiler's findings of entries that export no
-/// function: it knows more of such an entry than a run of it shows.
+/// Returns the errors of a package's entries; the others run. `no_factory` are the compiler's findings about entries that export
+/// no function, which are more precise than the run-time error.
 fn failed_entries(report: &LoadReport, no_factory: &[Finding]) -> impl Iterator<Item = Failure> {
     report.failures().map(|(path, error)| {
         let is_it = |finding: &&Finding| error.message.contains(NOT_VALID) && Path::new(path).ends_with(&finding.file);
@@ -481,13 +481,13 @@ fn failed_entries(report: &LoadReport, no_factory: &[Finding]) -> impl Iterator<
     })
 }
 
-/// The name in place of an extension's where a reload as a whole failed.
+/// Placeholder for an extension's name when a whole reload failed.
 const RELOAD: &str = "<reload>";
 
-/// How pi begins to say that nobody registered a flag.
+/// Prefix of pi's error about an unknown flag.
 pub const UNKNOWN_OPTION: &str = "Unknown option";
 
-/// Gives extensions their flags: those that fit count, and pi's words on the others are returned.
+/// Sets the flags of extensions; returns pi's errors about the others.
 pub(crate) fn give_flags(host: &Host, given: impl IntoIterator<Item = (String, Option<String>)>) -> Vec<String> {
     let (mut problems, mut unknown) = (Vec::new(), Vec::new());
     for (name, value) in given {

@@ -1,8 +1,8 @@
-//! `<agentDir>/pijs/made/KEY.jsonl`: what extensions made where they may not read, beyond the session.
+//! `<agentDir>/pijs/made/KEY.jsonl`: files that extensions created where they have no grant to read, beyond the session.
 //!
-//! One line for each change, appended at once: a session that is killed leaves what it wrote. The last line about a path
-//! counts. The file of an extension is written anew when it is read and has more lines than it needs. Nobody but pi
-//! writes there; a line that cannot be read counts for nothing, and what is lost only has to be granted.
+//! One line for each change, appended at once, so that a killed session leaves its changes. The last line about a path counts.
+//! The file of an extension is compacted when it is read and has more lines than necessary. Only pi writes there; an unreadable
+//! line is ignored, and a lost one only means that the read has to be granted.
 
 use crate::environment::Environment;
 use pijs_durable::{Disk, Replace};
@@ -15,18 +15,18 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Far above what is kept of one extension.
+/// Larger than the file of any extension.
 const LONGEST: u64 = 16 << 20;
 
 /// The files of one installation.
 pub struct MadeFolder {
     disk: Disk,
     folder: PathBuf,
-    /// Under which name an extension's files are kept: that of its grants.
+    /// Name under which an extension's files are stored: that of its grants.
     keys: Mutex<BTreeMap<ExtensionId, String>>,
 }
 
-/// One change: a path, and the stamp that it was left with.
+/// A change: a path, and the stamp of the written file.
 #[derive(Serialize, Deserialize)]
 struct Line {
     path: PathBuf,
@@ -34,18 +34,18 @@ struct Line {
 }
 
 impl MadeFolder {
-    /// The folder of this user; nothing is read yet.
+    /// Returns the folder of this user; nothing is read yet.
     pub fn new(environment: &Environment) -> Self {
         let folder = environment.dirs.agent_dir.join("pijs").join("made");
         Self { disk: Disk::system(), folder, keys: Mutex::default() }
     }
 
-    /// Keeps what this extension makes under `key` from now on.
+    /// Stores this extension's files under `key` from now on.
     pub fn expect(&self, extension: ExtensionId, key: String) {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).insert(extension, key);
     }
 
-    /// Forgets what an extension made.
+    /// Deletes the record of an extension.
     pub fn forget(&self, key: &str) -> std::io::Result<()> {
         self.disk.remove(&self.path(key))
     }
@@ -63,7 +63,7 @@ impl MadeFolder {
 
 fn text_of(path: &Path, stamp: Option<Stamp>) -> Option<String> {
     let line = Line { path: path.to_owned(), stamp };
-    // A path that is no text is not remembered.
+    // A path that is not UTF-8 is not recorded.
     serde_json::to_string(&line).ok().map(|text| text + "\n")
 }
 
@@ -84,7 +84,7 @@ impl MadeFiles for MadeFolder {
         }
         if count > 2 * known.len() + 100 {
             let text: String = known.iter().filter_map(|(path, stamp)| text_of(path, Some(*stamp))).collect();
-            // The longer file says the same.
+            // The longer file is equivalent.
             let _ = self.disk.replace(&path, text.as_bytes(), Replace::DERIVED);
         }
         Some(known.into_iter().collect())
@@ -100,7 +100,7 @@ impl MadeFiles for MadeFolder {
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
             options.open(file)?.write_all(text.as_bytes())
         };
-        // Without it a later session has to be granted the read.
+        // Without the line a later session needs a grant for the read.
         let _ = append();
     }
 }

@@ -1,9 +1,9 @@
-//! Servers of `mcp.json` in a session: which there are, what they hold, and their tools for the model.
+//! Servers of `mcp.json` in a session: their configuration, their grants, and their tools for the model.
 //!
-//! The user's own file grants what its servers need to start; the needs of a server of a project's file are asked about, as those of an
-//! extension are. Each use of a tool is asked about in both. Answers are kept with those about extensions, under `mcp:NAME` or
-//! `mcp:FOLDER#NAME`, and hold for the program or the address that they were given for. A server that an extension registers holds what
-//! the extension holds, and makes its hostcalls in the extension's name.
+//! The user's own file grants what its servers need to start; requests of a server in a project's file are prompted for, like
+//! those of an extension. Each use of a tool is prompted for in both. Answers are stored with those about extensions, under
+//! `mcp:NAME` or `mcp:FOLDER#NAME`, and bound to the program or the address. A server that an extension registers has the
+//! extension's grants, and makes its hostcalls in the extension's name.
 
 mod auth_file;
 mod command;
@@ -53,17 +53,17 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The user's file.
+/// Returns the path of the user's file.
 pub fn user_file(environment: &Environment) -> PathBuf {
     environment.dirs.agent_dir.join(config::FILE_NAME)
 }
 
-/// The project's file.
+/// Returns the path of the project's file.
 pub fn project_file(environment: &Environment) -> PathBuf {
     environment.dirs.cwd.join(".pi").join(config::FILE_NAME)
 }
 
-/// The servers that a session here has, and what is wrong with the files. The project's file counts when the folder is trusted; until
+/// Returns the servers of a session here, and errors of the files. The project's file counts when the folder is trusted; until
 /// then the user's servers start in the home.
 ///
 /// # Errors
@@ -91,8 +91,8 @@ pub fn servers(environment: &Environment) -> Result<(Vec<ServerConfig>, Vec<Stri
     Ok((servers, problems))
 }
 
-/// Names the files that the servers here run: a program by its path, arguments that are files or may become some, and the module of
-/// `python -m`. They are looked for in the folder of the entry, without one in the project and in the home.
+/// Lists the files that the servers here run: a program by its path, arguments that are files or may become some, and the module
+/// of `python -m`. Paths are relative to the folder of the entry, without one to the project and to the home.
 pub(crate) fn paths_of_programs(environment: &Environment) -> Vec<PathBuf> {
     let (servers, _) = servers(environment).unwrap_or_default();
     let mut paths = Vec::new();
@@ -107,7 +107,7 @@ pub(crate) fn paths_of_programs(environment: &Environment) -> Vec<PathBuf> {
     paths.iter().map(|path| pijs_durable::without_links(path)).collect()
 }
 
-/// Names the files that a program runs which starts in `folder`.
+/// Lists the files that a program runs which starts in `folder`.
 fn files_of(folder: &Path, command: &str, args: &[String]) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     if command.contains('/') {
@@ -129,7 +129,7 @@ fn parsed(path: &Path) -> Result<Parsed> {
     Ok(read(path)?.map_or_else(Parsed::default, |text| Parsed::parse(&text, &path.display().to_string())))
 }
 
-/// The text of a file; `None` when there is none.
+/// Reads a file; `None` when there is none.
 pub fn read(path: &Path) -> Result<Option<String>> {
     let failed = |what: String| Failure::failed(format!("{} cannot be read: {what}", path.display()));
     match Disk::system().read(path, MOST_FILE_BYTES) {
@@ -140,40 +140,40 @@ pub fn read(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// The servers of one session.
+/// MCP servers of one session.
 pub struct McpSession {
     servers: Servers,
     system: OsToolSystem,
     environment: Environment,
-    /// Those of the files, and what is wrong with the files.
+    /// Servers of the files, and errors of the files.
     files: RefCell<(Vec<ServerConfig>, Vec<String>)>,
-    /// Servers of extensions that the user switched on or off, for this session.
+    /// Servers of extensions that the user enabled or disabled for this session.
     switched: RefCell<BTreeMap<String, bool>>,
-    /// Registrations that do not count, with the reason; each is reported once.
+    /// Rejected registrations, with the reason; each is reported once.
     refused: RefCell<BTreeSet<(String, String)>>,
-    /// The manifests of the packages that were found for the session.
+    /// Manifests of the discovered packages.
     manifests: RefCell<BTreeMap<ExtensionId, PackageManifest>>,
-    /// Set when the session begins.
+    /// Set when the session starts.
     loader: OnceCell<Rc<Loader>>,
-    /// The last states of their servers that extensions were told.
+    /// Last states of their servers that extensions were sent.
     told: RefCell<Vec<Value>>,
     has_begun: Cell<bool>,
     /// Whether its user trusts the folder.
     is_trusted: bool,
 }
 
-/// Why a registration does not count where nothing connects servers; pi's words.
+/// pi's message about a registration where nothing connects servers.
 const UNHANDLED: &str = "is registered, but no loaded extension connects MCP servers; another extension may have replaced the built-in MCP support";
 
 impl McpSession {
-    /// The servers that are configured here; `None` where the user wants none. Nothing is started.
+    /// Prepares the configured servers; `None` where the user disabled MCP. Nothing is started.
     pub(crate) fn prepare(
         environment: &Environment,
         config: &SessionConfig,
         ambient: &Ambient,
         of_session: (&Ledger, &AgentControl, bool),
     ) -> Result<Option<Rc<Self>>> {
-        // As in pi: who wants no extensions wants nothing that is built like one.
+        // As in pi, disabling discovered extensions disables the built-in one for MCP.
         if config.no_mcp || config.extensions.only_named {
             return Ok(None);
         }
@@ -183,7 +183,7 @@ impl McpSession {
         Ok(Some(Rc::new(Self::of(environment, (files, is_trusted), ambient, of_session))))
     }
 
-    /// These servers and whether the folder is trusted, with the session's ledger and control, and whether somebody sees dialogs.
+    /// Creates the session's servers.
     fn of(
         environment: &Environment,
         (files, is_trusted): ((Vec<ServerConfig>, Vec<String>), bool),
@@ -223,7 +223,7 @@ impl McpSession {
         }
     }
 
-    /// Returns what servers say of their tools, for questions to the user.
+    /// Returns the descriptions of tools, for questions to the user.
     pub(crate) fn describe(&self) -> Arc<pijs_hostcall::gate::DescribeMcpTool> {
         let servers = self.servers.clone();
         Arc::new(move |target| servers.describe(target))
@@ -234,14 +234,14 @@ impl McpSession {
         Arc::new(McpConnector::new(self.servers.clone()))
     }
 
-    /// The tools and prompts for the agent.
+    /// Returns tools and prompts for the agent.
     pub(crate) fn tools(self: &Rc<Self>, control: AgentControl, results: Option<SpilledResults>) -> Rc<dyn ToolSource> {
         let (servers, system) = (self.servers.clone(), Arc::new(self.system.clone().with_results(results)));
         Rc::new(McpTools { session: Rc::clone(self), servers, system, control, found: RefCell::default() })
     }
 
-    /// Tells the gate what each server holds, and starts them. `waits`: until they answer, or have had their time. From then on servers
-    /// that extensions register or withdraw begin and end at once.
+    /// Sets the grants of each server at the gate and starts them; `waits` until they answer or time out. From then on servers
+    /// that extensions register or withdraw start and end at once.
     pub(crate) async fn begin(self: &Rc<Self>, loader: &Rc<Loader>, waits: bool) {
         let _ = self.loader.set(Rc::clone(loader));
         let mut changes = loader.host.mcp_server_changes();
@@ -266,7 +266,7 @@ impl McpSession {
         }
     }
 
-    /// Tells extensions which servers they have registered, when that is something else than before.
+    /// Sends extensions the states of the servers they registered, when these have changed.
     async fn tell_extensions(&self) {
         let Some(host) = self.loader.get().map(|loader| &loader.host) else { return };
         let told = host.told_mcp_servers();
@@ -275,7 +275,7 @@ impl McpSession {
         }
     }
 
-    /// Reads the files again: servers whose entries changed begin anew.
+    /// Reads the files again: servers whose entries changed restart.
     pub(crate) fn reload(&self) -> Vec<String> {
         match servers(&self.environment) {
             Ok(files) => {
@@ -288,7 +288,7 @@ impl McpSession {
         }
     }
 
-    /// Brings the servers up to date with the files and with what extensions registered.
+    /// Synchronises the servers with the files and with extensions' registrations.
     fn sync(&self) {
         let Some(loader) = self.loader.get() else { return };
         let mut wanted: Vec<(ServerConfig, Arc<Profile>)> = Vec::new();
@@ -312,8 +312,8 @@ impl McpSession {
         self.servers.set(wanted);
     }
 
-    /// Tells the user that an extension stands for what is here, once, where that leaves servers of the user's file unused: the extension
-    /// cannot read them.
+    /// Notifies the user, once, that an extension replaces the built-in MCP support, where servers of the user's file remain
+    /// unused: the extension cannot read them.
     fn tell_replaced(&self, loader: &Loader) {
         let replacing = loader.host.commands().into_iter().find(|command| command.invocation == command::NAME);
         let Some(replacing) = replacing else { return };
@@ -332,19 +332,19 @@ impl McpSession {
         ));
     }
 
-    /// Takes the manifests of the packages that were found for the session from now on.
+    /// Sets the manifests of the discovered packages.
     pub(crate) fn set_manifests(&self, packages: &[PackageEntry]) {
         let manifests = packages.iter().map(|found| (found.id.clone(), found.manifest.clone()));
         *self.manifests.borrow_mut() = manifests.collect();
     }
 
-    /// Returns the manifest of a package: as it was found, or, of one that the caller of the session loads, as it is.
+    /// Returns the manifest of a package: as discovered, or, for a package that the session's caller loads, from disk.
     fn manifest_of(&self, id: &ExtensionId, root: &Path) -> PackageManifest {
         let known = self.manifests.borrow().get(id).cloned();
         known.unwrap_or_else(|| PackageManifest::read(root).unwrap_or_default())
     }
 
-    /// Adds the servers that extensions registered; one of a file comes before one of an extension.
+    /// Adds the servers that extensions registered; one of a file takes precedence.
     fn add_registered(&self, loader: &Loader, wanted: &mut Vec<(ServerConfig, Arc<Profile>)>) {
         let packages = loader.host.packages();
         for package in &packages {
@@ -374,7 +374,7 @@ impl McpSession {
                 (Ok(_), Some(ServerConfig { source: Source::Extension(other), .. }), _) => {
                     Some(format!("is already registered by extension {other}"))
                 }
-                // Values of the user or the project count, as under pi.
+                // Values of the user or the project take precedence, as in pi.
                 (Ok(_), Some(_), _) | (Ok(_), None, None) => None,
                 (Ok(_), None, Some(_)) if wanted.len() >= MOST_SERVERS => {
                     Some(format!("is one of more than {MOST_SERVERS} servers"))
@@ -393,12 +393,12 @@ impl McpSession {
         }
     }
 
-    /// A server of an extension, as the user wants it in this session.
+    /// Applies the user's settings of this session to a server of an extension.
     fn at_session(&self, mut server: ServerConfig, profile: &Profile) -> ServerConfig {
         let root = profile.package_root.as_deref();
         let data = root.and_then(|root| self.loader.get()?.dispatcher.gate().places().data_folder(root));
         if let Some(folder) = data.filter(|_| !self.is_trusted && guard!(McpFolder)) {
-            // Without the folder the program does not start, and its failure says so.
+            // Without the folder the program fails to start, with an error about it.
             let _ = Disk::system().create_dirs(&folder);
             server.start_in_data(&folder.to_string_lossy());
         }
@@ -411,21 +411,21 @@ impl McpSession {
         server
     }
 
-    /// How the servers are.
+    /// Returns the states of the servers.
     pub fn statuses(&self) -> Vec<Status> {
         self.servers.statuses()
     }
 
-    /// Ends them.
+    /// Ends the servers.
     pub(crate) fn end(&self) {
         self.servers.end();
     }
 }
 
-/// The servers that the manifest of a package brings, and what is wrong with others. A path that begins with `./` is one of the package.
+/// Returns the servers in a package's manifest, and errors about others. A path that starts with `./` is relative to the package.
 pub fn servers_of_package(id: &str, (root, manifest): (&Path, &PackageManifest)) -> (Vec<ServerConfig>, Vec<String>) {
     let (mut servers, mut problems) = (Vec::new(), Vec::new());
-    // Its components have none of their own.
+    // Components of a package have no servers of their own.
     let has_some = pijs_packages::package_of_realm(id).is_none();
     for (name, entry) in manifest.mcp_servers().filter(|_| has_some).take(MOST_SERVERS) {
         match Parsed::of_extension(id, name, entry) {
@@ -446,7 +446,7 @@ pub(crate) fn requests_of_package(id: &str, package: (&Path, &PackageManifest)) 
     servers_of_package(id, package).0.iter().flat_map(requests_of).collect()
 }
 
-/// Whether an extension has taken the place of what is here: one that registers `/mcp` connects servers itself, as under pi.
+/// Returns whether an extension replaces the built-in support: one that registers `/mcp` connects servers itself, as in pi.
 fn is_replaced(host: &Host) -> bool {
     host.commands().iter().any(|command| command.invocation == command::NAME)
 }
@@ -460,7 +460,7 @@ pub(crate) fn report_unhandled(host: &Host) {
     }
 }
 
-/// Tells the gate what a server holds. Answers what its user should know.
+/// Sets a server's grants at the gate. Returns notes for the user.
 fn admit(loader: &Loader, config: &ServerConfig, key: &str) -> Vec<String> {
     let profile = Profile::new(extension_of(&config.name).as_str());
     let (asked, code) = present_of(config);
@@ -492,7 +492,7 @@ fn admit(loader: &Loader, config: &ServerConfig, key: &str) -> Vec<String> {
     notes
 }
 
-/// Starts the servers of `mcp.json` here, asks what they have, and ends them.
+/// Starts the servers of `mcp.json`, queries what they offer, and ends them.
 ///
 /// # Errors
 ///
@@ -511,7 +511,7 @@ pub async fn probe(environment: &Environment, permissions: Permissions, interfac
     Ok(statuses)
 }
 
-/// Forgets what a server said of its tools: the next session takes what it says then. Answers whether anything was known.
+/// Deletes the digests of a server's tools, so that the next session accepts the current ones. Returns whether there were any.
 ///
 /// # Errors
 ///
@@ -523,14 +523,14 @@ pub fn accept_tools(environment: &Environment, config: &ServerConfig) -> Result<
     Ok(known)
 }
 
-/// Returns what went wrong with a server when it was last used.
+/// Returns the error of a server's last use.
 pub fn problem_of(environment: &Environment, config: &ServerConfig) -> Option<String> {
     let pins = PinFile::new(environment).read();
     let problem = pins.problem(&key_of(config, &environment.dirs.cwd))?;
     Some(redactor_of(config).text(problem))
 }
 
-/// Returns what keeps the values of a server's entry out of what is printed of it.
+/// Returns a redactor for the values of a server's entry.
 pub fn redactor_of(config: &ServerConfig) -> Redactor {
     let redactor = Redactor::default();
     let (Reach::Stdio { env: values, .. } | Reach::Http { headers: values, .. }) = &config.reach;
@@ -545,7 +545,7 @@ fn present_of(config: &ServerConfig) -> (CapabilityManifest, String) {
     (asked, format!("sha256:{hex}"))
 }
 
-/// The record that answers about the server `mcp:NAME` go to: its key, and an empty one. `None` when no server has this name here.
+/// Returns the key of the record of the server `mcp:NAME`, and an empty record. `None` when no server has this name here.
 ///
 /// # Errors
 ///

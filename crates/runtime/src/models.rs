@@ -1,7 +1,7 @@
-//! Which model answers: what the command line, the settings and the session say, over what there is.
+//! Selects the model of a session from the command line, the settings, the session and the catalogue.
 //!
-//! Extensions register models too, so the choice is made when they have loaded. Keys are looked for where pi looks:
-//! `--api-key`, `auth.json`, `models.json`, the environment ([`KeyPlaces`]).
+//! Extensions register models too, so the model is selected after they have loaded. Keys are looked up like in pi: `--api-key`,
+//! `auth.json`, `models.json`, the environment ([`KeyPlaces`]).
 
 use crate::config::ModelConfig;
 use crate::environment::Environment;
@@ -28,10 +28,10 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::sync::Arc;
 
-/// pi's level where nobody chose one.
+/// pi's default thinking level.
 const THINKING: &str = "medium";
 
-/// Variables, shell commands, and the redactor that has to know what they give.
+/// Sources of keys, and the redactor that learns them.
 struct KeyPlaces {
     variables: BTreeMap<String, String>,
     redactor: Redactor,
@@ -42,7 +42,7 @@ impl KeyEnvironment for KeyPlaces {
         self.variables.get(name).cloned()
     }
 
-    /// The user's own command from the user's own file: it runs as they do, as in pi.
+    /// Runs the user's own command from the user's own file, with the user's rights, as in pi.
     fn command(&self, line: &str) -> BoxFuture<'static, Option<String>> {
         run_own_command(line)
     }
@@ -52,7 +52,7 @@ impl KeyEnvironment for KeyPlaces {
     }
 }
 
-/// Runs a command line of a file that is the user's own, as the user would; answers what it printed.
+/// Runs a command line of the user's own file with the user's rights and returns its output.
 pub(crate) fn run_own_command(line: &str) -> BoxFuture<'static, Option<String>> {
     let mut command = tokio::process::Command::new("/bin/sh");
     command.args(["-c", line]).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
@@ -63,7 +63,7 @@ pub(crate) fn run_own_command(line: &str) -> BoxFuture<'static, Option<String>> 
     .boxed()
 }
 
-/// What is known without extensions: the catalogue under `models.json`, and where keys are.
+/// Returns the models without extensions: the catalogue under `models.json`, and the sources of keys.
 pub fn known(
     environment: &Environment,
     options: &ProviderOptions,
@@ -85,7 +85,7 @@ pub fn known(
     Ok(KnownModels::new(config, Arc::new(auth)))
 }
 
-/// What `settings.json` says of models.
+/// Settings of models in `settings.json`.
 #[derive(Debug, Default)]
 struct Settings {
     default_provider: Option<String>,
@@ -95,10 +95,10 @@ struct Settings {
 }
 
 impl Settings {
-    /// The user's, and over them those of a folder that is trusted.
+    /// Merges the user's settings with those of a trusted folder.
     fn read(environment: &Environment) -> Result<Self> {
         let all = crate::settings::merged(environment);
-        // One setting of another form does not take the others with it.
+        // A setting of a wrong type does not invalidate the others.
         let text = |key: &str| all.get(key).and_then(Value::as_str).map(str::to_owned);
         Ok(Self {
             default_provider: text("defaultProvider"),
@@ -109,36 +109,36 @@ impl Settings {
     }
 }
 
-/// What a session begins with.
+/// Model that a session starts with.
 #[derive(Debug)]
 pub struct Choice {
-    /// The model that answers.
+    /// Selected model.
     pub model: Model,
-    /// How much it thinks.
+    /// Thinking level.
     pub thinking: String,
-    /// What the next-model key goes through; empty: all that can be used.
+    /// Models that the next-model key cycles through; all usable ones when empty.
     pub scope: Vec<ChosenModel>,
-    /// Whether a session that goes on keeps its own model.
+    /// Whether a resumed session keeps its own model.
     pub session_first: bool,
-    /// Whether a person named it: then no session's own counts.
+    /// Whether the user named it, which overrides the session's own.
     pub is_named: bool,
 }
 
 impl Choice {
-    /// A model that needs no choice.
+    /// Creates the choice of a given model.
     pub fn ready(environment: &Environment, args: &ModelConfig, model: Model) -> Result<Self> {
         let thinking = level(environment, args).unwrap_or(THINKING).to_owned();
         Ok(Self { model, thinking, scope: Vec::new(), session_first: false, is_named: true })
     }
 
-    /// No model: whoever stays chooses one later.
+    /// Creates a choice without a model, which the user selects later.
     fn none(session_first: bool) -> Self {
         let (model, thinking) = (Model::unknown(), "off".to_owned());
         Self { model, thinking, scope: Vec::new(), session_first, is_named: false }
     }
 }
 
-/// `--thinking`.
+/// Returns the level of `--thinking`.
 fn level<'a>(environment: &Environment, args: &'a ModelConfig) -> Option<&'a str> {
     let level = args.thinking.as_deref()?;
     if !is_level(level) {
@@ -149,9 +149,8 @@ fn level<'a>(environment: &Environment, args: &'a ModelConfig) -> Option<&'a str
     Some(level)
 }
 
-/// Chooses the model of a session, with pi's precedence: the command line, the patterns, the session's own, the
-/// settings, the first that can be used. `left` is the model of a session that goes on. Where there is none, a session
-/// whose partner stays begins without.
+/// Selects the model of a session with pi's precedence: the command line, the patterns, the session's own, the settings, the
+/// first usable one. `left` is the model of a resumed session. Without any, an interactive session starts without a model.
 pub fn choose(
     environment: &Environment,
     args: &ModelConfig,
@@ -181,7 +180,7 @@ pub fn choose(
     let session_first = !is_named && left.is_some();
     let chosen = named.or_else(in_scope).or_else(|| own().or_else(usable).map(plain)).or_else(|| {
         let (spoken, other): (Vec<_>, Vec<_>) = models.available().into_iter().partition(|model| models.speaks(model));
-        // The error about one that is not spoken to says why.
+        // The error about an unsupported model states the reason.
         choose::any(&spoken).or_else(|| choose::any(&other)).cloned().map(plain)
     });
     for warning in warnings.iter().chain(chosen.iter().filter_map(|chosen| chosen.warning.as_ref())) {
@@ -212,7 +211,7 @@ pub fn choose(
     Ok(Choice { model, thinking: thinking.unwrap_or_else(|| THINKING.to_owned()), scope, session_first, is_named })
 }
 
-/// What `--models`, or the setting, lets the next-model key go through.
+/// Returns the models that `--models`, or the setting, lets the next-model key cycle through.
 fn scope(args: &ModelConfig, settings: &Settings, models: &Models) -> (Vec<ChosenModel>, Vec<String>) {
     let patterns = match &args.scope {
         Some(patterns) => patterns.split(',').map(|pattern| pattern.trim().to_owned()).collect(),
@@ -226,7 +225,7 @@ fn scope(args: &ModelConfig, settings: &Settings, models: &Models) -> (Vec<Chose
 
 fn named(args: &ModelConfig, name: &str, models: &Models) -> Result<ChosenModel> {
     let provider = args.provider.as_deref();
-    // The whole catalogue is read only when the name is none of its own.
+    // The whole catalogue is read only when the name is not exact.
     let exact = match (provider, name.split_once('/')) {
         (Some(provider), _) => models.find(provider, name),
         (None, Some((provider, id))) => models.find(provider, id),
@@ -265,7 +264,7 @@ fn no_key(model: &Model) -> Failure {
     Failure::failed(format!("no key for {}/{}", clean(&model.provider), clean(&model.id))).help(help)
 }
 
-/// Where the key of a model's provider can stand.
+/// Describes where the key of a model's provider can be set.
 pub fn places_of_key(model: Option<&Model>) -> String {
     let name = model.and_then(|model| catalogue::provider(&model.provider)?.env.last());
     match name {
@@ -278,10 +277,10 @@ fn is_level(level: &str) -> bool {
     THINKING_LEVELS.contains(&level)
 }
 
-/// How a model is named.
+/// Help about names of models.
 pub const HOW: &str = "choose one with --model:\n        PROVIDER/ID       anthropic/claude-opus-4-8, ...; pi --list-models lists those that there is a key for\n        script:FILE       a recorded reply, offline\n        openai/NAME       with --base-url: any compatible endpoint\n      a key comes from /login at the terminal, ~/.pi/agent/auth.json or a variable such as ANTHROPIC_API_KEY";
 
-/// Opens a model that needs no choice: a recorded reply, or any name at an address of its own.
+/// Opens a model that needs no selection: a recorded reply, or any name at a given address.
 pub fn ready(config: &ModelConfig, options: &ProviderOptions, ambient: &Ambient) -> Result<Option<Arc<dyn Provider>>> {
     let Some(model) = config.name.as_deref() else { return Ok(None) };
     let script = model.starts_with("script:");
@@ -293,7 +292,7 @@ pub fn ready(config: &ModelConfig, options: &ProviderOptions, ambient: &Ambient)
         return Err(Failure::usage("--base-url: a recorded reply (script:FILE) needs no server")
             .help("leave out --base-url, or choose another --model"));
     }
-    // A model of another provider is moved once it is chosen.
+    // The address of another provider's model is changed once it is selected.
     let is_any_name = config.base_url.is_some() && (name.starts_with("openai/") || name.starts_with("anthropic/"));
     if !script && !is_any_name {
         return Ok(None);
@@ -305,7 +304,7 @@ pub fn ready(config: &ModelConfig, options: &ProviderOptions, ambient: &Ambient)
     Ok(Some(opened))
 }
 
-/// Returns how providers are reached: address, keys, proxies.
+/// Returns the options of providers: address, keys, proxies.
 pub fn provider_options(environment: &Environment, config: &ModelConfig) -> ProviderOptions {
     let key = |name: &str| environment.variable(name).map(str::to_owned);
     let mut options = ProviderOptions {

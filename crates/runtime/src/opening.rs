@@ -1,7 +1,7 @@
 //! Opens the session of a run: a new one, the latest, one by its file or its id, a copy of another.
 //!
-//! pi's rules. What is named by an id is looked for among the sessions of this folder: all of it first, then its first
-//! characters, then in all other folders; there it is only ever copied.
+//! Follows pi's rules. An id is looked up among the sessions of this folder: first exactly, then as a prefix, then in all other
+//! folders; a session from there is only copied.
 
 use crate::config::{SessionChoice, StoreConfig};
 use crate::environment::Environment;
@@ -16,7 +16,7 @@ use std::time::SystemTime;
 /// Longest first line of a session that is read.
 const LONGEST_HEADER: u64 = 1 << 20;
 
-/// Opens the session that the configuration asks for.
+/// Opens the session that the configuration selects.
 pub fn open(environment: &Environment, config: &StoreConfig, options: &SessionOptions) -> Result<Session> {
     if config.id.as_ref().is_some_and(|id| !is_id(id)) {
         return Err(Failure::usage(
@@ -56,7 +56,7 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
     let sessions = Sessions::new(environment, config.dir.as_deref());
     let is_in_memory = config.choice == SessionChoice::InMemory;
     if let (Some(records), false) = (&options.records, is_in_memory) {
-        // Later runs keep extensions out of it, too.
+        // Later runs protect it from extensions, too.
         records.remember(SessionLocation::Folder(pijs_durable::without_links(&sessions.folder)));
     }
     let failed = |error: pijs_session_store::SessionError| Failure::failed(error.to_string());
@@ -113,7 +113,7 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
     }
 }
 
-/// Where a session was found.
+/// Location of a session.
 enum Found {
     /// A file that was named, or one of this folder's.
     Here(PathBuf),
@@ -123,12 +123,12 @@ enum Found {
     },
 }
 
-/// Whether a session is named by its file.
+/// Returns whether a name is a session's file.
 pub fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name.ends_with(".jsonl")
 }
 
-/// Where sessions of this folder are kept, as the command line, the environment or the settings say.
+/// Returns the folder of this project's sessions by the command line, the environment or the settings.
 pub fn folder(environment: &Environment, said: Option<&str>) -> PathBuf {
     let asked = said.filter(|folder| !folder.is_empty()).map(str::to_owned);
     let asked = asked.or_else(|| environment.variable("PI_CODING_AGENT_SESSION_DIR").map(str::to_owned));
@@ -142,12 +142,12 @@ pub fn folder(environment: &Environment, said: Option<&str>) -> PathBuf {
 /// The sessions of a folder.
 pub struct Sessions {
     folder: PathBuf,
-    /// In a folder that several projects share, only those of this one count.
+    /// In a folder that several projects share, only sessions of this project count.
     only_of: Option<PathBuf>,
 }
 
 impl Sessions {
-    /// Those of the working folder; `named` is where they are kept, if not where they usually are.
+    /// Returns the sessions of the working folder; `named` overrides the folder they are stored in.
     pub fn new(environment: &Environment, named: Option<&str>) -> Self {
         let dirs = &environment.dirs;
         let usual = file::directory(&dirs.agent_dir, &dirs.cwd);
@@ -156,12 +156,12 @@ impl Sessions {
         Self { folder, only_of }
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Files, the one that was changed last first; names settle equal times.
+    /// Lists the files, most recently changed first, then by name.
     fn listed(&self) -> Vec<PathBuf> {
         files(&self.folder).into_iter().filter(|path| self.counts(path)).collect()
     }
@@ -194,7 +194,7 @@ impl Sessions {
     }
 }
 
-/// Session files of a folder, the one that was changed last first.
+/// Lists the session files of a folder, most recently changed first.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let of = |entry: std::io::Result<std::fs::DirEntry>| -> Option<(SystemTime, PathBuf)> {
         let path = entry.ok()?.path();
@@ -213,7 +213,7 @@ fn folders(parent: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// The first line of a session.
+/// Reads the header line of a session.
 fn header(path: &Path) -> Option<Header> {
     let mut line = String::new();
     BufReader::new(std::fs::File::open(path).ok()?.take(LONGEST_HEADER)).read_line(&mut line).ok()?;

@@ -1,7 +1,7 @@
-//! Where PiJS keeps what is its own, for those who keep extensions out of it.
+//! Lists the files and folders of PiJS that extensions must not access.
 //!
-//! One list for everything that lies outside of pi's own folders: what variables, options and settings move, what a
-//! symbolic link leads to, and where sessions were kept in earlier runs.
+//! The list covers everything outside of pi's own folders: paths that variables, options and settings change, targets of symbolic
+//! links, and folders of sessions of earlier runs.
 
 mod links;
 
@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 /// Longest file that names a repository.
 const LONGEST_NAME: u64 = 8 << 10;
 
-/// Entries of the folder of ledgers, which may be links by themselves.
+/// Entries of the folder of ledgers, each of which may be a link.
 const IN_LOGS: [&str; 3] = ["logs", "logs/extensions", "logs/ledger.key"];
 
-/// What PiJS keeps outside of pi's folders, as this run was started.
+/// Returns the files of PiJS outside of pi's folders, for this run's options.
 pub(crate) fn of(environment: &Environment) -> OwnState {
     let agent_dir = &environment.dirs.agent_dir;
     let mut own = Collected::default();
@@ -28,7 +28,7 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
         own.add(|own| &mut own.closed, &folder);
         own.add(|own| &mut own.closed_to_programs, &folder);
     }
-    // Tokens of registries, where npm is told to look for them.
+    // npm's configuration file, which contains tokens of registries.
     if let Some(config) = environment.variable("NPM_CONFIG_USERCONFIG") {
         own.add(|own| &mut own.closed, &environment.dirs.cwd.join(config));
     }
@@ -71,8 +71,8 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
     own.state
 }
 
-/// The folders in which git keeps the repository of a working folder, where these have another name than `.git`: a link leads to
-/// them, or a file names them. Their configuration and hooks run.
+/// Returns the folders of git repositories of a working folder that are not called `.git`: a link leads to them, or a file names
+/// them. Git runs their configuration and hooks.
 fn repositories(cwd: &Path) -> Vec<PathBuf> {
     let Some(dot_git) = cwd.ancestors().map(|folder| folder.join(".git")).find(|path| path.symlink_metadata().is_ok())
     else {
@@ -91,7 +91,7 @@ fn repositories(cwd: &Path) -> Vec<PathBuf> {
     repository.into_iter().chain(common).collect()
 }
 
-/// Collects places, and keeps the answers of the file system on the way.
+/// Collects paths, with a cache of the file system's answers.
 #[derive(Default)]
 struct Collected {
     state: OwnState,
@@ -99,14 +99,14 @@ struct Collected {
 }
 
 impl Collected {
-    /// Adds a place under each of its names.
+    /// Adds a path under each of its names.
     fn add(&mut self, list: impl Fn(&mut OwnState) -> &mut Vec<PathBuf>, path: &Path) {
         let (names, links) = self.links.names(path);
         list(&mut self.state).extend(names);
         self.state.links.extend(links);
     }
 
-    /// Does the same for a place that is protected by its own name.
+    /// Adds a path that is protected by its own name.
     fn add_linked(&mut self, list: impl Fn(&mut OwnState) -> &mut Vec<PathBuf>, path: &Path) {
         let (mut names, links) = self.links.names(path);
         names.retain(|name| name != path);
@@ -114,13 +114,13 @@ impl Collected {
         self.state.links.extend(links);
     }
 
-    /// Adds what the links in a folder of pi lead to.
+    /// Adds the targets of links in a folder of pi.
     fn add_pi_folder(&mut self, folder: &Path) {
         let logs = IN_LOGS.iter().map(|name| (*name, Protection::All));
         for (name, protection) in Places::protected_in_pi_folder().chain(logs) {
             let path = folder.join(name);
             match (name, protection) {
-                // The places of sessions are added one by one.
+                // Folders of sessions are added one by one.
                 ("sessions", _) | (_, Protection::None) => {}
                 ("npm" | "git", _) => self.add_linked(|own| &mut own.stores, &path),
                 ("extensions", _) => self.add_linked(|own| &mut own.extensions, &path),

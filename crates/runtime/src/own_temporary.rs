@@ -1,4 +1,4 @@
-//! A temporary folder of PiJS. Its name says so, which keeps extensions out of it wherever it lies
+//! A temporary folder of PiJS. Its name protects it from extensions wherever it lies
 //! ([`OwnState`](pijs_hostcall::places::OwnState)).
 
 use pijs_durable::Disk;
@@ -7,27 +7,27 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// The folder, for its owner alone; removed when dropped.
+/// A folder that only its owner can access; removed when dropped.
 #[derive(Debug)]
 pub struct OwnTemporary {
     path: PathBuf,
 }
 
 impl OwnTemporary {
-    /// A new one in `folder`.
+    /// Creates a new one in `folder`.
     pub fn new_in(folder: &Path, label: &str) -> io::Result<Self> {
         let path = Disk::system().temporary_in(folder, label)?;
-        // Never one that is there already.
+        // Fails if the folder exists.
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Self { path })
     }
 
-    /// Its path.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives it a name to stay under.
+    /// Renames it to a permanent folder.
     pub fn keep_as(self, target: &Path) -> io::Result<()> {
         std::fs::rename(&self.path, target)
     }
@@ -35,7 +35,7 @@ impl OwnTemporary {
 
 impl Drop for OwnTemporary {
     fn drop(&mut self) {
-        // Its name says who left it.
+        // A folder that remains is recognisable by its name.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

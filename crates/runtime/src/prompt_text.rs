@@ -1,11 +1,11 @@
-//! What the command line and the settings say of the system prompt and the tools.
+//! Reads the system prompt and the default tools from the command line and the settings.
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::settings;
 use std::path::Path;
 
-/// Text, or what the file of this name says.
+/// Returns the content of a file of this name, or the text itself.
 pub(crate) fn text_or_file(environment: &Environment, given: &str) -> Result<String> {
     let path = environment.dirs.cwd.join(given);
     if given.is_empty() || !is_file(&path) {
@@ -16,7 +16,7 @@ pub(crate) fn text_or_file(environment: &Environment, given: &str) -> Result<Str
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
 
-/// Every `--append-system-prompt`, a blank line between them; `None` without any.
+/// Joins every `--append-system-prompt` by blank lines; `None` without any.
 pub(crate) fn appended(environment: &Environment, given: &[String]) -> Result<Option<String>> {
     if given.is_empty() {
         return Ok(None);
@@ -25,12 +25,12 @@ pub(crate) fn appended(environment: &Environment, given: &[String]) -> Result<Op
     Ok(Some(texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")))
 }
 
-/// The setting `defaultTools`: which built-in tools are active at first.
+/// Returns the setting `defaultTools`: built-in tools that are active at first.
 pub(crate) fn usual_tools(environment: &Environment) -> Option<Vec<String>> {
     serde_json::from_value(settings::merged(environment).remove("defaultTools")?).ok()
 }
 
-/// A text that is no file's name can be longer than any.
+/// Returns whether a path is a file. A prompt can be longer than any file name.
 fn is_file(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file())
 }

@@ -1,4 +1,4 @@
-//! How extensions draw messages, entries and tool calls: which function does, and what it is given.
+//! Finds and calls functions of extensions that render messages, entries and tool calls.
 
 use pijs_host::{CallbackOutcome, Host, Owner};
 use pijs_protocol::Handle;
@@ -6,16 +6,16 @@ use pijs_protocol::registration::Registration;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// A function of an extension that draws.
+/// A render function of an extension.
 pub struct Renderer {
-    /// Whose function it is.
+    /// Owner of the function.
     pub owner: Owner,
-    /// The function.
+    /// Handle of the function.
     pub handle: Handle,
 }
 
 impl Renderer {
-    /// The renderer of messages of a custom type. The first one loaded counts.
+    /// Returns the renderer of messages of a custom type. The first one loaded counts.
     pub fn of_message(host: &Host, custom_type: &str) -> Option<Self> {
         Self::registered(host, |registration| match registration {
             Registration::MessageRenderer { custom_type: of, handle } if of == custom_type => Some(*handle),
@@ -23,7 +23,7 @@ impl Renderer {
         })
     }
 
-    /// The renderer of entries of a custom type.
+    /// Returns the renderer of entries of a custom type.
     pub fn of_entry(host: &Host, custom_type: &str) -> Option<Self> {
         Self::registered(host, |registration| match registration {
             Registration::EntryRenderer { custom_type: of, handle } if of == custom_type => Some(*handle),
@@ -31,14 +31,14 @@ impl Renderer {
         })
     }
 
-    /// A tool's `renderCall` or `renderResult`.
+    /// Returns a tool's `renderCall` or `renderResult`.
     pub fn of_tool(host: &Host, name: &str, function: &str) -> Option<Self> {
         let tool = host.tools().into_iter().find(|tool| tool.spec.name == name)?;
         let handle = tool.spec.functions.iter().find(|known| known.name == function)?.handle;
         Some(Self { owner: tool.owner, handle })
     }
 
-    /// What changes Markdown before a terminal shows it, in load order.
+    /// Returns the transformers of Markdown, in load order.
     pub fn of_markdown(host: &Host) -> Vec<Self> {
         let handle = |registration: &Registration| match registration {
             Registration::MarkdownTransformer { handle } => Some(*handle),
@@ -52,7 +52,7 @@ impl Renderer {
         host.other_registrations().into_iter().find_map(|(owner, other)| Some(Self { handle: find(&other)?, owner }))
     }
 
-    /// Draws `args` at a width: `{lines, failed?}`, or nothing where it draws nothing.
+    /// Renders `args` at a width: `{lines, failed?}`, or `None` where it renders nothing.
     pub async fn draw(&self, host: &Host, mut args: Vec<Value>, width: u32) -> Result<Option<Value>, CallbackOutcome> {
         args.push(width.into());
         match host.call_back(&self.owner.extension, self.owner.entry, self.handle, args).await {
@@ -62,12 +62,12 @@ impl Renderer {
     }
 }
 
-/// What a renderer of messages and entries is told beside them.
+/// Returns the options argument of a renderer of messages and entries.
 pub fn options(expanded: bool) -> Value {
     json!({"expanded": expanded, "outputPad": 1})
 }
 
-/// The message of a `custom_message` entry.
+/// Returns the message of a `custom_message` entry.
 pub fn custom_message(entry: &Value) -> Value {
     json!({
         "role": "custom", "customType": entry["customType"], "content": entry["content"], "display": entry["display"],
@@ -75,7 +75,7 @@ pub fn custom_message(entry: &Value) -> Value {
     })
 }
 
-/// How far a tool call is, for its renderer.
+/// State of a tool call, for its renderer.
 #[derive(Debug, Clone, Copy)]
 pub struct CallState {
     /// Set while the tool runs.
@@ -86,7 +86,7 @@ pub struct CallState {
     pub is_error: bool,
 }
 
-/// What a tool's renderer is told beside the call.
+/// Returns the context argument of a tool's renderer.
 pub fn call_context(args: &Value, id: &str, cwd: &Path, state: CallState) -> Value {
     json!({
         "args": args, "toolCallId": id, "cwd": cwd, "executionStarted": true, "argsComplete": true,

@@ -1,28 +1,28 @@
 //! Shows a report of an extension once and counts it from then on.
 //!
-//! An extension that fails in the same way at every event would bury the conversation. Reports are the same when their
-//! words are; what an extension prints counts as a report where it prints it as a warning or an error. At the end of a
-//! turn [`Repeated::counted`] says how often each one came again.
+//! An extension that fails at every event would bury the conversation. Reports with the same text are the same; output that an
+//! extension prints as a warning or an error counts as a report. At the end of a turn [`Repeated::counted`] summarises the
+//! repetitions.
 
 use pijs_host::{Report, ReportKind};
 use pijs_protocol::ExtensionId;
 use pijs_protocol::log::Level;
 use std::collections::BTreeMap;
 
-/// Reports that are told apart in a session; the others are shown each time.
+/// Distinct reports of a session that are tracked; others are always shown.
 const MOST_KNOWN: usize = 1024;
-/// Characters of a report that are shown of one that came again.
+/// Characters of a report that are shown in a summary.
 const SHOWN: usize = 100;
 
-/// The reports of a session that people have seen.
+/// Reports of a session that were shown.
 #[derive(Debug, Default)]
 pub struct Repeated {
-    /// How often each one came again since it was counted last.
+    /// Repetitions of each report since the last summary.
     known: BTreeMap<(ExtensionId, String), u64>,
 }
 
 impl Repeated {
-    /// Whether a report is shown, in these words, without secrets; one that was shown before is counted instead.
+    /// Returns whether a report is to be shown; `words` is its text without secrets. A repetition is counted instead.
     pub fn shows(&mut self, report: &Report, words: &str) -> bool {
         let can_be_counted = match &report.kind {
             ReportKind::Error(_) | ReportKind::Warning { .. } | ReportKind::Conflict { .. } => true,
@@ -43,7 +43,7 @@ impl Repeated {
         true
     }
 
-    /// Says in a line each which reports came again since the last time, and how often.
+    /// Returns a line for each report that was repeated since the last call.
     pub fn counted(&mut self) -> Vec<String> {
         let again = self.known.iter_mut().filter(|(_, count)| **count > 0);
         again

@@ -1,4 +1,4 @@
-//! Reports of extensions as notices, where nobody else hears of them.
+//! Shows reports of extensions as notices, where no observer receives them.
 
 use crate::notices::Notices;
 use crate::repeated::Repeated;
@@ -8,7 +8,7 @@ use pijs_redact::Redactor;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Shows reports as notices, the same one once. Cheap to clone.
+/// Shows reports as notices, each text once. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct PrintedReports {
     reports: Reports,
@@ -28,14 +28,14 @@ impl PrintedReports {
         }
     }
 
-    /// Shows those that are queued, and how often others came again.
+    /// Shows queued reports, and a summary of repetitions.
     pub(crate) fn print(&self, secrets: &Redactor) {
         self.reports.drain().iter().for_each(|report| self.show(report, secrets));
         let counted = self.repeated.borrow_mut().counted();
         counted.iter().for_each(|line| self.notices.warn(line));
     }
 
-    /// Shows one. Its words are without the secrets that pi knows: what an extension prints ends up in logs of others.
+    /// Shows a report without the secrets that pi knows: its output ends up in logs.
     fn show(&self, report: &Report, secrets: &Redactor) {
         let words = secrets.text(&report.to_string()).to_string();
         if !self.repeated.borrow_mut().shows(report, &words) {

@@ -1,4 +1,4 @@
-//! A session that was put together: [`LoadedSession`] before its model is chosen, [`AgentSession`] after.
+//! A built session: [`LoadedSession`] before its model is selected, [`AgentSession`] after.
 
 use crate::agent_tape::{self, AgentTap, RecordedExtensions, RecordedFrontEnd, RecordedPorts, RecordedRules};
 use crate::builder::Interface;
@@ -38,12 +38,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long calls that nobody waits for may take at the end of a session.
+/// Longest wait for calls without a waiter at the end of a session.
 pub const WIND_DOWN: Duration = Duration::from_secs(2);
 
-/// A session whose extensions have loaded and whose model is not chosen yet.
+/// A session whose extensions have loaded and whose model is not selected yet.
 ///
-/// It has many fields since it only carries them: [`SessionBuilder::load`](crate::SessionBuilder::load) fills them and
+/// It has many fields because it only carries them: [`SessionBuilder::load`](crate::SessionBuilder::load) fills them and
 /// [`open`](Self::open) takes them apart.
 pub struct LoadedSession {
     pub(crate) loader: Rc<Loader>,
@@ -53,9 +53,9 @@ pub struct LoadedSession {
     pub(crate) tap: Arc<AgentTap>,
     pub(crate) settings: Settings,
     pub(crate) asks: ModelQuotaLimits,
-    /// A model that needs no choice: a script, or any name at an address of its own.
+    /// A model that needs no selection: a script, or any name at a given address.
     pub(crate) ready: Option<Arc<dyn Provider>>,
-    /// The model of a session that goes on.
+    /// Model of a resumed session.
     pub(crate) left_model: Option<(String, String)>,
     pub(crate) control: AgentControl,
     pub(crate) files: Arc<FsConnector>,
@@ -63,9 +63,9 @@ pub struct LoadedSession {
     pub(crate) interface: Interface,
     pub(crate) host: Host,
     pub(crate) state: ReadableState,
-    /// The words of the prompt and the tools, unless they are looked for.
+    /// Texts of the prompt and the tools, in place of pi's.
     pub(crate) words: Option<Arc<Words>>,
-    /// Folders of resources, unless the configuration names them.
+    /// Folders of resources, in place of the configuration's.
     pub(crate) places: Option<ResourcePlaces>,
     pub(crate) ledger: Ledger,
     pub(crate) recorder: Option<Recorder>,
@@ -76,42 +76,42 @@ pub struct LoadedSession {
 }
 
 impl LoadedSession {
-    /// The host of the extensions.
+    /// Returns the host of the extensions.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Carries out hostcalls; its gate holds the grants.
+    /// Returns the dispatcher of hostcalls; its gate has the grants.
     pub fn dispatcher(&self) -> &Arc<Dispatcher> {
         &self.loader.dispatcher
     }
 
-    /// The compiler of this session.
+    /// Returns the compiler of this session.
     pub fn compiler(&self) -> &Compiler {
         &self.loader.compiler
     }
 
-    /// The packages that pi supplies to extensions.
+    /// Returns the supplier of pi's packages for extensions.
     pub fn supplier(&self) -> &Supplier {
         &self.loader.supplier
     }
 
-    /// The session as extensions reach it.
+    /// Returns the control of the session.
     pub fn control(&self) -> &AgentControl {
         &self.control
     }
 
-    /// What extensions read without asking.
+    /// Returns the state that extensions read without a hostcall.
     pub fn state(&self) -> &ReadableState {
         &self.state
     }
 
-    /// Gives extensions their flags. Returns, in pi's words, what is wrong with those that do not fit.
+    /// Sets the flags of extensions. Returns pi's errors about the others.
     pub fn give_flags(&self, flags: impl IntoIterator<Item = (String, Option<String>)>) -> Vec<String> {
         give_flags(&self.host, flags)
     }
 
-    /// Returns all models there are, and what is wrong with those that extensions offer: file and message.
+    /// Returns all models, and errors of those that extensions register: file and message.
     pub fn models(&self) -> (Models, Vec<(String, String)>) {
         let mut models = Models::default();
         if let Some(known) = self.control.known() {
@@ -121,19 +121,19 @@ impl LoadedSession {
         (models, wrong)
     }
 
-    /// Ends a session that is not opened: shows the reports and closes the ledger.
+    /// Ends an unopened session: shows the reports and closes the ledger.
     pub fn close(self) {
         self.reports.iter().for_each(|reports| reports.print(self.ledger.redactor()));
         self.close_quietly();
     }
 
-    /// Ends a session that is not opened and shows nothing of it.
+    /// Ends an unopened session without output.
     pub fn close_quietly(self) {
         self.recorder.iter().for_each(Recorder::finish);
         let _ = self.ledger.close();
     }
 
-    /// Chooses the model and makes the agent.
+    /// Selects the model and creates the agent.
     ///
     /// # Errors
     ///
@@ -234,13 +234,13 @@ impl LoadedSession {
     fn choose(&self, environment: &Environment) -> Result<Choice> {
         let config = &self.config.model;
         let Some(ready) = &self.ready else {
-            // What is wrong with an offer is reported when the session begins.
+            // Errors of registered models are reported when the session starts.
             let (models, _) = self.models();
             let stays = self.interface.is_interactive;
             return models::choose(environment, config, &models, self.left_model.clone(), stays);
         };
         let model = ready.model().clone();
-        // Its provider's other models are reached there, too, when they are chosen later.
+        // Other models of the provider use the address too, when they are selected later.
         if let (Some(address), Some(known)) = (&config.base_url, self.control.known()) {
             known.move_provider(&model.provider, address);
         }
@@ -248,7 +248,7 @@ impl LoadedSession {
     }
 }
 
-/// Warns of names behind `--tools` that no tool has. An extension may still register one, so it is no error.
+/// Warns about unknown names in `--tools`. An extension may register them later, so they are no error.
 fn warn_of_unknown_tools(environment: &Environment, names: &[String], host: &Host) {
     let of_extensions: Vec<String> = host.tools().into_iter().map(|tool| tool.spec.name).collect();
     let known: Vec<&str> =
@@ -262,30 +262,30 @@ fn warn_of_unknown_tools(environment: &Environment, names: &[String], host: &Hos
     }
 }
 
-/// Everything of one session, on the thread that runs it.
+/// A running session, on its thread.
 pub struct AgentSession {
-    /// All extensions.
+    /// Host of all extensions.
     pub host: Host,
-    /// Turns: model, tools, session.
+    /// The agent: model, tools, session.
     pub agent: Agent,
-    /// What extensions did.
+    /// Ledger of the extensions' calls.
     pub ledger: Ledger,
     /// The working folder.
     pub cwd: PathBuf,
     pub(crate) loader: Rc<Loader>,
     recorder: Option<Recorder>,
-    /// For the notices; an interface with an observer hears of them by itself.
+    /// Reports for the notices; an interface with an observer receives them itself.
     reports: Option<PrintedReports>,
     /// The servers of `mcp.json`, where there are any.
     pub(crate) mcp: Option<Rc<McpSession>>,
-    /// Whether somebody stays who can wait for a server later.
+    /// Whether the session is interactive, so that the user can wait for a server later.
     stays: bool,
     /// Traces the session until it ends.
     _span: tracing::Span,
 }
 
 impl AgentSession {
-    /// Opens the session; what extensions say of their tools is settled before the model hears it.
+    /// Starts the session. Tools of extensions are settled before the first request to the model.
     ///
     /// # Errors
     ///
@@ -303,24 +303,25 @@ impl AgentSession {
         Ok(())
     }
 
-    /// Has extensions look up the models of their providers, while the session goes on.
+    /// Starts extensions' lookups of their providers' models in the background.
     pub fn look_up_models(self: &Rc<Self>) {
         let session = Rc::clone(self);
         tokio::task::spawn_local(async move { session.agent.look_up_models().await });
     }
 
-    /// Keeps what the tools of extensions said in their first session, and what was agreed to in this one.
+    /// Stores the digests of tools that extensions registered in their first session, and those that the user agreed to in this
+    /// one.
     pub fn keep_tools(&self) {
         self.loader.keep_tools();
     }
 
-    /// Shows the reports and writes the ledger lines that are still queued; its file reports its own failure.
+    /// Shows the reports and writes the queued lines of the ledger, which reports its own failure.
     pub fn finish(&self) {
         self.reports.iter().for_each(|reports| reports.print(self.ledger.redactor()));
         if let Some(mcp) = &self.mcp {
             mcp.end();
         }
-        // Whatever was started is written down as ended.
+        // Every started call gets an end record.
         self.host.end_calls();
         self.recorder.iter().for_each(Recorder::finish);
         let _ = self.ledger.close();
@@ -328,7 +329,7 @@ impl AgentSession {
 }
 
 impl From<AgentError> for Failure {
-    /// The session itself cannot go on.
+    /// Converts an error that ends the session.
     fn from(error: AgentError) -> Self {
         let failure = Self::failed(clean(&error.to_string()));
         match error {

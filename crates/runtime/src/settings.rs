@@ -1,27 +1,26 @@
-//! `settings.json` as the command line's own parts read it: one object, each key by itself.
+//! Reads `settings.json` for the command line: one object, each key by itself.
 
 use crate::environment::Environment;
 use crate::trust::Trust;
 use serde_json::{Map, Value};
 use std::path::{Component, Path, PathBuf};
 
-/// The user's settings, and over them those of a folder that is trusted. What is wrong with a file was said when the
-/// policy was read.
+/// Merges the user's settings with those of a trusted folder. Errors of a file were reported when the policy was read.
 pub fn merged(environment: &Environment) -> Map<String, Value> {
     let mut all = of_user(environment);
     all.extend(of_project(environment));
     all
 }
 
-/// Each settings file that counts, with what it says: the user's, then that of a folder that is trusted.
+/// Returns the effective settings files: the user's, then that of a trusted folder.
 pub fn by_file(environment: &Environment) -> [(PathBuf, Map<String, Value>); 2] {
     let user = environment.dirs.agent_dir.join("settings.json");
     let project = environment.dirs.cwd.join(".pi/settings.json");
     [(user, of_user(environment)), (project, of_project(environment))]
 }
 
-/// Where sessions go, as the settings say. A folder may keep those about it, and not send them elsewhere, however much
-/// it is trusted: they hold what the user said.
+/// Returns the folder of sessions in the settings. A project's settings can only choose a folder inside the project, however
+/// trusted it is: sessions contain the user's messages.
 pub fn session_dir(environment: &Environment) -> Option<String> {
     let said = |settings: Map<String, Value>| settings.get("sessionDir")?.as_str().map(str::to_owned);
     let stays = |folder: &String| {
@@ -31,7 +30,7 @@ pub fn session_dir(environment: &Environment) -> Option<String> {
     said(of_project(environment)).filter(stays).or_else(|| said(of_user(environment)))
 }
 
-/// pi's `httpProxy`: a proxy where no variable names one. A folder cannot name one, however much it is trusted: keys go
+/// Returns pi's `httpProxy`, used where no variable names a proxy. A project cannot set one, however trusted it is: keys pass
 /// through it.
 pub fn proxy(environment: &Environment) -> Option<String> {
     of_user(environment).get("httpProxy")?.as_str().map(str::to_owned)

@@ -1,17 +1,17 @@
-//! Names that somebody may have meant by a misspelt one.
+//! Suggests known names for a misspelt one.
 
-/// Edits (a letter more, less, changed or moved by one) up to which a name counts as misspelt; one in a short name.
+/// Most edits (insertion, deletion, substitution, transposition) of a misspelt name; one in a short name.
 const MOST_EDITS: usize = 2;
 
-/// Names that are shown where several are alike.
+/// Most suggestions.
 const MOST_SHOWN: usize = 3;
 
-/// The known name that is most like `name`, unless none is.
+/// Returns the known name that is most similar to `name`.
 pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     nearest(name, known).into_iter().next()
 }
 
-/// The known names that are most like `name`, in words: `a`, or `a or b` where both are as near. `shown` writes each.
+/// Formats the known names that are most similar to `name`: `a`, or `a or b` for equal distances. `shown` formats each.
 pub fn similar_names<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -21,7 +21,7 @@ pub fn similar_names<'a>(
     (!names.is_empty()).then(|| names.join(" or "))
 }
 
-/// All that are as near as the nearest one; those of the same length first.
+/// Returns all names at the least distance; those of the same length first.
 fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let most = if name.len() < 6 { 1 } else { MOST_EDITS };
     let edits = known.into_iter().map(|known| (strsim::damerau_levenshtein(name, known), known));
@@ -32,7 +32,7 @@ fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a 
     found.into_iter().take_while(|(edits, _)| *edits == least).map(|(_, known)| known).collect()
 }
 
-/// Up to three models whose names are most like `name`, where dots, dashes and capitals count for nothing.
+/// Returns up to three models whose names are most similar to `name`, ignoring dots, dashes and case.
 pub fn similar_models<'a>(name: &str, ids: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     const MOST: usize = 3;
     let letters = |name: &str| name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();

@@ -1,4 +1,4 @@
-//! Tells the user what takes long, so that nobody waits in silence.
+//! Notifies the user of slow work.
 //!
 //! The first line comes after two seconds, a line for each new task within two seconds of it, and further lines of one task
 //! after twice as long each time.
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Before the first line of a task. Work that takes less is not worth one.
+/// Delay of the first line of a task.
 const NEXT: Duration = Duration::from_secs(2);
 
-/// Work in progress. Nothing is said of it once this is dropped.
+/// Work in progress. No line is shown after it is dropped.
 pub struct Slow {
     what: Arc<Mutex<String>>,
     done: Option<Sender<()>>,
@@ -20,12 +20,12 @@ pub struct Slow {
 }
 
 impl Slow {
-    /// `what` is done now, as in `removing npm:x`.
+    /// Starts work that `what` describes, as in `removing npm:x`.
     pub fn begin(notices: &Notices, what: impl Into<String>) -> Self {
         Self::after(notices, NEXT, what)
     }
 
-    /// The same with another time before the first line.
+    /// Starts work with another delay of the first line.
     pub fn after(notices: &Notices, first: Duration, what: impl Into<String>) -> Self {
         let what = Arc::new(Mutex::new(what.into()));
         let (done, ended) = channel();
@@ -37,7 +37,7 @@ impl Slow {
         Self { what, done: Some(done), thread }
     }
 
-    /// Sets what is done now.
+    /// Sets the current task.
     pub fn set_task(&self, what: impl Into<String>) {
         *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
     }
@@ -45,7 +45,7 @@ impl Slow {
 
 fn tell(notices: &Notices, first: Duration, what: &Mutex<String>, ended: &Receiver<()>) {
     let (mut wait, mut shown) = (first, String::new());
-    // Looks until the task is told again, and the number of looks after that.
+    // Polls until the next line, and the interval after that.
     let (mut left, mut next) = (0_u32, 1_u32);
     while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
         wait = NEXT;
@@ -66,7 +66,7 @@ fn tell(notices: &Notices, first: Duration, what: &Mutex<String>, ended: &Receiv
 impl Drop for Slow {
     fn drop(&mut self) {
         drop(self.done.take());
-        // No line comes after what follows.
+        // No line appears after the output that follows.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

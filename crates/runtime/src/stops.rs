@@ -1,9 +1,8 @@
-//! What asks the program to end: Ctrl-C, a service that stops, a terminal that is closed.
+//! Handles signals that ask the program to end: Ctrl-C, SIGTERM, a closed terminal.
 //!
-//! A session ends itself: it hears a signal, stops what is on, lets extensions say good-bye and writes down what it
-//! has to. All of that is done by one thread, which may be held up for ever: nobody reads what it says, a disk does not
-//! answer. So a second thread hears the same signals, and ends the process when it is still there [`PATIENCE`] later.
-//! What a process that is killed leaves behind is what this one does: workers and programs end with it.
+//! A session ends itself on a signal: it cancels running work, notifies extensions and flushes its files. One thread does all of
+//! that, and can be blocked forever: by unread output or by a disk. A second thread receives the same signals, and ends the
+//! process if it still runs [`PATIENCE`] later. That leaves the state of a killed process: workers and programs end with it.
 
 use crate::{Failure, Result};
 use pijs_protocol::guard;
@@ -12,21 +11,21 @@ use std::time::Duration;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::time::timeout;
 
-/// How long extensions may take to say good-bye before the session ends without them.
+/// Longest wait for extensions' shutdown handlers.
 pub const GOODBYE: Duration = Duration::from_secs(5);
-/// How long a session may take to end once it was told to; each of its own steps has less.
+/// Longest wait for a session to end; each of its own steps has less.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// The same after a second signal, and for the last words.
+/// Longest wait after a second signal, and for the last output.
 const HASTE: Duration = Duration::from_secs(2);
 
-/// Hears the signals.
+/// Receives signals.
 pub struct Stops {
     signals: [unix::Signal; 3],
 }
 
 impl Stops {
-    /// From now on signals do not end the process by themselves. `last` is what is done, if there is time, before
-    /// a process ends that did not end its session.
+    /// Stops signals from ending the process. `last` runs, if there is time, before the process of a session that did not end is
+    /// ended.
     pub fn listen(last: impl FnOnce() + Send + 'static) -> Result<Self> {
         let failed = |error| Failure::failed(format!("signals cannot be heard: {error}"));
         let heard = Self::new().map_err(failed)?;
@@ -55,10 +54,10 @@ impl Stops {
     }
 }
 
-/// Ends the process once it was told to end and has not.
+/// Ends a process that was asked to end and still runs.
 #[expect(clippy::exit, reason = "the thread that would return from `main` is held up")]
 fn end_late(last: impl FnOnce() + Send + 'static) {
-    // A runtime of its own: that of the session is what may be held up. Without one nobody ends late.
+    // It has its own runtime, because the session's may be blocked. Without one no process is ended late.
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     let heard = runtime.block_on(async {
         let mut stops = Stops::new()?;
@@ -70,7 +69,7 @@ fn end_late(last: impl FnOnce() + Send + 'static) {
     if heard.is_err() {
         return;
     }
-    // Saying something may take for ever, too.
+    // Output may block forever, too.
     std::thread::spawn(move || {
         last();
         std::process::exit(130);

@@ -1,7 +1,7 @@
-//! Fetching what pi supplies to its extensions: typebox, pi-tui and the like, when one imports them.
+//! Fetches packages that pi supplies to its extensions: typebox, pi-tui and others, when one imports them.
 //!
-//! `extc` says what the packages are and compiles them; `pijs-packages` fetches and checks them. A unit that
-//! is in the artifact cache costs a read; one that nobody imports costs nothing.
+//! `extc` defines the packages and compiles them; `pijs-packages` fetches and verifies them. A cached unit costs a read; one that
+//! is not imported costs nothing.
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
@@ -19,21 +19,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The compiled units of one run, by name.
+/// Compiled units of one run, by name.
 pub struct Supplier {
     environment: Environment,
     cache: Option<Cache>,
-    /// In place of the user's.
+    /// Registry in place of the user's.
     registry: Option<String>,
-    /// Whether what is not here may be fetched.
+    /// Whether missing packages may be fetched.
     fetches: bool,
     ready: RefCell<BTreeMap<String, Arc<Verified>>>,
-    /// Whether it was said that something is fetched.
+    /// Whether the download was announced.
     announced: Cell<bool>,
 }
 
 impl Supplier {
-    /// Fetches as the environment says and keeps compiled units in `cache`.
+    /// Creates a supplier with the environment's registries; compiled units are stored in `cache`.
     pub fn new(environment: &Environment, cache: Option<Cache>) -> Self {
         Self {
             environment: environment.clone(),
@@ -45,20 +45,20 @@ impl Supplier {
         }
     }
 
-    /// The registry to fetch from; without one the user's.
+    /// Sets the registry, in place of the user's.
     pub fn registry(self, registry: Option<&str>) -> Self {
         Self { registry: registry.map(str::to_owned), ..self }
     }
 
-    /// Takes only what is here already, when asked to.
+    /// Disables downloads.
     pub fn offline(self, is_offline: bool) -> Self {
         Self { fetches: !is_offline, ..self }
     }
 
-    /// The units that a compiled extension imports, and those that these import in turn.
+    /// Returns the units that a compiled extension imports, directly or indirectly.
     ///
-    /// An `import()` whose target is computed may mean any: an extension that has one gets the units of whole modules, too, where
-    /// they can be had. They are evaluated when they are imported.
+    /// A computed `import()` may name any unit: an extension with one gets the units of whole modules, too, if available. They
+    /// are evaluated when they are imported.
     pub async fn for_extension(&self, metadata: &ArtifactMetadata) -> Result<Vec<Arc<Verified>>> {
         let supply = Supply::pinned();
         let mut supplied: Vec<Arc<Verified>> = Vec::new();
@@ -83,7 +83,7 @@ impl Supplier {
         }
         if metadata.findings.iter().any(is_computed_import) {
             for unit in supply.whole_units().filter(|unit| !taken.contains(&unit.name())) {
-                // Without it that import rejects, and the extension may never come to it.
+                // Without the unit such an import rejects, which the extension may never reach.
                 let unit = tokio::time::timeout(FETCHED_WITHIN, self.unit(unit)).await;
                 supplied.extend(unit.ok().and_then(Result::ok));
             }
@@ -91,7 +91,7 @@ impl Supplier {
         Ok(supplied)
     }
 
-    /// One unit: from this run, from this program, from the cache, or fetched and compiled.
+    /// Returns a unit: from this run, from this program, from the cache, or fetched and compiled.
     pub async fn unit(&self, unit: &Unit) -> Result<Arc<Verified>> {
         if let Some(ready) = self.ready.borrow().get(unit.name()) {
             return Ok(Arc::clone(ready));
@@ -112,13 +112,13 @@ impl Supplier {
         Ok(unit.compile(folder.path(), self.cache.as_ref())?)
     }
 
-    /// Packages below `node_modules` of a fresh folder.
+    /// Unpacks packages below `node_modules` of a new folder.
     async fn unpacked(&self, packages: &[PinnedPackage]) -> Result<OwnTemporary> {
         let failed = |place: &Path| {
             let place = place.display().to_string();
             move |error| Failure::failed(format!("no folder can be made in {place}: {error}"))
         };
-        // Beside the cache no program of an extension changes what is compiled, as it might in the folder for temporary files.
+        // Programs of extensions cannot write beside the cache, but may in the folder for temporary files.
         let place = match self.kept().and_then(|kept| Some(kept.parent()?.to_owned())) {
             Some(beside) => fs::create_dir_all(&beside).map(|()| beside.clone()).map_err(failed(&beside))?,
             None => self.environment.temp.clone(),
@@ -147,12 +147,12 @@ impl Supplier {
         Ok(folder)
     }
 
-    /// Packages below `node_modules` of a fresh folder.
+    /// Unpacks packages below `node_modules` of a new folder.
     pub async fn unpacked_all(&self, packages: impl Iterator<Item = Pinned<'_>>) -> Result<OwnTemporary> {
         self.unpacked(&packages.map(pinned).collect::<Vec<_>>()).await
     }
 
-    /// Puts files and folders of one package into a new folder, which appears with all of them.
+    /// Copies files and folders of one package into a new folder, which appears complete.
     pub async fn unpack_some(&self, name: &str, members: &[&str], target: &Path) -> Result<()> {
         let all = Supply::pinned().units().flat_map(Unit::packages);
         let package = all.into_iter().find(|package| package.name == name).map(pinned);
@@ -169,25 +169,25 @@ impl Supplier {
         chosen.keep_as(target).map_err(failed)
     }
 
-    /// Where tarballs are kept: beside the artifact cache.
+    /// Returns the folder of tarballs, beside the artifact cache.
     fn kept(&self) -> Option<PathBuf> {
         Some(self.cache.as_ref()?.dir().parent()?.join("packages"))
     }
 }
 
-/// Whether the author's own code imports what it computes. Dependencies do so for what is installed beside them.
+/// Returns whether a finding is a computed import of the author's own code. Dependencies have them for modules beside them.
 fn is_computed_import(finding: &Finding) -> bool {
     let is_of_dependency = finding.file.starts_with("dep:") || finding.file.contains("node_modules/");
     finding.code == Code::DynamicImport.as_str() && !is_of_dependency
 }
 
-/// How long a start waits for what only a computed import may mean.
+/// Longest wait at start for units that only a computed import may name.
 const FETCHED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Time between two lines about a download.
 const PROGRESS: Duration = Duration::from_secs(2);
 
-/// Puts packages into a folder. While those that are absent are fetched, the user is told what and how far it is.
+/// Unpacks packages into a folder, with notices about downloads.
 async fn unpack(
     notices: &Notices,
     depot: &Depot,
@@ -218,7 +218,7 @@ async fn unpack(
     }
 }
 
-/// Names of packages, as many as a line takes.
+/// Lists packages, as many as a line takes.
 fn named(packages: &[&PinnedPackage]) -> String {
     const MOST: usize = 4;
     let names = packages.iter().take(MOST).map(|package| format!("{}@{}", package.name, package.version));
@@ -304,7 +304,7 @@ mod tests {
             help: None,
             ends_load: false,
         };
-        // pi-tui is not here and not fetched: nothing fails for that.
+        // pi-tui is neither cached nor fetched, which is no error.
         for (findings, count) in [
             (vec![], 0),
             (vec![computed("dep:y@1.0.0/a.js"), computed("node_modules/y/a.js")], 0),

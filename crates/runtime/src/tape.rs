@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// Names the system's time zone.
 const LOCAL_TIME: &str = "/etc/localtime";
 
-/// Describes the session of a recording besides its settings.
+/// Description of a recorded session besides its settings.
 pub(crate) struct Recording<'a> {
     pub(crate) host_modules: &'a Verified,
     pub(crate) options: &'a HostOptions,
@@ -41,8 +41,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) epoch_ms: u64,
 }
 
-/// Begins the recording that the configuration or the settings ask for. One that only the settings ask for is no reason
-/// to do without a session.
+/// Starts the recording of the configuration or the settings. An error of one that only the settings request does not end the
+/// session.
 pub(crate) fn begin(
     environment: &Environment,
     config: &SessionConfig,
@@ -106,7 +106,7 @@ fn name_of(mode: Mode) -> &'static str {
     }
 }
 
-/// Makes the file, which nobody else may read. One that has something in it stays as it is.
+/// Creates the file, readable for its owner only. A file with content is not replaced.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true);
@@ -126,7 +126,7 @@ fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The value of `TZ` that realms run under: the variable, or the name that the system's zone has.
+/// Returns the value of `TZ` for realms: the variable, or the name of the system's zone.
 fn time_zone(environment: &Environment) -> String {
     if let Some(zone) = environment.variable("TZ") {
         return zone.to_owned();
@@ -181,7 +181,7 @@ impl OpenRealm for RecordedRealms {
     }
 }
 
-/// A realm that is being opened and recorded.
+/// A recorded realm that is being opened.
 struct RecordedOpening {
     opening: Box<dyn OpeningRealm>,
     wire: Wire,
@@ -208,36 +208,36 @@ fn recorded(
 ///
 /// # Errors
 ///
-/// There is no such file, or it is no tape.
+/// The file does not exist, or is no tape.
 pub fn open(path: &Path) -> Result<TapeReader<BufReader<File>>> {
     let file = File::open(path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
     TapeReader::new(BufReader::new(file)).map_err(|error| unreadable(path, &error))
 }
 
-/// A tape that cannot be read.
+/// Converts the error of an unreadable tape.
 pub fn unreadable(path: &Path, error: &TapeError) -> Failure {
     let message = format!("{}: {error} [{}]", path.display(), error.code().as_str());
     Failure::failed(message).help(error.help())
 }
 
-/// A tape that cannot be replayed.
+/// Converts the error of a tape that cannot be replayed.
 pub fn unplayable(path: &Path, error: &ReplayError) -> Failure {
     let message = format!("{}: {error} [{}]", path.display(), error.code().as_str());
     Failure::failed(message).help(error.help())
 }
 
-/// Runs a replay on this program's engine and modules, and realms that reach nothing.
+/// Runs a replay on this program's engine and modules, in realms without hostcalls.
 pub struct ReplayStage {
     opener: Box<dyn OpenRealm>,
     host_modules: Arc<Verified>,
     /// Modules that pi supplies, by name.
     supplied: BTreeMap<String, Arc<Verified>>,
-    /// Name of an extension of the tape, and what is played in its place.
+    /// Name of an extension of the tape, and its replacement.
     replaced: Option<(String, Arc<Verified>)>,
 }
 
 impl ReplayStage {
-    /// Prepares what the tape at `path` needs. Nothing is fetched.
+    /// Prepares the modules of the tape at `path`. Nothing is fetched.
     ///
     /// # Errors
     ///
@@ -262,12 +262,12 @@ impl ReplayStage {
                 supplied.insert(name, supplier.unit(unit).await?);
             }
         }
-        // Whether a kernel seals is of no account: the code was let in when it was recorded, and reaches nothing here.
+        // A replay needs no seal: the code was admitted when it was recorded, and reaches nothing here.
         let opener = opener(isolation, &environment, Terms::default());
         Ok(Self { opener, host_modules, supplied, replaced: None })
     }
 
-    /// Plays the extension at `entry` in the place of the one of the same name.
+    /// Replaces the extension of the same name by the one at `entry`.
     ///
     /// # Errors
     ///
@@ -291,7 +291,7 @@ impl ReplayStage {
     }
 }
 
-/// Names of the module sets of a tape that are wanted.
+/// Returns the names of the module sets of a tape that are needed.
 fn names_of(
     tape: &mut TapeReader<impl io::Read>,
     is_wanted: impl Fn(&ModuleSet) -> bool,

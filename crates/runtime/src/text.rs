@@ -1,18 +1,18 @@
-//! Foreign text on its way to a person.
+//! Sanitises foreign text for the user.
 
 use pijs_protocol::guard;
 
-/// Makes foreign text harmless for a terminal; several lines stay several lines.
+/// Removes control sequences from foreign text; line breaks stay.
 pub fn clean(text: &str) -> String {
     pijs_terminal::text(text)
 }
 
-/// Indents the later lines of foreign text: what begins at the left edge is pi's own, its questions above all.
+/// Indents all lines of foreign text but the first: text at the left edge is pi's own, such as its questions.
 pub fn indented(text: &str) -> String {
     if guard!(PromptFrame) { text.replace('\n', "\n  ") } else { text.to_owned() }
 }
 
-/// An option of `ctx.ui.select` as a person reads it: extensions that give objects get them back, and show none.
+/// Formats an option of `ctx.ui.select`: extensions can pass objects and get them back.
 pub fn option_text(option: &serde_json::Value) -> String {
     match option {
         serde_json::Value::String(text) => text.clone(),

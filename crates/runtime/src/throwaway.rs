@@ -1,4 +1,4 @@
-//! Throw-away surroundings: a fresh project and home, an emptied environment and no ledger, for what is run to be looked at.
+//! Creates a throwaway environment: a new project and home, no variables and no ledger, for inspecting an extension.
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
@@ -7,7 +7,7 @@ use pijs_packages::Dirs;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A fresh project and home below `base`, and the variables that every document is made with.
+/// Creates a project and home below `base`, with the variables of every snapshot document.
 pub fn surroundings(environment: &Environment, base: &Path) -> Result<Environment> {
     let made = |error: std::io::Error| Failure::failed(format!("{}: {error}", base.display()));
     let base = base.canonicalize().map_err(made)?;
@@ -42,7 +42,7 @@ pub fn surroundings(environment: &Environment, base: &Path) -> Result<Environmen
     })
 }
 
-/// What is loaded for a look at its registrations leaves no record.
+/// A ledger that discards its lines, for extensions that are only inspected.
 pub struct NoLedger;
 
 impl LedgerSink for NoLedger {

@@ -1,5 +1,4 @@
-//! Folders whose `.pi` settings and extensions count. A cloned project brings none of its own into a
-//! session until its user has said so.
+//! Folders whose `.pi` settings and extensions count. Those of a cloned project are ignored until the user trusts it.
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
@@ -17,7 +16,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Reads the folders that are trusted.
+    /// Reads the trusted folders.
     ///
     /// # Errors
     ///
@@ -35,12 +34,12 @@ impl Trust {
         Ok(Self { path, folders, this_run: environment.trusts })
     }
 
-    /// Whether a folder's own settings and extensions count.
+    /// Returns whether a folder's own settings and extensions count.
     pub fn covers(&self, folder: &Path) -> bool {
         self.this_run.unwrap_or_else(|| self.folders.contains(folder)) || !guard!(TrustFolder)
     }
 
-    /// Trusts a folder, or no longer, and writes that down.
+    /// Trusts or distrusts a folder, and saves that.
     pub fn set(&mut self, folder: &Path, trusted: bool) -> Result<()> {
         let changed = if trusted { self.folders.insert(folder.to_owned()) } else { self.folders.remove(folder) };
         if changed {
@@ -53,7 +52,7 @@ impl Trust {
     }
 }
 
-/// What of a project's `.pi` counts only when the project is trusted, as in pi, and rules.
+/// Entries of a project's `.pi` that need trust: those of pi, and rules.
 const ASKS: [&str; 9] = [
     "mcp.json",
     "settings.json",
@@ -66,8 +65,8 @@ const ASKS: [&str; 9] = [
     "rules",
 ];
 
-/// Whether the working folder brings anything that needs trust: in its `.pi`, or as skills in a `.agents` above it that
-/// is not the user's own.
+/// Returns whether the working folder has anything that needs trust: in its `.pi`, or as skills in a `.agents` above it that is
+/// not the user's own.
 pub fn is_asked_for(environment: &Environment) -> bool {
     let dirs = &environment.dirs;
     let own = dirs.cwd.join(".pi");

@@ -1,7 +1,7 @@
-//! Dialogs of a session where nobody can answer.
+//! Answers dialogs of a session without a user.
 //!
-//! An extension gets what pi gives it there (`false`, nothing chosen, nothing typed), at once. That nobody was asked is
-//! in the ledger, so that such an answer is not taken for a person's.
+//! An extension gets pi's defaults (`false`, no selection, no input) at once. The ledger records that the user was not asked, so
+//! that a default is not taken for an answer.
 
 use pijs_agent::ports::NoUi;
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort};

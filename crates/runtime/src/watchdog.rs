@@ -1,4 +1,4 @@
-//! A thread that watches verdicts.
+//! Watches the deadlines of verdicts in a thread.
 
 use pijs_host::{Watch, Watchdog};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// How often the watching thread looks: a verdict is stopped at most this much late.
+/// Polling interval of the thread: a verdict is stopped at most this late.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Looks without an armed watch before the thread goes to sleep.
+/// Polls without an armed watch before the thread sleeps.
 const LOOKS_BEFORE_SLEEP: u32 = 50;
 
 /// Stands for "not armed" in [`Watched::deadline_us`].
 const DISARMED: u64 = u64::MAX;
 
-/// One thread that stops realms which do not come back from a delta.
+/// A thread that stops realms which exceed the deadline of a delta.
 ///
 /// Arming is one store and one load; the thread sleeps while nothing streams.
 pub struct WatchThread {
@@ -40,7 +40,7 @@ impl WatchThread {
     ///
     /// # Errors
     ///
-    /// The system gives no thread.
+    /// The thread cannot be started.
     pub fn start() -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             start: Instant::now(),
@@ -75,7 +75,7 @@ impl Shared {
                 continue;
             }
             self.asleep.store(true, Ordering::SeqCst);
-            // Who arms after this look sees that we sleep, and wakes us. A session that nobody uses costs nothing.
+            // A watch armed after this poll sees the sleeping state and wakes the thread. An idle session uses no time.
             if !self.look() {
                 thread::park();
             }
@@ -84,7 +84,7 @@ impl Shared {
         }
     }
 
-    /// Stops what is past its deadline. Whether any watch is armed.
+    /// Stops realms past their deadlines. Returns whether any watch is armed.
     fn look(&self) -> bool {
         let now = self.now_us();
         let mut armed = false;
@@ -92,8 +92,8 @@ impl Shared {
             let Some(watch) = watch.upgrade() else { return false };
             let deadline = watch.deadline_us.load(Ordering::SeqCst);
             armed |= deadline != DISARMED;
-            // Only the one who takes the deadline away calls `stop`: a turn that came back in
-            // the meantime has disarmed, and its realm must not be hit.
+            // Only the thread that clears the deadline calls `stop`: a turn that has ended meanwhile is disarmed, and its realm
+            // must not be stopped.
             if deadline <= now
                 && watch.deadline_us.compare_exchange(deadline, DISARMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {

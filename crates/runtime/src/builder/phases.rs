@@ -10,7 +10,7 @@
 //! host      Hosting    realms, recorder, host
 //! ```
 //!
-//! A phase reads the values of those before it. What it takes out of `Replaced` stands in for what it would make.
+//! A phase reads the values of earlier phases. A part taken from `Replaced` replaces the one that the phase would create.
 
 use super::{ConnectorParts, Interface, Replaced, connectors, exec_connector, gate, host_options};
 use crate::agent_tape::AgentTap;
@@ -48,21 +48,21 @@ use pijs_tape::Recorder;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The parts that exist before anything is made for the session.
+/// Parts that exist before the session.
 pub(super) struct Found {
     pub(super) environment: Environment,
     pub(super) ambient: Ambient,
     /// Records what crosses the ports of the agent.
     pub(super) tap: Arc<AgentTap>,
     pub(super) settings: Settings,
-    /// A model that needs no choice.
+    /// A model that needs no selection.
     pub(super) ready: Option<Arc<dyn Provider>>,
     pub(super) compiler: Compiler,
     pub(super) supplier: Supplier,
     pub(super) discovery: Discovery,
 }
 
-/// Reads settings, finds what is to be loaded, and opens the session.
+/// Reads settings, finds the extensions, and opens the session.
 pub(super) fn find(
     mut environment: Environment,
     config: &SessionConfig,
@@ -105,21 +105,21 @@ pub(super) fn find(
     Ok((Found { environment, ambient, tap, settings, ready, compiler, supplier, discovery }, session))
 }
 
-/// The session as others reach it, its ledger, and what the user decided.
+/// Control of the session, its ledger, and the user's decisions.
 pub(super) struct Kept {
     pub(super) state: ReadableState,
     pub(super) control: AgentControl,
-    /// The model of a session that goes on.
+    /// Model of a resumed session.
     pub(super) left_model: Option<(String, String)>,
     pub(super) decided: Decided,
     pub(super) ledger: Ledger,
-    /// The answers that the user gave; new ones go there.
+    /// Store of the user's answers; new ones are added.
     pub(super) answers: Arc<Answers>,
-    /// The answers as they are now.
+    /// Current answers.
     pub(super) book: GrantStore,
 }
 
-/// Makes the session reachable, opens the ledger, and reads what the user decided.
+/// Creates the control, opens the ledger, and reads the user's decisions.
 pub(super) fn keep(
     found: &Found,
     session: Session,
@@ -166,7 +166,7 @@ pub(super) struct Boundary {
     pub(super) tool_requests: ToolRequests,
 }
 
-/// Makes the gate and the connectors behind it.
+/// Creates the gate and the connectors behind it.
 pub(super) fn enclose(
     found: &Found,
     kept: &Kept,
@@ -215,7 +215,7 @@ pub(super) struct Hosting {
     pub(super) reports: Option<PrintedReports>,
 }
 
-/// Makes the host, without any extension.
+/// Creates the host, without extensions.
 pub(super) fn host(
     found: &Found,
     kept: &Kept,
@@ -227,7 +227,7 @@ pub(super) fn host(
     let Found { environment, ambient, compiler, discovery, .. } = found;
     let Kept { ledger, decided, state, .. } = kept;
     let realms = isolation::realms(config, environment, decided)?;
-    // A process starts while the modules that it is to run are read.
+    // A worker process starts while the host modules are read.
     realms.expect(discovery.packages.len());
     let host_modules = preparing(&environment.notices, interface.is_interactive, || compiler.host_modules())?;
     let mut options = host_options(environment, decided, ambient);

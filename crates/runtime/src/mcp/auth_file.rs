@@ -1,6 +1,7 @@
-//! `mcp-auth.json` of the agent folder: what users signed in to, in pi's form.
+//! `mcp-auth.json` of the agent folder: OAuth sign-ins, in pi's format.
 //!
-//! The file is shared with the real pi. It is written as a whole or not at all, for its owner alone; entries of other servers stay as they are.
+//! The file is shared with the real pi. It is replaced atomically, readable for its owner only; entries of other servers stay
+//! unchanged.
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
@@ -14,10 +15,10 @@ use std::time::Duration;
 const FILE_NAME: &str = "mcp-auth.json";
 /// Longest file that is read.
 const MOST_BYTES: u64 = 1 << 20;
-/// How long another process may keep the file.
+/// Longest wait for another process that holds the lock.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The file of this user.
+/// The file of one user.
 pub(super) struct AuthFile {
     agent_dir: PathBuf,
 }
@@ -39,13 +40,13 @@ impl AuthFile {
     fn entries(&self) -> Result<Map<String, Value>> {
         let bytes = Disk::system().read(&self.path(), MOST_BYTES).map_err(|error| self.failed(error))?;
         let bytes = bytes.filter(|bytes| !bytes.iter().all(u8::is_ascii_whitespace));
-        // It may hold a secret, so it is not shown.
+        // The parse error may quote a secret, so it is not shown.
         bytes.map_or(Ok(Map::new()), |bytes| {
             serde_json::from_slice(&bytes).map_err(|_| self.failed("it is no JSON object"))
         })
     }
 
-    /// The sign-in under a key.
+    /// Reads the sign-in under a key.
     pub(super) fn read(&self, key: &str) -> Result<Option<SignIn>> {
         let entry = self.entries()?.shift_remove(key);
         entry
@@ -53,7 +54,7 @@ impl AuthFile {
             .transpose()
     }
 
-    /// Keeps a sign-in, or takes it out; whether there was one.
+    /// Stores or removes a sign-in; returns whether there was one.
     pub(super) fn put(&self, key: &str, sign_in: Option<&SignIn>) -> Result<bool> {
         let disk = Disk::system();
         let own = self.agent_dir.join("pijs");
@@ -70,7 +71,7 @@ impl AuthFile {
         };
         let mut text = serde_json::to_vec_pretty(&entries).map_err(|error| self.failed(error))?;
         text.push(b'\n');
-        // No backup: it would keep a token that was taken back.
+        // A backup would preserve a revoked token.
         let how = Replace { backup: false, follow_links: true, keep_mode: false };
         disk.replace(&self.path(), &text, how).map_err(|error| self.failed(error))?;
         Ok(had)

@@ -1,4 +1,4 @@
-//! `/mcp` in a session: which servers there are and how they are; connecting them anew, switching them on and off.
+//! The command `/mcp`: lists servers and their states, reconnects, enables and disables them.
 
 use super::{McpSession, is_replaced, project_file, read, user_file};
 use crate::failure::Failure;
@@ -11,14 +11,14 @@ use std::path::PathBuf;
 pub(super) const NAME: &str = "mcp";
 const USAGE: &str = "Usage: /mcp, /mcp reconnect|enable|disable|login|logout SERVER";
 
-/// The command, for the list of commands. A session without servers has none, as pi 0.87.1 has none.
+/// Returns the entry for the list of commands. A session without servers has none, as in pi 0.87.1.
 pub(super) fn listed(session: &McpSession) -> Option<(String, String)> {
     let is_there = session.loader.get().is_some_and(|loader| !is_replaced(&loader.host));
     let description = "MCP servers: list them, reconnect, enable or disable, sign in or out";
     (is_there && !session.statuses().is_empty()).then(|| (NAME.to_owned(), description.to_owned()))
 }
 
-/// Carries the command out, and tells the user how it went.
+/// Runs the command and shows the result.
 pub(super) async fn run(session: &McpSession, args: &str) {
     let words: Vec<&str> = args.split_whitespace().collect();
     let notices = session.environment.notices.clone();
@@ -53,7 +53,7 @@ impl McpSession {
         status.map_or_else(|| "gone".to_owned(), |status| format!("connected, {} tools", status.tools.len()))
     }
 
-    /// Switches a server on or off: in the file that names it, or for this session where an extension registered it.
+    /// Enables or disables a server: in the file that names it, or for this session where an extension registered it.
     fn switch(&self, name: &str, enabled: bool) -> std::result::Result<String, String> {
         let known = self.statuses().into_iter().find(|status| status.name == name);
         let status = known.ok_or_else(|| format!("no MCP server named \"{name}\"; /mcp lists them"))?;
@@ -69,7 +69,7 @@ impl McpSession {
         Ok(format!("MCP server {name} is {verb}; saved to {}.", path.display()))
     }
 
-    /// The file is the project's where it says something of the server, since that counts there.
+    /// Changes the project's file where it has an entry for the server, because that entry takes precedence.
     fn switch_in_file(&self, name: &str, source: &Source, enabled: bool) -> crate::Result<PathBuf> {
         let project = project_file(&self.environment);
         let is_the_projects = *source == Source::Project
@@ -84,14 +84,14 @@ impl McpSession {
         Ok(path)
     }
 
-    /// Whether the project's file counts: the folder is trusted.
+    /// Returns whether the project's file counts: the folder is trusted.
     fn has_project_file(&self) -> bool {
         let trust = crate::trust::Trust::read(&self.environment);
         trust.is_ok_and(|trust| trust.covers(&self.environment.dirs.cwd))
     }
 }
 
-/// One server, as pi tells of it.
+/// Formats a server like pi.
 fn line(status: &Status) -> String {
     let exposure = match status.exposure {
         Exposure::Direct => "direct",

@@ -1,4 +1,4 @@
-//! `pi mcp login`: the user's browser, and the loopback address that it comes back to.
+//! `pi mcp login`: opens the user's browser and receives its redirect on a loopback address.
 
 use super::auth_file::AuthFile;
 use crate::builder::{Interface, SessionBuilder};
@@ -15,19 +15,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use url::Url;
 
-/// How long the user may take.
+/// Longest wait for the user.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
-/// How long a browser may take to send a request.
+/// Longest wait for a browser's request.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
 /// Longest request of a browser.
 const MOST_REQUEST: usize = 16 << 10;
-/// The path that the browser comes back to.
+/// Path of the redirect.
 const PATH: &str = "/callback";
 
 /// Shows an address and the name of a server.
 type Show<'a> = Box<dyn Fn(&str, &str) + 'a>;
 
-/// The means to talk with the user about a sign-in.
+/// User interface of a sign-in.
 pub struct Login<'a> {
     /// Shows the address of the page, and the name of its authorization server.
     pub show: Show<'a>,
@@ -57,7 +57,7 @@ pub async fn login(environment: &Environment, config: &ServerConfig, login: Logi
     outcome.map_err(|problem| Failure::failed(format!("{}: {problem}", config.name)))
 }
 
-/// Forgets the sign-in to a server; whether there was one.
+/// Deletes the sign-in to a server; returns whether there was one.
 ///
 /// # Errors
 ///
@@ -142,7 +142,7 @@ async fn code_of(
     }
 }
 
-/// Reads one request of a browser and hands it on.
+/// Reads one request of a browser and forwards it.
 async fn take(mut stream: TcpStream, origin: &str, sender: mpsc::Sender<(Url, TcpStream)>) {
     let mut head = Vec::new();
     let mut piece = [0; 2048];

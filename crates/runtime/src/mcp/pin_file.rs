@@ -1,4 +1,4 @@
-//! The file of what servers said of their tools when somebody last agreed.
+//! Stores digests of the tools that the user last agreed to.
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
@@ -7,7 +7,7 @@ use pijs_mcp::pins::{self, Pins};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long another process may keep the file.
+/// Longest wait for another process that holds the lock.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// `<agentDir>/pijs/mcp-tools.json`.
@@ -16,7 +16,7 @@ pub(super) struct PinFile {
 }
 
 impl PinFile {
-    /// The file of this user.
+    /// Returns the file of this user.
     pub(super) fn new(environment: &Environment) -> Self {
         Self { folder: environment.dirs.agent_dir.join("pijs") }
     }
@@ -25,13 +25,13 @@ impl PinFile {
         self.folder.join(pins::FILE_NAME)
     }
 
-    /// Returns what stands in the file. One that cannot be read holds nothing that was agreed to.
+    /// Reads the pins; an unreadable file counts as empty.
     pub(super) fn read(&self) -> Pins {
         let bytes = Disk::system().read(&self.path(), pins::MOST_FILE_BYTES).ok().flatten();
         bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 
-    /// Changes it, under a lock.
+    /// Changes the pins under the lock.
     ///
     /// # Errors
     ///

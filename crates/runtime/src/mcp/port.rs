@@ -1,4 +1,4 @@
-//! The part of a session that servers need: folders, ledger, notices, pins, the model.
+//! Port of a session for MCP servers: folders, ledger, notices, pins, the model.
 
 use super::auth_file::AuthFile;
 use super::pin_file::PinFile;
@@ -17,7 +17,7 @@ use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The parts of the session that servers need.
+/// Parts of the session that servers need.
 pub(super) struct Port {
     pub(super) roots: Vec<PathBuf>,
     pub(super) notices: Notices,
@@ -30,7 +30,7 @@ pub(super) struct Port {
     pub(super) timer: Arc<dyn Timer>,
 }
 
-/// Keeps a value of `env` or `headers` out of what is shown and recorded, unless it is the path of a file or folder here.
+/// Redacts a value of `env` or `headers` in output and records, unless it is the path of an existing file or folder.
 pub(super) fn learn_setting(redactor: &Redactor, value: &str) {
     if !(value.starts_with('/') && Path::new(value).exists()) {
         redactor.learn_setting(value);

@@ -1,4 +1,4 @@
-//! The files of a server's program, as pins know them.
+//! Computes digests of a server's program files for pins.
 
 use super::files_of;
 use crate::environment::Environment;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Largest file that is read. A larger one counts by its stamp alone.
 const LARGEST: u64 = 1 << 30;
 
-/// Finds programs as servers start them.
+/// Resolves programs like the start of a server.
 pub(super) struct ProgramFiles {
     cwd: PathBuf,
     variables: BTreeMap<String, String>,
@@ -28,7 +28,7 @@ impl ProgramFiles {
         Self { cwd: environment.dirs.cwd.clone(), variables: environment.variables.clone() }
     }
 
-    /// Digests of the program and of the scripts among its arguments, with their stamps.
+    /// Returns digests of the program and of the scripts among its arguments, with their stamps.
     pub(super) fn digests(&self, start: &ProgramStart, known: &ToolDigests) -> Result<ToolDigests, String> {
         let ProgramStart { command, args, cwd, bound } = start;
         let folder = cwd.as_ref().map_or_else(|| self.cwd.clone(), |cwd| self.cwd.join(cwd));
@@ -38,7 +38,7 @@ impl ProgramFiles {
         }
         let mut digests = ToolDigests::new();
         for file in files {
-            // One that is not there yet is new when it is.
+            // A missing file is new when it appears.
             let Ok(real) = file.canonicalize() else { continue };
             let is_bound = bound.as_ref().is_some_and(|bound| real.starts_with(bound));
             let Some(found) = real.metadata().ok().filter(Metadata::is_file) else { continue };
@@ -52,7 +52,7 @@ impl ProgramFiles {
     }
 }
 
-/// Whether a file is a program or a script. Others among the arguments are data, which servers change themselves.
+/// Returns whether a file is a program or a script. Other arguments are data, which servers change themselves.
 fn is_code(file: &Path, found: &Metadata) -> bool {
     const ENDINGS: &[&str] = &[
         "bash", "cjs", "cts", "exs", "jar", "jl", "js", "lua", "mjs", "mts", "php", "pl", "ps1", "py", "pyc", "pyz",
@@ -67,13 +67,13 @@ fn is_code(file: &Path, found: &Metadata) -> bool {
     is_named_so || found.mode() & 0o111 != 0 || begins_so()
 }
 
-/// Whether this user can change neither a file nor a folder above it.
+/// Returns whether this user can change neither a file nor a folder above it.
 fn is_out_of_reach(file: &Path) -> bool {
     let is_fixed = |path: &Path| accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_err();
     file.ancestors().all(is_fixed)
 }
 
-/// `sha256:HEX STAMP`; the known one where its stamp is the file's.
+/// Returns `sha256:HEX STAMP`; the known digest if its stamp is the file's.
 fn digest(file: &Path, found: &Metadata, known: Option<&String>) -> std::io::Result<String> {
     let stamp = format!(
         "{}:{}:{}:{}.{}:{}.{}",

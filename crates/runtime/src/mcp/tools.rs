@@ -1,4 +1,4 @@
-//! Tools and prompts of servers, for the agent.
+//! Offers tools and prompts of servers to the agent.
 
 use super::{McpSession, command};
 use pijs_agent::{AgentControl, CommandFate, ExtensionTool, ToolFate, ToolRun, ToolSource};
@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Finds tools that the model was not told of.
+/// Tool that searches for tools outside of the prompt.
 const SEARCH: &str = "tool_search";
 /// Tools that read resources, and their ops.
 const RESOURCE_TOOLS: [(&str, &str); 3] = [
@@ -25,7 +25,7 @@ const RESOURCE_TOOLS: [(&str, &str); 3] = [
     ("list_mcp_resource_templates", "list_resource_templates"),
     ("read_mcp_resource", "read_resource"),
 ];
-/// Tools that one search answers.
+/// Most results of one search.
 const MOST_FOUND: usize = 20;
 
 /// Tools and prompts of servers, for the agent.
@@ -34,7 +34,7 @@ pub(super) struct McpTools {
     pub(super) servers: Servers,
     pub(super) system: Arc<OsToolSystem>,
     pub(super) control: AgentControl,
-    /// Tools that a search has found: the model is told of them from then on.
+    /// Tools that a search has found, which are listed to the model from then on.
     pub(super) found: RefCell<BTreeSet<String>>,
 }
 
@@ -61,7 +61,7 @@ impl McpTools {
         }
     }
 
-    /// An answer as the model gets it: text that is too long goes to a file.
+    /// Converts an answer for the model: long text is spilled to a file.
     async fn told(&self, mut answer: Answer, server: &str, id: &str) -> ToolFate {
         if let Some(whole) = answer.cut() {
             let plain: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(40).collect();
@@ -78,7 +78,7 @@ impl McpTools {
     }
 
     async fn search(&self, input: &Value) -> ToolFate {
-        // A server that still starts may have what is looked for.
+        // A starting server may have a match.
         let _ = self.servers.settled().await;
         let query = input.get("query").and_then(Value::as_str).unwrap_or_default();
         let limit =
@@ -156,7 +156,7 @@ impl McpTools {
         let answered = self.servers.hostcall((&prompt.server, None), params, &CancelToken::new(), |_| {}).await;
         let text = results::of_prompt(&prompt.server, answered.map_err(|error| error.message)?);
         let text = text.filter(|text| !text.is_empty()).ok_or("the server answered with an empty prompt")?;
-        // Text of a server is no command, whatever it begins with. Its author has no grants: those of the server are not for the model.
+        // Text of a server is never run as a command. Its author has no grants: those of the server are not for the model.
         let author = ExtensionId::new(format!("{}/@prompts", extension_of(&prompt.server)));
         self.control.send_text_of(&author, text).map_err(|error| error.to_string())
     }
@@ -236,8 +236,8 @@ impl ToolSource for McpTools {
 const MOST_SECTION: usize = 4096;
 const MOST_SUMMARY: usize = 250;
 
-/// The section `mcp_servers` of the system prompt, as pi 1.5 has it: the servers whose tools a search finds. What stands there is the words
-/// of `mcp.json`; what a server says of itself does not get into the prompt.
+/// Writes the section `mcp_servers` of the system prompt, as in pi 1.5: the servers whose tools a search finds. It contains only
+/// descriptions of `mcp.json`, none of a server.
 fn servers_section(mut listed: Vec<(String, Option<String>)>) -> Option<String> {
     listed.sort();
     let mut text =
@@ -260,7 +260,7 @@ fn servers_section(mut listed: Vec<(String, Option<String>)>) -> Option<String> 
     (count > 0).then_some(text)
 }
 
-/// Arguments of a prompt: one word each, and the last one the rest.
+/// Parses the arguments of a prompt: one word each, and the rest for the last one.
 fn arguments_of(prompt: &ServerPrompt, args: &str) -> std::result::Result<Map<String, Value>, String> {
     let mut rest = args.trim();
     let mut given = Map::new();
@@ -374,7 +374,7 @@ fn resource_tool(name: &str) -> ExtensionTool {
     ExtensionTool { description: description.to_owned(), parameters, ..plain_tool(name) }
 }
 
-/// The tools that share most with a query: each word counts the more the fewer tools have it, and twice in a name.
+/// Ranks tools by their overlap with a query: a word weighs more the fewer tools contain it, and twice in a name.
 fn ranked<'t>(query: &str, tools: impl Iterator<Item = &'t ServerTool>, limit: usize) -> Vec<ServerTool> {
     let words = |text: &str| -> BTreeSet<String> {
         let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -397,7 +397,7 @@ fn ranked<'t>(query: &str, tools: impl Iterator<Item = &'t ServerTool>, limit: u
     let mut scored: Vec<(f64, &ServerTool)> =
         indexed.iter().map(|(tool, names, said)| (score(names, said), *tool)).collect();
     scored.retain(|(score, _)| *score > 0.0);
-    // Equal ones stay in the order of the servers.
+    // Equal scores keep the order of the servers.
     scored.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     scored.into_iter().take(limit).map(|(_, tool)| tool.clone()).collect()
 }

@@ -1,15 +1,15 @@
-//! The symbolic links on the way to a place, and the names that they give it.
+//! Resolves symbolic links on a path, and collects the names that they give it.
 
 use pijs_hostcall::places::normal;
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
-/// Symbolic links that are followed on the way to one place, as by the system.
+/// Symbolic links that are followed for one path, as by the system.
 const MOST_LINKS: usize = 40;
 
-/// Answers of the file system, each asked for once: most protected places lie in the same few folders.
+/// Cache of the file system's answers: most protected paths lie in the same few folders.
 ///
-/// It lives as long as one list of places is made. Files that are judged later are resolved then.
+/// It lives while one list of paths is created. Paths that are judged later are resolved then.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     items: HashMap<PathBuf, Item>,
@@ -19,7 +19,7 @@ pub(super) struct Links {
 /// The item at a path, links not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Item {
-    /// Nothing is there, or nothing that may be known.
+    /// The path does not exist, or is not accessible.
     Missing,
     /// A file or a folder.
     Plain,
@@ -76,7 +76,7 @@ impl Links {
         }
     }
 
-    /// Returns the real path of what exists. `followed` links led to it.
+    /// Returns the real path of an existing item. `followed` links led to it.
     fn real(&mut self, path: &Path, followed: usize) -> Option<PathBuf> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Some(path.to_owned()) };
         if let Some(known) = self.resolved.get(path) {
@@ -108,8 +108,8 @@ impl Links {
         found
     }
 
-    /// Takes `..` off a path as the system does: behind a link that is the folder above the one that the link leads to. Adds
-    /// the links that are left so.
+    /// Resolves `..` of a path like the system: after a link it is the parent of the link's target. Adds the links that are left
+    /// this way.
     fn climb(&mut self, path: &Path, links: &mut Vec<PathBuf>) -> PathBuf {
         let mut at = PathBuf::new();
         for part in path.components() {

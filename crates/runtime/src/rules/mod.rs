@@ -1,4 +1,4 @@
-//! The streamed rules of a session: where their files lie, what settings say, what becomes of each.
+//! The streamed rules of a session: their files, settings and states.
 //!
 //! | module | idea |
 //! |---|---|

@@ -10,7 +10,7 @@ use serde_json::Value;
 pub fn event_line(event: &AgentEvent<'_>) -> Option<String> {
     match event {
         AgentEvent::RuleFired(fired) => Some(one_line(&fired.line())),
-        // A rule's own line says it.
+        // A firing of a rule has its own line.
         AgentEvent::StreamVerdict(verdict) if !verdict.extension.starts_with("rule:") => match verdict.action {
             VerdictAction::Remind => Some(one_line(&format!(
                 "{} would stop the reply again, and has reached its limit: the reply stays, and the model is reminded",
@@ -28,14 +28,14 @@ pub fn event_line(event: &AgentEvent<'_>) -> Option<String> {
 
 /// Returns the lines on the message that rules put into the conversation, one for each; `None` for other entries.
 ///
-/// A session that goes on has shown them by [`event_line`].
+/// A resumed session has shown them by [`event_line`].
 pub fn entry_lines(entry: &Value) -> Option<Vec<String>> {
     let details = &entry["details"];
     let is_of_rules = entry["customType"] == VERDICT_TYPE && details["extension"].as_str()?.starts_with("rule:");
     if !is_of_rules {
         return None;
     }
-    // A reminder was shown where its rules fired.
+    // A reminder was shown when its rules fired.
     let rules: Vec<FiredRule> = serde_json::from_value(details["rules"].clone()).unwrap_or_default();
     let line =
         |rule: FiredRule| one_line(&format!("rule {} stopped the reply: {}", rule.name, rule.site.excerpt.trim()));

@@ -1,4 +1,4 @@
-//! All rules of a session: read from their files, with what becomes of each.
+//! Reads all rules of a session, with the state of each.
 
 use super::settings;
 use super::sources::{Found, Peer, Sources, Stamp};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub struct RuleSet {
     /// The settings `ttsr.*`.
     pub settings: RuleSettings,
-    /// All rule files with what is wrong in them.
+    /// All rule files with their findings.
     pub files: Vec<ParsedFile>,
     /// Files and folders that cannot be read.
     pub problems: Vec<String>,
@@ -24,7 +24,7 @@ pub struct RuleSet {
     pub untrusted: Option<PathBuf>,
     /// Set when the settings turn rules on.
     pub is_on: bool,
-    /// Set when an option of the run turns rules on, so that a session without a rule file is hardly meant.
+    /// Set when an option of the run turns rules on, so that a session without a rule file is an error.
     is_asked_for: bool,
     sources: Sources,
     has_built_in: bool,
@@ -33,7 +33,7 @@ pub struct RuleSet {
 
 impl RuleSet {
     /// Reads the rules of this folder, trusted or not, for a command about them; those at `paths` instead, if there are any.
-    /// `paths_of` is the option or command that has these.
+    /// `paths_of` is the option or command that takes these paths.
     pub fn read(environment: &Environment, paths: &[PathBuf], paths_of: &str, peers: &[Peer]) -> Result<Self> {
         let args = RulesConfig { from: peers.to_vec(), ..RulesConfig::default() };
         let given = settings::read(environment, &args)?;
@@ -51,7 +51,7 @@ impl RuleSet {
         Ok(Self::over(sources, given.rules, given.has_built_in, is_on, &environment.dirs.cwd))
     }
 
-    /// Reads the rules that a session here obeys; `None` when rules are off.
+    /// Reads the rules of a session here; `None` when rules are off.
     pub fn of_session(environment: &Environment, args: &RulesConfig) -> Result<Option<Self>> {
         let given = settings::read(environment, args)?;
         let is_on = given.rules.enabled;
@@ -72,17 +72,17 @@ impl RuleSet {
         Self { settings, files, problems, untrusted, is_on, is_asked_for, sources, has_built_in, cwd }
     }
 
-    /// Has rules run, whatever the settings say.
+    /// Turns rules on, whatever the settings are.
     pub fn turn_on(&mut self) {
         self.settings.enabled = true;
     }
 
-    /// Returns all rules, those that files turn off (`enabled: false`) left out.
+    /// Returns all rules without those that files turn off (`enabled: false`).
     pub fn rules(&self) -> Vec<Rule> {
         rules_of(&self.files)
     }
 
-    /// Returns each rule with what becomes of it.
+    /// Returns each rule with its state.
     pub fn with_activity(&self) -> Vec<(Rule, Activity)> {
         let rules = self.rules();
         let activities = activities(&rules, &self.settings, Some(MAIN_AGENT));
@@ -112,7 +112,7 @@ impl RuleSet {
             notices.warn(self.nothing_found());
         }
         let mut engine = self.engine(0);
-        // The errors have the mistakes, with their places.
+        // Mistakes are reported by the errors, with their positions.
         for report in engine.take_reports().into_iter().filter(|report| !report.is_mistake) {
             notices.warn(report);
         }
@@ -123,20 +123,20 @@ impl RuleSet {
         SessionRules::new(engine, Some(Box::new(source))).with_prompt_section(prompt_section)
     }
 
-    /// Says that there is no rule file, and where one was looked for.
+    /// Returns the message about missing rule files, with the folders that were searched.
     pub fn nothing_found(&self) -> String {
         let folders: Vec<String> = self.sources.searched.iter().map(|path| path.display().to_string()).collect();
         format!("no rule file (*.md, *.mdc) in {}; `pi rules init` writes an example", folders.join(", "))
     }
 
-    /// Returns the mistakes in the files, those first that cannot be read.
+    /// Returns the mistakes in the files, unreadable ones first.
     pub fn errors(&self) -> Vec<String> {
         errors(&self.problems, &self.files)
     }
 }
 
-/// Writes the section of the system prompt on rules that read no stream: texts of those with `alwaysApply`, and where
-/// the others are to be read.
+/// Writes the section of the system prompt on rules that read no stream: texts of those with `alwaysApply`, and the paths of the
+/// others.
 fn prompt_section(rules: &[Rule], settings: &RuleSettings) -> Option<String> {
     let activities = activities(rules, settings, Some(MAIN_AGENT));
     let of_bucket = |bucket: Bucket| {
@@ -172,7 +172,7 @@ struct ChangedFiles {
     settings: RuleSettings,
     has_built_in: bool,
     stamp: Stamp,
-    /// Mistakes that the user was told of.
+    /// Mistakes that were reported.
     reported: Vec<String>,
 }
 

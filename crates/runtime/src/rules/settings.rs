@@ -1,4 +1,4 @@
-//! Reads the settings `ttsr.*` of a session's rules, and what the command line says over them.
+//! Reads the settings `ttsr.*` of a session's rules, overridden by the command line.
 
 use super::sources::Peer;
 use crate::config::RulesConfig;
@@ -8,21 +8,21 @@ use pijs_rules::RuleSettings;
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// Everything that settings and options say of a session's rules.
+/// Settings and options of a session's rules.
 #[derive(Debug, Clone)]
 pub(crate) struct Given {
     pub(crate) rules: RuleSettings,
     /// Programs whose folders are read too.
     pub(crate) peers: Vec<Peer>,
-    /// Whether the built-in rules were asked for: by `"builtinRules": true` or `--rules-from built-in`.
+    /// Whether the built-in rules are requested: by `"builtinRules": true` or `--rules-from built-in`.
     pub(crate) has_built_in: bool,
 }
 
-/// Reads the user's settings, over them a trusted project's, over them the command line's.
+/// Reads the user's settings, overridden by a trusted project's, overridden by the command line's.
 ///
 /// # Errors
 ///
-/// A member of `ttsr` that has another type or value than it may have; the message names it.
+/// A member of `ttsr` has a wrong type or value; the message names it.
 pub(crate) fn read(environment: &Environment, args: &RulesConfig) -> Result<Given> {
     let mut members = Map::new();
     for (file, settings) in crate::settings::by_file(environment) {
@@ -57,7 +57,7 @@ fn peer(name: &Value) -> Option<Peer> {
     name.as_str()?.to_lowercase().parse().ok()
 }
 
-/// Checks the members of one file, one after the other, so that the message can name the one that is wrong.
+/// Checks the members of one file one by one, so that the message can name the wrong one.
 fn check(members: &Map<String, Value>, file: &Path) -> Result<()> {
     let file = file.display();
     if let Some(names) = members.get("rulesFrom") {
@@ -72,7 +72,7 @@ fn check(members: &Map<String, Value>, file: &Path) -> Result<()> {
     }
     let known = serde_json::to_value(RuleSettings::default()).expect("settings are plain values");
     for (name, value) in members {
-        // pi and oh-my-pi have members that mean nothing here (`judge`).
+        // pi and oh-my-pi have members that have no effect here (`judge`).
         let Some(default) = known.get(name) else { continue };
         let one = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
         serde_json::from_value::<RuleSettings>(one).map_err(|error| {

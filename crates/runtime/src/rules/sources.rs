@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::SystemTime;
 
-/// Rule files of one folder: more than a session can use, and a bound on the work at every turn.
+/// Most rule files of one folder: more than a session can use, and a limit of the work at every turn.
 const MAX_FILES: usize = 10_000;
 
-/// Rules that are read too, when asked for: those of another program, or our own.
+/// Optional sources of rules: another program, or the built-in ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// oh-my-pi
@@ -38,7 +38,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// All of them, by name.
+    /// All variants, by name.
     pub const ALL: [(&'static str, Self); 3] =
         [("omp", Self::Omp), ("cursor", Self::Cursor), ("built-in", Self::BuiltIn)];
 }
@@ -51,12 +51,12 @@ impl FromStr for Peer {
     }
 }
 
-/// How the files of a folder are read.
+/// Format of the files of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuleFormat {
-    /// By the ending of each file.
+    /// By the extension of each file.
     ByPath,
-    /// As another program reads them.
+    /// That of another program.
     Of(Format),
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Found {
     pub(crate) files: Vec<ParsedFile>,
     /// Files and folders that cannot be read, each with the reason.
     pub(crate) problems: Vec<String>,
-    /// The project's folder, when it holds rules and is not trusted.
+    /// Folder of an untrusted project that contains rules.
     pub(crate) untrusted: Option<PathBuf>,
 }
 
@@ -96,21 +96,21 @@ pub(crate) struct Stamp(Vec<(PathBuf, u64, Option<SystemTime>)>);
 #[derive(Debug, Clone)]
 pub(crate) struct Sources {
     folders: Vec<RuleFolder>,
-    /// All folders that rule files were looked for in: the project's too, when it is not trusted.
+    /// All folders that were searched, including an untrusted project's.
     pub(crate) searched: Vec<PathBuf>,
     untrusted: Option<PathBuf>,
-    /// What a rule file that is a link must not lead to; `None` for files that the user names.
+    /// Paths that a rule file must not link to; `None` for files that the user names.
     protected: Option<Places>,
 }
 
 impl Sources {
-    /// Lists the folders of a session in this working folder. `peers` adds those of other programs. The project's are left
-    /// out unless it is trusted.
+    /// Lists the folders of a session in this working folder. `peers` adds those of other programs. The project's are skipped
+    /// unless it is trusted.
     pub(crate) fn of_session(environment: &Environment, peers: &[Peer]) -> Self {
         Self::new(environment, peers, false)
     }
 
-    /// Lists the same folders, the project's in any case: to read rules needs no trust, to obey them does.
+    /// Lists the same folders, always with the project's: reading rules needs no trust, applying them does.
     pub(crate) fn all(environment: &Environment, peers: &[Peer]) -> Self {
         Self::new(environment, peers, true)
     }
@@ -123,7 +123,7 @@ impl Sources {
             pairs.push(match peer {
                 Peer::Omp => (RuleFormat::Of(Format::Omp), cwd.join(".omp/rules"), home.join(".omp/agent/rules")),
                 Peer::Cursor => (RuleFormat::Of(Format::Cursor), cwd.join(".cursor/rules"), home.join(".cursor/rules")),
-                // They lie in no folder.
+                // Built-in rules lie in no folder.
                 Peer::BuiltIn => continue,
             });
         }
@@ -146,7 +146,7 @@ impl Sources {
         sources
     }
 
-    /// Takes other folders instead, of the user's own choice.
+    /// Uses other folders, which the user named.
     pub(crate) fn of(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let folder = |path| RuleFolder { path, origin: Origin::User, format: RuleFormat::ByPath };
         let folders: Vec<RuleFolder> = paths.into_iter().map(folder).collect();
@@ -154,7 +154,7 @@ impl Sources {
         Self { folders, searched, untrusted: None, protected: None }
     }
 
-    /// Reads all rule files. A file that cannot be read is a problem and leaves the others.
+    /// Reads all rule files. An unreadable file is a problem and does not affect the others.
     pub(crate) fn read(&self) -> Found {
         let mut found = Found { untrusted: self.untrusted.clone(), ..Found::default() };
         for folder in &self.folders {
@@ -168,7 +168,7 @@ impl Sources {
         found
     }
 
-    /// Returns the state of the files, which changes when one is written, made or removed.
+    /// Returns the state of the files, which changes when one is written, created or removed.
     pub(crate) fn stamp(&self) -> Stamp {
         let mut ignored = Vec::new();
         let files = self.folders.iter().flat_map(|folder| files(&folder.path, &mut ignored));
@@ -184,7 +184,7 @@ impl Sources {
     }
 }
 
-/// Lists the rule files of a folder, or the file itself, by name. A folder that is not there holds none.
+/// Lists the rule files of a folder, or the file itself, by name. A missing folder is empty.
 fn files(folder: &Path, problems: &mut Vec<String>) -> Vec<PathBuf> {
     if folder.is_file() {
         return vec![folder.to_owned()];
@@ -221,9 +221,9 @@ fn is_rule_file(path: &Path) -> bool {
     !is_hidden && matches!(extension, Some("md" | "mdc")) && path.is_file()
 }
 
-/// Reads a file up to one byte more than a rule file may have, so that the parser can say that it is too long.
+/// Reads a file up to one byte more than the limit, so that the parser can report that it is too long.
 ///
-/// A trusted project says where its rules lie, and its user has not read where its links lead.
+/// The user who trusts a project has not checked the targets of its links.
 fn read_bytes(path: &Path, protected: Option<&Places>) -> io::Result<Vec<u8>> {
     let (mut file, real) = open_real(path)?;
     if protected.is_some_and(|places| places.is_withheld(&real)) && guard!(RulesProtected) {

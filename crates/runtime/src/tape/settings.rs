@@ -1,4 +1,4 @@
-//! `extensions.tape` of the settings: every session recorded beside its file, within limits.
+//! `extensions.tape` of the settings: records every session beside its file, within limits.
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
@@ -9,14 +9,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Ends the name of a tape.
+/// Suffix of a tape's name.
 const ENDING: &str = ".tape";
 
-/// Is part of the name of a tape that was recorded beside its session: the name of the session's file, so that whatever is
-/// closed to extensions for the one is for the other. Other tapes in the folder are never removed.
+/// Part of the name of a tape beside its session: the name of the session's file, so that its protection from extensions covers
+/// the tape. Other tapes in the folder are never removed.
 const LINES: &str = ".jsonl.";
 
-/// Runs of one session that are told apart.
+/// Most runs of one session.
 const MOST_RUNS: u32 = 10_000;
 
 /// `extensions.tape` of the user's settings. A folder cannot turn recording on.
@@ -26,7 +26,7 @@ pub(crate) struct TapeSettings {
     record: bool,
     /// Size at which a recording ends.
     max_mb: u64,
-    /// Tapes that stay in a folder of sessions, the newest.
+    /// Newest tapes that are kept in a folder of sessions.
     keep: usize,
 }
 
@@ -37,7 +37,7 @@ impl Default for TapeSettings {
 }
 
 impl TapeSettings {
-    /// Reads them.
+    /// Reads the settings.
     pub(crate) fn of(environment: &Environment) -> Result<Self> {
         let [(file, user), _] = settings::by_file(environment);
         let said = user.get("extensions").and_then(|extensions| extensions.get("tape")).cloned();
@@ -47,7 +47,7 @@ impl TapeSettings {
         })
     }
 
-    /// Names the tape of a session that is kept in a file; `None` when it is not recorded.
+    /// Returns the path of the tape of a session in a file; `None` when it is not recorded.
     pub(crate) fn beside(self, session: Option<&Path>) -> Option<PathBuf> {
         let session = session.filter(|_| self.record)?;
         let file = session.file_name()?.to_str()?;
@@ -58,7 +58,7 @@ impl TapeSettings {
         (1..MOST_RUNS).map(|run| session.with_file_name(name(run))).find(|path| !path.exists())
     }
 
-    /// Makes room for a tape: its folder, and no more than so many of them in it.
+    /// Creates the folder of a tape and removes the oldest tapes beyond the limit.
     pub(crate) fn make_room(self, tape: &Path) -> io::Result<()> {
         let Some(folder) = tape.parent() else { return Ok(()) };
         let mut builder = DirBuilder::new();
@@ -84,19 +84,19 @@ impl TapeSettings {
         tapes.sort();
         let more = (tapes.len() + 1).saturating_sub(self.keep.max(1));
         for (_, path) in tapes.into_iter().take(more) {
-            // One that another session has removed meanwhile is gone as well.
+            // A tape that another session has removed meanwhile is gone as well.
             let _ = fs::remove_file(path);
         }
         Ok(())
     }
 
-    /// Takes as many bytes as the settings allow.
+    /// Limits a writer to the bytes that the settings allow.
     pub(crate) fn limited<W: Write>(self, out: W) -> Limited<W> {
         Limited { out, left: self.max_mb.saturating_mul(1 << 20), max_mb: self.max_mb }
     }
 }
 
-/// A file that takes so many bytes.
+/// A writer with a limit of bytes.
 pub(crate) struct Limited<W> {
     out: W,
     left: u64,

@@ -44,7 +44,7 @@ async function prompt(options: Options): Promise<string> {
   return seen;
 }
 
-/** What stands in a section; `undefined` when there is none. */
+/** Returns the content of a section; `undefined` when it is missing. */
 function section(text: string, name: string): string | undefined {
   const [open, close] = [`\n\n<${name}>\n`, `\n</${name}>`];
   const from = text.indexOf(open);
@@ -52,14 +52,14 @@ function section(text: string, name: string): string | undefined {
   return from < 0 || to < 0 ? undefined : text.slice(from + open.length, to);
 }
 
-/** A section that has to be there. */
+/** Returns the content of a required section. */
 async function sectionOf(options: Options, name: string): Promise<string> {
   const found = section(await prompt(options), name);
   if (found === undefined) throw new Error(`pi's prompt has no section ${name}`);
   return found;
 }
 
-/** What stands around something that occurs once. */
+/** Returns the text before and after a unique substring. */
 function around(text: string, inner: string): { before: string; after: string } {
   const [before, after, ...more] = text.split(inner);
   if (before === undefined || after === undefined || more.length > 0) {
@@ -75,7 +75,7 @@ async function toolList() {
   return { before, after, none: empty.slice(before.length, empty.length - after.length) };
 }
 
-/** The rules before and after those of tools, when these tools are there. */
+/** Returns the rules before and after those of tools, for a set of tools. */
 async function rulesFor(tools: string[]) {
   const options = { selectedTools: [...tools, MARK], toolGuidelines: { [MARK]: [MARK] } };
   const rules = (await sectionOf(options, "rules")).slice("- ".length).split("\n- ");
@@ -84,12 +84,12 @@ async function rulesFor(tools: string[]) {
   return { tools, first: rules.slice(0, at), last: rules.slice(at + 1) };
 }
 
-/** All choices among names, each in the order of the names. */
+/** Returns all subsets of names, each in the order of the names. */
 function choices(names: string[]): string[][] {
   return names.reduce<string[][]>((all, name) => [...all, ...all.map((choice) => [...choice, name])], [[]]);
 }
 
-/** The tools whose presence makes a difference to the rules, and the rules of each choice among them. */
+/** Returns the tools that affect the rules, and the rules of each subset of them. */
 async function rules(names: string[]) {
   const all = new Map<string, Awaited<ReturnType<typeof rulesFor>>>();
   for (const choice of choices(names)) all.set(choice.join(), await rulesFor(choice));
@@ -103,7 +103,7 @@ async function rules(names: string[]) {
   return { deciding, rules: choices(deciding).map((choice) => all.get(choice.join())) };
 }
 
-/** What stands around the list of skills, by the tool that reads them. */
+/** Returns the text around the list of skills, by the tool that reads them. */
 async function skills(names: string[]) {
   const skill = { name: MARK, description: MARK, filePath: MARK, baseDir: NOWHERE, disableModelInvocation: false };
   const found: Record<string, { before: string; after: string }> = {};
@@ -127,7 +127,7 @@ async function preamble(): Promise<string> {
   return text.slice(0, text.indexOf("\n\n<"));
 }
 
-/** As the model is told of it. */
+/** Returns the description of a tool as the model gets it. */
 function described(tool: ToolDefinition) {
   return {
     description: tool.description,
@@ -138,7 +138,7 @@ function described(tool: ToolDefinition) {
   };
 }
 
-/** What pi asks a model, seen in the place of the model, which answers with a mark. */
+/** Captures pi's request to a model, which answers with a mark. */
 async function asked(ask: (model: never, stream: never) => Promise<unknown>): Promise<{ system: string; prompt: string }> {
   let seen: any;
   const stream = async (_model: unknown, context: unknown) => {
@@ -156,7 +156,7 @@ async function asked(ask: (model: never, stream: never) => Promise<unknown>): Pr
   return { system: textOf(system), prompt: textOf(prompt.content) };
 }
 
-/** What stands behind the last of these marks. */
+/** Returns the text after the last of these marks. */
 function behind(text: string, mark: string): string {
   const at = text.lastIndexOf(mark);
   if (at < 0) throw new Error(`${JSON.stringify(mark)} does not stand in ${JSON.stringify(text)}`);

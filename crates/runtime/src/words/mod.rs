@@ -1,8 +1,8 @@
-//! The words of the system prompt and of the built-in tools: pi's own, where its package is at hand.
+//! Texts of the system prompt and of the built-in tools: pi's own, where its package is available.
 //!
-//! No sentence of pi is part of this program. Its package is one of those that the lock file pins; `collect.ts` runs
-//! pi's code over it once, in a realm that may do nothing, and what it answers is kept beside the compiled units as
-//! data. A start after that reads one small file.
+//! No sentence of pi is part of this program. Its package is one of those that the lock file pins; `collect.ts` runs pi's code
+//! over it once, in a realm without grants, and its answer is stored beside the compiled units as data. Later starts read one
+//! small file.
 //!
 //! ```text
 //! PIJS_WORDS=own                                this program's own words
@@ -33,7 +33,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which words a start speaks in, when it is not to look for pi's.
+/// Selects the texts of a start instead of looking for pi's.
 const WHICH: &str = "PIJS_WORDS";
 const OWN: &str = "own";
 
@@ -48,20 +48,19 @@ const PI_FOLDER: &str = "PI_PACKAGE_DIR";
 
 const PI_PACKAGE: &str = "@earendil-works/pi-coding-agent";
 
-/// What of pi's package a model may want to read.
+/// Files of pi's package that a model may read.
 const DOCUMENTATION: &[&str] = &["README.md", "CHANGELOG.md", "package.json", "docs", "examples"];
 
-/// A registry that has not sent everything by then is taken for none.
+/// Longest wait for a registry.
 const FETCHED_WITHIN: Duration = Duration::from_secs(30);
 
-/// The program that writes pi's words down.
+/// Extension that collects pi's texts.
 const COLLECT: &str = include_str!("collect.ts");
 
-/// Its tool, and the call of it.
+/// Its tool, and the id of the call.
 const TOOL: &str = "words";
 
-/// The words of a session of the user, with pi's documentation where the prompt says that it is. `fetches`: what they need
-/// may be fetched.
+/// Returns the texts of a user's session, with the path of pi's documentation. `fetches` allows downloads.
 pub async fn of_session(environment: &Environment, compiler: &Compiler, model: &Model, fetches: bool) -> Arc<Words> {
     let words = if model.provider == RECORDED { kept(environment, compiler) } else { None };
     let words = match words {
@@ -78,12 +77,12 @@ pub async fn of_session(environment: &Environment, compiler: &Compiler, model: &
     Arc::new(words)
 }
 
-/// The words of this start. They are never the reason that a start fails.
+/// Returns the texts of this start. An error falls back to this program's own.
 pub async fn of_start(environment: &Environment, compiler: &Compiler) -> Arc<Words> {
     if let Some(words) = kept(environment, compiler) {
         return words;
     }
-    // Where nothing can be kept, every start would have to fetch and compile.
+    // Without a cache every start would fetch and compile.
     let Some(cache) = compiler.cache() else { return Words::own() };
     if environment.stderr_is_terminal && !is_offline(environment) {
         environment.notices.show("preparing the prompt from pi's own package; this happens once");
@@ -98,7 +97,7 @@ pub async fn of_start(environment: &Environment, compiler: &Compiler) -> Arc<Wor
     }
 }
 
-/// The words that this start can have without a fetch.
+/// Returns the texts that are available without a download.
 async fn at_hand(environment: &Environment, compiler: &Compiler) -> Arc<Words> {
     if let Some(words) = kept(environment, compiler) {
         return words;
@@ -107,8 +106,7 @@ async fn at_hand(environment: &Environment, compiler: &Compiler) -> Arc<Words> {
     made(environment, compiler, &cache, true).await.ok().flatten().map_or_else(Words::own, Arc::new)
 }
 
-/// Makes the words ready for the first session, where that needs nothing but a registry that answers. That it fails is for
-/// that session to say.
+/// Prepares the texts for the first session, where that needs nothing but a registry. An error is reported by that session.
 pub async fn prepare(environment: &Environment) {
     let compiler = Compiler::new(environment);
     if is_offline(environment) || kept(environment, &compiler).is_some() {
@@ -119,12 +117,12 @@ pub async fn prepare(environment: &Environment) {
     }
 }
 
-/// Whether the user wants nothing to be fetched.
+/// Returns whether the user disabled downloads.
 pub fn is_offline(environment: &Environment) -> bool {
     environment.variable(OFFLINE).is_some()
 }
 
-/// The words that are known without asking anybody: this program's own if they are wanted, else what was kept.
+/// Returns the texts that need no work: this program's own if requested, else stored ones.
 fn kept(environment: &Environment, compiler: &Compiler) -> Option<Arc<Words>> {
     if environment.variable(WHICH) == Some(OWN) {
         return Some(Words::own());
@@ -133,7 +131,7 @@ fn kept(environment: &Environment, compiler: &Compiler) -> Option<Arc<Words>> {
     Words::read(&kept).ok().map(Arc::new)
 }
 
-/// Runs pi's code and keeps what it says; `None` when nothing may be fetched for it.
+/// Runs pi's code and stores its texts; `None` when a necessary download is not allowed.
 async fn made(
     environment: &Environment,
     compiler: &Compiler,
@@ -146,17 +144,17 @@ async fn made(
     };
     let written = answered.to_string();
     let words = Words::read(written.as_bytes()).map_err(|problem| Failure::failed(format!("pi's words: {problem}")))?;
-    // What could not be kept is made again next time; nothing else follows from it.
+    // A failure to store them only means that the next start collects them again.
     let _ = Supply::keep_made(cache, COLLECT, written.as_bytes());
     Ok(Some(words))
 }
 
-/// What `collect.ts` answers, in a realm without a single grant.
+/// Runs `collect.ts` in a realm without grants and returns its answer.
 async fn collected(environment: &Environment, compiler: &Compiler, is_offline: bool) -> Result<Value> {
     let base = folder_beside_cache(environment, compiler.cache().as_ref())?;
     let file = base.path().join("collect.ts");
     std::fs::write(&file, COLLECT).map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
-    // A file of this program, wherever its temporary folders lie.
+    // The file belongs to this program, wherever its temporary folders lie.
     let compiler = &compiler.with_access(FileAccess::default());
     let output = compiler.build("path:words", &Input::at(&file))?;
     let supplier = Supplier::new(environment, compiler.cache()).offline(is_offline);
@@ -176,7 +174,7 @@ async fn collected(environment: &Environment, compiler: &Compiler, is_offline: b
         .ledger(Arc::new(NoLedger))
         .without_discovery()
         .without_memory()
-        // It asks for nothing but what its prompt and tools are called.
+        // It needs only the names of the prompt and tools.
         .connectors(|_, parts| {
             Connectors::new().log(parts.ledger, Arc::clone(&parts.timer)).timer(parts.timer).ui(Arc::new(NoUi))
         })
@@ -199,8 +197,8 @@ async fn collected(environment: &Environment, compiler: &Compiler, is_offline: b
     }
 }
 
-/// A folder for the program that is built and run here. What it answers is kept and stands in every prompt from then on, so no extension
-/// and no program of one may exchange it.
+/// Creates a folder for the program that is built and run here. Its answer is stored and becomes part of every prompt, so no
+/// extension and no program of one may replace it.
 fn folder_beside_cache(environment: &Environment, cache: Option<&Cache>) -> Result<OwnTemporary> {
     let beside = cache.and_then(|cache| cache.dir().parent()).unwrap_or(&environment.temp);
     std::fs::create_dir_all(beside)
@@ -208,7 +206,7 @@ fn folder_beside_cache(environment: &Environment, cache: Option<&Cache>) -> Resu
         .map_err(|error| Failure::failed(format!("no folder in {}: {error}", beside.display())))
 }
 
-/// The folder of pi's documentation, which is unpacked there from the package that the words came from.
+/// Returns the folder of pi's documentation, unpacked from the package of the texts.
 async fn documented(environment: &Environment, compiler: &Compiler) -> Option<PathBuf> {
     if let Some(named) = environment.variable(PI_FOLDER) {
         return Some(environment.dirs.cwd.join(named));
@@ -219,11 +217,11 @@ async fn documented(environment: &Environment, compiler: &Compiler) -> Option<Pa
     }
     let supplier = Supplier::new(environment, compiler.cache()).offline(true);
     let unpacked = supplier.unpack_some(PI_PACKAGE, DOCUMENTATION, &folder).await;
-    // Without it the prompt says nothing of it.
+    // Without it the prompt does not mention the documentation.
     unpacked.ok().map(|()| folder)
 }
 
-/// The folder in which extensions look for pi's own files.
+/// Returns the folder in which extensions look for pi's own files.
 pub fn pi_folder(environment: &Environment) -> PathBuf {
     environment.dirs.agent_dir.join("pi")
 }
