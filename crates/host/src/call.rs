@@ -1,12 +1,12 @@
 //! Tools, commands and callbacks: functions that stayed in a realm, called by name or handle.
 
-use crate::bulk;
 use crate::emit::{dropped, plain_error};
 use crate::extension::{Answered, Slot, ToolWaiter};
 use crate::host::Host;
+use crate::message_limits;
 use crate::outcome::{CallbackOutcome, CommandOutcome, Owner, ToolOutcome};
-use crate::patience::Waiter;
 use crate::signal::Signal;
+use crate::wait_limits::Waiter;
 use pijs_protocol::message::{Callback, Message, SlashCommand, ToolCall, ToolResult};
 use pijs_protocol::{EntryIndex, ExtensionId, Handle, Termination};
 use serde_json::Value;
@@ -143,7 +143,7 @@ impl Host {
         let Some(slot) = self.slot_of(owner) else { return CallbackOutcome::Gone };
         let id = format!("cb-{}", self.next_call_number());
         let (sender, mut receiver) = oneshot::channel();
-        let (updates, mut arriving) = bulk::updates();
+        let (updates, mut arriving) = message_limits::updates();
         args.push(crate::emit::signal_ref(self.hand_in(&slot, signal)));
         {
             let pending = &mut slot.cell.borrow_mut().pending;

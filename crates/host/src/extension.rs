@@ -12,18 +12,18 @@
 //! ```
 
 use crate::answer_order::Place;
-use crate::attend::Bell;
-use crate::backlog::{Backlog, Ticket};
-use crate::bulk::Updates;
-use crate::ears::{self, Ears};
+use crate::emission_quota::{Backlog, Ticket};
 use crate::events;
-use crate::flood::Reported;
 use crate::load_order::Ahead;
+use crate::message_limits::Updates;
 use crate::options::{OpenedRealm, Watch};
 use crate::package::Package;
-use crate::patience::{Listening, LoadWaiter, Lull, Waiter};
 use crate::registry::Registry;
+use crate::report_budget::Reported;
 use crate::restart::{End, Ends, Sequel};
+use crate::stream_handlers::{self, Ears};
+use crate::wait_limits::{Listening, LoadWaiter, Lull, Waiter};
+use crate::wakeup::Bell;
 use pijs_hostcall::{Caller, During, ResultPermit};
 use pijs_protocol::manifest::CapabilityManifest;
 use pijs_protocol::message::{CallbackResult, ErrorReport, EventResult, Message, SlashResult, ToolResult};
@@ -115,7 +115,7 @@ pub(crate) struct RealmLink {
     /// The turn that continues by itself; until it is over the realm gets nothing else.
     pub(crate) running: Option<Running>,
     #[cfg(target_os = "linux")]
-    death: Option<crate::attend::Watch>,
+    death: Option<crate::wakeup::Watch>,
     /// Counts realms; messages of an earlier one are dropped.
     pub(crate) generation: u32,
     /// Start of the current turn in microseconds, while it runs.
@@ -194,7 +194,7 @@ pub(crate) struct Running {
     pub(crate) held: Option<HeldDelta>,
     /// Rings when it can go on.
     #[cfg(target_os = "linux")]
-    pub(crate) watch: Option<crate::attend::Watch>,
+    pub(crate) watch: Option<crate::wakeup::Watch>,
 }
 
 /// Holds a delta whose turn began right after those before it, and came to more than *continue*.
@@ -273,7 +273,7 @@ impl Extension {
         #[cfg(target_os = "linux")]
         {
             self.link.death =
-                opened.realm.death().and_then(|process| crate::attend::Watch::death(process, &self.link.bell));
+                opened.realm.death().and_then(|process| crate::wakeup::Watch::death(process, &self.link.bell));
         }
         self.link.realm = Some(opened.realm);
         self.link.stop = Some(opened.stop);
@@ -323,7 +323,7 @@ impl Extension {
 
     /// Returns whether it hears deltas of a source now.
     pub(crate) fn listens(&self, source: StreamSource) -> bool {
-        self.status == Status::Live && self.ears.mask() & ears::bit(source) != 0
+        self.status == Status::Live && self.ears.mask() & stream_handlers::bit(source) != 0
     }
 
     /// Whether it handles an event, will when it is back, or is missed by it ([`Extension::is_missed`]).
@@ -389,7 +389,7 @@ impl Extension {
                 }
                 Some(Attention::When { by, .. }) if running.watch.is_some() => self.link.bell.set_time(by),
                 Some(Attention::When { socket, by }) => {
-                    running.watch = Some(crate::attend::Watch::turn(socket, by, &self.link.bell))
+                    running.watch = Some(crate::wakeup::Watch::turn(socket, by, &self.link.bell))
                 }
                 None => {}
             }

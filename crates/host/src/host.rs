@@ -14,20 +14,20 @@ mod mcp_servers;
 mod messages;
 
 use crate::answer_order::AnswerOrder;
-use crate::ears;
 use crate::extension::{Arrival, Extension, Slot, Status};
-use crate::flood::Fate;
 use crate::options::{HostBuilder, HostOptions, OpenRealm, Watchdog};
 use crate::outcome::{CommandInfo, FlagInfo, Owner, ToolInfo};
-use crate::pins::Pins;
 use crate::position;
 use crate::profile::PiProfile;
-use crate::quotes::Quotes;
 use crate::record;
 use crate::registry::invocation_names;
 use crate::report::{CURE, Observer, Report, ReportKind, Reports};
+use crate::report_budget::Fate;
 use crate::signal::{Signal, WeakSignal};
+use crate::source_excerpts::Quotes;
 use crate::state::ReadableState;
+use crate::stream_handlers;
+use crate::tool_pins::Pins;
 use pijs_artifact::Verified;
 use pijs_environment::Timer;
 use pijs_hostcall::{Dispatcher, ResultPermit};
@@ -116,7 +116,7 @@ pub(crate) struct HostQueue {
 #[derive(Default)]
 pub(crate) struct EventState {
     /// Sources that some live extension listens to; the only thing read for a delta without listeners.
-    listened: Cell<ears::Mask>,
+    listened: Cell<stream_handlers::Mask>,
     /// Events that are being emitted.
     pub(crate) emitting: Cell<usize>,
     /// Order of the answers of event handlers.
@@ -216,7 +216,7 @@ impl Host {
     /// Whether anybody hears deltas of a source: one branch. When not, nothing else happens for a delta.
     #[inline]
     pub fn hears(&self, source: StreamSource) -> bool {
-        self.0.events.listened.get() & ears::bit(source) != 0
+        self.0.events.listened.get() & stream_handlers::bit(source) != 0
     }
 
     /// Tools of all live extensions in load order; of several with one name the first.

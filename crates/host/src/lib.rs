@@ -28,47 +28,47 @@
 #![warn(missing_docs)]
 
 mod answer_order;
-mod attend;
-mod backlog;
-mod bulk;
+mod attribution;
 mod call;
-mod ears;
+mod emission_quota;
 mod emit;
 mod events;
 mod extension;
-mod flood;
 mod host;
 mod load;
 mod load_order;
+mod message_limits;
+mod model_address;
 mod options;
 mod outcome;
 mod package;
-mod patience;
-mod pins;
 mod position;
 #[cfg(target_os = "linux")]
 mod process;
 mod profile;
-mod quotes;
-mod reach;
 mod record;
 mod registry;
 mod reload;
 mod report;
+mod report_budget;
+mod resource_texts;
 mod restart;
 mod signal;
+mod source_excerpts;
 mod state;
 mod stream;
+mod stream_handlers;
 mod system_role;
-mod taint;
-mod texts;
+mod tool_pins;
 mod turn;
+mod wait_limits;
+mod wakeup;
 
-pub use bulk::{ANSWER_BYTES, REGISTRATION_BYTES, RETRY_BYTES};
+pub use attribution::Bound;
 pub use emit::Between;
 pub use events::Event;
-pub use flood::ReportBudget;
 pub use host::Host;
+pub use message_limits::{ANSWER_BYTES, REGISTRATION_BYTES, RETRY_BYTES};
 pub use options::{
     HostBuilder, HostOptions, InThread, OpenError, OpenRealm, OpenedRealm, OpeningRealm, VerdictBudget, Watch, Watchdog,
 };
@@ -77,16 +77,16 @@ pub use outcome::{
     Verdict,
 };
 pub use package::{Entry, EntryReport, LoadAgain, LoadError, LoadReport, Package};
-pub use patience::WaitBudget;
-pub use pins::Digests;
 #[cfg(target_os = "linux")]
 pub use process::InProcess;
 pub use profile::{PiProfile, UnknownProfile};
-pub use quotes::Quotes;
 pub use report::{Observer, Report, ReportKind, Reports};
+pub use report_budget::ReportBudget;
 pub use restart::RestartPolicy;
 pub use signal::Signal;
+pub use source_excerpts::Quotes;
 pub use state::ReadableState;
 pub use stream::VerdictTime;
 pub use system_role::SystemRole;
-pub use taint::Bound;
+pub use tool_pins::Digests;
+pub use wait_limits::WaitBudget;

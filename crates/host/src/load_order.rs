@@ -12,10 +12,10 @@
 //!
 //! [`Ahead`] keeps them back meanwhile. Hostcalls and timers go on as ever, so that a package which waits holds up itself alone.
 
-use crate::bulk;
 use crate::extension::{Extension, Slot, Status};
 use crate::host::Host;
 use crate::load::FirstLoad;
+use crate::message_limits;
 use crate::options::OpeningRealm;
 use crate::package::{LoadAgain, LoadError, LoadReport, Package};
 use crate::report::ReportKind;
@@ -52,7 +52,7 @@ impl Ahead {
         if !comes_in_order || self.messages.len() >= MOST {
             return Some(message);
         }
-        let bytes = self.bytes + bulk::size(&message);
+        let bytes = self.bytes + message_limits::size(&message);
         if bytes > MOST_BYTES {
             return Some(message);
         }

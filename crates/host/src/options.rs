@@ -7,14 +7,14 @@
 //! with `enable_all`. An [`Observer`] gets every report at once, for drivers that write down what happens. With the fact `observesEvents` a realm
 //! reports emissions on the bus (`events`), console output and calls of `pi.exec` (`log`) at the moment they are made.
 
-use crate::flood::ReportBudget;
 use crate::host::Host;
-use crate::patience::WaitBudget;
 use crate::profile::PiProfile;
-use crate::quotes::Quotes;
 use crate::report::Observer;
+use crate::report_budget::ReportBudget;
 use crate::restart::RestartPolicy;
+use crate::source_excerpts::Quotes;
 use crate::state::ReadableState;
+use crate::wait_limits::WaitBudget;
 use pijs_artifact::Verified;
 use pijs_environment::Timer;
 use pijs_hostcall::Dispatcher;

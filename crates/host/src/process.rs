@@ -1,6 +1,6 @@
 //! Realms in sealed worker processes, one each.
 //!
-//! A process starts before its realm is needed ([`OpenRealm::expect`](crate::OpenRealm::expect)): the first one while the host reads the
+//! A process starts before its realm is needed ([`crate::OpenRealm::expect`]): the first one while the host reads the
 //! modules, each further one while the one before it evaluates the runtime. Where more than one realm is expected, the first process is a
 //! zygote and the workers are copies of it. As many extensions are loaded at the same time as there are cores, and one more.
 

@@ -2,8 +2,8 @@
 //!
 //! Hostcalls write their own lines in the dispatcher; these are the events that are no hostcalls.
 
-use crate::bulk::{REGISTRATION_BYTES, is_within};
 use crate::host::Core;
+use crate::message_limits::{REGISTRATION_BYTES, is_within};
 use pijs_hostcall::prompt::shown;
 use pijs_hostcall::vocabulary::BUILT_IN_TOOLS;
 use pijs_hostcall::{Caller, Decision};

@@ -4,7 +4,7 @@
 //! load order, then entries, then registrations; the first one with a name has it. The rules are
 //! pi's (`docs/compatibility.md` lists where a conflict is reported here and ends pi).
 
-use crate::bulk;
+use crate::message_limits;
 use pijs_node_compat::events::{STREAM_TEXT, is_known};
 use pijs_protocol::registration::{CommandSpec, FlagSpec, HandlerSpec, Registration, ToolSpec};
 use pijs_protocol::{EntryIndex, Handle, guard};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Registrations that one package may have at a time: each realm, each request to the model and each list of commands
 /// carries them.
 const MOST: usize = 4096;
-/// Limits their total weight ([`bulk::weight`]): many times what the largest package registers.
+/// Limits their total weight ([`message_limits::weight`]): many times what the largest package registers.
 const MOST_WEIGHT: usize = 8 << 20;
 /// Limits the total weight over all packages: each realm and each list of tools carries them.
 const MOST_TOGETHER: usize = 64 << 20;
@@ -106,7 +106,7 @@ impl Registry {
 
     /// Writes a registration down. `None`: the realm named an entry that does not exist.
     pub(crate) fn add(&mut self, entry: EntryIndex, registration: Registration) -> Option<Effect> {
-        let weight = bulk::weight(&registration);
+        let weight = message_limits::weight(&registration);
         let known = self.entries.get_mut(entry.0 as usize)?;
         Some(match registration {
             Registration::Tool(spec) => {
@@ -180,7 +180,7 @@ impl Registry {
             return Ok(());
         }
         let count: usize = self.entries.iter().map(|entry| entry.weight.count).sum();
-        let sum = self.weight() + bulk::weight(registration);
+        let sum = self.weight() + message_limits::weight(registration);
         if count >= MOST || sum > MOST_WEIGHT {
             Err("it has registered as much as one package may")
         } else if others + sum > MOST_TOGETHER {

@@ -21,9 +21,9 @@
 //! once for all of them. Nothing else changes: each is a turn of its own, the realm stops at the first that comes to more than
 //! *continue*, and what that one came to waits until the host is asked about it.
 
-use crate::bulk;
 use crate::extension::{Arrival, Slot};
 use crate::host::{Host, Ticked};
+use crate::message_limits;
 use crate::outcome::{StreamOutcome, Verdict};
 use crate::record::{self, Abort};
 use crate::report::ReportKind;
@@ -200,13 +200,13 @@ impl Host {
         }
         let verdict = match answer {
             Some(StreamAnswer::Continue) => None,
-            Some(StreamAnswer::Abort(verdict)) => match verdict.retry.as_ref().and_then(bulk::unfit) {
+            Some(StreamAnswer::Abort(verdict)) => match verdict.retry.as_ref().and_then(message_limits::unfit) {
                 None => Some(verdict),
                 Some(error) => {
                     self.stream_fault(
                         slot,
                         verdict.handler,
-                        Some(bulk::report(Some(verdict.entry), "stream_text", &error)),
+                        Some(message_limits::report(Some(verdict.entry), "stream_text", &error)),
                     );
                     None
                 }

@@ -5,9 +5,9 @@
 //! [`Bell`] has rung. Synchronous hostcalls in between are answered through the [`SyncDoor`], which knows the
 //! dispatcher and nothing of the host: a turn cannot reach another realm.
 
-use crate::attend::Bell;
 use crate::extension::Arrival;
 use crate::state::ReadableState;
+use crate::wakeup::Bell;
 use pijs_environment::Timer;
 use pijs_hostcall::{Caller, Dispatcher};
 use pijs_protocol::message::Message;

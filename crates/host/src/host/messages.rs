@@ -1,13 +1,13 @@
 //! Carries out messages of an extension, in the order of the turn that sent them.
 
 use super::{Completion, Host};
-use crate::bulk;
 use crate::extension::{Answered, Arrival, Extension, Loaded, Slot, Status};
+use crate::message_limits;
 use crate::outcome::Owner;
-use crate::patience::{Waiter, listens};
 use crate::record;
 use crate::registry::{Effect, MOST_EARS};
 use crate::report::ReportKind;
+use crate::wait_limits::{Waiter, listens};
 use pijs_hostcall::{During, StartedCall};
 use pijs_node_compat::events;
 use pijs_protocol::message::{BusEvent, CallbackResult, ErrorReport, Message};
@@ -296,7 +296,7 @@ impl Host {
         // An extension that loads ahead of its turn would not be there yet.
         let hears = |slot: &Rc<Slot>| slot.index != from.index && !retired(slot) && slot.cell.borrow().ahead.is_none();
         let listeners: Vec<Rc<Slot>> = self.slots().into_iter().filter(hears).collect();
-        let bytes = bulk::size(&event).saturating_mul(listeners.len());
+        let bytes = message_limits::size(&event).saturating_mul(listeners.len());
         let Some(ticket) = from.cell.borrow().progress.backlog.admit(bytes) else {
             if from.cell.borrow().progress.backlog.is_first_refusal() {
                 let message =
