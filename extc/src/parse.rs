@@ -1,7 +1,7 @@
 //! Parse: one file's text to a syntax tree, or a diagnostic that points at the first mistake.
 //!
 //! Accepts the syntax that pi's own loader accepts: TypeScript with decorators and enums, JSX where the file name says so, ES
-//! modules and CommonJS. Every caller runs on the compiler's large stack, after [`check_nesting`](crate::limits::check_nesting).
+//! modules and CommonJS. Every caller runs on the compiler's large stack, after [`crate::limits::check_nesting`].
 
 use crate::diagnostics::{Code, Diagnostic};
 use crate::limits::{Limits, check_nesting};

@@ -1,7 +1,7 @@
 //! Sandboxed builds: compiles code that is not the user's own in a child process that can do nothing else.
 //!
 //! Parsers and linkers process whatever a package contains; a bug in one of them must not reach further than the build. So
-//! [`build`](crate::build) with [`BuildOptions::sealed`](crate::BuildOptions) starts its own program as a child process. The
+//! [`build`](crate::build()) with [`BuildOptions::sealed`](crate::BuildOptions) starts its own program as a child process. The
 //! child gets a request on stdin, closes everything else off, compiles, and writes the artifact to stdout. It reads files through
 //! the same streams ([`file_proxy`](crate::file_proxy)):
 //!

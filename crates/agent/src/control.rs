@@ -5,7 +5,7 @@
 //! inputs ([`Inputs`]); the agent's loop reads both.
 //!
 //! Work that needs the agent's thread (a run, an event for extensions, another session) is sent to it as
-//! [`AgentTask`](crate::mailbox::AgentTask) and carried out by [`crate::Agent::attend`].
+//! [`crate::mailbox::AgentTask`] and carried out by [`crate::Agent::attend`].
 
 mod attribution;
 mod inputs;

@@ -1,7 +1,7 @@
 //! Programs, without a shell and with everything they started.
 //!
 //! The program's name is looked up in a search path that extensions cannot write to ([`program`]); arguments go
-//! verbatim; the environment is an allow list ([`environment`]); the folder is opened before it is decided about. Each
+//! verbatim; the environment is an allow list ([`mod@environment`]); the folder is opened before it is decided about. Each
 //! program runs under a supervisor ([`supervisor`]), so a deadline, a cancellation or the end of the
 //! extension reaches all it started: `SIGTERM`, a grace, `SIGKILL`. What a program that ended by itself leaves
 //! running lives as long as the extension.

@@ -13,7 +13,7 @@
 //! | [`system`] | the file system itself: the operating system's, or one in memory |
 //! | [`exec`] | programs without a shell, killed with everything they started |
 //! | [`http`] | requests to vetted addresses, redirects checked hop by hop |
-//! | [`env`] | environment variables by name |
+//! | [`mod@env`] | environment variables by name |
 //! | [`net`] | plain connections and servers on loopback |
 //! | [`websocket`] | connections of the web |
 //! | [`log`] | an extension's own log lines |

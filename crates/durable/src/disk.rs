@@ -61,7 +61,7 @@ impl Disk {
         Self { vfs }
     }
 
-    /// Returns this disk restricted to some folders: a link on the way is an error ([`LinkInTheWay`](crate::LinkInTheWay)), and
+    /// Returns this disk restricted to some folders: a link on the way is an error ([`LinkInTheWay`]), and
     /// so is one at the end that would have to be followed.
     ///
     /// The path to a root may contain links, and a root inside another may be a link itself: that is its user's arrangement.

@@ -7,7 +7,7 @@
 //!
 //! **Chain.** The last member of `data` is `chain: {seq, prev, hash}`. `hash` is sha256 over the
 //! bytes of the line up to the comma before `"hash"`; `prev` is the `hash` before, 64 zeros at
-//! first. [`verify`] detects an edited, removed, repeated or moved line; it detects a truncated end
+//! first. [`verify()`] detects an edited, removed, repeated or moved line; it detects a truncated end
 //! only if the last hash is known. The ledger is tamper-evident, not tamper-proof.
 //!
 //! **Counting.** Records of one kind beyond a rate limit are counted rather than written (`counted.rs`), so that an extension

@@ -1,7 +1,7 @@
 //! Decides, records and dispatches the hostcalls of extensions.
 //!
 //! Every effect of an extension is a [`HostCall`](pijs_protocol::HostCall). The [`Dispatcher`] takes it through one path:
-//! [`derive`] computes the capability that the call needs, the [`Gate`] decides, the [`Ledger`] records the decision and the end
+//! [`derive()`] computes the capability that the call needs, the [`Gate`] decides, the [`Ledger`] records the decision and the end
 //! of the call, and a [`Connector`] performs it in between. This crate depends on no engine and no operating system: time,
 //! waiting, storage, prompts and effects are values passed in.
 //!

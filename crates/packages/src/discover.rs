@@ -49,7 +49,7 @@ pub enum Origin {
     Package(Scope),
 }
 
-/// One realm to load: its entries run in it in order. A package may have several ([`realms`](crate::realms)).
+/// One realm to load: its entries run in it in order. A package may have several ([`crate::realms()`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageEntry {
     /// `npm:NAME`, or `path:CANONICAL_PATH` of a folder or of a single file; `#` and a path follow for a component beside other

@@ -9,7 +9,7 @@
 //! | [`Depot`] | packages that a program pins by digest, kept as tarballs |
 //! | [`package_entries`] | which files of a package are extensions |
 //! | [`PackageManifest`] | members of a package's `package.json`, read once |
-//! | [`realms`] | which entries of a package run together |
+//! | [`mod@realms`] | which entries of a package run together |
 //! | [`resolve_extensions`] | pi's load order over `-e`, settings, folders and packages |
 //! | [`resolve_resources`] | skills, prompt templates and themes, in the same way |
 //! | [`PackageError`] | every refusal, with its [`InstallCode`] |

@@ -19,7 +19,7 @@
 //! | [`canonical`] | the canonical form of a call, for its hash |
 //! | [`chat_markup`] | markers of chat templates in text of extensions |
 //! | [`globs`] | bounds of glob patterns |
-//! | [`guard`] | security checks that the attack suite disables |
+//! | [`mod@guard`] | security checks that the attack suite disables |
 
 #![warn(missing_docs)]
 

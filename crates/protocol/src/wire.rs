@@ -1,6 +1,6 @@
 //! One turn of a realm: a [`Delivery`] in, a [`Yield`] out.
 //!
-//! While the realm runs it may make synchronous hostcalls; each is a [`HostCall`] that a [`SyncReply`] answers before anything
+//! While the realm runs it may make synchronous hostcalls; each is a `HostCall` that a [`SyncReply`] answers before anything
 //! else happens (depth 1). In a thread these are plain values; between processes they are frames: a length, a JSON head, raw
 //! attachments.
 

@@ -12,7 +12,7 @@
 //! usage   = jobs: u32, fuel: u64, clock reads: u32, random draws: u32, heap bytes: u64
 //! ```
 //!
-//! A carrier is a [`HostCall`] or [`HostResult`] inside the message: its raw bytes are no JSON. A state delta is a head without
+//! A carrier is a `HostCall` or `HostResult` inside the message: its raw bytes are no JSON. A state delta is a head without
 //! values, followed by two more lists of attachments: the JSON of each member, and of each entry. A long one is split over
 //! several frames before the frame of its message. Deltas and empty yields have encodings of their own, because one of each
 //! crosses for every token of a model. Deltas that arrived together cross together: see [`ToWorker::Deltas`].

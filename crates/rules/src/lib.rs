@@ -12,7 +12,7 @@
 //! | [`built_in`] | rules of our own |
 //! | [`diagnostic`] | what is wrong in a rule file, and where |
 //! | [`engine`] | the rules of a session: reads deltas, and decides which rules fire and interrupt |
-//! | [`file`] | rule files of pi, pi-ttsr, oh-my-pi and Cursor |
+//! | [`mod@file`] | rule files of pi, pi-ttsr, oh-my-pi and Cursor |
 //! | [`lint`] | rules that do not do what their files say |
 //! | [`pattern`] | regular expressions: flags, syntax, and how they will run |
 //! | [`rule`] | a rule: conditions, scope, and the action when it fires |

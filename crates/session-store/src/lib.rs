@@ -1,6 +1,6 @@
 //! Sessions in pi's format: a tree of entries in a file of JSON lines.
 //!
-//! A [`Session`] consists of the tree and its leaf; an append adds a child of the leaf and makes it the leaf. [`file`] stores it
+//! A [`Session`] consists of the tree and its leaf; an append adds a child of the leaf and makes it the leaf. [`mod@file`] stores it
 //! by pi's rule: nothing before the first reply of the model, then all entries so far, then one line for each entry. Sessions of
 //! the real pi open here, and the reverse.
 //!

@@ -6,7 +6,7 @@
 //! controls, tag characters, invisible characters (a zero-width joiner stays between emoji), and more than a few marks on
 //! one character. Styles that are still on at the end are switched off, so nothing spills into what follows.
 //!
-//! [`text`] sanitises several lines, [`line`] makes one line of them, [`Stream`] takes text that arrives in pieces, and [`hidden`] finds
+//! [`text`] sanitises several lines, [`line()`] makes one line of them, [`Stream`] takes text that arrives in pieces, and [`hidden`] finds
 //! characters that a reader of source code does not see. [`Limits`] bound width and lines. [`layout`] arranges sanitised text in
 //! columns, and [`markdown`] renders a reply as styled lines.
 //!

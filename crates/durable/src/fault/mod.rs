@@ -184,7 +184,7 @@ impl FaultVfs {
 
 /// Returns the fault that `PIJS_FAULT` requests: `kill-before:N`, `kill-halfway:N`, `kill-after:N` (the process kills itself at
 /// the N-th change), `panic:N` (the thread that makes it panics), `error:NUMBER:N` (from the N-th operation on), or `record:FILE`
-/// (appends each change to a file). [`entropy`](crate::entropy) reads `entropy` itself.
+/// (appends each change to a file). [`entropy`](crate::entropy()) reads `entropy` itself.
 pub fn from_environment() -> Option<Arc<dyn Vfs>> {
     let text = std::env::var("PIJS_FAULT").ok()?;
     let (kind, rest) = text.split_once(':')?;

@@ -89,7 +89,7 @@ impl FileSink {
     /// # Errors
     ///
     /// Returns errors of the file system, and `ResourceBusy` when another process writes this ledger. Invalid lines are no error:
-    /// they stay unchanged, and [`super::verify`] reports them.
+    /// they stay unchanged, and [`super::verify()`] reports them.
     pub fn resume(&self) -> io::Result<Resumed> {
         let mut state = self.state();
         let was_open = self.disk.exists(&self.mark())?;

@@ -98,7 +98,7 @@ impl OpenCallTracker {
     }
 }
 
-/// Returns the open calls of a ledger that is read from its first line; ignores invalid lines, which [`verify`] reports.
+/// Returns the open calls of a ledger that is read from its first line; ignores invalid lines, which [`verify()`] reports.
 pub(super) fn open_calls(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> io::Result<Vec<OpenCall>> {
     let mut calls = OpenCallTracker::default();
     for reader in readers {
