@@ -13,8 +13,10 @@
 //! status row, and hides all overlays and lower widgets of extensions.
 
 use super::clip::{LONGEST_LINE, clipped};
-use super::layers::{ComponentId, Layer, rule};
-use super::view::{UiTask, View, WidgetContent};
+use super::layers::{ComponentId, Layer};
+use super::rule::rule;
+use super::task::UiTask;
+use super::view::{View, WidgetContent};
 use pijs_protocol::guard;
 use pijs_terminal::layout::{clamp, fit, slice, width, wrap_styled};
 use std::time::Instant;

@@ -4,7 +4,7 @@
 //! be read, as with a permission prompt: an extension that listens to keys could otherwise replace the text with the very key.
 //! Only the end of a long text is visible, so a command that an extension wrote is judged as the extension's.
 
-use super::layers::DEAD_TIME;
+use super::permission_prompt::DEAD_TIME;
 use super::transcript::Style;
 use super::view::View;
 use pijs_protocol::{ExtensionId, guard};
@@ -46,7 +46,7 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::super::input::TerminalInput;
-    use super::super::view::UiTask;
+    use super::super::task::UiTask;
     use super::*;
 
     #[test]

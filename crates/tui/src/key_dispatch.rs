@@ -15,9 +15,10 @@ use super::input::{self, LONGEST_PASTE, TerminalInput};
 use super::layers::{ComponentId, Layer};
 use super::picker::ListKind;
 use super::port::marked;
+use super::task::UiTask;
 use super::text_field::LONGEST;
 use super::transcript::Style;
-use super::view::{UiTask, View};
+use super::view::View;
 use pijs_protocol::{ExtensionId, guard};
 use std::time::{Duration, Instant};
 

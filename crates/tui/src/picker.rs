@@ -1,7 +1,7 @@
 //! A built-in list that is filtered by typing: models, sessions, prompts, the tree.
 
 use super::clip::clipped;
-use super::layers::rule;
+use super::rule::rule;
 use super::text_field::TextField;
 use pijs_terminal::layout::{clamp, width};
 

@@ -1,16 +1,20 @@
 //! Implements `ctx.ui` and the permission prompts of the gate.
 
 use super::clip::{self, LONGEST_LINE, clipped};
-use super::completion::{CompletionProvider, CompletionRequest};
+use super::completion::CompletionProvider;
+use super::completion_request::CompletionRequest;
+use super::dialog::ExtensionDialog;
 use super::floating::{CustomComponent, Overlay};
 use super::key_dispatch::is_on;
-use super::layers::{ComponentId, ExtensionDialog, Layer, PermissionPrompt};
+use super::layers::{ComponentId, Layer};
 use super::pastes::MOST_BYTES;
+use super::permission_prompt::PermissionPrompt;
 use super::picture::{picture, texts};
 use super::screen::Screen;
+use super::task::UiTask;
 use super::text_field::LONGEST;
 use super::transcript::Style;
-use super::view::{ComponentPicture, PendingSuggestion, UiTask, View, WidgetContent, WorkingIndicator, used_up};
+use super::view::{ComponentPicture, PendingSuggestion, View, WidgetContent, WorkingIndicator, used_up};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, dialog_timeout};
 use pijs_host::ReadableState;
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};

@@ -1,7 +1,7 @@
 //! An input line for secrets of the built-in interface, such as API keys. It is above all layers, and no extension receives its
 //! keys.
 
-use super::layers::rule;
+use super::rule::rule;
 use super::text_field::TextField;
 use pijs_terminal::layout::clamp;
 

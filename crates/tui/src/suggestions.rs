@@ -2,7 +2,7 @@
 
 use super::clip::{LONGEST_LINE, clipped};
 use super::commands::{OWN, UserCommands};
-use super::completion::CompletionRequest;
+use super::completion_request::CompletionRequest;
 use super::layers::ComponentId;
 use pijs_host::{CallbackOutcome, Owner};
 use pijs_protocol::{EntryIndex, Handle, guard};

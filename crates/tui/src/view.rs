@@ -4,14 +4,17 @@
 //! [`View::typed`]; [`super::draw`] renders it. Work for the session's thread is returned as [`UiTask`].
 
 use super::clip::{self, clipped};
-use super::completion::{CompletionProvider, CompletionRequest, Popup};
+use super::completion::{CompletionProvider, Popup};
+use super::dialog::ExtensionDialog;
 use super::floating::CustomComponent;
 use super::footer::FooterData;
 use super::input::TerminalInput;
 use super::inserted_text::InsertedText;
-use super::layers::{ComponentId, ExtensionDialog, Layer, PermissionPrompt};
+use super::layers::{ComponentId, Layer};
+use super::permission_prompt::PermissionPrompt;
 use super::picker::ListKind;
 use super::selections::model_name;
+use super::task::UiTask;
 use super::text_field::TextField;
 use super::transcript::{Style, Transcript};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
@@ -20,59 +23,6 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-
-/// Work for the session's thread.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum UiTask {
-    /// The user submits text, now or at the end of the run; `by` is its author.
-    Say { text: String, later: bool, by: Option<ExtensionId> },
-    /// Abort the run.
-    Abort,
-    /// Run the shortcut of an extension.
-    Shortcut(String),
-    /// Request suggestions for the text of the editor.
-    Complete(CompletionRequest),
-    /// Request suggestions for a provider from those below it.
-    Suggest { number: u64, request: CompletionRequest, below: Option<ComponentId> },
-    /// Let a provider insert the chosen suggestion.
-    Apply { provider: ComponentId, request: CompletionRequest, item: Value, prefix: String },
-    /// Change to the next thinking level.
-    CycleThinking,
-    /// Change to the next or previous model.
-    CycleModel { back: bool },
-    /// Show a built-in list.
-    Pick(ListKind),
-    /// Apply the choice from a list.
-    Picked(ListKind, String),
-    /// A list was closed without a choice.
-    Unpicked,
-    /// Store the key of a provider.
-    Entered { provider: String, key: String },
-    /// Edit the text in the external editor.
-    EditOutside,
-    /// Copy the last reply to the clipboard.
-    Copy,
-    /// Move queued messages back into the editor.
-    Unqueue,
-    /// Results were expanded or folded.
-    Expanded(bool),
-    /// Render a component with this width; `fresh` discards its caches.
-    Render { id: ComponentId, columns: usize, focused: bool, fresh: bool },
-    /// Pass a key to a component.
-    Key(ComponentId, String),
-    /// Pass a key to listeners.
-    Listen { data: String, listeners: Vec<ComponentId> },
-    /// Set the text of an extension's editor.
-    EditorText(ComponentId, String),
-    /// Set or paste the text of another extension into an editor; counted in [`View::handed`].
-    Handed { to: ComponentId, text: String, is_paste: bool },
-    /// Render a block of the transcript.
-    Draw { block: u64, columns: usize, expanded: bool },
-    /// End the session.
-    Exit,
-    /// Suspend the program.
-    Suspend,
-}
 
 /// Widgets, statuses, open dialogs and layers: the limit of each for one extension.
 const MOST_KEPT: usize = 64;
