@@ -15,6 +15,7 @@ use pijs_llm::provider::{ErrorKind, Model, Provider, ProviderError};
 use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
 use pijs_session_store::entry::{ANOTHER_PROGRAM, SOME_EXTENSION};
 use pijs_session_store::{Body, Entry, EntryId, Session, SessionError};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -33,7 +34,7 @@ pub struct Navigation {
 }
 
 /// Options for moving in the session's tree.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct NavigateOptions {
     /// Whether the abandoned branch is summarised.
     pub summarize: bool,
@@ -270,7 +271,7 @@ impl Agent {
     ///
     /// Fails with pi's message when the entry does not exist, when a run is active, or when the summary fails.
     pub async fn navigate_tree(&self, target: &str, options: NavigateOptions) -> Result<Navigation, String> {
-        self.control.observe_act("navigate_tree", || Value::Null);
+        self.control.observe_act("navigate_tree", || json!({"target": target, "options": options}));
         self.attend(self.navigate(None, target, options)).await
     }
 

@@ -307,6 +307,7 @@ impl Agent {
 
     /// Sets the settings of compaction, retries, queues and providers.
     pub fn set_settings(&self, settings: Settings) {
+        self.control.observe_act("set_settings", || json!(settings));
         *self.settings.borrow_mut() = settings;
     }
 

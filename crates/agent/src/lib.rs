@@ -81,7 +81,7 @@ pub use extensions::{
 pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
 pub use initial_model::InitialModel;
 pub use model_quota::ModelQuotaLimits;
-pub use observer::{OpenSession, PortObserver, RunTool, SessionFault, ToolUpdates};
+pub use observer::{OpenSession, PortObserver, RunShell, RunTool, SessionFault, ShellOutput, ToolUpdates};
 pub use pijs_inputs::{Authored, DeliverAs, Pending};
 pub use rules::{ChangedRules, FIRED_TYPE, RuleSource, SessionRules, records_of};
 pub use session_quota::SESSION_BYTES;

@@ -2,13 +2,15 @@
 
 use crate::agent::Agent;
 use crate::control::ControlError;
+use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 use pijs_llm::provider::Provider;
 use pijs_resources::{ResourcePlaces, Resources};
 use pijs_session_store::{Session, SessionError};
 use pijs_tools::ToolOutput;
+use pijs_tools::system::ShellOutcome;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Receives the partial results of a built-in tool.
@@ -16,6 +18,12 @@ pub type ToolUpdates = Box<dyn FnMut(Value) + Send + Sync>;
 
 /// Runs a built-in tool with a receiver of its partial results.
 pub type RunTool<'a> = Box<dyn FnOnce(ToolUpdates) -> LocalBoxFuture<'a, Result<ToolOutput, String>> + 'a>;
+
+/// Receives decoded output of a shell command.
+pub type ShellOutput<'a> = Box<dyn FnMut(&str) + 'a>;
+
+/// Runs a shell command with a receiver of its output.
+pub type RunShell<'a> = Box<dyn FnOnce(ShellOutput<'a>) -> LocalBoxFuture<'a, Result<ShellOutcome, String>> + 'a>;
 
 /// Observes the ports of an agent. `Extensions`, front end and clock are passed to the agent and can be wrapped by the caller.
 pub trait PortObserver {
@@ -30,6 +38,21 @@ pub trait PortObserver {
         updates: ToolUpdates,
         run: RunTool<'a>,
     ) -> LocalBoxFuture<'a, Result<ToolOutput, String>>;
+
+    /// Runs a shell command of the user, or returns its recorded output and outcome.
+    fn shell<'a>(
+        &'a self,
+        command: &'a str,
+        output: ShellOutput<'a>,
+        run: RunShell<'a>,
+    ) -> LocalBoxFuture<'a, Result<ShellOutcome, String>>;
+
+    /// Stores the complete output of a command as `name`, or returns its recorded path.
+    fn store_output<'a>(
+        &'a self,
+        name: &'a str,
+        store: LocalBoxFuture<'a, Option<PathBuf>>,
+    ) -> LocalBoxFuture<'a, Option<PathBuf>>;
 
     /// Reads skills, prompts and context files.
     fn resources(&self, places: &ResourcePlaces) -> Resources;
@@ -69,6 +92,29 @@ impl Agent {
             SessionFault::File(error) => error.into(),
             SessionFault::Recorded(words) => ControlError::Refused(words),
         })
+    }
+
+    /// Runs a shell command of the user as the observer has it.
+    pub(crate) async fn observed_shell<'a>(
+        &'a self,
+        command: &'a str,
+        output: ShellOutput<'a>,
+        run: RunShell<'a>,
+    ) -> Result<ShellOutcome, String> {
+        match &self.options.observer {
+            Some(observer) => observer.shell(command, output, run).await,
+            None => run(output).await,
+        }
+    }
+
+    /// Stores the complete output of a command as the observer has it.
+    pub(crate) async fn store_output(&self, name: &str, output: String) -> Option<PathBuf> {
+        let storing = self.options.system.keep(name.to_owned(), output.into_bytes());
+        let store = storing.map(Result::ok).boxed_local();
+        match &self.options.observer {
+            Some(observer) => observer.store_output(name, store).await,
+            None => store.await,
+        }
     }
 
     /// Returns an opened provider as wrapped by the observer.

@@ -24,6 +24,9 @@ use tokio::sync::oneshot;
 
 impl SessionPort for AgentControl {
     fn call(&self, caller: &Caller, call: SessionCall, cancel: CancelToken) -> PortAnswer {
+        if let Some(elsewhere) = asks_model(call.op) {
+            return self.ask_model(caller, call.params, elsewhere, None, cancel);
+        }
         if !takes_time(call.op) {
             return Box::pin(std::future::ready(SessionPort::call_sync(self, caller, call)));
         }
@@ -38,24 +41,9 @@ impl SessionPort for AgentControl {
     }
 
     fn call_in_pieces(&self, caller: &Caller, call: SessionCall, cancel: CancelToken, pieces: ChunkSink) -> PortAnswer {
-        let elsewhere = match call.op {
-            SessionOp::AskModel => false,
-            SessionOp::AskModelAt => true,
-            _ => return SessionPort::call(self, caller, call, cancel),
-        };
-        let (done, answer) = oneshot::channel();
+        let Some(elsewhere) = asks_model(call.op) else { return SessionPort::call(self, caller, call, cancel) };
         let wanted = call.params.get("pieces").and_then(Value::as_bool) == Some(true);
-        let pieces = wanted.then_some(pieces);
-        let extension = caller.extension().clone();
-        self.send(AgentTask::Ask(ModelRequest {
-            extension,
-            params: call.params,
-            elsewhere,
-            pieces,
-            cancel: cancel.clone(),
-            done,
-        }));
-        answered(answer, cancel)
+        self.ask_model(caller, call.params, elsewhere, wanted.then_some(pieces), cancel)
     }
 
     fn call_sync(&self, caller: &Caller, call: SessionCall) -> Result<Value, HostcallError> {
@@ -123,6 +111,21 @@ impl SessionPort for AgentControl {
 }
 
 impl AgentControl {
+    /// Sends a model request to the agent's thread. The reply goes to `pieces`, if given, while it is streamed.
+    fn ask_model(
+        &self,
+        caller: &Caller,
+        params: Map<String, Value>,
+        elsewhere: bool,
+        pieces: Option<ChunkSink>,
+        cancel: CancelToken,
+    ) -> PortAnswer {
+        let (done, answer) = oneshot::channel();
+        let extension = caller.extension().clone();
+        self.send(AgentTask::Ask(ModelRequest { extension, params, elsewhere, pieces, cancel: cancel.clone(), done }));
+        answered(answer, cancel)
+    }
+
     fn call_send_message(&self, sender: &ExtensionId, params: &Map<String, Value>) -> Result<(), HostcallError> {
         let message: CustomMessage = serde_json::from_value(params.get("message").cloned().unwrap_or_default())
             .map_err(|error| HostcallError::invalid("schema", format!("session.send_message: {error}")))?;
@@ -222,6 +225,15 @@ fn list_models(known: Option<&KnownModels>, params: &Map<String, Value>) -> Valu
 /// Returns the event that the caller passes to its own handlers, if any.
 fn begun(begins: Option<Value>) -> Value {
     begins.map_or_else(|| json!({}), |begins| json!({"begins": begins}))
+}
+
+/// Returns whether a model request may go to a server of the extension's choice; `None` for another operation.
+fn asks_model(op: SessionOp) -> Option<bool> {
+    match op {
+        SessionOp::AskModel => Some(false),
+        SessionOp::AskModelAt => Some(true),
+        _ => None,
+    }
 }
 
 /// Returns whether an operation runs asynchronously on the agent's thread.

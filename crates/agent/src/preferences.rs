@@ -9,6 +9,7 @@ use pijs_llm::message::{Message, StopReason};
 use pijs_llm::provider::Model;
 use pijs_session_store::context;
 use pijs_session_store::{Session, refs};
+use serde_json::Value;
 use std::path::PathBuf;
 
 impl Agent {
@@ -72,12 +73,21 @@ impl Agent {
         let current = self.control.model();
         let at = available.iter().position(|model| current.as_ref().is_some_and(|current| current.is(model)));
         let next = available[next(at, available.len())].clone();
-        self.control.observe_act("cycle_model", || next.to_value());
-        self.attend(self.change_model(&next, "cycle", false)).await?;
+        self.cycle_to(&next).await?;
         if let Some(level) = level(&next) {
             self.control.set_thinking(&level).map_err(|error| error.to_string())?;
         }
         Ok(Some(next))
+    }
+
+    /// Changes to a model that [`Agent::cycle_model`] chose. The thinking level of its scope is set apart.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Agent::set_model`].
+    pub async fn cycle_to(&self, next: &Model) -> Result<(), String> {
+        self.control.observe_act("cycle_model", || next.to_value());
+        self.attend(self.change_model(next, "cycle", false)).await
     }
 
     /// Returns the thinking levels of the model.
@@ -135,6 +145,7 @@ impl Agent {
 
     /// Ends the run instead of waiting for the next retry.
     pub fn abort_retry(&self) {
+        self.control.observe_act("abort_retry", || Value::Null);
         self.control.advance(InputEvent::AbortRetry);
     }
 }

@@ -1,9 +1,10 @@
 //! Settings of compaction, retries and queues, with pi's names and defaults.
 
 use pijs_llm::provider::ProviderOptions;
+use serde::{Deserialize, Serialize};
 
-/// Settings of a session.
-#[derive(Debug, Clone, Default)]
+/// Settings of a session. Its JSON leaves out the limits of providers, which are outside the loop.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Settings {
     /// Settings of compaction.
     pub compaction: CompactionSettings,
@@ -14,11 +15,12 @@ pub struct Settings {
     /// Whether a run takes all queued follow-up messages, or one.
     pub follow_up_all: bool,
     /// Limits for providers that extensions register.
+    #[serde(skip)]
     pub provider: ProviderOptions,
 }
 
 /// Settings of compaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactionSettings {
     /// Whether compaction is automatic.
     pub enabled: bool,
@@ -35,7 +37,7 @@ impl Default for CompactionSettings {
 }
 
 /// Settings of retries after a transient failure of the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetrySettings {
     /// Whether requests are retried.
     pub enabled: bool,

@@ -5,6 +5,8 @@
 
 use crate::agent::Agent;
 use crate::extensions::Event;
+use crate::observer::{RunShell, ShellOutput};
+use futures_util::FutureExt as _;
 use pijs_llm::message::BashExecution;
 use pijs_protocol::guard;
 use pijs_tools::system::{Shell, ShellOutcome};
@@ -65,7 +67,7 @@ impl Agent {
         exclude: Option<bool>,
         cancel: CancellationToken,
     ) -> Result<BashResult, String> {
-        self.control.observe_act("bash", || json!(command));
+        self.control.observe_act("bash", || json!({"id": id, "command": command, "exclude": exclude}));
         self.attend(async {
             let mut answer = Value::Null;
             let mut authors = BTreeSet::new();
@@ -121,19 +123,27 @@ impl Agent {
             output: sender,
         };
         let running = self.options.system.shell(shell);
-        tokio::pin!(running);
         let mut output = String::new();
-        let mut decoder = Utf8Decoder::default();
-        let end = loop {
-            tokio::select! {
-                biased;
-                Some(piece) = pieces.recv() => self.printed(id, &mut output, &decoder.push(&piece)),
-                end = &mut running => break end.map_err(|error| format!("Cannot run bash: {error}"))?,
+        let run: RunShell<'_> = Box::new(|mut output: ShellOutput<'_>| {
+            async move {
+                tokio::pin!(running);
+                let mut decoder = Utf8Decoder::default();
+                let end = loop {
+                    tokio::select! {
+                        biased;
+                        Some(piece) = pieces.recv() => output(&decoder.push(&piece)),
+                        end = &mut running => break end.map_err(|error| format!("Cannot run bash: {error}"))?,
+                    }
+                };
+                while let Ok(piece) = pieces.try_recv() {
+                    output(&decoder.push(&piece));
+                }
+                Ok(end)
             }
-        };
-        while let Ok(piece) = pieces.try_recv() {
-            self.printed(id, &mut output, &decoder.push(&piece));
-        }
+            .boxed_local()
+        });
+        let printed = Box::new(|piece: &str| self.printed(id, &mut output, piece));
+        let end = self.observed_shell(command, printed, run).await?;
         let code = match end {
             ShellOutcome::Exited(code) => code.map(i64::from),
             ShellOutcome::TimedOut | ShellOutcome::Cancelled => None,
@@ -183,8 +193,7 @@ impl Agent {
         let mut full_output_path = None;
         if kept.truncated {
             let name = format!("pi-bash-{}.log", self.options.ambient.uuid_v7());
-            full_output_path =
-                self.options.system.keep(name, output.into_bytes()).await.ok().map(|path| path.display().to_string());
+            full_output_path = self.store_output(&name, output).await.map(|path| path.display().to_string());
         }
         BashResult { output: kept.content, exit_code, cancelled, truncated: kept.truncated, full_output_path }
     }

@@ -260,7 +260,7 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
         let mut document = document(&played, replayed_us);
         if let Some(agent) = &agent {
             document["agent"] = json!(agent);
-            if agent.divergence.is_some() {
+            if agent.divergence.is_some() || agent.stopped_at.is_some() {
                 document["equal"] = false.into();
             }
         }
@@ -276,15 +276,12 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
     }
     let counts = counts(&played);
     match &played.divergence {
-        None if args.json => judge_agent(agent.as_ref()),
+        None if args.json => judge_agent(path, agent.as_ref()),
         None => {
             let (recorded, replayed) = (seconds(played.recorded_us), seconds(replayed_us));
             let loop_counts = agent.as_ref().map(agent_counts).unwrap_or_default();
-            judge_agent(agent.as_ref())?;
+            judge_agent(path, agent.as_ref())?;
             stdout(&format!("{counts}{loop_counts}: equal; recorded in {recorded}, replayed in {replayed}"));
-            if let Some(act) = agent.as_ref().and_then(|agent| agent.stopped_at.as_ref()) {
-                stdout(&clean(&format!("note: the agent's loop was replayed up to {act:?}, which is not replayed")));
-            }
             Ok(())
         }
         Some(divergence) => {
@@ -339,15 +336,17 @@ async fn agent_loop(path: &Path) -> Result<Option<AgentOutcome>> {
     LocalSet::new().run_until(replay_agent(records, tape.is_complete())).await.map_err(unread)
 }
 
-/// Fails if the loop of the agent differs from the recorded one.
-fn judge_agent(agent: Option<&AgentOutcome>) -> Result<()> {
-    match agent.and_then(|agent| agent.divergence.as_ref()) {
-        None => Ok(()),
-        Some(divergence) => {
-            Err(Failure::failed(clean(&format!("the replay differs from the recording\n{divergence}")))
-                .help("the realms replay equal, so pi changed, or an input of the agent is not on the tape"))
-        }
+/// Fails if the loop of the agent differs from the recorded one, or was not replayed to its end.
+fn judge_agent(path: &Path, agent: Option<&AgentOutcome>) -> Result<()> {
+    let Some(AgentOutcome { divergence, stopped_at, .. }) = agent else { return Ok(()) };
+    if let Some(divergence) = divergence {
+        return Err(Failure::failed(clean(&format!("the replay differs from the recording\n{divergence}")))
+            .help("the realms replay equal, so pi changed, or an input of the agent is not on the tape"));
     }
+    let Some(stop) = stopped_at else { return Ok(()) };
+    let tick = pijs_tape::tick_of_record(&mut open(path)?, stop.record).map_err(|error| unreadable(path, &error))?;
+    let message = format!("{}: {stop}; the latest turn before it is {tick} [{}]", path.display(), stop.code().as_str());
+    Err(Failure::failed(clean(&message)).help(stop.help()))
 }
 
 fn agent_counts(agent: &AgentOutcome) -> String {

@@ -84,30 +84,15 @@ fn a_loop_that_goes_another_way_is_named_where_it_does() {
     let tape = record(&world, TOOLS, &["verdict-word"], &ALLOWED);
     // The shell's output differs on this tape.
     let other = world.path().join("other.tape");
-    let reader = TapeReader::new(fs::File::open(&tape).expect("a tape")).expect("a tape");
-    let out = fs::File::create(&other).expect("a file");
-    let mut written = TapeWriter::new(out, &reader.header().clone()).expect("a header");
-    let mut changed = 0;
-    for record in reader {
-        let record = record.expect("a record");
-        match record.event {
-            Event::Blob(blob) => written.append_blob(&blob).expect("written"),
-            Event::Agent(agent) => {
-                let text = serde_json::to_string(&agent).expect("JSON");
-                let is_answer = matches!(*agent, AgentRecord::Answer { .. }) && text.contains("printed");
-                changed += usize::from(is_answer);
-                let text = if is_answer { text.replace("printed", "changed") } else { text };
-                written.append_agent(serde_json::from_str(&text).expect("a record")).expect("written");
-            }
-            event => {
-                if let Some(event) = event.as_ref() {
-                    written.append(record.realm, event).expect("written");
-                }
-            }
+    let changed = std::cell::Cell::new(0);
+    rewritten(&tape, &other, |agent| {
+        let text = serde_json::to_string(agent).expect("JSON");
+        if matches!(agent, AgentRecord::Answer { .. }) && text.contains("printed") {
+            changed.set(changed.get() + 1);
+            *agent = serde_json::from_str(&text.replace("printed", "changed")).expect("a record");
         }
-    }
-    written.finish().expect("written");
-    assert!(changed > 0, "the tape has the result of the shell");
+    });
+    assert!(changed.get() > 0, "the tape has the result of the shell");
     let run = replay(&other, &[]);
     run.failed(1, &["the replay differs from the recording", "the agent's loop", "- recorded", "changed"]);
 }
@@ -374,4 +359,144 @@ fn native_rules_are_replayed_with_their_changes() {
     let agent = &outcome["agent"];
     assert_eq!((&agent["divergence"], &agent["stopped_at"]), (&Value::Null, &Value::Null), "{outcome:#}");
     assert_eq!((&outcome["equal"], &agent["requests"]), (&json!(true), &json!(4)), "{agent:#}");
+}
+
+/// Runs commands of the user itself when they begin with `there`, and asks the model on `/aside`.
+const AT_HAND: &str = r#"
+export default (pi: any) => {
+  pi.on("user_bash", ({ command }: any) => {
+    if (!command.startsWith("there")) return;
+    return { operations: { exec: async (text: string, _cwd: string, { onData }: any) => {
+      onData(new TextEncoder().encode(`ran ${text}\n`));
+      return { exitCode: 7 };
+    } } };
+  });
+  pi.registerCommand("aside", { handler: async (_: string, ctx: any) => {
+    const question = { systemPrompt: "s", messages: [{ role: "user", content: "q", timestamp: 0 }] };
+    const reply = await ctx.modelRegistry.complete(ctx.model, question);
+    pi.sendMessage({ customType: "aside", content: reply.content[0].text, display: true });
+  } });
+};
+"#;
+
+/// Asserts that the whole loop of the agent was replayed, with this number of requests.
+#[track_caller]
+fn is_whole(outcome: &Value, requests: u64) {
+    let agent = &outcome["agent"];
+    assert_eq!((&agent["divergence"], &agent["stopped_at"]), (&Value::Null, &Value::Null), "{outcome:#}");
+    assert_eq!((&outcome["equal"], &agent["requests"]), (&json!(true), &json!(requests)), "{agent:#}");
+}
+
+#[test]
+fn shell_commands_settings_and_model_requests_of_extensions_are_replayed() {
+    let world = World::new();
+    let at_hand = world.write("project/at-hand.ts", AT_HAND).display().to_string();
+    let tape = world.path().join("acts.tape");
+    let model = world.script(&[&["one"], &["an ", "aside"], &["two"]]);
+    let options = ["--model", &model, "-e", &at_hand, "--tape", tape.to_str().expect("text")];
+    let mut client = Client::start(&world, &options);
+    let bash =
+        |client: &mut Client, command: &str| client.call(json!({"type": "bash", "command": command}))["data"].clone();
+    assert_eq!(bash(&mut client, "echo here; echo also >&2; exit 3")["exitCode"], 3);
+    assert_eq!(bash(&mut client, "there it is")["output"], "ran there it is\n");
+    let long = bash(&mut client, "seq 20000");
+    assert_eq!(long["truncated"], true, "{long}");
+    client.call(json!({"type": "bash", "command": "echo unseen", "excludeFromContext": true}));
+    client.call(json!({"type": "set_auto_retry", "enabled": false}));
+    client.call(json!({"type": "set_steering_mode", "mode": "all"}));
+    let prompt = |client: &mut Client, text: &str| {
+        client.call(json!({"type": "prompt", "message": text}));
+        client.until(|record| record["type"] == "agent_settled");
+    };
+    prompt(&mut client, "first");
+    client.call(json!({"type": "prompt", "message": "/aside"}));
+    prompt(&mut client, "second");
+    assert_eq!(client.end(), 0);
+    fs::remove_dir_all(world.project()).expect("the project goes");
+    is_whole(&replay_json(&tape, &[]), 3);
+}
+
+#[test]
+fn a_model_that_is_chosen_by_a_key_is_replayed() {
+    let world = World::new();
+    let tape = world.path().join("models.tape");
+    let mut command = world.command(&["--mode", "rpc", "--tape", tape.to_str().expect("text")]);
+    command.env("ANTHROPIC_API_KEY", "a-key-of-this-test");
+    let mut client = Client::of(command);
+    let cycled = client.call(json!({"type": "cycle_model"}))["data"]["model"].clone();
+    assert_eq!(cycled["provider"], "anthropic", "{cycled}");
+    client.call(json!({"type": "cycle_model"}));
+    assert_eq!(client.end(), 0);
+    is_whole(&replay_json(&tape, &[]), 0);
+}
+
+/// Rewrites the records of the agent on a tape.
+fn rewritten(tape: &Path, to: &Path, change: impl Fn(&mut AgentRecord)) {
+    let reader = TapeReader::new(fs::File::open(tape).expect("a tape")).expect("a tape");
+    let mut written =
+        TapeWriter::new(fs::File::create(to).expect("a file"), &reader.header().clone()).expect("a header");
+    for record in reader {
+        let record = record.expect("a record");
+        match record.event {
+            Event::Blob(blob) => written.append_blob(&blob).expect("written"),
+            Event::Agent(mut agent) => {
+                change(&mut agent);
+                written.append_agent(*agent).expect("written");
+            }
+            event => {
+                if let Some(event) = event.as_ref() {
+                    written.append(record.realm, event).expect("written");
+                }
+            }
+        }
+    }
+    written.finish().expect("written");
+}
+
+#[test]
+fn a_replay_that_cannot_repeat_an_act_fails_and_says_where_it_stopped() {
+    let world = World::new();
+    let tape = world.path().join("shell.tape");
+    let watch = world.write("project/watch.ts", AT_HAND).display().to_string();
+    let model = world.script(&[&["one"]]);
+    let options = ["--model", &model, "-e", &watch, "--tape", tape.to_str().expect("text")];
+    let mut client = Client::start(&world, &options);
+    client.call(json!({"type": "bash", "command": "echo here"}));
+    assert_eq!(client.end(), 0);
+    // Tapes of older versions have the command alone, and those of later ones acts that this version does not know.
+    let cases: [(&str, fn(&mut AgentRecord), [&str; 2]); 2] = [
+        (
+            "older.tape",
+            |record| {
+                if let AgentRecord::Act { act, value } = record
+                    && act == "bash"
+                {
+                    *value = json!("echo here");
+                }
+            },
+            ["\"bash\": the tape does not have its arguments", "record the session again"],
+        ),
+        (
+            "later.tape",
+            |record| {
+                if let AgentRecord::Act { act, .. } = record
+                    && act == "bash"
+                {
+                    *act = "teleport".to_owned();
+                }
+            },
+            ["\"teleport\": this version of pi does not know it", "with the version of pi that recorded it"],
+        ),
+    ];
+    for (name, change, expected) in cases {
+        let other = world.path().join(name);
+        rewritten(&tape, &other, change);
+        replay(&other, &[]).failed(1, &["beyond record", "the latest turn before it is", "[invalid_request]"]);
+        replay(&other, &[]).failed(1, &expected);
+        let outcome = replay_json(&other, &[]);
+        assert_eq!(outcome["equal"], false, "{outcome:#}");
+        assert!(outcome["agent"]["stopped_at"]["record"].as_u64().is_some_and(|record| record > 1), "{outcome:#}");
+        // A turn before it can be looked at all the same.
+        replay(&other, &["--until", "1"]).succeeded();
+    }
 }

@@ -1,7 +1,7 @@
-//! Puts sessions of pi together: extensions, gate, ledger, host, model, agent.
+//! Builds sessions of pi: extensions, gate, ledger, host, model, agent.
 //!
-//! This is the one place where all parts meet. The command line, RPC, `pi ext drive`, `pi ext snapshot` and programs that
-//! embed PiJS build their sessions here; `examples/session.rs` shows a whole program.
+//! This is the only composition root. The command line, RPC, `pi ext drive`, `pi ext snapshot` and programs that embed PiJS build
+//! their sessions here; `examples/session.rs` is a complete program.
 //!
 //! | type | is |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! | [`LoadedSession`], [`AgentSession`] | the session before and after its model is chosen |
 //! | [`Failure`] | what went wrong, what to do next, and an exit code |
 //!
-//! What always holds: nothing here prints or reads the process environment after [`Environment::capture`]; what a user
-//! should know goes to [`Notices`].
+//! Invariants: this crate never prints, and reads the process environment only in [`Environment::capture`]; messages for the user
+//! go to [`Notices`].
 
 #![warn(missing_docs)]
 
@@ -61,7 +61,7 @@ mod unanswered;
 mod watchdog;
 pub mod words;
 
-pub use agent_tape::{AgentOutcome, replay_agent};
+pub use agent_tape::{AgentOutcome, ReplayStop, StopReason, replay_agent};
 pub use builder::{ConnectorParts, CopiedPackage, Interface, SessionBuilder, WrapState, realm_limits};
 pub use config::{
     ExtensionConfig, Isolation, ModelConfig, Permissions, RulesConfig, SessionChoice, SessionConfig, StoreConfig,

@@ -231,6 +231,20 @@ pub fn agent_records(tape: &mut TapeReader<impl Read>) -> Result<Vec<(u64, Agent
     }
 }
 
+/// Returns the turn of the realms that was the latest one when a record was written; 0 before the first.
+///
+/// # Errors
+///
+/// A tape that is damaged before the record.
+pub fn tick_of_record(tape: &mut TapeReader<impl Read>, number: u64) -> Result<u64, TapeError> {
+    let mut tick = 0;
+    while tape.number() < number {
+        let Some(record) = tape.next() else { break };
+        tick += u64::from(record?.event.begins_tick());
+    }
+    Ok(tick)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

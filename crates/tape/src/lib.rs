@@ -62,7 +62,7 @@ mod spans;
 mod summary;
 mod writer;
 
-pub use agent::{AgentDivergence, AgentRecord, agent_records, outline};
+pub use agent::{AgentDivergence, AgentRecord, agent_records, outline, tick_of_record};
 pub use compare::Divergence;
 pub use edit::{Kept, redact, trim};
 pub use error::TapeError;

@@ -324,6 +324,7 @@ impl AgentControl {
     /// Removes all queued messages and returns their texts, as [`AgentControl::waiting`] does. Notifies front ends even when no
     /// message was queued.
     pub fn clear_waiting(&self) -> (Vec<String>, Vec<String>) {
+        self.observe_act("clear_waiting", || Value::Null);
         let texts = self.waiting();
         self.advance(InputEvent::Clear);
         texts

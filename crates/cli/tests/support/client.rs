@@ -3,7 +3,7 @@
 use super::World;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ pub(crate) struct Client {
 impl Client {
     /// Starts `pi --mode rpc` with these options, in the project of a world.
     pub(crate) fn start(world: &World, options: &[&str]) -> Self {
-        let mut child = world
-            .command(&[&["--mode", "rpc"], options].concat())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("pi starts");
+        Self::of(world.command(&[&["--mode", "rpc"], options].concat()))
+    }
+
+    /// Starts a command that is `pi --mode rpc`.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("pi starts");
         let (sender, records) = channel();
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
         std::thread::spawn(move || {

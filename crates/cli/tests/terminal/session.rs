@@ -33,6 +33,24 @@ fn a_session_is_forked_gone_back_in_and_resumed() {
 }
 
 #[test]
+fn steps_through_the_tree_are_replayed() {
+    let world = World::new();
+    let tape = world.path().join("tree.tape");
+    let tape = tape.to_str().expect("a path");
+    let mut terminal = open(&world, NOTHING, &[&["one back"], &["two back"], &["three back"]], &["--tape", tape]);
+    terminal.answers("one", "one back");
+    terminal.answers("two", "two back");
+    terminal.answers("/tree", "Go to which entry?");
+    terminal.send("one back\r");
+    terminal.sees_no_more("two back");
+    terminal.answers("three", "three back");
+    terminal.say("/quit");
+    assert_eq!(terminal.ends().0, 0);
+    let replayed = world.pi(&["replay", tape]);
+    assert!(replayed.succeeded().stdout.contains("3 requests"), "{}", replayed.stdout);
+}
+
+#[test]
 fn a_session_is_copied_and_written_out() {
     let world = World::new();
     let mut terminal = open(&world, NOTHING, &[&["an **answer**"]], &[]);

@@ -16,29 +16,57 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The parts of an agent.
+/// The parts of an agent. A tape has the members of all groups in one object.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Parts {
-    cwd: PathBuf,
-    mode: String,
-    has_ui: bool,
-    profile: String,
-    system_prompt: Option<String>,
-    append_system_prompt: Option<String>,
+    #[serde(flatten)]
+    front: FrontParts,
+    #[serde(flatten)]
+    prompt: PromptParts,
     tools: Tools,
     max_turns: u32,
     model: First,
     settings: Kept,
+    #[serde(flatten)]
+    rules: RuleParts,
+    #[serde(flatten)]
+    session: SessionParts,
+}
+
+/// The folder and the front end of a session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct FrontParts {
+    cwd: PathBuf,
+    mode: String,
+    has_ui: bool,
+    profile: String,
+}
+
+/// Sources of the system prompt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct PromptParts {
+    system_prompt: Option<String>,
+    append_system_prompt: Option<String>,
     resources: Resources,
     told_trusted: bool,
     words: Option<Words>,
     /// The folder of pi's documentation, which the words name.
     pi_folder: Option<String>,
-    /// Native rules read the replies.
-    pub(super) rules: bool,
+}
+
+/// Native rules.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct RuleParts {
+    /// Whether native rules read the replies.
+    rules: bool,
     /// These rules. A tape of an older version does not have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     native_rules: Option<NativeRules>,
+}
+
+/// The session as it was when the agent was made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SessionParts {
     session: Header,
     /// The name of its file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,12 +123,20 @@ pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: 
         &options.model;
     let Settings { compaction, retry, steer_all, follow_up_all, .. } = &options.settings;
     let parts = Parts {
-        cwd: options.cwd.clone(),
-        mode: options.mode.clone(),
-        has_ui: options.has_ui,
-        profile: profile.version().to_owned(),
-        system_prompt: options.system_prompt.clone(),
-        append_system_prompt: options.append_system_prompt.clone(),
+        front: FrontParts {
+            cwd: options.cwd.clone(),
+            mode: options.mode.clone(),
+            has_ui: options.has_ui,
+            profile: profile.version().to_owned(),
+        },
+        prompt: PromptParts {
+            system_prompt: options.system_prompt.clone(),
+            append_system_prompt: options.append_system_prompt.clone(),
+            resources: Resources::load(&options.places),
+            told_trusted: options.places.told_trusted,
+            words: options.words.as_ref().map(|words| Words::clone(words)),
+            pi_folder: options.words.as_ref().and_then(|words| words.pi_folder.clone()),
+        },
         tools: Tools {
             only: options.tools.only.clone(),
             without: options.tools.without.clone(),
@@ -126,54 +162,51 @@ pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: 
             steer_all: *steer_all,
             follow_up_all: *follow_up_all,
         },
-        resources: Resources::load(&options.places),
-        told_trusted: options.places.told_trusted,
-        words: options.words.as_ref().map(|words| Words::clone(words)),
-        pi_folder: options.words.as_ref().and_then(|words| words.pi_folder.clone()),
-        rules: options.rules.is_some(),
-        native_rules: options.rules.as_ref().map(|rules| NativeRules {
-            rules: rules.engine().rules().cloned().collect(),
-            settings: rules.engine().settings().clone(),
-            prompt_section: rules.prompt_section().map(str::to_owned),
-        }),
-        session,
-        session_file,
-        entries,
+        rules: RuleParts {
+            rules: options.rules.is_some(),
+            native_rules: options.rules.as_ref().map(|rules| NativeRules {
+                rules: rules.engine().rules().cloned().collect(),
+                settings: rules.engine().settings().clone(),
+                prompt_section: rules.prompt_section().map(str::to_owned),
+            }),
+        },
+        session: SessionParts { session, session_file, entries },
     };
     Some(json!(parts))
 }
 
 impl Parts {
     pub(super) fn profile(&self) -> PiProfile {
-        self.profile.parse().unwrap_or_default()
+        self.front.profile.parse().unwrap_or_default()
     }
 
     /// The session as it was when the agent was made. It has the name of its file, and is not written.
     pub(super) fn session(&self, options: SessionOptions) -> Session {
-        let entries = self.entries.iter().filter_map(|entry| Entry::from_value(entry.clone())).collect();
-        let session = Session::in_memory_with(self.session.clone(), entries, options);
-        match self.session_file.clone() {
-            Some(path) => session.at_path(path),
+        let SessionParts { session, session_file, entries } = &self.session;
+        let entries = entries.iter().filter_map(|entry| Entry::from_value(entry.clone())).collect();
+        let session = Session::in_memory_with(session.clone(), entries, options);
+        match session_file {
+            Some(path) => session.at_path(path.clone()),
             None => session,
         }
     }
 
     /// The native rules, where the tape has them; `source` says when they change.
     pub(super) fn native_rules(&self, source: Box<dyn RuleSource>) -> Option<SessionRules> {
-        let NativeRules { rules, settings, prompt_section } = self.native_rules.clone()?;
-        let options = EngineOptions { cwd: self.cwd.display().to_string(), ..EngineOptions::default() };
+        let NativeRules { rules, settings, prompt_section } = self.rules.native_rules.clone()?;
+        let options = EngineOptions { cwd: self.front.cwd.display().to_string(), ..EngineOptions::default() };
         let rules = SessionRules::new(RuleEngine::new(rules, settings, options), Some(source));
         Some(rules.with_prompt_section(prompt_section))
     }
 
     /// Whether the session has native rules that the tape does not have.
     pub(super) fn lacks_rules(&self) -> bool {
-        self.rules && self.native_rules.is_none()
+        self.rules.rules && self.rules.native_rules.is_none()
     }
 
     /// The resources of the beginning.
     pub(super) fn resources(&self) -> Resources {
-        self.resources.clone()
+        self.prompt.resources.clone()
     }
 
     /// The model that the session begins with.
@@ -189,13 +222,13 @@ impl Parts {
 
     /// Fills the options of an agent in.
     pub(super) fn fill(&self, options: &mut AgentOptions) {
-        let Self { model, settings, tools, .. } = self;
-        options.system_prompt.clone_from(&self.system_prompt);
-        options.append_system_prompt.clone_from(&self.append_system_prompt);
+        let Self { front, prompt, model, settings, tools, .. } = self;
+        options.system_prompt.clone_from(&prompt.system_prompt);
+        options.append_system_prompt.clone_from(&prompt.append_system_prompt);
         options.tools =
             ToolChoice { only: tools.only.clone(), without: tools.without.clone(), builtin: tools.builtin.clone() };
-        options.mode.clone_from(&self.mode);
-        options.has_ui = self.has_ui;
+        options.mode.clone_from(&front.mode);
+        options.has_ui = front.has_ui;
         options.max_turns = self.max_turns;
         options.model = InitialModel {
             model: self.model(),
@@ -223,17 +256,17 @@ impl Parts {
             ..Settings::default()
         };
         options.places = ResourcePlaces {
-            told_trusted: self.told_trusted,
-            read: Some(Box::new(self.resources.clone())),
+            told_trusted: prompt.told_trusted,
+            read: Some(Box::new(prompt.resources.clone())),
             ..ResourcePlaces::default()
         };
-        let pi_folder = self.pi_folder.clone();
-        options.words = self.words.clone().map(|words| Arc::new(Words { pi_folder, ..words }));
+        let pi_folder = prompt.pi_folder.clone();
+        options.words = prompt.words.clone().map(|words| Arc::new(Words { pi_folder, ..words }));
     }
 
     /// The working folder.
     pub(super) fn cwd(&self) -> PathBuf {
-        self.cwd.clone()
+        self.front.cwd.clone()
     }
 
     /// Reads the parts that a tape names.

@@ -5,6 +5,7 @@ use pijs_llm::provider::{Outgoing, Provider};
 use pijs_protocol::StreamDelta;
 use pijs_session_store::{Entry, Header, Session, SessionError, SessionOptions};
 use pijs_tools::ToolOutput;
+use pijs_tools::system::ShellOutcome;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -85,6 +86,28 @@ pub(super) fn read_tool_result(mut value: Value) -> Result<ToolOutput, String> {
         usage: Some(member("usage")).filter(|usage| !usage.is_null()),
         rest: read(member("rest")),
         unread: read(member("unread")),
+    })
+}
+
+/// Writes the outcome of a shell command of the user: its exit code in a list, or why it has none.
+pub(super) fn shell_outcome(outcome: &Result<ShellOutcome, String>) -> Value {
+    match outcome {
+        Ok(ShellOutcome::Exited(code)) => json!({"exited": [code]}),
+        Ok(ShellOutcome::TimedOut) => json!({"timed_out": true}),
+        Ok(ShellOutcome::Cancelled) => json!({"cancelled": true}),
+        Err(message) => json!({"error": message}),
+    }
+}
+
+/// Reads the outcome of a shell command of the user.
+pub(super) fn read_shell_outcome(value: &Value) -> Result<ShellOutcome, String> {
+    if let Some(message) = value.get("error").and_then(Value::as_str) {
+        return Err(message.to_owned());
+    }
+    Ok(match value.get("exited") {
+        Some(exited) => ShellOutcome::Exited(read(exited.get(0).cloned().unwrap_or_default())),
+        None if value.get("timed_out").is_some() => ShellOutcome::TimedOut,
+        None => ShellOutcome::Cancelled,
     })
 }
 

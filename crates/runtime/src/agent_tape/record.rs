@@ -5,8 +5,8 @@ use futures_util::future::LocalBoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use pijs_agent::{
     AgentControl, AgentEvent, ChangedRules, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd,
-    ModelCall, OpenSession, PortObserver, RuleSource, RunTool, SessionFault, StateSink, StreamFate, SystemRole,
-    ToolCheck, ToolFate, ToolRun, ToolUpdates,
+    ModelCall, OpenSession, PortObserver, RuleSource, RunShell, RunTool, SessionFault, ShellOutput, StateSink,
+    StreamFate, SystemRole, ToolCheck, ToolFate, ToolRun, ToolUpdates,
 };
 use pijs_connectors::ports::{PortAnswer, SessionCall, SessionOp, SessionPort};
 use pijs_environment::{Ambient, Randomness, Timer, Wait};
@@ -20,11 +20,12 @@ use pijs_resources::{ResourcePlaces, Resources};
 use pijs_session_store::Session;
 use pijs_tape::{AgentRecord, AgentWire};
 use pijs_tools::ToolOutput;
+use pijs_tools::system::ShellOutcome;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -220,6 +221,39 @@ impl PortObserver for RecordedPorts {
             let result = running.await;
             self.wire.answer(id, questions::tool_result(&result));
             result
+        }
+        .boxed_local()
+    }
+
+    fn shell<'a>(
+        &'a self,
+        command: &'a str,
+        mut output: ShellOutput<'a>,
+        run: RunShell<'a>,
+    ) -> LocalBoxFuture<'a, Result<ShellOutcome, String>> {
+        let id = self.wire.ask("shell", json!(command));
+        let running = run(Box::new(move |piece: &str| {
+            self.wire.part(id, json!(piece));
+            output(piece);
+        }));
+        async move {
+            let outcome = running.await;
+            self.wire.answer(id, questions::shell_outcome(&outcome));
+            outcome
+        }
+        .boxed_local()
+    }
+
+    fn store_output<'a>(
+        &'a self,
+        name: &'a str,
+        store: LocalBoxFuture<'a, Option<PathBuf>>,
+    ) -> LocalBoxFuture<'a, Option<PathBuf>> {
+        async move {
+            let id = self.wire.ask("store_output", json!(name));
+            let path = store.await;
+            self.wire.answer(id, json!(path));
+            path
         }
         .boxed_local()
     }
@@ -492,7 +526,13 @@ impl Extensions for RecordedExtensions {
     }
 
     fn reaches<'a>(&'a self, extension: &'a str, address: &'a str) -> LocalBoxFuture<'a, Result<(), String>> {
-        self.extensions.reaches(extension, address)
+        async move {
+            let id = self.wire.ask("reaches", json!({"extension": extension, "address": address}));
+            let reached = self.extensions.reaches(extension, address).await;
+            self.wire.answer(id, json!(reached));
+            reached
+        }
+        .boxed_local()
     }
 
     fn admits_text(&self, extension: &str, real: &Path) -> bool {
@@ -568,7 +608,18 @@ impl Extensions for RecordedExtensions {
         cancel: CancellationToken,
         on_output: &'a mut dyn FnMut(&str),
     ) -> LocalBoxFuture<'a, Result<Value, String>> {
-        self.extensions.run_operation(exec, answer, command, cwd, cancel, on_output)
+        async move {
+            let id = self.wire.ask("operation", json!({"command": command, "cwd": cwd}));
+            let stopped = cancel.clone();
+            let mut recorded = |piece: &str| {
+                self.wire.part(id, json!(piece));
+                on_output(piece);
+            };
+            let ended = self.extensions.run_operation(exec, answer, command, cwd, cancel, &mut recorded).await;
+            self.wire.answer(id, json!({"result": ended, "cancelled": stopped.is_cancelled()}));
+            ended
+        }
+        .boxed_local()
     }
 
     fn reload(&self, in_session: bool) -> LocalBoxFuture<'_, Vec<(String, String)>> {

@@ -5,12 +5,14 @@
 //! although the tape does.
 
 use super::parts::{Parts, model_of_request};
-use super::questions::read;
-use super::stage::Stage;
+use super::questions::{OF_EXTENSION, read};
+use super::stage::{Stage, StagedAct};
 use super::stand_ins::{NoSystem, TapedAmbient, TapedExtensions, TapedFrontEnd, TapedPorts, TapedRules, TapedState};
+use super::stop::{ReplayStop, StopReason};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use pijs_agent::{Agent, AgentControl, AgentOptions, DeliverAs, InputSource, StateSink};
+use pijs_agent::settings::Settings;
+use pijs_agent::{Agent, AgentControl, AgentOptions, DeliverAs, InputSource, NavigateOptions, StateSink};
 use pijs_connectors::fs::FsConnector;
 use pijs_connectors::ports::{SessionCall, SessionOp, SessionPort};
 use pijs_connectors::system::OsFileSystem;
@@ -31,15 +33,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Turns of the executor without anything happening after which the replay looks less often.
 const BUSY_LOOKS: u32 = 2_000;
 
 /// Looks without anything happening after which the agent does not go on any more, a millisecond each.
 const IDLE_LOOKS: u32 = 2_000;
-
-/// Operations of extensions whose effect is beyond the loop of the agent.
-const BEYOND: [SessionOp; 2] = [SessionOp::AskModel, SessionOp::AskModelAt];
 
 /// Operations of extensions that the agent carries out as it does for the user: the tape has that act, too.
 const SERVED: [SessionOp; 5] =
@@ -61,8 +61,8 @@ pub struct AgentOutcome {
     pub entries: u64,
     /// The first difference; nothing is played after it.
     pub divergence: Option<AgentDivergence>,
-    /// Names the input before which the replay ended, because it is not replayed: an act of the user, or `native rules`.
-    pub stopped_at: Option<String>,
+    /// The act before which the replay ended, because it cannot be repeated.
+    pub stopped_at: Option<ReplayStop>,
 }
 
 /// Plays the agent's loop of a tape again; of a tape that is not `complete`, as far as it goes. `None` when the tape has none: it was recorded by an older version, or is a part of
@@ -74,10 +74,10 @@ pub struct AgentOutcome {
 pub async fn replay_agent(records: Vec<(u64, AgentRecord)>, complete: bool) -> Result<Option<AgentOutcome>, String> {
     let mut outcome = count(&records);
     let mut records = records.into_iter();
-    let Some((_, AgentRecord::Begin { parts })) = records.next() else { return Ok(None) };
+    let Some((record, AgentRecord::Begin { parts })) = records.next() else { return Ok(None) };
     let parts = Parts::read(parts)?;
     if parts.lacks_rules() {
-        outcome.stopped_at = Some("native rules".to_owned());
+        outcome.stopped_at = Some(ReplayStop { record, act: "begin".to_owned(), reason: StopReason::NoRules });
         return Ok(Some(outcome));
     }
     let records: Vec<_> = records.collect();
@@ -122,8 +122,10 @@ fn models(parts: &Parts, records: &[(u64, AgentRecord)]) -> Vec<Model> {
     let mut names = BTreeSet::new();
     for (_, record) in records {
         match record {
-            AgentRecord::Act { act, value } if act == "set_model" => models.extend(Model::from_value(value)),
-            AgentRecord::Act { act, value } if act == "session set_model" => {
+            AgentRecord::Act { act, value } if act == "set_model" || act == "cycle_model" => {
+                models.extend(Model::from_value(value));
+            }
+            AgentRecord::Act { act, value } if act == "session set_model" || act == "session ask_model" => {
                 models.extend(value.pointer("/params/model").and_then(Model::from_value));
             }
             AgentRecord::Ask { port, value, .. } if port == "request" => names.extend(model_of_request(value)),
@@ -173,14 +175,14 @@ fn make(parts: &Parts, models: Vec<Model>, stage: &Arc<Stage>) -> Agent {
         agent.add_model(opened(model, &unseen));
     }
     let stopping = Arc::downgrade(stage);
-    stage.set_of_extension(move |op, value| {
-        let found = SessionOp::ALL.iter().copied().find(|known| known.as_str() == op);
-        match found {
+    stage.set_of_extension(move |act| {
+        let op = act.name.strip_prefix(OF_EXTENSION).unwrap_or_default();
+        match SessionOp::ALL.iter().copied().find(|known| known.as_str() == op) {
             Some(op) if SERVED.contains(&op) => {}
-            Some(op) if !BEYOND.contains(&op) => act_of_extension(&acting, op, value),
-            _ => {
+            Some(op) => act_of_extension(&acting, op, &act.value),
+            None => {
                 if let Some(stage) = stopping.upgrade() {
-                    stage.stop_at(op);
+                    stage.stop_at(act, StopReason::Unknown);
                 }
             }
         }
@@ -219,13 +221,14 @@ async fn play(agent: &Agent, stage: &Arc<Stage>) {
     agent.attend(acting).await
 }
 
-async fn perform(agent: &Agent, stage: &Arc<Stage>, (act, value): (String, Value)) {
+async fn perform(agent: &Agent, stage: &Arc<Stage>, act: StagedAct) {
+    let value = &act.value;
     let member = |name: &str| value.get(name).cloned().unwrap_or_default();
     let content = || read::<Content>(member("content"));
     let source = || serde_json::from_value(member("source")).unwrap_or(InputSource::Interactive);
     let deliver_as = || serde_json::from_value::<Option<DeliverAs>>(member("deliverAs")).ok().flatten();
     // How it ends was for the user; the tape has what came of it.
-    match act.as_str() {
+    match act.name.as_str() {
         "start" => drop(agent.start(value.as_str().unwrap_or_default()).await),
         "shutdown" => agent.shutdown(value.as_str().unwrap_or_default()).await,
         "prompt" => drop(agent.prompt_with(content(), source(), deliver_as()).await),
@@ -233,18 +236,37 @@ async fn perform(agent: &Agent, stage: &Arc<Stage>, (act, value): (String, Value
             let how = deliver_as().unwrap_or(DeliverAs::Steer);
             drop(agent.queue_input(content(), source(), how).await);
         }
-        "set_model" => match Model::from_value(&value) {
-            Some(model) => drop(agent.set_model(&model).await),
-            None => stage.stop_at(&act),
-        },
+        "clear_waiting" => drop(agent.control().clear_waiting()),
         "set_thinking" => drop(agent.control().set_thinking(value.as_str().unwrap_or_default())),
         "set_session_name" => drop(agent.control().set_session_name(value.as_str().unwrap_or_default())),
         "compact" => drop(agent.compact(value.as_str()).await),
         "abort" => agent.control().abort(),
-        // A tape of an older version does not say which session.
-        "new_session" | "start_session" | "fork" | "switch_session" | "reload" if value.is_null() => {
-            stage.stop_at(&act)
+        "abort_retry" => agent.abort_retry(),
+        // A tape of an older version has no arguments of these.
+        "bash" | "navigate_tree" | "set_settings" | "set_model" | "cycle_model" | "new_session" | "start_session"
+        | "fork" | "switch_session" | "reload"
+            if !value.is_object() =>
+        {
+            stage.stop_at(&act, StopReason::NoArguments);
         }
+        "bash" => {
+            let id = Some(member("id")).filter(|id| !id.is_null());
+            let (command, exclude) = (read::<String>(member("command")), member("exclude").as_bool());
+            drop(agent.user_bash_as(id.as_ref(), &command, exclude, CancellationToken::new()).await);
+        }
+        "navigate_tree" => {
+            let options = read::<NavigateOptions>(member("options"));
+            drop(agent.navigate_tree(&read::<String>(member("target")), options).await);
+        }
+        "set_settings" => {
+            let provider = agent.settings().provider;
+            agent.set_settings(Settings { provider, ..read(value.clone()) });
+        }
+        "set_model" | "cycle_model" => match Model::from_value(value) {
+            Some(model) if act.name == "cycle_model" => drop(agent.cycle_to(&model).await),
+            Some(model) => drop(agent.set_model(&model).await),
+            None => stage.stop_at(&act, StopReason::NoArguments),
+        },
         "new_session" => {
             let hold = member("hold").as_bool().unwrap_or_default();
             drop(agent.new_session(read(member("parent")), hold).await);
@@ -256,7 +278,7 @@ async fn perform(agent: &Agent, stage: &Arc<Stage>, (act, value): (String, Value
         "switch_session" => drop(agent.switch_session(&read::<PathBuf>(member("path"))).await),
         "start_session" => drop(agent.start_deferred().await),
         "reload" => drop(agent.reload().await),
-        _ => stage.stop_at(&act),
+        _ => stage.stop_at(&act, StopReason::Unknown),
     }
 }
 

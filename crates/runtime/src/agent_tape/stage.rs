@@ -4,6 +4,7 @@
 //! Everything runs on one thread. Whoever waits for an input is woken when the tape moves on.
 
 use super::questions::{OF_EXTENSION, SLEPT};
+use super::stop::{ReplayStop, StopReason};
 use pijs_tape::{AgentDivergence, AgentRecord};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
@@ -17,7 +18,7 @@ pub(super) struct Stage {
     of_extension: OnceLock<Box<OfExtension>>,
 }
 
-type OfExtension = dyn Fn(&str, &Value) + Send + Sync;
+type OfExtension = dyn Fn(&StagedAct) + Send + Sync;
 
 /// A part of an answer, or its end.
 pub(super) enum Input {
@@ -25,35 +26,53 @@ pub(super) enum Input {
     End(Value),
 }
 
+/// An act of the user or of an extension, taken from the tape.
+pub(super) struct StagedAct {
+    /// Number of its record.
+    pub(super) record: u64,
+    pub(super) name: String,
+    pub(super) value: Value,
+}
+
 struct State {
+    order: RecordOrder,
+    readings: Readings,
+    end: ReplayEnd,
+    /// Woken when a record has happened.
+    waiting: Vec<Waker>,
+}
+
+/// The records of a tape and how far a replay has come.
+struct RecordOrder {
     records: Vec<(u64, AgentRecord)>,
     done: Vec<bool>,
     /// The first record that has not happened.
     head: usize,
     facts: HashMap<String, Value>,
+    /// Whether the recording ended by itself.
+    is_complete: bool,
+    /// Counts the records that have happened.
+    happened: u64,
+}
+
+/// Clock readings and random bytes, in the order in which they were taken.
+struct Readings {
     clock: VecDeque<u64>,
     random: VecDeque<String>,
     now_ms: u64,
     first_ms: u64,
-    waiting: Vec<Waker>,
-    divergence: Option<AgentDivergence>,
-    /// An act that is not replayed; the replay ends before it.
-    stopped_at: Option<String>,
-    /// Whether the recording ended by itself.
-    complete: bool,
-    /// Counts what has happened.
-    happened: u64,
 }
 
-impl State {
-    fn happened(&mut self, at: usize) {
-        self.done[at] = true;
-        self.happened += 1;
-        self.go_on();
-        self.waiting.drain(..).for_each(Waker::wake);
-    }
+/// The reason why a replay ended before its tape.
+#[derive(Default)]
+struct ReplayEnd {
+    divergence: Option<AgentDivergence>,
+    stop: Option<ReplayStop>,
+}
 
-    fn go_on(&mut self) {
+impl RecordOrder {
+    /// Passes over what has happened, and takes the facts on the way.
+    fn advance(&mut self) {
         while let Some((_, record)) = self.records.get(self.head) {
             match record {
                 _ if self.done[self.head] => {}
@@ -66,25 +85,40 @@ impl State {
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.divergence.is_some() || self.stopped_at.is_some()
+    /// Finds the first record that has not happened and fits.
+    fn next(&self, is_wanted: impl Fn(&AgentRecord) -> bool) -> Option<usize> {
+        (self.head..self.records.len()).find(|at| !self.done[*at] && is_wanted(&self.records[*at].1))
+    }
+}
+
+impl State {
+    fn happened(&mut self, at: usize) {
+        self.order.done[at] = true;
+        self.order.happened += 1;
+        self.order.advance();
+        self.waiting.drain(..).for_each(Waker::wake);
     }
 
-    /// Takes the act at the head, if it is one that is wanted.
-    fn take_act(&mut self, is_wanted: impl Fn(&str) -> bool) -> Option<(String, Value)> {
-        let Some((_, AgentRecord::Act { act, value })) = self.records.get(self.head) else { return None };
+    fn is_over(&self) -> bool {
+        self.end.divergence.is_some() || self.end.stop.is_some()
+    }
+
+    /// Takes the act at the head, if it is wanted.
+    fn take_act(&mut self, is_wanted: impl Fn(&str) -> bool) -> Option<StagedAct> {
+        let head = self.order.head;
+        let Some((record, AgentRecord::Act { act, value })) = self.order.records.get(head) else { return None };
         if self.is_over() || !is_wanted(act) {
             return None;
         }
-        let act = (act.clone(), value.clone());
-        self.happened(self.head);
+        let act = StagedAct { record: *record, name: act.clone(), value: value.clone() };
+        self.happened(head);
         Some(act)
     }
 }
 
 impl Stage {
-    /// Begins with the records behind the first one. What comes after a tape that is not `complete` is not known.
-    pub(super) fn new(records: Vec<(u64, AgentRecord)>, complete: bool) -> Arc<Self> {
+    /// Begins with the records behind the first one. What comes after a tape that is not complete is not known.
+    pub(super) fn new(records: Vec<(u64, AgentRecord)>, is_complete: bool) -> Arc<Self> {
         let (mut clock, mut random, mut rest) = (VecDeque::new(), VecDeque::new(), Vec::new());
         for (number, record) in records {
             match record {
@@ -94,27 +128,16 @@ impl Stage {
             }
         }
         let first_ms = clock.front().copied().unwrap_or_default();
-        let mut state = State {
-            done: vec![false; rest.len()],
-            records: rest,
-            head: 0,
-            facts: HashMap::new(),
-            clock,
-            random,
-            now_ms: first_ms,
-            first_ms,
-            waiting: Vec::new(),
-            divergence: None,
-            stopped_at: None,
-            complete,
-            happened: 0,
-        };
-        state.go_on();
+        let (done, facts) = (vec![false; rest.len()], HashMap::new());
+        let mut order = RecordOrder { records: rest, done, head: 0, facts, is_complete, happened: 0 };
+        order.advance();
+        let readings = Readings { clock, random, now_ms: first_ms, first_ms };
+        let state = State { order, readings, end: ReplayEnd::default(), waiting: Vec::new() };
         Arc::new(Self { state: Mutex::new(state), of_extension: OnceLock::new() })
     }
 
     /// Says how acts of extensions are carried out.
-    pub(super) fn set_of_extension(&self, carry_out: impl Fn(&str, &Value) + Send + Sync + 'static) {
+    pub(super) fn set_of_extension(&self, carry_out: impl Fn(&StagedAct) + Send + Sync + 'static) {
         // It is set once, when the agent is made.
         let _ = self.of_extension.set(Box::new(carry_out));
     }
@@ -129,23 +152,24 @@ impl Stage {
         if state.is_over() {
             return None;
         }
-        let next = (state.head..state.records.len()).find(|at| !state.done[*at] && state.records[*at].1.is_output());
-        if next.is_none() && !state.complete {
+        let order = &state.order;
+        let next = order.next(AgentRecord::is_output);
+        if next.is_none() && !order.is_complete {
             return None;
         }
         let (number, recorded) = match next {
-            Some(at) => (state.records[at].0, Some(&state.records[at].1)),
+            Some(at) => (order.records[at].0, Some(&order.records[at].1)),
             None => (0, None),
         };
         let differs = |made: &AgentRecord| AgentDivergence::between(number, recorded, Some(made));
         // A tape has stand-ins in the place of what looks like a credential.
         let redacted = || differs(&made.without_secrets().outlined());
         if let Some(divergence) = differs(&made.clone().outlined()).and_then(|_| redacted()) {
-            state.divergence = Some(divergence);
+            state.end.divergence = Some(divergence);
             return None;
         }
         let at = next?;
-        let id = match &state.records[at].1 {
+        let id = match &state.order.records[at].1 {
             AgentRecord::Ask { id, .. } => Some(*id),
             _ => None,
         };
@@ -160,17 +184,17 @@ impl Stage {
 
     /// Whether the next output of the tape is a question to this port.
     pub(super) fn asks_next(&self, port: &str) -> bool {
-        let state = self.lock();
-        let next = (state.head..state.records.len()).find(|at| !state.done[*at] && state.records[*at].1.is_output());
-        matches!(next.map(|at| &state.records[at].1), Some(AgentRecord::Ask { port: asked, .. }) if asked == port)
+        let order = &self.lock().order;
+        let next = order.next(AgentRecord::is_output).map(|at| &order.records[at].1);
+        matches!(next, Some(AgentRecord::Ask { port: asked, .. }) if asked == port)
     }
 
     /// Carries out the acts of extensions that come next.
     pub(super) fn carry_out_acts(&self) {
         loop {
             let act = self.lock().take_act(|act| act.starts_with(OF_EXTENSION));
-            let (Some((act, value)), Some(carry_out)) = (act, self.of_extension.get()) else { return };
-            carry_out(&act[OF_EXTENSION.len()..], &value);
+            let (Some(act), Some(carry_out)) = (act, self.of_extension.get()) else { return };
+            carry_out(&act);
         }
     }
 
@@ -178,8 +202,8 @@ impl Stage {
     pub(super) fn poll_input(&self, question: Option<u64>, cx: &mut Context<'_>) -> Poll<Input> {
         self.carry_out_acts();
         let mut state = self.lock();
-        let head = state.head;
-        let input = match state.records.get(head).map(|(_, record)| record) {
+        let head = state.order.head;
+        let input = match state.order.records.get(head).map(|(_, record)| record) {
             Some(AgentRecord::Part { id, value }) if question == Some(*id) => Some(Input::Part(value.clone())),
             Some(AgentRecord::Answer { id, value }) if question == Some(*id) => Some(Input::End(value.clone())),
             _ => None,
@@ -212,9 +236,8 @@ impl Stage {
         let mut state = self.lock();
         let is_answer =
             |record: &AgentRecord| matches!(record, AgentRecord::Answer { id, .. } if Some(*id) == question);
-        let at = (state.head..state.records.len()).find(|at| !state.done[*at] && is_answer(&state.records[*at].1));
-        let Some(at) = at else { return Value::Null };
-        let value = match &state.records[at].1 {
+        let Some(at) = state.order.next(is_answer) else { return Value::Null };
+        let value = match &state.order.records[at].1 {
             AgentRecord::Answer { value, .. } => value.clone(),
             _ => Value::Null,
         };
@@ -224,11 +247,11 @@ impl Stage {
 
     /// Returns a fact as it is now. One that was read earlier than on the tape is that of its first record.
     pub(super) fn fact(&self, name: &str) -> Value {
-        let state = self.lock();
-        if let Some(value) = state.facts.get(name) {
+        let order = &self.lock().order;
+        if let Some(value) = order.facts.get(name) {
             return value.clone();
         }
-        let later = state.records[state.head.min(state.records.len())..].iter().find_map(|(_, record)| match record {
+        let later = order.records[order.head.min(order.records.len())..].iter().find_map(|(_, record)| match record {
             AgentRecord::Fact { fact, value } if fact == name => Some(value.clone()),
             _ => None,
         });
@@ -249,7 +272,7 @@ impl Stage {
     }
 
     /// Waits for the next act of the user.
-    pub(super) fn poll_act(&self, cx: &mut Context<'_>) -> Poll<(String, Value)> {
+    pub(super) fn poll_act(&self, cx: &mut Context<'_>) -> Poll<StagedAct> {
         self.carry_out_acts();
         let mut state = self.lock();
         match state.take_act(|act| act != SLEPT && !act.starts_with(OF_EXTENSION)) {
@@ -262,22 +285,23 @@ impl Stage {
     }
 
     /// Ends the replay before an act that is not replayed.
-    pub(super) fn stop_at(&self, act: &str) {
-        self.lock().stopped_at.get_or_insert_with(|| act.to_owned());
+    pub(super) fn stop_at(&self, act: &StagedAct, reason: StopReason) {
+        let (record, name) = (act.record, act.name.clone());
+        self.lock().end.stop.get_or_insert_with(|| ReplayStop { record, act: name, reason });
     }
 
     /// Reads the clock, as milliseconds since 1970 and since its first reading.
     pub(super) fn clock(&self) -> (u64, u64) {
-        let mut state = self.lock();
-        if let Some(next) = state.clock.pop_front() {
-            state.now_ms = next;
+        let readings = &mut self.lock().readings;
+        if let Some(next) = readings.clock.pop_front() {
+            readings.now_ms = next;
         }
-        (state.now_ms, state.now_ms.saturating_sub(state.first_ms))
+        (readings.now_ms, readings.now_ms.saturating_sub(readings.first_ms))
     }
 
     /// Fills in random bytes.
     pub(super) fn random(&self, out: &mut [u8]) {
-        let hex = self.lock().random.pop_front().unwrap_or_default();
+        let hex = self.lock().readings.random.pop_front().unwrap_or_default();
         for (at, byte) in out.iter_mut().enumerate() {
             *byte = hex.get(2 * at..2 * at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or(0);
         }
@@ -285,7 +309,7 @@ impl Stage {
 
     /// Leaves out random bytes that came of a port's own work, if they come next.
     pub(super) fn skip_random(&self, hex: &str) {
-        let random = &mut self.lock().random;
+        let random = &mut self.lock().readings.random;
         if random.front().is_some_and(|next| next == hex) {
             random.pop_front();
         }
@@ -293,29 +317,29 @@ impl Stage {
 
     /// Counts what has happened.
     pub(super) fn happened(&self) -> u64 {
-        self.lock().happened
+        self.lock().order.happened
     }
 
     /// Whether everything on the tape has happened, or the replay ended before.
     pub(super) fn is_over(&self) -> bool {
         let state = self.lock();
-        state.is_over() || state.head == state.records.len()
+        state.is_over() || state.order.head == state.order.records.len()
     }
 
-    /// Reports that the agent does not go on, although the tape does.
+    /// Reports that the agent does not continue, although the tape does.
     pub(super) fn stuck(&self) {
         let mut state = self.lock();
         if !state.is_over()
-            && state.complete
-            && let Some((number, record)) = state.records.get(state.head).cloned()
+            && state.order.is_complete
+            && let Some((number, record)) = state.order.records.get(state.order.head).cloned()
         {
-            state.divergence = AgentDivergence::between(number, Some(&record), None);
+            state.end.divergence = AgentDivergence::between(number, Some(&record), None);
         }
     }
 
-    /// The end of the replay: the first difference, and the act before which it ended.
-    pub(super) fn end(&self) -> (Option<AgentDivergence>, Option<String>) {
-        let state = self.lock();
-        (state.divergence.clone(), state.stopped_at.clone())
+    /// Returns the first difference, and the act before which the replay ended.
+    pub(super) fn end(&self) -> (Option<AgentDivergence>, Option<ReplayStop>) {
+        let end = &self.lock().end;
+        (end.divergence.clone(), end.stop.clone())
     }
 }

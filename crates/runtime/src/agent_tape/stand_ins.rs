@@ -7,7 +7,8 @@ use futures_util::future::LocalBoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use pijs_agent::{
     AgentEvent, ChangedRules, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd, OpenSession,
-    PortObserver, RuleSource, RunTool, SessionFault, StateSink, StreamFate, SystemRole, ToolFate, ToolRun, ToolUpdates,
+    PortObserver, RuleSource, RunShell, RunTool, SessionFault, ShellOutput, StateSink, StreamFate, SystemRole,
+    ToolFate, ToolRun, ToolUpdates,
 };
 use pijs_environment::{Ambient, Randomness, Timer, Wait};
 use pijs_host::{Between, Bound, PiProfile};
@@ -106,6 +107,32 @@ impl PortObserver for TapedPorts {
     ) -> LocalBoxFuture<'a, Result<ToolOutput, String>> {
         let id = self.stage.ask("tool", json!({"name": name, "input": input}));
         async move { questions::read_tool_result(self.stage.answer(id, updates).await) }.boxed_local()
+    }
+
+    fn shell<'a>(
+        &'a self,
+        command: &'a str,
+        mut output: ShellOutput<'a>,
+        _: RunShell<'a>,
+    ) -> LocalBoxFuture<'a, Result<ShellOutcome, String>> {
+        let id = self.stage.ask("shell", json!(command));
+        async move {
+            let printed = |piece: Value| output(piece.as_str().unwrap_or_default());
+            questions::read_shell_outcome(&self.stage.answer(id, printed).await)
+        }
+        .boxed_local()
+    }
+
+    fn store_output<'a>(
+        &'a self,
+        name: &'a str,
+        _: LocalBoxFuture<'a, Option<PathBuf>>,
+    ) -> LocalBoxFuture<'a, Option<PathBuf>> {
+        async move {
+            let id = self.stage.ask("store_output", json!(name));
+            questions::read(self.stage.answer(id, |_| {}).await)
+        }
+        .boxed_local()
     }
 
     fn resources(&self, _: &ResourcePlaces) -> Resources {
@@ -332,6 +359,36 @@ impl Extensions for TapedExtensions {
 
     fn profile(&self) -> PiProfile {
         self.profile
+    }
+
+    fn reaches<'a>(&'a self, extension: &'a str, address: &'a str) -> LocalBoxFuture<'a, Result<(), String>> {
+        async move {
+            let id = self.stage.ask("reaches", json!({"extension": extension, "address": address}));
+            let reached = serde_json::from_value(self.stage.answer(id, |_| {}).await);
+            reached.unwrap_or_else(|error| Err(error.to_string()))
+        }
+        .boxed_local()
+    }
+
+    fn run_operation<'a>(
+        &'a self,
+        _: &'a Value,
+        _: &'a Value,
+        command: &'a str,
+        cwd: &'a str,
+        cancel: CancellationToken,
+        on_output: &'a mut dyn FnMut(&str),
+    ) -> LocalBoxFuture<'a, Result<Value, String>> {
+        async move {
+            let id = self.stage.ask("operation", json!({"command": command, "cwd": cwd}));
+            let printed = |piece: Value| on_output(piece.as_str().unwrap_or_default());
+            let mut ended = self.stage.answer(id, printed).await;
+            if ended.get("cancelled") == Some(&Value::Bool(true)) {
+                cancel.cancel();
+            }
+            questions::read_result(ended.get_mut("result").map(Value::take).unwrap_or_default())
+        }
+        .boxed_local()
     }
 
     fn reload(&self, in_session: bool) -> LocalBoxFuture<'_, Vec<(String, String)>> {
