@@ -18,6 +18,8 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("component::a_loop_ends_by_fuel_and_memory_by_its_limit", a_loop_ends_by_fuel_and_memory_by_its_limit),
     ("component::a_trap_leaves_the_worker_time_to_say_so", a_trap_leaves_the_worker_time_to_say_so),
     ("component::code_of_another_build_is_refused", code_of_another_build_is_refused),
+    #[cfg(target_arch = "x86_64")]
+    ("component::native_code_makes_no_page_executable", native_code_makes_no_page_executable),
 ];
 
 const VERDICT: &str = include_str!("../../../../fixtures/guests/text/verdict.wat");
@@ -130,4 +132,51 @@ fn code_of_another_build_is_refused() {
     );
     let Err(ProcessError::Failed(message)) = opened else { panic!("it opens") };
     assert!(message.contains("cannot load the component"), "{message}");
+}
+
+/// A constant that the compiler puts into an instruction.
+#[cfg(target_arch = "x86_64")]
+const MARK: i64 = 0x1122_3344_5566_7788;
+
+/// Compiles a component whose `register` begins with an `mprotect` of the page that it runs in, as a flaw of the compiler would let
+/// an attacker write it.
+#[cfg(target_arch = "x86_64")]
+fn changes_its_page(protection: u8) -> Arc<Verified> {
+    let store = |at: i64| format!("(i64.store (i32.const {}) (i64.const {}))", 1024 + 8 * at, MARK + at);
+    let stores: String = (0..8).map(store).collect();
+    let items = format!(r#"(func (export "register") (result i32) {stores} (i32.const 0))"#);
+    let mut code = pijs_wasm::compile(&text::core_module(&text::module("", &items))).expect("a component").code;
+    let mark = MARK.to_le_bytes();
+    let found: Vec<usize> =
+        code.windows(8).enumerate().filter(|(_, bytes)| **bytes == mark).map(|(at, _)| at).collect();
+    let [at] = found[..] else { panic!("the constant is in one instruction: {found:?}") };
+    #[rustfmt::skip]
+    let machine_code = [
+        0xb8, 10, 0, 0, 0,                          // mov eax, SYS_mprotect
+        0x48, 0x8d, 0x3d, 0, 0, 0, 0,               // lea rdi, [rip]
+        0x48, 0x81, 0xe7, 0x00, 0xf0, 0xff, 0xff,   // and rdi, -4096
+        0xbe, 0x00, 0x10, 0, 0,                     // mov esi, 4096
+        0xba, protection, 0, 0, 0,                  // mov edx, protection
+        0x0f, 0x05,                                 // syscall
+        0x0f, 0x0b,                                 // ud2
+    ];
+    // The instruction has two bytes before its constant.
+    code[at - 2..][..machine_code.len()].copy_from_slice(&machine_code);
+    of_code(code)
+}
+
+/// The code of a component is mapped before the worker seals itself; after that even native code of the guest's makes no page
+/// executable.
+#[cfg(target_arch = "x86_64")]
+fn native_code_makes_no_page_executable() {
+    const READ: u8 = 1;
+    const WRITE: u8 = 2;
+    const EXECUTE: u8 = 4;
+    let ended = |protection: u8| run(&mut open(&options(), &changes_its_page(protection))).expect_err("it ends");
+    let crashed = |detail: &str| Termination::Crashed { detail: detail.to_owned() };
+    for protection in [READ | EXECUTE, READ | WRITE | EXECUTE] {
+        assert_eq!(ended(protection), crashed("killed by SIGSYS: it made a forbidden system call"), "{protection}");
+    }
+    // The call itself is carried out: the page is executable no more.
+    assert_eq!(ended(READ), crashed("killed by SIGSEGV"));
 }
