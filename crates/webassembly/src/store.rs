@@ -713,7 +713,7 @@ fn compile_message(error: &wasmi::Error) -> String {
     let place = offset.map(|offset| format!(" @+{offset}")).unwrap_or_default();
     match ABSENT.iter().find(|(word, _)| message.contains(word)) {
         Some((_, absent)) => {
-            format!("{message}: {absent} are not supported in a realm; build the module without{place}")
+            format!("{message}: {absent} are not supported in a realm; build the module without them{place}")
         }
         None if offset.is_none() => text,
         None => format!("{message}{place}"),

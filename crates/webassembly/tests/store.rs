@@ -244,7 +244,7 @@ fn a_module_of_a_proposal_that_is_not_there_says_so() {
     ];
     for (text, absent) in cases {
         let Err(Failure::Compile(message)) = instance(&mut store, text, &[]) else { panic!("{text} compiles") };
-        let said = format!(": {absent} are not supported in a realm; build the module without");
+        let said = format!(": {absent} are not supported in a realm; build the module without them");
         assert!(message.contains(&said), "{text}: {message}");
     }
 }
