@@ -1,6 +1,7 @@
 /** The tools that the model has without any plugin of the user: entries and files, commands, questions, updates. */
 
 import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdir, readFile, rm as removeFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { env } from "node:process";
@@ -24,6 +25,13 @@ async function fileOf(root: string, path: string): Promise<string | null> {
     if ((error as { code?: string }).code === "ENOENT") return null;
     throw error;
   }
+}
+
+/** Writes a file. A folder is made only where there is none: making one is a question of its own to the user. */
+async function writeContent(file: string, content: string): Promise<void> {
+  const folder = dirname(file);
+  if (!existsSync(folder)) await mkdir(folder, { recursive: true });
+  await writeFile(file, content);
 }
 
 const MOST_TOKENS = Number(env.RUMMY_MAX_ENTRY_TOKENS ?? 512);
@@ -110,9 +118,7 @@ export class Set_ {
   /** Writes an accepted file, and the entry that shows it. */
   async write({ path, attrs, projectRoot, entries, runId }: any): Promise<void> {
     if (loggedAction(path)?.action !== "set" || attrs?.content === undefined) return;
-    const file = join(projectRoot, attrs.path);
-    await mkdir(dirname(file), { recursive: true });
-    await writeFile(file, attrs.content);
+    await writeContent(join(projectRoot, attrs.path), attrs.content);
     await entries.set({ runId, path: attrs.path, body: attrs.content, state: "resolved", visibility: "visible" });
   }
 }
@@ -160,10 +166,7 @@ class Relocate {
     });
     core.on("proposal.accepted", async ({ path, attrs, projectRoot, entries, runId }: any) => {
       if (loggedAction(path)?.action !== core.name || attrs?.content === undefined) return;
-      if (isFile(attrs.to)) {
-        await mkdir(dirname(join(projectRoot, attrs.to)), { recursive: true });
-        await writeFile(join(projectRoot, attrs.to), attrs.content);
-      }
+      if (isFile(attrs.to)) await writeContent(join(projectRoot, attrs.to), attrs.content);
       await entries.set({ runId, path: attrs.to, body: attrs.content, state: "resolved" });
       if (!moves) return;
       if (isFile(attrs.path)) await removeFile(join(projectRoot, attrs.path), { force: true });

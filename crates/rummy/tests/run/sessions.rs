@@ -109,6 +109,9 @@ pub(crate) fn a_run_is_in_the_ledger_and_its_tape_replays() {
     });
     assert_eq!(ran.outcome.status, 200, "{:?}", ran.outcome);
     let lines: Vec<Value> = ran.ledger.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let writes =
+        lines.iter().filter(|line| line["event"] == "host_call.start" && line["data"]["capability"] == "write");
+    assert_eq!(writes.count(), 1, "an edit is one question: its folder is there");
     let verbs: Vec<&Value> =
         lines.iter().filter(|line| line["event"] == "rummy.verb").map(|line| &line["data"]).collect();
     let known = verbs.iter().find(|data| data["path"] == "known://notes").expect("the model's entry");
