@@ -127,17 +127,21 @@ pub(crate) fn commands_stream_over_rpc_and_end_in_three_ways() {
     });
 }
 
+/// Turns of one prompt.
+const TURNS: usize = 12;
+
 /// Ten clients in two folders and three projects have a run each: nothing is lost, nothing is mixed, nobody hears of another
-/// project.
+/// project. Each run has two prompts; with `PIJS_LONG` twenty, which are 240 turns: an hour of turns of 15 seconds.
 pub(crate) fn ten_clients_have_a_run_each_and_nothing_is_mixed() {
-    const TURNS: usize = 12;
+    let prompts = if std::env::var_os("PIJS_LONG").is_some() { 20 } else { 2 };
+    let turns = TURNS * prompts;
     let folder = tempfile::tempdir().expect("a folder");
     let usual = script(folder.path(), "usual.jsonl", &[]);
     serving(2, &usual, async |roots, address| {
         let clients = (0..10).map(|number| {
-            let replies: Vec<String> = (1..=TURNS)
+            let replies: Vec<String> = (1..=turns)
                 .map(|turn| {
-                    let status = if turn == TURNS { 200 } else { 102 };
+                    let status = if turn.is_multiple_of(TURNS) { 200 } else { 102 };
                     format!(
                         "<set path=\"known://c{number}/t{turn}\">of client {number} in turn {turn}</set>\n\
                          <set path=\"c{number}.txt\">client {number} turn {turn}</set>\n\
@@ -154,22 +158,31 @@ pub(crate) fn ten_clients_have_a_run_each_and_nothing_is_mixed() {
                 let (alias, run) = (format!("m{number}"), format!("run{number}"));
                 peer.done("addModel", json!({ "alias": alias, "actual": model })).await;
                 let attributes = json!({ "mode": "act", "model": alias });
-                let start = json!({ "path": format!("run://{run}"), "body": format!("prompt of {number}"), "attributes": attributes });
-                peer.done("set", start).await;
-                for _ in 0..TURNS {
-                    let asked = peer.until("run/proposal", |params| params["run"] == run).await;
-                    let path = asked["params"]["proposed"][0]["path"].clone();
-                    peer.done("set", json!({ "run": run, "path": path, "state": "resolved" })).await;
+                for prompt in 1..=prompts {
+                    let body = format!("prompt {prompt} of {number}");
+                    let start = json!({ "path": format!("run://{run}"), "body": body, "attributes": attributes });
+                    peer.done("set", start).await;
+                    for _ in 0..TURNS {
+                        let asked = peer.until("run/proposal", |params| params["run"] == run).await;
+                        let path = asked["params"]["proposed"][0]["path"].clone();
+                        peer.done("set", json!({ "run": run, "path": path, "state": "resolved" })).await;
+                    }
+                    let ends = |params: &Value| {
+                        params["run"] == run && params["status"] == 200 && params["turn"] == TURNS * prompt
+                    };
+                    peer.until("run/state", ends).await;
                 }
-                peer.until("run/state", |params| params["run"] == run && params["status"] == 200).await;
                 let known = peer.done("getEntries", json!({ "run": run, "pattern": "known://**" })).await;
-                let paths: Vec<&str> = known.as_array().into_iter().flatten().filter_map(|row| row["path"].as_str()).collect();
-                assert_eq!(paths.len(), TURNS, "{paths:?}");
+                let paths: Vec<&str> =
+                    known.as_array().into_iter().flatten().filter_map(|row| row["path"].as_str()).collect();
+                assert_eq!(paths.len(), turns, "{paths:?}");
                 assert!(paths.iter().all(|path| path.starts_with(&format!("known://c{number}/"))), "{paths:?}");
                 let written = std::fs::read_to_string(root.join(format!("c{number}.txt"))).expect("written");
-                assert_eq!(written, format!("client {number} turn {TURNS}"));
+                assert_eq!(written, format!("client {number} turn {turns}"));
+                let given = peer.done("getEntries", json!({ "run": run, "scheme": "prompt" })).await;
+                assert_eq!(given.as_array().map(Vec::len), Some(prompts), "{given}");
                 let row = peer.done("getRun", json!({ "run": run })).await;
-                assert_eq!((&row["status"], &row["turn"]), (&json!(200), &json!(TURNS)), "{row}");
+                assert_eq!((&row["status"], &row["turn"]), (&json!(200), &json!(turns)), "{row}");
                 peer
             }
         });
