@@ -57,30 +57,111 @@ struct ReportedMatches {
     unsettled: bool,
 }
 
-/// The text of a lane, as far as it has been read.
-#[derive(Debug)]
-pub(crate) struct Lane {
-    rules: Arc<LaneRules>,
-    scan: Scan,
+/// Hits of the automaton that are not reported yet.
+#[derive(Debug, Default)]
+struct PendingHits {
     /// Settled hits of the last piece.
-    hits: Vec<Hit>,
+    settled: Vec<Hit>,
     /// Hits that hold if the text ends here.
     unsettled: Vec<Hit>,
     /// Patterns that match before a CR that may be the line's last character.
     before_return: Vec<usize>,
     waits: Vec<Wait>,
-    /// Length of the text in bytes, and the offset in the stream at which it ends.
+}
+
+impl PendingHits {
+    /// Begins a new text.
+    fn restart(&mut self) {
+        self.unsettled.clear();
+        self.before_return.clear();
+        self.waits.clear();
+    }
+}
+
+/// The end of the text that was read.
+#[derive(Debug, Default)]
+struct TextPosition {
+    /// Length of the text in bytes.
     length: usize,
+    /// The offset in the stream at which it ends.
     end: usize,
     last: Option<char>,
     /// Bytes of all texts of the stream.
     read: usize,
+}
+
+impl TextPosition {
+    fn restart_text(&mut self) {
+        (self.length, self.last) = (0, None);
+    }
+
+    /// Moves behind a piece that begins at this byte of the stream.
+    #[inline]
+    fn advance(&mut self, at: usize, piece: &str) {
+        self.length += piece.len();
+        self.read += piece.len();
+        self.end = at + piece.len();
+        if let Some(last) = piece.chars().next_back() {
+            self.last = Some(last);
+        }
+    }
+
+    /// Returns the offset in the stream of a byte of the text, and its index in the piece that comes next, which begins at `at`.
+    /// The index is 0 for a byte before the piece.
+    fn locate(&self, byte: usize, at: usize) -> (usize, usize) {
+        match byte.checked_sub(self.length) {
+            Some(inside) if inside > 0 => (at + inside, inside),
+            _ => (self.end.saturating_sub(self.length - byte.min(self.length)), 0),
+        }
+    }
+}
+
+/// Tests of the patterns of which the automaton finds only possible matches, or none.
+#[derive(Debug)]
+struct LaneFallback {
     /// The text, when a pattern needs it.
     text: String,
     /// Budgets of the coarse patterns, then of the unfiltered ones.
     budgets: Vec<Budget>,
     /// Indexes of budgets whose patterns have new text.
     asked: Vec<usize>,
+}
+
+impl LaneFallback {
+    /// Keeps a piece of the text for the tests; each of the patterns that the automaton does not support is due.
+    fn push(&mut self, piece: &str, unfiltered: std::ops::Range<usize>) {
+        if self.text.len() <= MAX_TEXT {
+            self.text.push_str(piece);
+        }
+        unfiltered.for_each(|budget| self.ask(budget));
+    }
+
+    /// Schedules a test of a pattern that the automaton does not support.
+    fn ask(&mut self, budget: usize) {
+        if !std::mem::replace(&mut self.budgets[budget].is_asked, true) {
+            self.asked.push(budget);
+        }
+    }
+
+    fn restart(&mut self) {
+        self.budgets.fill_with(Budget::default);
+    }
+
+    fn restart_text(&mut self) {
+        self.text.clear();
+        self.asked.clear();
+        self.budgets.iter_mut().for_each(Budget::restart_text);
+    }
+}
+
+/// The text of a lane, as far as it has been read.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    rules: Arc<LaneRules>,
+    scan: Scan,
+    hits: PendingHits,
+    position: TextPosition,
+    fallback: LaneFallback,
     /// Number of patterns that the automaton gave up in this text and that were reported.
     exhausted: usize,
     /// For each pattern, whether a match was reported, and whether an unsettled match was.
@@ -93,19 +174,12 @@ pub(crate) struct Lane {
 
 impl Lane {
     pub(crate) fn new(rules: Arc<LaneRules>, is_traced: bool) -> Self {
+        let budgets = vec![Budget::default(); rules.coarse.len() + rules.unfiltered.len()];
         Self {
             scan: rules.set.begin(),
-            hits: Vec::new(),
-            unsettled: Vec::new(),
-            before_return: Vec::new(),
-            waits: Vec::new(),
-            length: 0,
-            end: 0,
-            last: None,
-            read: 0,
-            text: String::new(),
-            budgets: vec![Budget::default(); rules.coarse.len() + rules.unfiltered.len()],
-            asked: Vec::new(),
+            hits: PendingHits::default(),
+            position: TextPosition::default(),
+            fallback: LaneFallback { text: String::new(), budgets, asked: Vec::new() },
             exhausted: 0,
             told: vec![ReportedMatches::default(); rules.owners.len()],
             scanned: 0,
@@ -127,10 +201,8 @@ impl Lane {
     pub(crate) fn restart(&mut self) {
         self.restart_text();
         self.told.fill(ReportedMatches::default());
-        self.read = 0;
-        for budget in &mut self.budgets {
-            *budget = Budget::default();
-        }
+        self.position.read = 0;
+        self.fallback.restart();
     }
 
     /// Begins a value of the stream, which is judged separately. It is a text even while it is empty.
@@ -154,29 +226,15 @@ impl Lane {
         }
     }
 
-    /// Schedules a test of a pattern that the automaton does not support.
-    fn ask(&mut self, budget: usize) {
-        if !std::mem::replace(&mut self.budgets[budget].is_asked, true) {
-            self.asked.push(budget);
-        }
-    }
-
     /// Begins a new text of the stream.
     fn restart_text(&mut self) {
-        if self.length > 0 {
+        if self.position.length > 0 {
             self.scan.restart();
             self.exhausted = 0;
         }
-        self.unsettled.clear();
-        self.before_return.clear();
-        self.waits.clear();
-        self.length = 0;
-        self.last = None;
-        self.text.clear();
-        self.asked.clear();
-        for budget in &mut self.budgets {
-            budget.restart_text();
-        }
+        self.hits.restart();
+        self.position.restart_text();
+        self.fallback.restart_text();
     }
 
     /// Reads the next piece of the text, which begins at this byte of the stream.
@@ -194,15 +252,15 @@ impl Lane {
             let end = piece.find('\n');
             let line = &piece[..end.unwrap_or(piece.len())];
             if !line.is_empty() {
-                self.before_return.clear();
+                self.hits.before_return.clear();
             }
             let before = line.strip_suffix('\r').unwrap_or(line);
             self.read(at, before, matches);
             if before.len() < line.len() {
                 // `$` matches before the CR, too.
                 self.read_end(false, matches);
-                let patterns = self.unsettled.iter().map(|hit| hit.pattern.index());
-                self.before_return.extend(patterns);
+                let patterns = self.hits.unsettled.iter().map(|hit| hit.pattern.index());
+                self.hits.before_return.extend(patterns);
                 self.read(at + before.len(), "\r", matches);
             }
             let Some(end) = end else { return };
@@ -218,10 +276,10 @@ impl Lane {
         if self.rules.window == Window::Chunk {
             return self.close(search, matches);
         }
-        if !self.unsettled.is_empty() {
+        if !self.hits.unsettled.is_empty() {
             self.read_end(false, matches);
         }
-        if !self.asked.is_empty() {
+        if !self.fallback.asked.is_empty() {
             self.search(search, false, matches);
         }
     }
@@ -229,15 +287,15 @@ impl Lane {
     /// Ends the text, which is complete.
     pub(crate) fn close(&mut self, search: &mut dyn Search, matches: &mut Vec<Match>) {
         self.read_end(true, matches);
-        for pattern in std::mem::take(&mut self.before_return) {
+        for pattern in std::mem::take(&mut self.hits.before_return) {
             if self.rules.coarse.binary_search(&pattern).is_err() {
-                self.report(pattern, self.end.saturating_sub(1), MatchKind::Sure, matches);
+                self.report(pattern, self.position.end.saturating_sub(1), MatchKind::Sure, matches);
             }
         }
-        if !self.asked.is_empty() {
+        if !self.fallback.asked.is_empty() {
             self.search(search, true, matches);
         }
-        for wait in std::mem::take(&mut self.waits) {
+        for wait in std::mem::take(&mut self.hits.waits) {
             self.report(wait.pattern, wait.offset, MatchKind::Sure, matches);
         }
         self.restart_text();
@@ -245,19 +303,18 @@ impl Lane {
 
     #[inline]
     fn read(&mut self, at: usize, piece: &str, matches: &mut Vec<Match>) {
-        self.hits.clear();
-        self.unsettled.clear();
-        self.scan.read(piece, |hit| if hit.is_settled { self.hits.push(hit) } else { self.unsettled.push(hit) });
-        if !self.hits.is_empty() || !self.waits.is_empty() {
+        self.hits.settled.clear();
+        self.hits.unsettled.clear();
+        self.scan.read(
+            piece,
+            |hit| if hit.is_settled { self.hits.settled.push(hit) } else { self.hits.unsettled.push(hit) },
+        );
+        if !self.hits.settled.is_empty() || !self.hits.waits.is_empty() {
             self.take_hits(at, piece, matches);
         }
-        if !self.budgets.is_empty() {
-            if self.text.len() <= MAX_TEXT {
-                self.text.push_str(piece);
-            }
-            for budget in self.rules.coarse.len()..self.budgets.len() {
-                self.ask(budget);
-            }
+        if !self.fallback.budgets.is_empty() {
+            let unfiltered = self.rules.coarse.len()..self.fallback.budgets.len();
+            self.fallback.push(piece, unfiltered);
         }
         if self.scan.is_exhausted() {
             let patterns =
@@ -267,19 +324,14 @@ impl Lane {
             matches.extend(patterns.map(|owner| Match { kind: states, ..owner.matched(at) }));
             self.exhausted += matches.len() - known;
         }
-        self.length += piece.len();
         self.scanned += piece.len() as u64;
-        self.read += piece.len();
-        self.end = at + piece.len();
-        if let Some(last) = piece.chars().next_back() {
-            self.last = Some(last);
-        }
+        self.position.advance(at, piece);
     }
 
     #[cold]
     fn take_hits(&mut self, at: usize, piece: &str, matches: &mut Vec<Match>) {
         let rules = Arc::clone(&self.rules);
-        let mut waits = std::mem::take(&mut self.waits);
+        let mut waits = std::mem::take(&mut self.hits.waits);
         waits.retain(|wait| {
             let is_over = wait.is_over(piece);
             if is_over {
@@ -287,72 +339,68 @@ impl Lane {
             }
             !is_over
         });
-        self.waits = waits;
-        let hits = std::mem::take(&mut self.hits);
+        self.hits.waits = waits;
+        let hits = std::mem::take(&mut self.hits.settled);
         for &Hit { pattern: id, offset: end, .. } in &hits {
             let pattern = id.index();
             if let Ok(budget) = rules.coarse.binary_search(&pattern) {
-                self.ask(budget);
+                self.fallback.ask(budget);
                 // A text that may match now may match again when it has grown.
                 self.scan.report(id, Reporting::Every);
                 continue;
             }
-            let end = end as usize;
-            let (offset, inside) = match end.checked_sub(self.length) {
-                Some(inside) if inside > 0 => (at + inside, inside),
-                _ => (self.end.saturating_sub(self.length - end.min(self.length)), 0),
-            };
-            let last = if inside > 0 { piece[..inside].chars().next_back() } else { self.last };
+            let (offset, inside) = self.position.locate(end as usize, at);
+            let last = if inside > 0 { piece[..inside].chars().next_back() } else { self.position.last };
             let wait = Wait::new(rules.owners[pattern].settle, pattern, offset, last);
             if wait.is_over(&piece[inside..]) {
                 self.report(pattern, offset, MatchKind::Sure, matches);
             } else {
-                self.waits.push(wait);
+                self.hits.waits.push(wait);
             }
         }
-        self.hits = hits;
+        self.hits.settled = hits;
     }
 
     /// Takes the matches that hold if the text ends here.
     #[cold]
     fn read_end(&mut self, is_end: bool, matches: &mut Vec<Match>) {
-        let unsettled = std::mem::take(&mut self.unsettled);
+        let unsettled = std::mem::take(&mut self.hits.unsettled);
         for hit in &unsettled {
             let pattern = hit.pattern.index();
             if let Ok(budget) = self.rules.coarse.binary_search(&pattern) {
-                self.ask(budget);
+                self.fallback.ask(budget);
             } else if is_end || self.rules.owners[pattern].settle == Settle::Now {
-                self.report(pattern, self.end, MatchKind::Sure, matches);
+                self.report(pattern, self.position.end, MatchKind::Sure, matches);
             } else if self.is_traced {
-                self.report(pattern, self.end, MatchKind::Unsettled, matches);
+                self.report(pattern, self.position.end, MatchKind::Unsettled, matches);
             }
         }
-        self.unsettled = unsettled;
+        self.hits.unsettled = unsettled;
     }
 
     /// Tests the patterns that the automaton does not support.
     #[cold]
     fn search(&mut self, search: &mut dyn Search, is_end: bool, matches: &mut Vec<Match>) {
         let rules = Arc::clone(&self.rules);
-        let mut asked = std::mem::take(&mut self.asked);
+        let mut asked = std::mem::take(&mut self.fallback.asked);
         asked.retain(|&number| {
             let coarse = rules.coarse.get(number);
             let pattern = coarse.copied().unwrap_or_else(|| rules.unfiltered[number - rules.coarse.len()]);
             let owner = &rules.owners[pattern];
-            let gave_up = |why| Match { kind: MatchKind::GaveUp(why), ..owner.matched(self.end) };
-            let share = self.budgets.len();
-            let budget = &mut self.budgets[number];
-            let (is_allowed, report) = budget.allows(self.text.len(), self.read, share, is_end);
+            let gave_up = |why| Match { kind: MatchKind::GaveUp(why), ..owner.matched(self.position.end) };
+            let share = self.fallback.budgets.len();
+            let budget = &mut self.fallback.budgets[number];
+            let (is_allowed, report) = budget.allows(self.fallback.text.len(), self.position.read, share, is_end);
             matches.extend(report.map(gave_up));
             if !is_allowed {
                 return budget.is_asked;
             }
-            match search.search(owner.rule, owner.condition, &self.text) {
+            match search.search(owner.rule, owner.condition, &self.fallback.text) {
                 Ok(Some(found)) => {
-                    let last = self.text[..found.end].chars().next_back();
-                    let offset = self.end - (self.text.len() - found.end).min(self.end);
+                    let last = self.fallback.text[..found.end].chars().next_back();
+                    let offset = self.position.end - (self.fallback.text.len() - found.end).min(self.position.end);
                     let wait = Wait::new(owner.settle, pattern, offset, last);
-                    if is_end || wait.is_over(&self.text[found.end..]) {
+                    if is_end || wait.is_over(&self.fallback.text[found.end..]) {
                         budget.is_asked = false;
                         budget.has_matched = true;
                         self.report(pattern, offset, MatchKind::Sure, matches);
@@ -365,9 +413,9 @@ impl Lane {
                     matches.push(gave_up(why));
                 }
             }
-            self.budgets[number].is_asked
+            self.fallback.budgets[number].is_asked
         });
-        self.asked = asked;
+        self.fallback.asked = asked;
     }
 }
 
