@@ -154,6 +154,28 @@ enum Step {
     Release,
 }
 
+/// The progress within a piece.
+struct PieceProgress<'a> {
+    piece: &'a str,
+    /// The next byte.
+    at: usize,
+    /// First byte that was neither passed on nor buffered from an earlier line.
+    from: usize,
+    /// The byte at which the buffered line began; `None` when it began in an earlier piece.
+    line_at: Option<usize>,
+}
+
+impl PieceProgress<'_> {
+    fn byte(&self) -> u8 {
+        self.piece.as_bytes()[self.at]
+    }
+
+    /// Continues at a byte, without passing on those before it.
+    fn skip_to(&mut self, at: usize) {
+        (self.at, self.from) = (at, at);
+    }
+}
+
 impl Fences {
     /// Begins a new text.
     pub(crate) fn restart(&mut self) {
@@ -168,128 +190,133 @@ impl Fences {
     /// Lines that are of one region and follow each other in the piece are passed on together.
     pub(crate) fn push(&mut self, piece: &str, segment: &mut impl FnMut(Segment<'_>)) {
         let bytes = piece.as_bytes();
-        let base = self.offset;
-        let mut at = 0;
-        // First byte of the piece that was neither passed on nor buffered from an earlier line.
-        let mut from = 0;
-        // The byte at which the buffered line began; of the piece, or before it.
-        let mut line_at = None;
-        while at < bytes.len() {
-            let byte = bytes[at];
+        let mut read = PieceProgress { piece, at: 0, from: 0, line_at: None };
+        while read.at < bytes.len() {
             match self.line {
                 Line::Rest => {
-                    let end =
-                        bytes[at..].iter().position(|&byte| byte == b'\n').map_or(bytes.len(), |end| at + end + 1);
-                    self.read_leaf(&bytes[at..end]);
-                    at = end;
-                    if bytes[end - 1] == b'\n' {
+                    let rest = &bytes[read.at..];
+                    let length = rest.iter().position(|&byte| byte == b'\n').map_or(rest.len(), |end| end + 1);
+                    self.read_leaf(&rest[..length]);
+                    read.at += length;
+                    if rest[length - 1] == b'\n' {
                         self.begin_line();
                     }
                 }
-                Line::Start => {
-                    if self.held.is_empty() {
-                        self.held_at = base + at;
-                        line_at = Some(at);
-                        // The line may end the block before it.
-                        if self.block.is_some() && !self.containers.is_empty() {
-                            self.pass(base + from, &piece[from..at], segment);
-                            from = at;
-                        }
-                    }
-                    let step = match self.held.len() < MAX_HELD {
-                        true => self.start(byte, segment),
-                        false => self.text(),
-                    };
-                    match step {
-                        Step::Hold => {
-                            self.held.push(char::from(byte));
-                            at += 1;
-                        }
-                        Step::Again => {}
-                        Step::Release => from = self.release(piece, from, line_at, at, segment),
-                    }
-                }
-                Line::Run { at: run, marker, length } => {
-                    let least = self.block.map_or(3, |block| block.length);
-                    let is_tail = self.block.is_some() && matches!(byte, b' ' | b'\t' | b'\r');
-                    let in_tail = self.held.len() > run + length;
-                    if byte == marker && !in_tail && self.held.len() < MAX_HELD {
-                        self.held.push(char::from(byte));
-                        self.line = Line::Run { at: run, marker, length: length + 1 };
-                        at += 1;
-                    } else if length >= least && self.block.is_none() {
-                        self.line = Line::Info { at: run, marker, length };
-                    } else if length >= least && is_tail && self.held.len() < MAX_HELD {
-                        self.held.push(char::from(byte));
-                        at += 1;
-                    } else if length >= least && byte == b'\n' {
-                        self.pass_lines(piece, from, line_at, segment);
-                        at += 1;
-                        from = at;
-                        self.close(segment);
-                    } else {
-                        self.text();
-                        from = self.release(piece, from, line_at, at, segment);
-                    }
-                }
-                Line::Info { at: run, marker, length } => {
-                    let end = bytes[at..].iter().position(|&byte| byte == b'\n' || (marker == b'`' && byte == b'`'));
-                    let until = end.map_or(bytes.len(), |end| at + end);
-                    self.held.push_str(&piece[at..until]);
-                    at = until;
-                    if end.is_some() && bytes[at] == b'\n' {
-                        self.pass_lines(piece, from, line_at, segment);
-                        at += 1;
-                        from = at;
-                        self.open(run, marker, length, segment);
-                    } else if end.is_some() || self.held.len() > MAX_HELD {
-                        self.text();
-                        from = self.release(piece, from, line_at, at, segment);
-                    }
-                }
+                Line::Start => self.push_start(&mut read, segment),
+                Line::Run { at, marker, length } => self.push_run(&mut read, (at, marker, length), segment),
+                Line::Info { at, marker, length } => self.push_info(&mut read, (at, marker, length), segment),
             }
         }
         if self.held.is_empty() {
-            self.pass(base + from, &piece[from..], segment);
+            self.pass(self.offset + read.from, &piece[read.from..], segment);
         } else {
-            self.pass_lines(piece, from, line_at, segment);
+            self.pass_lines(&read, segment);
         }
         self.offset += piece.len();
     }
 
-    /// Passes on the lines of a piece before the one that is held back.
-    fn pass_lines(&self, piece: &str, from: usize, line_at: Option<usize>, segment: &mut impl FnMut(Segment<'_>)) {
-        if let Some(line_at) = line_at {
-            self.pass(self.offset + from, &piece[from..line_at], segment);
+    /// Reads a byte of the markers at the beginning of a line.
+    fn push_start(&mut self, read: &mut PieceProgress<'_>, segment: &mut impl FnMut(Segment<'_>)) {
+        if self.held.is_empty() {
+            self.held_at = self.offset + read.at;
+            read.line_at = Some(read.at);
+            // The line may end the block before it.
+            if self.block.is_some() && !self.containers.is_empty() {
+                self.pass(self.offset + read.from, &read.piece[read.from..read.at], segment);
+                read.from = read.at;
+            }
+        }
+        let byte = read.byte();
+        let step = match self.held.len() < MAX_HELD {
+            true => self.start(byte, segment),
+            false => self.text(),
+        };
+        match step {
+            Step::Hold => {
+                self.held.push(char::from(byte));
+                read.at += 1;
+            }
+            Step::Again => {}
+            Step::Release => self.release(read, segment),
         }
     }
 
-    /// Releases a line that is no fence, of which the piece has been read up to `at`. Returns the first byte of the piece that is
-    /// still to be passed on.
-    fn release(
+    /// Reads a byte of a run of fence characters, or behind one that may close the block.
+    fn push_run(
         &mut self,
-        piece: &str,
-        from: usize,
-        line_at: Option<usize>,
-        at: usize,
+        read: &mut PieceProgress<'_>,
+        (run, marker, length): (usize, u8, usize),
         segment: &mut impl FnMut(Segment<'_>),
-    ) -> usize {
+    ) {
+        let byte = read.byte();
+        let least = self.block.map_or(3, |block| block.length);
+        let is_tail = self.block.is_some() && matches!(byte, b' ' | b'\t' | b'\r');
+        let in_tail = self.held.len() > run + length;
+        if byte == marker && !in_tail && self.held.len() < MAX_HELD {
+            self.held.push(char::from(byte));
+            self.line = Line::Run { at: run, marker, length: length + 1 };
+            read.at += 1;
+        } else if length >= least && self.block.is_none() {
+            self.line = Line::Info { at: run, marker, length };
+        } else if length >= least && is_tail && self.held.len() < MAX_HELD {
+            self.held.push(char::from(byte));
+            read.at += 1;
+        } else if length >= least && byte == b'\n' {
+            self.pass_lines(read, segment);
+            read.skip_to(read.at + 1);
+            self.close(segment);
+        } else {
+            self.text();
+            self.release(read, segment);
+        }
+    }
+
+    /// Reads the info string of an opening fence, as far as the piece has it.
+    fn push_info(
+        &mut self,
+        read: &mut PieceProgress<'_>,
+        (run, marker, length): (usize, u8, usize),
+        segment: &mut impl FnMut(Segment<'_>),
+    ) {
+        let rest = &read.piece.as_bytes()[read.at..];
+        let end = rest.iter().position(|&byte| byte == b'\n' || (marker == b'`' && byte == b'`'));
+        let until = read.at + end.unwrap_or(rest.len());
+        self.held.push_str(&read.piece[read.at..until]);
+        read.at = until;
+        if end.is_some() && read.byte() == b'\n' {
+            self.pass_lines(read, segment);
+            read.skip_to(read.at + 1);
+            self.open(run, marker, length, segment);
+        } else if end.is_some() || self.held.len() > MAX_HELD {
+            self.text();
+            self.release(read, segment);
+        }
+    }
+
+    /// Passes on the lines of a piece before the one that is held back.
+    fn pass_lines(&self, read: &PieceProgress<'_>, segment: &mut impl FnMut(Segment<'_>)) {
+        if let Some(line_at) = read.line_at {
+            self.pass(self.offset + read.from, &read.piece[read.from..line_at], segment);
+        }
+    }
+
+    /// Releases a line that is no fence.
+    fn release(&mut self, read: &mut PieceProgress<'_>, segment: &mut impl FnMut(Segment<'_>)) {
         let skipped = self.block.map_or(0, |block| self.skipped(&self.held, block));
-        let from = match line_at {
-            Some(_) if skipped == 0 => from,
+        match read.line_at {
+            Some(_) if skipped == 0 => {}
             Some(line_at) => {
-                self.pass_lines(piece, from, Some(line_at), segment);
-                line_at + skipped
+                self.pass_lines(read, segment);
+                read.from = line_at + skipped;
             }
             // The line began in an earlier piece.
             None => {
                 self.pass_held(skipped, segment);
-                at
+                read.from = read.at;
             }
-        };
+        }
         self.line = Line::Rest;
         self.held.clear();
-        from
     }
 
     /// Ends the text: decides the buffered line, and closes an open block.
