@@ -199,6 +199,38 @@ impl<'a> Decoder<'a> {
             let found = entries.iter().rfind(|entry| entry.key == key);
             found.filter(|entry| !matches!(entry.value.node, Node::Scalar { kind: Kind::Null, .. }))
         };
+        self.descriptions(rule, &find);
+        self.text_scope(rule, &find);
+        let flags = find("flags").map(|entry| self.flags(entry)).unwrap_or_default();
+        for key in ["condition", "ttsr_trigger", "ttsrTrigger", "astCondition"] {
+            if let Some(entry) = entries.iter().rfind(|entry| entry.key == key) {
+                self.empty_condition(entry);
+            }
+        }
+        let condition = if self.is_ttsr {
+            find("trigger")
+        } else {
+            find("condition").or_else(|| find("ttsr_trigger")).or_else(|| find("ttsrTrigger"))
+        };
+        if let Some(entry) = condition {
+            self.conditions(rule, entry, &flags);
+        }
+        if self.is_ttsr && rule.conditions.is_empty() && !self.is_broken {
+            self.report_empty_trigger(entries);
+        }
+        if let Some(entry) = find("astCondition") {
+            self.take_ast_conditions(rule, entry);
+        }
+        if let Some(entry) = find("globs") {
+            self.globs(rule, entry);
+        }
+        if let Some(entry) = find("agents") {
+            self.agents(rule, entry);
+        }
+        self.modes(rule, &find);
+    }
+
+    fn descriptions<'e>(&mut self, rule: &mut Rule, find: &impl Fn(&str) -> Option<&'e Entry>) {
         rule.description =
             find("description").and_then(|entry| self.text(entry)).filter(|text| !text.trim().is_empty());
         rule.question = find("question").and_then(|entry| self.text(entry)).map(|text| text.trim().to_owned());
@@ -209,6 +241,10 @@ impl<'a> Decoder<'a> {
         rule.always_apply = find("alwaysApply").is_some_and(|entry| self.flag(entry, false));
         // As in oh-my-pi, only `false` turns a rule off.
         self.is_off = find("enabled").is_some_and(|entry| !self.flag(entry, true));
+    }
+
+    /// Reads `scope`: the window of a trigger of pi-ttsr, or the streams of any other rule.
+    fn text_scope<'e>(&mut self, rule: &mut Rule, find: &impl Fn(&str) -> Option<&'e Entry>) {
         if self.is_ttsr {
             rule.window = Window::Line;
             rule.scope = vec![ScopeToken::Text];
@@ -222,72 +258,50 @@ impl<'a> Decoder<'a> {
         } else if let Some(entry) = find("scope") {
             self.scope(rule, entry);
         }
-        let flags = find("flags").map(|entry| self.flags(entry)).unwrap_or_default();
-        let condition = if self.is_ttsr {
-            find("trigger")
-        } else {
-            find("condition").or_else(|| find("ttsr_trigger")).or_else(|| find("ttsrTrigger"))
-        };
-        for key in ["condition", "ttsr_trigger", "ttsrTrigger", "astCondition"] {
-            if let Some(entry) = entries.iter().rfind(|entry| entry.key == key) {
-                self.empty_condition(entry);
+    }
+
+    fn report_empty_trigger(&mut self, entries: &[Entry]) {
+        self.is_broken = true;
+        let at = entries.iter().find(|entry| entry.key == "trigger").map_or(0, |entry| entry.at);
+        let message = "`trigger` is empty and would match everything".to_owned();
+        let entry = entries.iter().find(|entry| entry.key == "trigger");
+        let help = entry.and_then(|entry| self.commented_out(entry));
+        let help = Some(help.unwrap_or_else(|| "write `trigger: 'PATTERN'`".to_owned()));
+        let severity = Severity::Error;
+        self.report_finding(Finding { severity, at, length: "trigger".len(), message, help });
+    }
+
+    fn take_ast_conditions(&mut self, rule: &mut Rule, entry: &Entry) {
+        for item in self.items(entry) {
+            if !rule.ast_conditions.iter().any(|known| known == item.text) && self.has_room(&rule.ast_conditions, entry)
+            {
+                self.locate(Part::AstCondition, rule.ast_conditions.len(), item.value, item.skipped, item.text.len());
+                rule.ast_conditions.push(item.text.to_owned());
             }
         }
-        if let Some(entry) = condition {
-            self.conditions(rule, entry, &flags);
-        }
-        if self.is_ttsr && rule.conditions.is_empty() && !self.is_broken {
-            self.is_broken = true;
-            let at = entries.iter().find(|entry| entry.key == "trigger").map_or(0, |entry| entry.at);
-            let message = "`trigger` is empty and would match everything".to_owned();
-            let entry = entries.iter().find(|entry| entry.key == "trigger");
-            let help = entry.and_then(|entry| self.commented_out(entry));
-            let help = Some(help.unwrap_or_else(|| "write `trigger: 'PATTERN'`".to_owned()));
-            let severity = Severity::Error;
-            self.report_finding(Finding { severity, at, length: "trigger".len(), message, help });
-        }
-        if let Some(entry) = find("astCondition") {
-            for item in self.items(entry) {
-                if !rule.ast_conditions.iter().any(|known| known == item.text)
-                    && self.has_room(&rule.ast_conditions, entry)
-                {
-                    self.locate(
-                        Part::AstCondition,
-                        rule.ast_conditions.len(),
-                        item.value,
-                        item.skipped,
-                        item.text.len(),
-                    );
-                    rule.ast_conditions.push(item.text.to_owned());
-                }
+        self.ast_conditions(rule);
+    }
+
+    fn agents(&mut self, rule: &mut Rule, entry: &Entry) {
+        for (at, token, value) in self.tokens(entry) {
+            let agent = token.split(',').map(str::trim).collect::<Vec<_>>().join(",").to_lowercase();
+            if rule.agents.contains(&agent) || rule.agents.len() >= MAX_TOKENS {
+                continue;
             }
-            self.ast_conditions(rule);
-        }
-        if let Some(entry) = find("globs") {
-            self.globs(rule, entry);
-        }
-        if let Some(entry) = find("agents") {
-            for (at, token, value) in self.tokens(entry) {
-                let agent = token.split(',').map(str::trim).collect::<Vec<_>>().join(",").to_lowercase();
-                if rule.agents.contains(&agent) || rule.agents.len() >= MAX_TOKENS {
-                    continue;
-                }
-                self.locate(Part::Agent, rule.agents.len(), value, at, token.len());
-                if let Err(why) = scope::PathGlob::new(&agent) {
-                    let message = format!("agent {} is a bad glob: {why}", quoted(&token));
-                    self.report_at(
-                        value,
-                        at,
-                        token.len(),
-                        Severity::Error,
-                        message,
-                        "write the name of an agent, or `main`",
-                    );
-                }
-                rule.agents.push(agent);
+            self.locate(Part::Agent, rule.agents.len(), value, at, token.len());
+            if let Err(why) = scope::PathGlob::new(&agent) {
+                let message = format!("agent {} is a bad glob: {why}", quoted(&token));
+                self.report_at(
+                    value,
+                    at,
+                    token.len(),
+                    Severity::Error,
+                    message,
+                    "write the name of an agent, or `main`",
+                );
             }
+            rule.agents.push(agent);
         }
-        self.modes(rule, &find);
     }
 
     fn modes<'e>(&mut self, rule: &mut Rule, find: &impl Fn(&str) -> Option<&'e Entry>) {
