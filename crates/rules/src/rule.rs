@@ -2,6 +2,8 @@
 //!
 //! The model is that of oh-my-pi's rule files (`condition`, `scope`, `globs`, `interruptMode`, ...), with members of our own:
 //! `where`, `settle`, `contextMode`, `repeat` and caps for each rule.
+//!
+//! [`Rule`] is a record with one member per key of a file. It holds no state of a session, so it is not split.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
