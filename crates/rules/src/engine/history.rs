@@ -1,6 +1,6 @@
 //! Keeps the end of a text, to resolve the positions of matches.
 
-use super::firing::MAX_EXCERPT;
+use super::firing::{MAX_EXCERPT, MatchSite, PatternIndex};
 
 /// Fewest bytes of a text that are kept, when it is not kept whole.
 const KEPT: usize = 4 * 1024;
@@ -105,6 +105,24 @@ impl History {
             at -= 1;
         }
         at
+    }
+}
+
+/// The position of a match.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    position: Position,
+    excerpt: String,
+}
+
+impl Site {
+    pub(crate) fn new(history: &History, offset: usize) -> Self {
+        Self { position: history.position(offset), excerpt: history.excerpt(offset) }
+    }
+
+    pub(crate) fn matched(self, pattern: PatternIndex, path: Option<String>) -> MatchSite {
+        let Self { position: Position { offset, line, column }, excerpt } = self;
+        MatchSite { pattern, offset, line, column, excerpt, path }
     }
 }
 

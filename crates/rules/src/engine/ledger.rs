@@ -79,11 +79,11 @@ impl RetryLedger {
         }
     }
 
-    pub(crate) fn record(&mut self, firing: &Firing) {
+    fn record(&mut self, firing: &Firing) {
         self.add(&Self::of_firing(&firing.rules, firing.interrupts(), 0));
     }
 
-    pub(crate) fn burn<'a>(&mut self, tokens: u64, rules: impl Iterator<Item = &'a RuleName>) {
+    fn burn<'a>(&mut self, tokens: u64, rules: impl Iterator<Item = &'a RuleName>) {
         self.tokens_burned = self.tokens_burned.saturating_add(tokens);
         for name in rules {
             let counts = self.rules.entry(name.clone()).or_default();
@@ -98,6 +98,37 @@ impl RuleCounts {
             Some((_, count)) => *count = count.saturating_add(times),
             None => self.degraded.push((reason, times)),
         }
+    }
+}
+
+/// The ledgers of a session and of its current turn.
+#[derive(Debug, Default)]
+pub(crate) struct SessionLedgers {
+    pub(crate) session: RetryLedger,
+    pub(crate) turn: RetryLedger,
+    /// Rules of the last interrupt, to which its tokens are counted.
+    interrupted: Vec<RuleName>,
+}
+
+impl SessionLedgers {
+    /// Counts a firing.
+    pub(crate) fn record(&mut self, firing: &Firing) {
+        if firing.interrupts() {
+            let interrupting = firing.rules.iter().filter(|rule| rule.interrupts);
+            self.interrupted = interrupting.map(|rule| rule.name.clone()).collect();
+        }
+        self.session.record(firing);
+        self.turn.record(firing);
+    }
+
+    /// Counts the tokens of the reply that was interrupted last.
+    pub(crate) fn burn(&mut self, tokens: u64) {
+        if self.interrupted.is_empty() {
+            return;
+        }
+        self.session.burn(tokens, self.interrupted.iter());
+        self.turn.burn(tokens, self.interrupted.iter());
+        self.interrupted.clear();
     }
 }
 

@@ -51,3 +51,29 @@ impl fmt::Display for RuleReport {
         write!(formatter, "rule {}, condition `{}`: {}", self.rule, self.source, self.reason)
     }
 }
+
+/// Most reports of a session.
+const MAX_REPORTS: usize = 256;
+
+/// The reports of a session, each once.
+#[derive(Debug, Default)]
+pub(crate) struct RuleReports {
+    all: Vec<RuleReport>,
+    /// Number of reports already taken.
+    taken: usize,
+}
+
+impl RuleReports {
+    pub(crate) fn add(&mut self, report: RuleReport) {
+        if self.all.len() < MAX_REPORTS && !self.all.contains(&report) {
+            self.all.push(report);
+        }
+    }
+
+    /// Returns the reports since the last call.
+    pub(crate) fn take_new(&mut self) -> Vec<RuleReport> {
+        let new = self.all[self.taken..].to_vec();
+        self.taken = self.all.len();
+        new
+    }
+}

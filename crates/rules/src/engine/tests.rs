@@ -1,7 +1,7 @@
 //! Repetition, caps, records, regions, settling, paths and hot reload, through the public interface.
 
 use super::*;
-use crate::rule::{Condition, InterruptMode, Origin, Region, Repeat, ScopeToken, Settle, Window};
+use crate::rule::{Condition, ContextMode, InterruptMode, Origin, Region, Repeat, ScopeToken, Settle, Window};
 
 fn rule(name: &str, pattern: &str) -> Rule {
     let mut rule = Rule::new(name, Origin::Project, format!("Mind {name}."));

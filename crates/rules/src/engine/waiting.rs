@@ -4,7 +4,7 @@
 //! tests each path once. A match that waits is visited again only when a path around it matches. So the cost is the sum of matches
 //! and paths, not their product.
 
-use super::calls::{CallMatch, CallPath, Owner};
+use super::call_matches::{CallMatch, CallPath, Owner};
 use super::compiled::CompiledRules;
 use super::lane::MatchKind;
 use crate::rule::StreamKind;
