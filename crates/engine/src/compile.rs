@@ -7,7 +7,7 @@
 //! `extc` calls this for packages, `dynamic_code` for modules that an extension is allowed to import at run time, and `text_code`
 //! for `Function` and `eval`, which compile scripts.
 
-use crate::text;
+use crate::strings;
 use pijs_protocol::artifact::EngineBuild;
 use rquickjs::context::intrinsic;
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
@@ -242,7 +242,7 @@ fn syntax_error(ctx: &Ctx<'_>, specifier: &str) -> CompileError {
     };
     let member = |name: &str| {
         let value: Option<rquickjs::Value<'_>> = object.get(name).ok();
-        value.and_then(|value| value.into_string()).map(|string| text::lossy(&string)).unwrap_or_default()
+        value.and_then(|value| value.into_string()).map(|string| strings::lossy(&string)).unwrap_or_default()
     };
     let stack = member("stack");
     let mut position = stack

@@ -4,7 +4,7 @@
 //! with the function. TypeScript makes the errors with Node's names and shapes: a failure that depends on the data is returned,
 //! not thrown.
 
-use crate::natives::{self, NativeCall};
+use crate::native_call::{self, NativeCall};
 use crate::values;
 use pijs_compute::Refused;
 use pijs_compute::cipher::{Cipher, CipherFailure};
@@ -49,7 +49,7 @@ pub(crate) fn digest<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
 
 fn digest_function<'js>(call: &NativeCall<'_, 'js>, hasher: Hasher) -> Result<Value<'js>> {
     let state = RefCell::new(Some(hasher));
-    natives::closure(call.ctx(), "digest", move |call| {
+    native_call::closure(call.ctx(), "digest", move |call| {
         let ctx = call.ctx();
         let mut state = state.borrow_mut();
         let Some(hasher) = state.as_mut() else {
@@ -92,7 +92,7 @@ pub(crate) fn cipher<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
         return Ok(undefined(call.ctx()));
     };
     let state = RefCell::new(cipher);
-    natives::closure(call.ctx(), "cipher", move |call| cipher_step(call, &mut state.borrow_mut()))
+    native_call::closure(call.ctx(), "cipher", move |call| cipher_step(call, &mut state.borrow_mut()))
 }
 
 fn cipher_step<'js>(call: &NativeCall<'_, 'js>, cipher: &mut Cipher) -> Result<Value<'js>> {
@@ -127,7 +127,7 @@ pub(crate) fn compressor<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> 
         return Err(Exception::throw_type(ctx, &format!("unknown codec {kind}")));
     };
     let state = RefCell::new(codec);
-    natives::closure(ctx, "compressor", move |call| {
+    native_call::closure(ctx, "compressor", move |call| {
         let input = call.bytes(0)?;
         let room = usize::try_from(call.integer(2)?.clamp(1, MAX_STEP)).unwrap_or(1);
         codec_report(call.ctx(), state.borrow_mut().step(&input, call.integer(1)?, room))
@@ -186,7 +186,7 @@ fn random(call: &NativeCall<'_, '_>, index: usize) -> Result<ChaCha20Rng> {
 /// Returns a function whose first argument names the operation; `undefined` without a key.
 fn key_function<'js>(call: &NativeCall<'_, 'js>, key: Option<Rc<dyn Key>>) -> Result<Value<'js>> {
     match key {
-        Some(key) => natives::closure(call.ctx(), "key", move |call| key_step(call, &key)),
+        Some(key) => native_call::closure(call.ctx(), "key", move |call| key_step(call, &key)),
         None => Ok(undefined(call.ctx())),
     }
 }

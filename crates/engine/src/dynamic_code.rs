@@ -14,8 +14,8 @@
 
 use crate::compile::{ModuleSource, compile_module_at_run_time};
 use crate::hostcall::answer_now;
-use crate::loader::dynamic_name;
-use crate::natives::NativeCall;
+use crate::module_table::dynamic_name;
+use crate::native_call::NativeCall;
 use crate::values::string_to_js;
 use pijs_protocol::{Capability, HostCall, Method};
 use rquickjs::{Array, Exception, Filter, Object, Persistent, Result, Value};

@@ -4,7 +4,7 @@
 //! It acts as an attacker who controls the engine: it dies in every way, makes any system call, writes anything to the socket, or
 //! stops reading.
 
-use crate::natives::NativeCall;
+use crate::native_call::NativeCall;
 use rquickjs::{Exception, Result, Value};
 use std::hint::black_box;
 use std::io;

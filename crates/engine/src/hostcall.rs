@@ -4,7 +4,7 @@
 //! for the end of the turn. Parameters of hostcalls must be well-formed Unicode; in every other text lone surrogates are
 //! replaced.
 
-use crate::natives::NativeCall;
+use crate::native_call::NativeCall;
 use crate::shared::ResultNames;
 use crate::trace::{self, Traced};
 use crate::values::{Surrogates, Unfit, ValueReader, bytes_to_js, put, string_to_js, to_js};

@@ -8,10 +8,10 @@
 //! Local time is the process's: the engine asks the C library. The driver that promises a time zone
 //! sets `TZ` before the first thread starts.
 
-use crate::natives::{Native, NativeCall, function};
+use crate::native_call::{Native, NativeCall, function};
 use crate::shared::Shared;
 use crate::values::string_to_js;
-use crate::{text, text_code};
+use crate::{strings, text_code};
 use rquickjs::context::intrinsic;
 use rquickjs::function::This;
 use rquickjs::{Ctx, Exception, Function, Object, Persistent, Result, Value, qjs};
@@ -195,11 +195,11 @@ fn stack_with_header<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let originals = originals(call);
     let frames: Value<'js> = originals.stack.restore(ctx)?.call((This(call.this()),))?;
     // Anything but plain frames comes from the guest's own `Error.prepareStackTrace`.
-    let Some(plain) = frames.as_string().map(text::lossy).filter(|text| is_frames(text)) else {
+    let Some(plain) = frames.as_string().map(strings::lossy).filter(|text| is_frames(text)) else {
         return Ok(frames);
     };
     let header: Value<'js> = originals.error_to_string.restore(ctx)?.call((This(call.this()),))?;
-    let header = header.as_string().map(text::lossy).unwrap_or_default();
+    let header = header.as_string().map(strings::lossy).unwrap_or_default();
     string_to_js(ctx, &with_header(&header, &plain))
 }
 
@@ -218,14 +218,14 @@ fn capture_stack_trace<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let target = call.arg(0);
     let Some(object) = target.as_object() else { return Ok(Value::new_undefined(ctx.clone())) };
     let frames: Value<'js> = object.get("stack")?;
-    if let Some(plain) = frames.as_string().map(text::lossy).filter(|text| is_frames(text)) {
+    if let Some(plain) = frames.as_string().map(strings::lossy).filter(|text| is_frames(text)) {
         // Without `above`, the first frame is this function itself.
         let plain = match plain.split_once('\n') {
             Some((first, rest)) if first.contains("captureStackTrace (native)") => rest.to_owned(),
             _ => plain,
         };
         let header: Value<'js> = originals.error_to_string.restore(ctx)?.call((This(target.clone()),))?;
-        let header = header.as_string().map(text::lossy).unwrap_or_default();
+        let header = header.as_string().map(strings::lossy).unwrap_or_default();
         define(object, "stack", string_to_js(ctx, &with_header(&header, &plain))?)?;
     }
     Ok(Value::new_undefined(ctx.clone()))

@@ -19,6 +19,7 @@ use crate::limits::Interrupter;
 use crate::loader::ArtifactLoader;
 use crate::runtime_exports::{HandlerAnswer, RuntimeExports};
 use crate::shared::{Shared, SharedHandle, SyncHost};
+use crate::trace::Trace;
 use crate::values::describe;
 use crate::{message, panics, stack, values};
 use pijs_artifact::Verified;
@@ -457,6 +458,16 @@ impl EngineRealm {
                 values::describe(&reason)
             ))),
         }
+    }
+
+    /// Records stacks from now on.
+    pub fn trace(&mut self) {
+        self.shared.trace.borrow_mut().get_or_insert_default();
+    }
+
+    /// Removes and returns the stacks recorded since the last call; none unless [`trace`](Self::trace) was called.
+    pub fn take_trace(&mut self) -> Trace {
+        self.shared.trace.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
     }
 }
 

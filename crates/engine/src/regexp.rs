@@ -4,7 +4,7 @@
 //! in the text; so each match has a budget of steps, counted by the engine's interrupt polls and therefore the same on every
 //! machine, and the runtime has a memory limit.
 
-use crate::text;
+use crate::strings;
 use rquickjs::allocator::RustAllocator;
 use rquickjs::context::intrinsic;
 use rquickjs::function::This;
@@ -183,7 +183,7 @@ impl RegExpVm {
                 let expression = self.expressions[id.0].clone().restore(&ctx)?;
                 let replace = self.replace.clone().restore(&ctx)?;
                 let replaced: rquickjs::String<'_> = replace.call((This(expression), text, replacement))?;
-                Ok(text::lossy(&replaced))
+                Ok(strings::lossy(&replaced))
             })();
             replaced.catch(&ctx).map_err(|_| ())
         });
@@ -219,7 +219,7 @@ impl fmt::Debug for RegExpVm {
 
 /// Returns the number of UTF-16 units of a text that may begin or end with a lone surrogate.
 fn units_of(string: &rquickjs::String<'_>) -> usize {
-    text::lossy(string).encode_utf16().count()
+    strings::lossy(string).encode_utf16().count()
 }
 
 /// Returns the byte offset of a UTF-16 unit: the start of its character, or the end when the unit is not its first and

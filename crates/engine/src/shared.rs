@@ -7,7 +7,7 @@
 use crate::clock::RealmClock;
 use crate::intrinsics::Originals;
 use crate::limits::Meter;
-use crate::loader::ModuleTable;
+use crate::module_table::ModuleTable;
 use crate::pending_promises::PendingPromises;
 use crate::rejections::Rejections;
 use crate::state::ReadableState;

@@ -1,69 +1,11 @@
-//! Converts text between JavaScript, whose UTF-16 strings may hold lone surrogates, and Rust.
-//!
-//! The engine encodes a lone surrogate as three bytes (`ED A0 80`), which is not UTF-8; viewing them as `str` would be undefined
-//! behaviour, so nothing here does. The decoders of the realm are here, too; they are those of `encoding_rs`.
+//! Encodes and decodes text for the realm, and searches it. The decoders are those of `encoding_rs`.
 
-use crate::natives::{self, NativeCall};
+use crate::native_call::{NativeCall, closure};
+use crate::strings;
 use pijs_matcher::{Group, Prefilter};
-use rquickjs::{Ctx, Error, Exception, IntoJs as _, Object, Result, TypedArray, Value, qjs};
+use rquickjs::{Exception, IntoJs as _, Object, Result, TypedArray, Value};
 use std::cell::RefCell;
 use std::rc::Rc;
-
-/// Returns the text, if it holds no lone surrogate.
-pub(crate) fn strict(string: &rquickjs::String<'_>) -> Option<String> {
-    string.to_string().ok()
-}
-
-/// Returns the text with each lone surrogate replaced by U+FFFD, as `toWellFormed` does.
-pub(crate) fn lossy(string: &rquickjs::String<'_>) -> String {
-    if let Some(text) = strict(string) {
-        return text;
-    }
-    let Ok(raw) = string.clone().to_cstring() else { return String::new() };
-    // SAFETY: `raw` owns `len` bytes at `as_ptr` until it is dropped at the end of this function;
-    // they are read as bytes, never as `str`.
-    let bytes = unsafe { std::slice::from_raw_parts(raw.as_ptr().cast::<u8>(), raw.len()) };
-    well_formed(bytes)
-}
-
-/// Returns the text of a property name; `None` when it holds a lone surrogate and `replaces` is false.
-pub(crate) fn of_atom(ctx: &Ctx<'_>, atom: qjs::JSAtom, replaces: bool) -> Result<Option<String>> {
-    let (ctx, mut length) = (ctx.as_raw().as_ptr(), 0);
-    // SAFETY: a live context and a live atom. A non-null result has `length` bytes, which are read as bytes and freed once.
-    unsafe {
-        let raw = qjs::JS_AtomToCStringLen(ctx, &mut length, atom);
-        if raw.is_null() {
-            return Err(Error::Exception);
-        }
-        let bytes = std::slice::from_raw_parts(raw.cast::<u8>(), length as usize);
-        let text = match std::str::from_utf8(bytes) {
-            Ok(text) => Some(text.to_owned()),
-            Err(_) => replaces.then(|| well_formed(bytes)),
-        };
-        qjs::JS_FreeCString(ctx, raw);
-        Ok(text)
-    }
-}
-
-/// Replaces each surrogate (`ED A0..BF xx`) in otherwise valid UTF-8.
-fn well_formed(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    let mut rest = bytes;
-    loop {
-        match std::str::from_utf8(rest) {
-            Ok(tail) => {
-                text.push_str(tail);
-                return text;
-            }
-            Err(error) => {
-                let (valid, bad) = rest.split_at(error.valid_up_to());
-                text.push_str(&String::from_utf8_lossy(valid));
-                text.push('\u{FFFD}');
-                rest = bad.get(3..).unwrap_or_default();
-            }
-        }
-    }
-}
 
 /// `encodeUtf8(string)`: returns a `Uint8Array`; lone surrogates become U+FFFD, as in `TextEncoder`.
 pub(crate) fn encode_utf8<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
@@ -121,7 +63,7 @@ pub(crate) fn prefilters<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> 
     let add = Rc::clone(&group);
     functions.set(
         "add",
-        natives::closure(ctx, "add", move |call| {
+        closure(ctx, "add", move |call| {
             let filter = Prefilter::new(&call.text(0)?, &call.text(1)?);
             let number = filter.and_then(|filter| add.borrow_mut().add(filter));
             number.into_js(call.ctx())
@@ -130,14 +72,14 @@ pub(crate) fn prefilters<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> 
     let begin = Rc::clone(&group);
     functions.set(
         "begin",
-        natives::closure(ctx, "begin", move |call| {
+        closure(ctx, "begin", move |call| {
             begin.borrow_mut().begin();
             Ok(Value::new_undefined(call.ctx().clone()))
         })?,
     )?;
     let read = move |call: &NativeCall<'_, 'js>| {
         let mut group = group.borrow_mut();
-        let piece = call.arg(0).as_string().and_then(strict);
+        let piece = call.arg(0).as_string().and_then(strings::strict);
         // A lone surrogate is not text: all expressions may match from there on.
         let piece = piece.unwrap_or_else(|| {
             group.abandon();
@@ -146,7 +88,7 @@ pub(crate) fn prefilters<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> 
         let numbers: Vec<usize> = group.may_match(&piece).collect();
         if numbers.is_empty() { Ok(Value::new_undefined(call.ctx().clone())) } else { numbers.into_js(call.ctx()) }
     };
-    functions.set("read", natives::closure(ctx, "read", read)?)?;
+    functions.set("read", closure(ctx, "read", read)?)?;
     Ok(functions.into_value())
 }
 
@@ -159,16 +101,5 @@ fn bom_length(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> usize {
     match encoding_rs::Encoding::for_bom(bytes) {
         Some((found, length)) if found == encoding => length,
         _ => 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::well_formed;
-
-    #[test]
-    fn one_replacement_per_lone_surrogate() {
-        assert_eq!(well_formed(b"a\xED\xA0\x80b\xED\xBF\xBFc"), "a\u{FFFD}b\u{FFFD}c");
-        assert_eq!(well_formed("grüße 🦀".as_bytes()), "grüße 🦀");
     }
 }

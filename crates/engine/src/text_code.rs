@@ -17,7 +17,7 @@ use crate::compile::{SCRIPT_NAME, ScriptPart, compile_script_at_run_time};
 use crate::dynamic_code::{MAX_TEXT_BYTES, MAX_TOTAL_BYTES, consent_request};
 use crate::hostcall::{result_now, throw_hostcall_error};
 use crate::intrinsics::define;
-use crate::natives::{Native, NativeCall, function};
+use crate::native_call::{Native, NativeCall, function};
 use crate::shared::Shared;
 use crate::v8_messages;
 use crate::values::string_to_js;

@@ -1,10 +1,9 @@
 //! Records the stacks behind the outputs of a turn, so that a replay can name the source position at which two runs differ.
 //!
-//! A realm records nothing unless [`EngineRealm::trace`] was called. Capturing a stack costs fuel and calls a hook that an
+//! A realm records nothing unless [`EngineRealm::trace`](crate::EngineRealm::trace) was called. Capturing a stack costs fuel and calls a hook that an
 //! extension may have set, so the usage of a traced turn differs from that of an untraced one.
 
-use crate::EngineRealm;
-use crate::natives::NativeCall;
+use crate::native_call::NativeCall;
 use crate::shared::Shared;
 use pijs_protocol::Handle;
 use rquickjs::function::Constructor;
@@ -19,18 +18,6 @@ pub struct Trace {
     pub messages: Vec<String>,
     /// One for each function that got a handle of the host.
     pub functions: Vec<(Handle, String)>,
-}
-
-impl EngineRealm {
-    /// Records stacks from now on.
-    pub fn trace(&mut self) {
-        self.shared.trace.borrow_mut().get_or_insert_default();
-    }
-
-    /// Removes and returns the stacks recorded since the last call; none unless [`trace`](Self::trace) was called.
-    pub fn take_trace(&mut self) -> Trace {
-        self.shared.trace.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
-    }
 }
 
 /// The list of a [`Trace`] that a stack belongs to.

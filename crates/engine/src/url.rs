@@ -2,7 +2,7 @@
 //!
 //! TypeScript implements `URL` and `URLSearchParams` on top of this.
 
-use crate::natives::NativeCall;
+use crate::native_call::NativeCall;
 use crate::values::{put, string_to_js};
 use rquickjs::{Ctx, Object, Result, Value};
 use url::{Url, quirks};

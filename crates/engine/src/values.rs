@@ -5,7 +5,7 @@
 //! `{"$bytes": i}`, and lone surrogates are either refused or replaced, as [`Surrogates`] says. Reading may run guest code
 //! (getters, `toJSON`, proxies); it runs under the turn's limits like any other.
 
-use crate::text;
+use crate::strings;
 use pijs_protocol::guard;
 use rquickjs::{Array, Coerced, Ctx, Exception, FromJs, Function, IntoJs, Object, TypedArray, Value, qjs};
 use rquickjs::{atom::PredefinedAtom, function::This};
@@ -263,8 +263,8 @@ impl ValueReader {
 
     fn text(&mut self, string: &rquickjs::String<'_>) -> Result<String, Unfit> {
         let text = match self.surrogates {
-            Surrogates::Refuse => text::strict(string).ok_or(Unfit::LoneSurrogate)?,
-            Surrogates::Replace => text::lossy(string),
+            Surrogates::Refuse => strings::strict(string).ok_or(Unfit::LoneSurrogate)?,
+            Surrogates::Replace => strings::lossy(string),
         };
         take(&mut self.bytes_left, text.len())?;
         Ok(text)
@@ -350,7 +350,7 @@ impl ValueReader {
     }
 
     fn name(&mut self, ctx: &Ctx<'_>, atom: qjs::JSAtom) -> Result<String, Unfit> {
-        let name = text::of_atom(ctx, atom, self.surrogates == Surrogates::Replace)?.ok_or(Unfit::LoneSurrogate)?;
+        let name = strings::of_atom(ctx, atom, self.surrogates == Surrogates::Replace)?.ok_or(Unfit::LoneSurrogate)?;
         take(&mut self.bytes_left, name.len())?;
         Ok(name)
     }
@@ -455,11 +455,11 @@ pub(crate) fn describe(value: &Value<'_>) -> String {
     let ctx = value.ctx();
     let member = |name: &str| {
         let found: Option<Value<'_>> = value.as_object().and_then(|object| object.get(name).ok());
-        found.and_then(Value::into_string).map(|string| text::lossy(&string)).filter(|text| !text.is_empty())
+        found.and_then(Value::into_string).map(|string| strings::lossy(&string)).filter(|text| !text.is_empty())
     };
     let described = member("stack").or_else(|| member("message")).or_else(|| {
         let Coerced(string) = Coerced::<rquickjs::String<'_>>::from_js(ctx, value.clone()).ok()?;
-        Some(text::lossy(&string))
+        Some(strings::lossy(&string))
     });
     // An exception of a getter is dropped.
     let _ = ctx.catch();

@@ -11,7 +11,7 @@
 //! entered, and when a call from JavaScript is left. Nothing else may detach or move them, which is why
 //! `ArrayBuffer.prototype.transfer` and its siblings refuse them (`intrinsics.rs`).
 
-use crate::natives::{self, Native, NativeCall, throw_uncatchable};
+use crate::native_call::{self, Native, NativeCall, throw_uncatchable};
 use crate::shared::Shared;
 use crate::values;
 use pijs_webassembly::{
@@ -350,14 +350,14 @@ fn incompatible(ctx: &Ctx<'_>) -> rquickjs::Error {
 /// `webAssembly(hooks)`: returns the functions of this file.
 pub(crate) fn functions<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
-    let shared = natives::shared_of(ctx)?;
+    let shared = native_call::shared_of(ctx)?;
     let Some(hooks) = call.arg(0).into_object() else {
         return Err(Exception::throw_type(ctx, "webAssembly: expected an object of functions"));
     };
     *shared.webassembly.borrow_mut() = Some(WebAssemblyState::new(ctx, &shared, hooks));
     let functions = Object::new(ctx.clone())?;
     for (name, native) in FUNCTIONS {
-        values::put(&functions, name, natives::function(ctx, &shared, name, *native)?)?;
+        values::put(&functions, name, native_call::function(ctx, &shared, name, *native)?)?;
     }
     Ok(functions.into_value())
 }
@@ -508,7 +508,7 @@ fn make_function<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, func, name) = (call.ctx(), FuncId(id(call, 0)?), call.text(1)?);
     let ty = machine(call)?.with(ctx, |context| context.func_type(func))?;
     let length = ty.params.len();
-    let function = natives::closure(ctx, &name, move |call| machine(call)?.call(call, func, &ty))?;
+    let function = native_call::closure(ctx, &name, move |call| machine(call)?.call(call, func, &ty))?;
     if let Some(function) = function.as_function() {
         function.set_length(length)?;
     }

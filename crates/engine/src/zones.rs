@@ -3,7 +3,7 @@
 //! A realm reads no file of the machine, and a zone must not depend on the machine's tables. The local zone of `Date` is
 //! separate: it is the process's.
 
-use crate::natives::NativeCall;
+use crate::native_call::NativeCall;
 use crate::values::{put, string_to_js};
 use jiff::Timestamp;
 use jiff::tz::TimeZoneDatabase;
