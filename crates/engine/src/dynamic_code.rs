@@ -46,7 +46,7 @@ pub(crate) fn compile_module<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'j
             "compileModule: expected the URL of a file that was not compiled before",
         ));
     }
-    let compiled = shared.compiled_text.get() + text.len();
+    let compiled = shared.compiled.bytes.get() + text.len();
     if text.len() > MAX_TEXT_BYTES || compiled > MAX_TOTAL_BYTES {
         let message = format!(
             "Cannot import '{path}': at run time up to {} MB are compiled per file, and {} MB in all",
@@ -57,7 +57,7 @@ pub(crate) fn compile_module<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'j
     }
     let request = consent_request(call, Some(&path), &text);
     answer_now(call, request)?;
-    shared.compiled_text.set(compiled);
+    shared.compiled.bytes.set(compiled);
     let source = if call.flag(3) { wrap_common_js(&text) } else { text };
     let module = ModuleSource { specifier: &url, source: source.strip_prefix('\u{feff}').unwrap_or(&source) };
     let (bytecode, imports) = compile_module_at_run_time(module).map_err(|error| {
@@ -88,7 +88,7 @@ pub(crate) fn consent_request(call: &NativeCall<'_, '_>, path: Option<&str>, tex
     HostCall {
         capability: Capability::new("eval"),
         method: Method::new("module"),
-        call_id: call.shared().next_call_id(),
+        call_id: call.shared().outbox.next_call_id(),
         params,
         timeout_ms: None,
         cancel_token: None,

@@ -23,7 +23,7 @@ fn request(call: &NativeCall<'_, '_>) -> Result<HostCall> {
     Ok(HostCall {
         capability: Capability::new(call.cached_text(1)?),
         method: Method::new(call.cached_text(0)?),
-        call_id: call.shared().next_call_id(),
+        call_id: call.shared().outbox.next_call_id(),
         params,
         timeout_ms: None,
         cancel_token: None,
@@ -45,7 +45,7 @@ pub(crate) fn call<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
 /// promise of `{output, bytes}`, or throws. The call cannot be cancelled, and its chunks are dropped.
 pub(crate) fn call_promise<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let request = request_with_limit(call)?;
-    let promise = call.shared().promises.promise(call.ctx(), &request.call_id)?;
+    let promise = call.shared().promises.pending.promise(call.ctx(), &request.call_id)?;
     call.shared().send(call.ctx(), Message::HostCall(request));
     Ok(promise)
 }
@@ -74,7 +74,7 @@ pub(crate) fn answer<'js>(ctx: &Ctx<'js>, names: &ResultNames, result: &HostResu
 /// `callSync(method, capability, params, bytes?)`: returns `{output, bytes}`, or throws.
 pub(crate) fn call_sync<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let result = answer_now(call, request(call)?)?;
-    answer(call.ctx(), &call.shared().names, &result)
+    answer(call.ctx(), &call.shared().handles.names, &result)
 }
 
 /// Waits for the answer of a request, or throws its error.

@@ -9,6 +9,7 @@
 //! sets `TZ` before the first thread starts.
 
 use crate::native_call::{Native, NativeCall, function};
+use crate::originals::Originals;
 use crate::shared::Shared;
 use crate::values::string_to_js;
 use crate::{strings, text_code};
@@ -29,16 +30,6 @@ pub(crate) type Deterministic = (
     intrinsic::Promise,
     intrinsic::DOMException,
 );
-
-/// Engine functions that the replacements call.
-#[derive(Clone)]
-pub(crate) struct Originals {
-    date: Persistent<Function<'static>>,
-    stack: Persistent<Function<'static>>,
-    capture_stack_trace: Persistent<Function<'static>>,
-    error_to_string: Persistent<Function<'static>>,
-    transfers: [Persistent<Function<'static>>; 3],
-}
 
 /// Methods of `ArrayBuffer.prototype` that move a buffer's bytes to another object.
 const TRANSFERS: [(&str, Native); 3] = [
@@ -69,7 +60,7 @@ pub(crate) fn install(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> Result<()> {
     let stack: Function<'_> = descriptor.get("get")?;
     let capture: Function<'_> = error.get("captureStackTrace")?;
     let to_string: Function<'_> = prototype.get("toString")?;
-    *shared.originals.borrow_mut() = Some(Originals {
+    shared.handles.set_originals(Originals {
         date: Persistent::save(ctx, date),
         stack: Persistent::save(ctx, stack),
         capture_stack_trace: Persistent::save(ctx, capture),
@@ -101,10 +92,10 @@ fn install_transfers<'js>(
 
 fn transfer<'js>(call: &NativeCall<'_, 'js>, which: usize) -> Result<Value<'js>> {
     let (ctx, this) = (call.ctx(), call.this());
-    if call.shared().webassembly.borrow().as_ref().is_some_and(|machine| machine.has_buffer(ctx, &this)) {
+    if call.shared().handles.webassembly.borrow().as_ref().is_some_and(|machine| machine.has_buffer(ctx, &this)) {
         return Err(Exception::throw_type(ctx, "ArrayBuffer is not detachable and could not be cloned."));
     }
-    let original = originals(call).transfers[which].clone().restore(ctx)?;
+    let original = call.shared().handles.originals().transfers[which].clone().restore(ctx)?;
     if call.len() == 0 { original.call((This(this),)) } else { original.call((This(this), call.arg(0))) }
 }
 
@@ -148,12 +139,8 @@ fn redefine_accessor<'js>(
     Ok(())
 }
 
-fn originals(call: &NativeCall<'_, '_>) -> Originals {
-    call.shared().originals.borrow().clone().expect("installed before any code runs")
-}
-
 fn random<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
-    Ok(Value::new_float(call.ctx().clone(), call.shared().random()))
+    Ok(Value::new_float(call.ctx().clone(), call.shared().randomness.next_f64()))
 }
 
 fn date_now<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
@@ -162,7 +149,7 @@ fn date_now<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
 
 /// `new Date()` and `Date()` at the driver's time; every other form calls the original.
 fn date<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
-    let original = originals(call).date.restore(call.ctx())?;
+    let original = call.shared().handles.originals().date.restore(call.ctx())?;
     if !call.is_constructor() {
         let now = construct(&original, original.as_value(), &[date_now(call)?])?;
         let now = now.into_object().expect("Date constructs objects");
@@ -192,7 +179,7 @@ fn construct<'js>(class: &Function<'js>, new_target: &Value<'js>, arguments: &[V
 /// `error.stack`: returns the engine's frames below the header line that Node adds.
 fn stack_with_header<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
-    let originals = originals(call);
+    let originals = call.shared().handles.originals();
     let frames: Value<'js> = originals.stack.restore(ctx)?.call((This(call.this()),))?;
     // Anything but plain frames comes from the guest's own `Error.prepareStackTrace`.
     let Some(plain) = frames.as_string().map(strings::lossy).filter(|text| is_frames(text)) else {
@@ -206,7 +193,7 @@ fn stack_with_header<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
 /// `Error.captureStackTrace(target, above?)`, with the header line.
 fn capture_stack_trace<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
-    let originals = originals(call);
+    let originals = call.shared().handles.originals();
     let error: Value<'js> = ctx.globals().get("Error")?;
     let capture = originals.capture_stack_trace.restore(ctx)?;
     let above = call.arg(1);

@@ -44,6 +44,7 @@ mod module_table;
 mod native_call;
 mod natives;
 mod nesting;
+mod originals;
 mod panics;
 mod pending_promises;
 mod realm;

@@ -113,7 +113,7 @@ pub(crate) fn import_sync<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>>
     let specifier = call.text(0)?;
     // This promise settles in a later job, unobserved: the module's own promise has the result.
     let promise = Module::import(ctx, specifier.as_str())?;
-    shared.rejections.suppress(ctx, &promise);
+    shared.promises.rejections.suppress(ctx, &promise);
     if promise.state() == PromiseState::Rejected {
         return promise.result::<Value<'js>>().unwrap_or(Err(rquickjs::Error::Exception));
     }

@@ -57,11 +57,11 @@ impl<'js> NativeCall<'_, 'js> {
     /// Returns an argument as text through the string cache, for one of the few texts that the runtime passes at every call.
     pub(crate) fn cached_text(&self, index: usize) -> Result<SmolStr> {
         let argument = self.arg(index);
-        if let Some(cached_text) = self.shared.strings.get(&argument) {
+        if let Some(cached_text) = self.shared.handles.strings.get(&argument) {
             return Ok(cached_text);
         }
         let cached_text = SmolStr::from(self.text(index)?);
-        self.shared.strings.insert(self.ctx(), argument, &cached_text);
+        self.shared.handles.strings.insert(self.ctx(), argument, &cached_text);
         Ok(cached_text)
     }
 

@@ -41,7 +41,7 @@ const EXPORTS: &[(&str, Native)] = &[
     ("promiseState", promise_state),
     ("proxyParts", proxy_parts),
     ("quoteText", text_code::quote),
-    ("random", |call| Ok(Value::new_float(call.ctx().clone(), call.shared().random()))),
+    ("random", |call| Ok(Value::new_float(call.ctx().clone(), call.shared().randomness.next_f64()))),
     ("readKey", compute::read_key),
     ("send", hostcall::send),
     ("setUrlPart", url::set_part),
@@ -100,7 +100,7 @@ fn after_jobs<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let Some(job) = call.arg(0).into_function() else {
         return Err(Exception::throw_type(call.ctx(), "afterJobs: expected a function"));
     };
-    *call.shared().after_jobs.borrow_mut() = Some(Persistent::save(call.ctx(), job));
+    *call.shared().handles.after_jobs.borrow_mut() = Some(Persistent::save(call.ctx(), job));
     Ok(Value::new_undefined(call.ctx().clone()))
 }
 
@@ -112,7 +112,7 @@ fn fill_random<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     };
     // SAFETY: the pointer covers the array's live buffer and no JavaScript runs before the slice is dropped, so the buffer is
     // neither moved nor aliased.
-    call.shared().fill_random(unsafe { raw.as_mut() });
+    call.shared().randomness.fill(unsafe { raw.as_mut() });
     Ok(target)
 }
 

@@ -121,7 +121,7 @@ impl EngineRealm {
         runtime.set_loader(ArtifactLoader(Rc::clone(&shared)), ArtifactLoader(Rc::clone(&shared)));
         let tracker = Rc::clone(&shared);
         runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, is_handled| {
-            tracker.rejections.track(&ctx, promise, reason, is_handled);
+            tracker.promises.rejections.track(&ctx, promise, reason, is_handled);
         })));
         let context = Context::custom::<Deterministic>(&runtime).map_err(failed)?;
         let installed = context.with(|ctx| {
@@ -308,7 +308,7 @@ impl EngineRealm {
         let shared = &*self.shared;
         shared.meter.begin(fuel);
         shared.clock.begin(now);
-        shared.draws.set(0);
+        shared.randomness.begin();
         let outcome = shared.host.lend(host, || {
             panics::catch(|| {
                 self.context.with(|ctx| {
@@ -319,7 +319,7 @@ impl EngineRealm {
             .unwrap_or_else(|detail| Err(TurnFault::Bug(detail)))
         });
         shared.meter.end();
-        shared.rejections.end_turn();
+        shared.promises.rejections.end_turn();
         if let Err(TurnFault::Bug(detail)) = &outcome
             && shared.meter.verdict().is_none()
         {
@@ -332,7 +332,7 @@ impl EngineRealm {
         let Ok((value, stream)) = outcome else {
             unreachable!("a stopped turn has left a mark in the counters");
         };
-        let messages = std::mem::take(&mut *shared.outbox.borrow_mut());
+        let messages = shared.outbox.take();
         Ok((value, Yield { messages, stream, usage: self.usage() }))
     }
 
@@ -342,7 +342,7 @@ impl EngineRealm {
             jobs: meter.jobs(),
             fuel: meter.fuel(),
             clock_reads: self.shared.clock.reads(),
-            random_draws: self.shared.draws.get(),
+            random_draws: self.shared.randomness.draws(),
             heap_bytes: meter.heap_bytes(),
         }
     }
@@ -416,7 +416,7 @@ impl EngineRealm {
             if meter.must_stop() {
                 return Err(TurnFault::Stopped);
             }
-            let after = self.shared.after_jobs.borrow_mut().take();
+            let after = self.shared.handles.after_jobs.borrow_mut().take();
             if let Some(after) = after {
                 if !meter.count_job() {
                     return Err(TurnFault::Stopped);
@@ -425,11 +425,11 @@ impl EngineRealm {
                 self.classify(ctx, called)?;
                 continue;
             }
-            if self.shared.rejections.is_empty() || exports.is_none() {
+            if self.shared.promises.rejections.is_empty() || exports.is_none() {
                 return Ok(());
             }
             let most = if guard!(EngineRejections) { MAX_REJECTIONS } else { usize::MAX };
-            let (reasons, more) = self.classify(ctx, self.shared.rejections.take(ctx, most))?;
+            let (reasons, more) = self.classify(ctx, self.shared.promises.rejections.take(ctx, most))?;
             for reason in reasons {
                 self.report(ctx, exports, reason)?;
             }

@@ -74,12 +74,12 @@ impl RuntimeExports {
     pub(crate) fn result(&self, ctx: &Ctx<'_>, shared: &Shared, result: &HostResult) -> Result<()> {
         if !result.is_final() {
             // A call with a promise drops its chunks.
-            if shared.promises.has(&result.call_id) {
+            if shared.promises.pending.has(&result.call_id) {
                 return Ok(());
             }
-        } else if let Some(SettleFunctions { resolve, reject }) = shared.promises.take(ctx, &result.call_id)? {
+        } else if let Some(SettleFunctions { resolve, reject }) = shared.promises.pending.take(ctx, &result.call_id)? {
             return match &result.error {
-                None => resolve.call((hostcall::answer(ctx, &shared.names, result)?,)),
+                None => resolve.call((hostcall::answer(ctx, &shared.handles.names, result)?,)),
                 Some(error) => {
                     let make = self.failure.clone().restore(ctx)?;
                     let failure = match make.call((message::serialized(ctx, error)?,)) {

@@ -5,9 +5,9 @@
 //! garbage collector. [`Shared::release`] drops them before the engine is freed.
 
 use crate::clock::RealmClock;
-use crate::intrinsics::Originals;
 use crate::limits::Meter;
 use crate::module_table::ModuleTable;
+use crate::originals::Originals;
 use crate::pending_promises::PendingPromises;
 use crate::rejections::Rejections;
 use crate::state::ReadableState;
@@ -37,32 +37,141 @@ pub trait SyncHost {
     }
 }
 
+/// What the native functions of a realm share: a struct for each owner.
 pub(crate) struct Shared {
     pub(crate) meter: Meter,
     pub(crate) clock: RealmClock,
-    pub(crate) entropy: RefCell<Entropy>,
-    pub(crate) draws: Cell<u32>,
-    pub(crate) outbox: RefCell<Vec<Message>>,
+    pub(crate) randomness: Randomness,
     pub(crate) host: HostSlot,
+    pub(crate) outbox: Outbox,
     pub(crate) facts: Map<String, serde_json::Value>,
     pub(crate) modules: RefCell<ModuleTable>,
+    pub(crate) compiled: CompiledTexts,
     pub(crate) state: ReadableState,
+    pub(crate) promises: TrackedPromises,
+    pub(crate) handles: Handles,
+    /// Stacks of the running turn, if they are recorded.
+    pub(crate) trace: RefCell<Option<Trace>>,
+}
+
+/// The random numbers of a realm.
+pub(crate) struct Randomness {
+    entropy: RefCell<Entropy>,
+    draws: Cell<u32>,
+}
+
+impl Randomness {
+    /// Begins a turn.
+    pub(crate) fn begin(&self) {
+        self.draws.set(0);
+    }
+
+    /// Returns the number of draws in this turn.
+    pub(crate) fn draws(&self) -> u32 {
+        self.draws.get()
+    }
+
+    pub(crate) fn next_f64(&self) -> f64 {
+        self.draws.set(self.draws.get() + 1);
+        self.entropy.borrow_mut().next_f64()
+    }
+
+    pub(crate) fn fill(&self, bytes: &mut [u8]) {
+        self.draws.set(self.draws.get() + 1);
+        self.entropy.borrow_mut().fill(bytes);
+    }
+}
+
+/// Messages for the end of the turn, and the ids of hostcalls.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    messages: RefCell<Vec<Message>>,
+    calls: Cell<u64>,
+}
+
+impl Outbox {
+    fn push(&self, message: Message) {
+        let mut messages = self.messages.borrow_mut();
+        if messages.capacity() == 0 {
+            // Most turns send one message, and a growing vector reserves four.
+            messages.reserve_exact(1);
+        }
+        messages.push(message);
+    }
+
+    /// Removes the messages of the turn.
+    pub(crate) fn take(&self) -> Vec<Message> {
+        mem::take(&mut *self.messages.borrow_mut())
+    }
+
+    /// Returns the next id `host-N`; synchronous and asynchronous calls share the counter.
+    pub(crate) fn next_call_id(&self) -> CallId {
+        let number = self.calls.get() + 1;
+        self.calls.set(number);
+        let mut text = [0; 32];
+        let mut rest = &mut text[..];
+        // At most five letters and twenty digits.
+        let _ = write!(rest, "host-{number}");
+        let length = 32 - rest.len();
+        CallId::new(str::from_utf8(&text[..length]).unwrap_or_default())
+    }
+}
+
+/// Text that was compiled while the realm ran.
+#[derive(Default)]
+pub(crate) struct CompiledTexts {
+    /// Total bytes.
+    pub(crate) bytes: Cell<usize>,
+    /// Number of texts without a file that the realm requested to compile.
+    pub(crate) scripts: Cell<u32>,
+}
+
+/// Promises that the host settles, and those that were rejected without a handler.
+#[derive(Default)]
+pub(crate) struct TrackedPromises {
+    pub(crate) pending: PendingPromises,
     pub(crate) rejections: Rejections,
-    pub(crate) originals: RefCell<Option<Originals>>,
+}
+
+/// Persistent handles to JavaScript values that the engine itself needs.
+pub(crate) struct Handles {
+    originals: RefCell<Option<Originals>>,
     /// Called when no microtask is left: Node's `nextTick` queue.
     pub(crate) after_jobs: RefCell<Option<Persistent<Function<'static>>>>,
     pub(crate) names: ResultNames,
-    pub(crate) promises: PendingPromises,
     pub(crate) strings: StringCache,
-    /// Total bytes of text that was compiled while the realm ran.
-    pub(crate) compiled_text: Cell<usize>,
     /// Set by the first use of `WebAssembly`.
     pub(crate) webassembly: RefCell<Option<Rc<WebAssemblyState>>>,
-    /// Stacks of the running turn, if they are recorded.
-    pub(crate) trace: RefCell<Option<Trace>>,
-    /// Number of texts without a file that the realm requested to compile.
-    pub(crate) compiled_scripts: Cell<u32>,
-    calls: Cell<u64>,
+}
+
+impl Handles {
+    fn new() -> Self {
+        Self {
+            originals: RefCell::new(None),
+            after_jobs: RefCell::new(None),
+            names: ResultNames::new(),
+            strings: StringCache::default(),
+            webassembly: RefCell::new(None),
+        }
+    }
+
+    /// Keeps the functions that were replaced.
+    pub(crate) fn set_originals(&self, originals: Originals) {
+        *self.originals.borrow_mut() = Some(originals);
+    }
+
+    /// Returns the functions that were replaced.
+    pub(crate) fn originals(&self) -> Originals {
+        self.originals.borrow().clone().expect("installed before any code runs")
+    }
+
+    fn release(&self) {
+        self.originals.borrow_mut().take();
+        self.after_jobs.borrow_mut().take();
+        self.strings.release();
+        self.webassembly.borrow_mut().take();
+        self.names.no_attachments.borrow_mut().take();
+    }
 }
 
 /// Member names of every hostcall result.
@@ -93,71 +202,32 @@ impl Shared {
         Self {
             meter: Meter::new(&options.limits),
             clock: RealmClock::new(options.clock_step_us),
-            entropy: RefCell::new(Entropy::seeded(options.seed)),
-            draws: Cell::new(0),
-            outbox: RefCell::new(Vec::new()),
+            randomness: Randomness { entropy: RefCell::new(Entropy::seeded(options.seed)), draws: Cell::new(0) },
             host: HostSlot::default(),
+            outbox: Outbox::default(),
             facts: options.facts.clone(),
             modules: RefCell::new(ModuleTable::default()),
+            compiled: CompiledTexts::default(),
             state: ReadableState::default(),
-            rejections: Rejections::default(),
-            originals: RefCell::new(None),
-            after_jobs: RefCell::new(None),
-            names: ResultNames::new(),
-            promises: PendingPromises::default(),
-            strings: StringCache::default(),
-            compiled_text: Cell::new(0),
-            webassembly: RefCell::new(None),
+            promises: TrackedPromises::default(),
+            handles: Handles::new(),
             trace: RefCell::new(None),
-            compiled_scripts: Cell::new(0),
-            calls: Cell::new(0),
         }
     }
 
     /// Queues a message for the end of the turn.
     pub(crate) fn send(&self, ctx: &Ctx<'_>, message: Message) {
         trace::record(ctx, self, Traced::Message);
-        let mut outbox = self.outbox.borrow_mut();
-        if outbox.capacity() == 0 {
-            // Most turns send one message, and a growing vector reserves four.
-            outbox.reserve_exact(1);
-        }
-        outbox.push(message);
-    }
-
-    /// Returns the next id `host-N`; synchronous and asynchronous calls share the counter.
-    pub(crate) fn next_call_id(&self) -> CallId {
-        let number = self.calls.get() + 1;
-        self.calls.set(number);
-        let mut text = [0; 32];
-        let mut rest = &mut text[..];
-        // At most five letters and twenty digits.
-        let _ = write!(rest, "host-{number}");
-        let length = 32 - rest.len();
-        CallId::new(str::from_utf8(&text[..length]).unwrap_or_default())
-    }
-
-    pub(crate) fn random(&self) -> f64 {
-        self.draws.set(self.draws.get() + 1);
-        self.entropy.borrow_mut().next_f64()
-    }
-
-    pub(crate) fn fill_random(&self, bytes: &mut [u8]) {
-        self.draws.set(self.draws.get() + 1);
-        self.entropy.borrow_mut().fill(bytes);
+        self.outbox.push(message);
     }
 
     /// Drops every JavaScript value; the engine aborts the process when one outlives it.
     pub(crate) fn release(&self) {
         self.modules.borrow_mut().release();
         self.state.release();
-        self.rejections.release();
-        self.originals.borrow_mut().take();
-        self.after_jobs.borrow_mut().take();
-        self.promises.release();
-        self.strings.release();
-        self.webassembly.borrow_mut().take();
-        self.names.no_attachments.borrow_mut().take();
+        self.promises.rejections.release();
+        self.promises.pending.release();
+        self.handles.release();
     }
 }
 

@@ -133,8 +133,8 @@ fn compile_text<'js>(
     is_probe: bool,
 ) -> Result<Value<'js>> {
     let (ctx, shared) = (call.ctx(), call.shared());
-    let requested = shared.compiled_scripts.get() + 1;
-    let compiled = shared.compiled_text.get() + script.len();
+    let requested = shared.compiled.scripts.get() + 1;
+    let compiled = shared.compiled.bytes.get() + script.len();
     let is_over = script.len() > MAX_TEXT_BYTES || compiled > MAX_TOTAL_BYTES || requested > MAX_TEXTS;
     if is_over && guard!(EngineTextCode) {
         let message = format!(
@@ -148,13 +148,13 @@ fn compile_text<'js>(
     if is_probe {
         request.params.insert("probe".to_owned(), true.into());
     }
-    shared.compiled_scripts.set(requested);
+    shared.compiled.scripts.set(requested);
     match result_now(call, request)?.error {
         Some(error) if error.code == ErrorCode::Denied => return Err(Exception::throw_type(ctx, REFUSED)),
         Some(error) => return Err(throw_hostcall_error(ctx, &error)),
         None => {}
     }
-    shared.compiled_text.set(compiled);
+    shared.compiled.bytes.set(compiled);
     let bytecode = compile_script_at_run_time(parts, script).map_err(|error| {
         let text = match parts {
             [ScriptPart::Script(text)] => text,

@@ -354,7 +354,7 @@ pub(crate) fn functions<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let Some(hooks) = call.arg(0).into_object() else {
         return Err(Exception::throw_type(ctx, "webAssembly: expected an object of functions"));
     };
-    *shared.webassembly.borrow_mut() = Some(WebAssemblyState::new(ctx, &shared, hooks));
+    *shared.handles.webassembly.borrow_mut() = Some(WebAssemblyState::new(ctx, &shared, hooks));
     let functions = Object::new(ctx.clone())?;
     for (name, native) in FUNCTIONS {
         values::put(&functions, name, native_call::function(ctx, &shared, name, *native)?)?;
@@ -363,7 +363,7 @@ pub(crate) fn functions<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
 }
 
 fn machine(call: &NativeCall<'_, '_>) -> Result<Rc<WebAssemblyState>> {
-    let machine = call.shared().webassembly.borrow().clone();
+    let machine = call.shared().handles.webassembly.borrow().clone();
     machine.ok_or_else(|| Exception::throw_internal(call.ctx(), "WebAssembly was not loaded"))
 }
 
