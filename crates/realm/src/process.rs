@@ -20,6 +20,7 @@
 //! [`Progress::Running`]; the realm accepts nothing else until it ends.
 
 mod child;
+mod delta_batch;
 mod options;
 mod restrictions;
 mod shared_code;
@@ -41,9 +42,10 @@ use crate::link::{Frames, Link, LinkError, Pipe, PipeWait};
 use crate::seal::Sealed;
 use crate::{Patience, Progress, Realm, Streamed};
 use child::WorkerProcess;
+use delta_batch::DeltaBatch;
 use pijs_artifact::Verified;
 use pijs_engine::SyncHost;
-use pijs_protocol::wire::{RealmOptions, StreamAnswer};
+use pijs_protocol::wire::RealmOptions;
 use pijs_protocol::{Delivery, Now, Seq, StreamDelta, SyncReply, Termination, Yield, guard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
@@ -64,9 +66,6 @@ const SLICE: Duration = Duration::from_millis(2);
 
 /// Time to wait for the worker's next message after a reply.
 const REPLY_WAIT: Duration = Duration::from_micros(200);
-
-/// Maximum number of deltas in one frame: the delay of a wake-up, divided by this, is negligible.
-const MAX_DELTAS_PER_FRAME: usize = 256;
 
 impl Pipe for Arc<UnixStream> {
     fn read(&self, buffer: &mut [u8], wait: PipeWait) -> io::Result<usize> {
@@ -92,14 +91,7 @@ pub struct ProcessRealm {
     turn: Option<TurnClock>,
     /// Whether the last poll ended while the worker was still sending.
     is_sending: bool,
-    /// Number of deltas per frame. Grows while they pass, so that few are repeated for a handler that often has an effect.
-    deltas_per_frame: usize,
-    /// Number of deltas in the unanswered frame.
-    sent_deltas: Option<usize>,
-    /// Report on the latest deltas that passed.
-    passed: Option<Passed>,
-    /// Whether the worker made a hostcall in the latest turn.
-    has_called: bool,
+    batch: DeltaBatch,
     /// Whether the running turn is that of a delta that the host has not requested yet.
     is_held: bool,
     ended: Option<Termination>,
@@ -189,10 +181,7 @@ impl Spare {
             sealed: Sealed { landlock: crate::seal::Landlock::None, seccomp: false },
             turn: None,
             is_sending: false,
-            deltas_per_frame: 1,
-            sent_deltas: None,
-            passed: None,
-            has_called: false,
+            batch: DeltaBatch::new(),
             is_held: false,
             ended: None,
         };
@@ -313,7 +302,7 @@ impl ProcessRealm {
 
     fn begin(&mut self, patience: Duration) {
         self.stop.arm();
-        self.has_called = false;
+        self.batch.begin_turn();
         self.turn = Some(TurnClock::new(patience));
     }
 
@@ -357,11 +346,11 @@ impl ProcessRealm {
             match self.next_frame(until)? {
                 Ok(FromWorker::Yielded(done)) => return Some(self.yielded(done)),
                 Ok(FromWorker::Ended(reason)) => return Some(Err(self.end(reason))),
-                Ok(FromWorker::Passed(passed)) if self.sent_deltas.is_some_and(|sent| fits(passed, sent)) => {
+                Ok(FromWorker::Passed(passed)) if self.batch.accepts(passed) => {
                     return Some(self.passed(passed));
                 }
                 Ok(FromWorker::Call(call)) => {
-                    (self.sent_deltas, self.has_called) = (None, true);
+                    self.batch.note_call();
                     let mut turn = self.turn();
                     // A worker that makes calls without end never causes a time-out of the wait.
                     if turn.check(&self.stop, self.options.grace).is_break() {
@@ -437,7 +426,7 @@ impl ProcessRealm {
 
     /// Records deltas that passed. The turn of the next one, if it has begun, gets its full time when the host requests it.
     fn passed(&mut self, passed: Passed) -> Result<Yield, Termination> {
-        self.passed = Some(passed);
+        self.batch.take_report(passed);
         let done = Yield { usage: passed.usage, ..Yield::default() };
         if !passed.goes_on {
             return self.yielded(done);
@@ -446,12 +435,6 @@ impl ProcessRealm {
         turn.pause();
         (self.turn, self.is_held) = (Some(turn), true);
         Ok(done)
-    }
-
-    /// Adapts the number of deltas per frame to the outcome of a turn.
-    fn adapt_batch(&mut self, done: &Yield) {
-        let is_silent = done.messages.is_empty() && done.stream == StreamAnswer::Continue && !self.has_called;
-        self.deltas_per_frame = if is_silent { (self.deltas_per_frame * 4).min(MAX_DELTAS_PER_FRAME) } else { 1 };
     }
 
     fn reply(&mut self, reply: SyncReply) -> Result<(), Termination> {
@@ -534,11 +517,6 @@ impl ProcessRealm {
     }
 }
 
-/// Returns whether so many of `sent` deltas can have passed.
-fn fits(passed: Passed, sent: usize) -> bool {
-    (1..=sent - usize::from(passed.goes_on)).contains(&passed.count)
-}
-
 /// Waits until a socket is ready, for at most this long.
 fn ready(socket: &UnixStream, flags: PollFlags, patience: Duration) {
     let patience = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
@@ -617,7 +595,7 @@ impl Realm for ProcessRealm {
         self.begin(self.options.stream);
         self.send(|out| encode_delta(seq, now, delta, out))?;
         let done = self.finish(host)?;
-        self.adapt_batch(&done);
+        self.batch.adapt(&done);
         Ok(done)
     }
 
@@ -632,31 +610,30 @@ impl Realm for ProcessRealm {
         if let Some(reason) = &self.ended {
             return Err(reason.clone());
         }
-        let deltas = &deltas[..deltas.len().min(self.deltas_per_frame)];
+        let deltas = &deltas[..deltas.len().min(self.batch.most())];
         if let [delta] = deltas {
             return self.stream(seq, now, delta, host).map(Streamed::from);
         }
         self.begin(self.options.stream.saturating_add(slice));
         let slice_us = u64::try_from(slice.as_micros()).unwrap_or(u64::MAX);
         self.send(|out| encode_deltas(seq, now, slice_us, deltas, out))?;
-        self.sent_deltas = Some(deltas.len());
+        self.batch.begin(deltas.len());
         let done = self.finish(host)?;
-        self.sent_deltas = None;
-        let Some(Passed { count, goes_on, .. }) = self.passed.take() else {
+        let Some(Passed { count, goes_on, .. }) = self.batch.end() else {
             // The first one had an effect.
-            self.deltas_per_frame = 1;
+            self.batch.shrink();
             return Ok(done.into());
         };
         if goes_on {
-            self.deltas_per_frame = 1;
+            self.batch.shrink();
         } else if count == deltas.len() {
-            self.adapt_batch(&done);
+            self.batch.adapt(&done);
         }
         Ok(Streamed { done, passed: count - 1, goes_on })
     }
 
     fn lookahead(&self) -> usize {
-        self.deltas_per_frame - 1
+        self.batch.most() - 1
     }
 
     fn interrupt(&self) {
