@@ -20,6 +20,7 @@
 
 mod class_place;
 mod exported;
+mod name_facts;
 mod names;
 mod uses;
 

@@ -46,7 +46,7 @@ impl Exported {
         let seed = |(export, at, object): (&str, usize, GivenObject)| {
             let local = self.local(export).filter(|name| names.is_fixed(name));
             let parameters = match local {
-                Some(name) => names.functions.get(name)?,
+                Some(name) => names.calls.parameters(name)?,
                 None if export == "default" => &self.parameters,
                 None => return None,
             };

@@ -3,18 +3,12 @@
 use super::super::bindings::{export_name, member_name, property_name, text_of};
 use super::super::walk::plain;
 use super::class_place::{ClassPlace, field};
-use crate::interface::{GivenObject, HostName};
-use std::collections::{HashMap, HashSet};
+use super::name_facts::{CallGraph, ChangedNames, FieldValues, HandlerContexts, Part, PatternParts, TypedNames};
+use crate::interface::GivenObject;
+use std::collections::HashMap;
 use swc_core::common::SyntaxContext;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
-
-/// Types of pi's package, by the object that they describe.
-const TYPES: [(&str, GivenObject); 3] = [
-    ("ExtensionAPI", GivenObject::Api),
-    ("ExtensionContext", GivenObject::Context),
-    ("ExtensionCommandContext", GivenObject::Context),
-];
 
 /// Methods of pi's API that take a function with a context: the method, its argument, the member of that argument that is the
 /// function (empty: the argument itself), and the index of the function's context parameter.
@@ -25,37 +19,12 @@ const TAKES_CONTEXT: [(&str, usize, &str, usize); 4] = [
     ("registerTool", 0, "execute", 4),
 ];
 
-/// pi's package.
-const PI: &str = "@earendil-works/pi-coding-agent";
-
-/// Returns the names under which the module imports types of [`TYPES`] from pi.
-fn api_types(program: &Program) -> HashMap<String, GivenObject> {
-    let Program::Module(module) = program else { return HashMap::new() };
-    let imports = module.body.iter().filter_map(|item| item.as_module_decl()?.as_import());
-    let from_pi =
-        imports.filter(|import| HostName::of(&text_of(&import.src)) == Some(HostName::Package(PI.to_owned())));
-    let named = from_pi.flat_map(|import| &import.specifiers).filter_map(ImportSpecifier::as_named);
-    let described = named.filter_map(|named| {
-        let imported = named.imported.as_ref().map_or_else(|| named.local.sym.to_string(), export_name);
-        let (_, object) = TYPES.iter().find(|(name, _)| *name == imported)?;
-        Some((named.local.sym.to_string(), *object))
-    });
-    described.collect()
-}
-
 /// An object that a name holds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Given {
     pub(super) object: GivenObject,
     /// The name holds that object only if the module is an entry.
     pub(super) only_in_entry: bool,
-}
-
-/// A name that holds a member of another one's object: `b` of `const { a: b } = pi`.
-struct Part {
-    of: Id,
-    member: String,
-    local: Id,
 }
 
 /// The names that hold objects of pi's, and members of them.
@@ -78,35 +47,18 @@ impl Known {
 /// The names of a module and their meanings. Sets and maps are only queried; iteration uses lists.
 #[derive(Default)]
 pub(in crate::scan) struct Names {
-    types: HashMap<String, GivenObject>,
-    /// Parameters and fields with a type of [`TYPES`].
-    typed: Vec<(Id, GivenObject)>,
-    /// Parameters that are contexts if the first name holds pi's API.
-    contexts: Vec<(Id, Id)>,
-    /// Functions passed to a method of the first name, with the index of the context parameter if that name is pi's API.
-    handlers: Vec<(Id, Id, usize)>,
+    typed: TypedNames,
+    contexts: HandlerContexts,
     /// `const a = b`
     aliases: Vec<(Id, Id)>,
-    parts: Vec<Part>,
-    /// Indexes of parts of patterns, by the name that holds one.
-    taken: HashMap<Id, usize>,
-    /// Fields of `this` that are assigned.
-    fields: Vec<Id>,
-    /// Values of fields; `None` where a value is no plain name.
-    values: HashMap<Id, Vec<Option<Id>>>,
-    /// Names that are assigned to, whose value is therefore unknown.
-    assigned: HashSet<Id>,
-    /// Parameters of functions and constructors, by the name of the function or the class; `None` where a parameter cannot be
-    /// followed.
-    pub(super) functions: HashMap<Id, Vec<Option<Id>>>,
-    /// Arguments of calls of a name; `None` where an argument is no plain name.
-    calls: Vec<(Id, Vec<Option<Id>>)>,
+    parts: PatternParts,
+    fields: FieldValues,
+    changed: ChangedNames,
+    pub(super) calls: CallGraph,
     /// The kinds of values that constants, functions and classes are declared as.
     declared: HashMap<Id, Kind>,
     /// Tools in constants.
     pub(super) tools: HashMap<Id, ObjectLit>,
-    /// Objects that receive more members after construction.
-    extended: HashSet<Id>,
     /// Names of imports of files, with the module and the export.
     pub(super) imported: HashMap<Id, (String, String)>,
     /// Constants that are instances of a class of the module.
@@ -128,8 +80,8 @@ impl Names {
     pub(super) fn of(program: &Program) -> Self {
         let mut patterns = Patterns::default();
         program.visit_with(&mut patterns);
-        let mut names = Self { types: api_types(program), parts: patterns.0, ..Self::default() };
-        names.taken = names.parts.iter().enumerate().map(|(at, part)| (part.local.clone(), at)).collect();
+        let (typed, parts) = (TypedNames::of(program), PatternParts::new(patterns.0));
+        let mut names = Self { typed, parts, ..Self::default() };
         program.visit_with(&mut names);
         names
     }
@@ -139,7 +91,7 @@ impl Names {
         let of_factory = |id: &Id| (id.clone(), Given { object: GivenObject::Api, only_in_entry: true });
         let mut known: HashMap<Id, Given> = factory.map(of_factory).into_iter().collect();
         let certain = |object: GivenObject| Given { object, only_in_entry: false };
-        known.extend(self.typed.iter().map(|(id, object)| (id.clone(), certain(*object))));
+        known.extend(self.typed.names().map(|(id, object)| (id.clone(), certain(*object))));
         loop {
             let before = known.len();
             for (function, at, parameter, object) in &given {
@@ -154,8 +106,8 @@ impl Names {
                 break;
             }
         }
-        known.retain(|id, _| !self.assigned.contains(id) && !self.extended.contains(id));
-        let parts = self.parts.iter().filter(|part| !self.assigned.contains(&part.local));
+        known.retain(|id, _| !self.changed.assigned.contains(id) && !self.changed.extended.contains(id));
+        let parts = self.parts.iter().filter(|part| !self.changed.assigned.contains(&part.local));
         let members = parts.filter_map(|part| Some((part.local.clone(), (*known.get(&part.of)?, part.member.clone()))));
         Known { members: members.collect(), objects: known }
     }
@@ -171,9 +123,9 @@ impl Names {
                 known.entry(part.local.clone()).or_insert(Given { object: GivenObject::Ui, ..context });
             }
         }
-        for field in &self.fields {
+        for (field, values) in self.fields.iter() {
             let held = |value: &Option<Id>| known.get(value.as_ref()?).copied();
-            let mut values = self.values.get(field).into_iter().flatten();
+            let mut values = values.iter();
             if let Some(Some(first)) = values.next().map(held)
                 && values.all(|value| held(value).is_some_and(|given| given.object == first.object))
             {
@@ -184,15 +136,15 @@ impl Names {
 
     fn follow_handlers(&self, known: &mut HashMap<Id, Given>) {
         let is_api = |given: &&Given| given.object == GivenObject::Api;
-        for (api, parameter) in &self.contexts {
+        for (api, parameter) in &self.contexts.parameters {
             if let Some(given) = known.get(api).filter(is_api).copied() {
                 known.entry(parameter.clone()).or_insert(Given { object: GivenObject::Context, ..given });
             }
         }
-        for (api, handler, at) in &self.handlers {
-            let parameter = self.functions.get(handler).and_then(|parameters| parameters.get(*at)?.as_ref());
+        for (api, handler, at) in &self.contexts.handlers {
+            let parameter = self.calls.parameters(handler).and_then(|parameters| parameters.get(*at)?.as_ref());
             // A function that is called here as well may receive any argument.
-            let is_called = self.calls.iter().any(|(called, _)| called == handler);
+            let is_called = self.calls.of(handler).next().is_some();
             if let (Some(given), Some(parameter), false) =
                 (known.get(api).filter(is_api).copied(), parameter, is_called)
             {
@@ -202,8 +154,8 @@ impl Names {
     }
 
     fn follow_calls(&self, known: &mut HashMap<Id, Given>) {
-        for (callee, arguments) in &self.calls {
-            let Some(parameters) = self.functions.get(callee) else { continue };
+        for (callee, arguments) in self.calls.iter() {
+            let Some(parameters) = self.calls.parameters(callee) else { continue };
             for (at, parameter) in parameters.iter().enumerate() {
                 let (Some(parameter), Some(Some(argument))) = (parameter, arguments.get(at)) else { continue };
                 if let Some(given) = known.get(argument).copied()
@@ -217,17 +169,16 @@ impl Names {
 
     /// Returns whether a name is never reassigned.
     pub(in crate::scan) fn is_fixed(&self, name: &Id) -> bool {
-        self.functions.contains_key(name) && !self.assigned.contains(name)
+        self.calls.parameters(name).is_some() && !self.changed.assigned.contains(name)
     }
 
     /// Returns the class whose instance a name holds.
     pub(in crate::scan) fn class_of(&self, instance: &Id) -> Option<&Id> {
-        self.instances.get(instance).filter(|_| !self.assigned.contains(instance))
+        self.instances.get(instance).filter(|_| !self.changed.assigned.contains(instance))
     }
 
     fn always_given(&self, callee: &Id, at: usize, object: GivenObject, known: &HashMap<Id, Given>) -> bool {
-        let mut calls = self.calls.iter().filter(|(called, _)| called == callee);
-        calls.all(|(_, arguments)| {
+        self.calls.of(callee).all(|arguments| {
             let argument = arguments.get(at).and_then(|argument| known.get(argument.as_ref()?));
             argument.is_some_and(|given| given.object == object)
         })
@@ -239,26 +190,7 @@ impl Names {
             Pat::Object(object) => &object.type_ann,
             _ => return,
         };
-        self.see_type(id_of(pattern), annotation.as_deref());
-    }
-
-    /// Records the type annotation of a name; returns whether it is a type of [`TYPES`].
-    fn see_type(&mut self, name: Option<Id>, annotation: Option<&TsTypeAnn>) -> bool {
-        let reference = annotation.and_then(|annotation| annotation.type_ann.as_ts_type_ref());
-        let ident = reference.and_then(|reference| reference.type_name.as_ident());
-        let object = ident.and_then(|ident| self.types.get(&*ident.sym)).copied();
-        self.typed.extend(name.zip(object));
-        object.is_some()
-    }
-
-    /// Records a value assigned to a field.
-    fn see_field(&mut self, field: Option<Id>, value: Option<Id>) {
-        let Some(field) = field else { return };
-        let values = self.values.entry(field.clone()).or_default();
-        if values.is_empty() {
-            self.fields.push(field);
-        }
-        values.push(value);
+        self.typed.see(id_of(pattern), annotation.as_deref());
     }
 
     /// Returns the name of an object: as [`ClassPlace`] names it, or `a.ui` of a name that may be a context.
@@ -269,8 +201,8 @@ impl Names {
         let member = plain(expr).as_member().filter(|member| member_name(&member.prop).as_deref() == Some("ui"))?;
         let of = self.place.name(&member.obj)?;
         let local = (format!("{}.ui", of.0).into(), of.1);
-        self.parts.push(Part { of, member: "ui".to_owned(), local });
-        self.parts.last().map(|part| part.local.clone())
+        self.parts.add(Part { of, member: "ui".to_owned(), local: local.clone() });
+        Some(local)
     }
 
     /// Records the context of a function that is passed to `NAME.on(...)` or a similar method; returns whether the call is one.
@@ -278,7 +210,7 @@ impl Names {
         let called = match callee {
             Expr::Member(member) => self.place.name(&member.obj).zip(member_name(&member.prop)),
             Expr::Ident(name) => {
-                let part = self.taken.get(&name.to_id()).map(|at| &self.parts[*at]);
+                let part = self.parts.of_pattern(&name.to_id());
                 part.map(|part| (part.of.clone(), part.member.clone()))
             }
             _ => None,
@@ -290,7 +222,7 @@ impl Names {
         let Some(argument) = arguments.get(*at).filter(|argument| argument.spread.is_none()) else { return false };
         let mut see = |parameters: Vec<Option<Id>>| {
             let context = parameters.into_iter().nth(*parameter).flatten();
-            self.contexts.extend(context.map(|context| (api.clone(), context)));
+            self.contexts.parameters.extend(context.map(|context| (api.clone(), context)));
         };
         let handler = if inside.is_empty() {
             Some(plain(&argument.expr))
@@ -310,7 +242,7 @@ impl Names {
         match handler {
             Some(Expr::Arrow(arrow)) => see(arrow.params.iter().map(id_of).collect()),
             Some(Expr::Fn(function)) => see(parameters(&function.function)),
-            Some(Expr::Ident(name)) => self.handlers.push((api, name.to_id(), *parameter)),
+            Some(Expr::Ident(name)) => self.contexts.handlers.push((api, name.to_id(), *parameter)),
             _ => {}
         }
         true
@@ -318,16 +250,16 @@ impl Names {
 
     /// Records the declaration of a field.
     fn see_property(&mut self, field: Option<Id>, annotation: Option<&TsTypeAnn>, value: Option<&Expr>) {
-        self.see_type(field.clone(), annotation);
+        self.typed.see(field.clone(), annotation);
         if let Some(value) = value.filter(|value| !is_nothing(value)) {
             let value = self.object(value);
-            self.see_field(field, value);
+            self.fields.see(field, value);
         }
     }
 
     fn declare(&mut self, name: &Ident, kind: Kind) {
         if let Kind::Function(parameters) = &kind {
-            self.functions.insert(name.to_id(), parameters.clone());
+            self.calls.declare(name.to_id(), parameters.clone());
         }
         self.declared.insert(name.to_id(), kind);
     }
@@ -348,7 +280,7 @@ impl Names {
             Expr::Lit(Lit::Null(_)) => Kind::Other("null"),
             Expr::Lit(Lit::Regex(_)) => Kind::Other("a regular expression"),
             Expr::Ident(ident) if ident.sym == *"undefined" => Kind::Other("undefined"),
-            Expr::Ident(ident) if !self.assigned.contains(&ident.to_id()) => {
+            Expr::Ident(ident) if !self.changed.assigned.contains(&ident.to_id()) => {
                 self.declared.get(&ident.to_id()).cloned().unwrap_or(Kind::Unknown)
             }
             _ => Kind::Unknown,
@@ -416,7 +348,7 @@ impl Visit for Names {
 
     fn visit_class_decl(&mut self, declaration: &ClassDecl) {
         self.declare(&declaration.ident, Kind::Other("a class, which cannot be called without `new`"));
-        self.functions.insert(declaration.ident.to_id(), constructor(&declaration.class));
+        self.calls.declare(declaration.ident.to_id(), constructor(&declaration.class));
         declaration.visit_children_with(self);
     }
 
@@ -454,8 +386,8 @@ impl Visit for Names {
     /// `constructor(private pi: ExtensionAPI)`
     fn visit_ts_param_prop(&mut self, property: &TsParamProp) {
         if let (Some(class), TsParamPropParam::Ident(name)) = (self.place.class, &property.param) {
-            self.see_type(Some(name.to_id()), name.type_ann.as_deref());
-            self.see_field(field(class, &name.sym), Some(name.to_id()));
+            self.typed.see(Some(name.to_id()), name.type_ann.as_deref());
+            self.fields.see(field(class, &name.sym), Some(name.to_id()));
         }
         property.visit_children_with(self);
     }
@@ -509,20 +441,20 @@ impl Visit for Names {
 
     fn visit_assign_expr(&mut self, assign: &AssignExpr) {
         match &assign.left {
-            AssignTarget::Simple(SimpleAssignTarget::Ident(name)) => _ = self.assigned.insert(name.to_id()),
+            AssignTarget::Simple(SimpleAssignTarget::Ident(name)) => _ = self.changed.assigned.insert(name.to_id()),
             AssignTarget::Simple(SimpleAssignTarget::Member(member)) => {
                 if let Some(object) = self.place.name(&member.obj) {
                     // `parameters` of a tool may be assigned later; so may a member of pi.
                     self.tools.remove(&object);
                     if member_name(&member.prop).is_none() {
-                        self.extended.insert(object);
+                        self.changed.extended.insert(object);
                     }
                 }
                 let field = self.place.name(&Expr::Member(member.clone()));
                 // A field that is reset is not called any more.
                 if !is_nothing(&assign.right) {
                     let value = self.object(&assign.right);
-                    self.see_field(field, value);
+                    self.fields.see(field, value);
                 }
             }
             _ => {}
@@ -536,11 +468,11 @@ impl Visit for Names {
             let argument = |argument: &ExprOrSpread| place.name(&argument.expr).filter(|_| argument.spread.is_none());
             match plain(callee) {
                 callee if self.see_handler(callee, &call.args) => {}
-                Expr::Ident(name) => self.calls.push((name.to_id(), call.args.iter().map(argument).collect())),
+                Expr::Ident(name) => self.calls.call(name.to_id(), call.args.iter().map(argument).collect()),
                 // `Object.assign(pi, {...})`, `Object.defineProperty(pi, ...)`
                 Expr::Member(member) if matches!(plain(&member.obj), Expr::Ident(of) if of.sym == *"Object" || of.sym == *"Reflect") =>
                 {
-                    self.extended.extend(call.args.first().and_then(argument));
+                    self.changed.extended.extend(call.args.first().and_then(argument));
                 }
                 _ => {}
             }
@@ -552,7 +484,7 @@ impl Visit for Names {
         if let Expr::Ident(class) = plain(&new.callee) {
             let place = self.place;
             let argument = |argument: &ExprOrSpread| place.name(&argument.expr).filter(|_| argument.spread.is_none());
-            self.calls.push((class.to_id(), new.args.iter().flatten().map(argument).collect()));
+            self.calls.call(class.to_id(), new.args.iter().flatten().map(argument).collect());
         }
         new.visit_children_with(self);
     }
