@@ -23,11 +23,11 @@ pub(super) fn see_host_function(
             let variables = variables(name, arguments);
             uses.exec.see(program(name, first).map(|program| [variables, vec![program]].concat().join(" ")));
         }
-        "http" | "https" if matches!(name, "request" | "get") => uses.http.see(first.as_ref().and_then(host)),
-        "net" | "tls" if matches!(name, "connect" | "createConnection") => uses.connects = true,
-        "net" | "tls" if matches!(name, "Socket" | "TLSSocket") => uses.has_sockets = true,
-        "dns" | "dns/promises" => uses.http.see(None),
-        "http2" if name == "connect" => uses.http.see(first.as_ref().and_then(host)),
+        "http" | "https" if matches!(name, "request" | "get") => uses.network.http.see(first.as_ref().and_then(host)),
+        "net" | "tls" if matches!(name, "connect" | "createConnection") => uses.network.connects = true,
+        "net" | "tls" if matches!(name, "Socket" | "TLSSocket") => uses.network.has_sockets = true,
+        "dns" | "dns/promises" => uses.network.http.see(None),
+        "http2" if name == "connect" => uses.network.http.see(first.as_ref().and_then(host)),
         _ => {}
     }
 }

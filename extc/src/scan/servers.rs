@@ -19,11 +19,11 @@ pub(super) fn see(uses: &mut Uses, args: &[ExprOrSpread], text: impl Fn(&Expr) -
     uses.servers.see(plain(0).and_then(whole).map(|name| format!("{name}/*")));
     let Some(config) = plain(1).and_then(object) else {
         uses.exec.see(None);
-        uses.http.see(None);
+        uses.network.http.see(None);
         return;
     };
     if let Some(url) = member(config, "url") {
-        uses.http.see(text(url).as_ref().and_then(calls::host));
+        uses.network.http.see(text(url).as_ref().and_then(calls::host));
     }
     if let Some(command) = member(config, "command") {
         uses.exec.see(whole(command).map(|command| with_arguments(command, config, whole)));

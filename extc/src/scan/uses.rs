@@ -49,23 +49,67 @@ pub(crate) struct Uses {
     pub(crate) read: Scoped,
     pub(crate) write: Scoped,
     pub(crate) exec: Scoped,
-    pub(crate) http: Scoped,
-    /// Whether it opens connections of `net` or `tls`, which carry any bytes.
-    pub(crate) connects: bool,
-    /// Whether it names the classes of sockets, which servers and libraries do as well.
-    pub(crate) has_sockets: bool,
+    pub(crate) network: NetworkUses,
     pub(crate) env: Scoped,
     /// MCP servers that it registers, as patterns of their tools.
     pub(crate) servers: Scoped,
     /// Capabilities without a scope: `verdict`, `session.inject`, `tools`, ...
     pub(crate) plain: BTreeSet<&'static str>,
-    /// Events whose results decide what they need, and the strings of such results; they may be in different modules.
-    pub(crate) answered: BTreeSet<&'static str>,
-    pub(crate) words: BTreeSet<&'static str>,
+    pub(crate) answers: AnswerUses,
     pub(crate) compiled_text: CompiledText,
     pub(crate) offers: Offers,
     /// Whether it makes tools like pi's own (`createBashTool`), which it may register under their names.
     pub(crate) makes_own_tools: bool,
+}
+
+/// Uses of the network.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct NetworkUses {
+    pub(crate) http: Scoped,
+    /// Whether it opens connections of `net` or `tls`, which carry any bytes.
+    pub(crate) connects: bool,
+    /// Whether it names the classes of sockets, which servers and libraries do as well.
+    pub(crate) has_sockets: bool,
+}
+
+impl NetworkUses {
+    fn merge(&mut self, other: &Self) {
+        self.http.merge(&other.http);
+        self.connects |= other.connects;
+        self.has_sockets |= other.has_sockets;
+    }
+
+    /// Returns the scope of the request, `None` for any host; `None` without a use.
+    fn scope(&self) -> Option<Option<Scope>> {
+        let sends_raw = self.connects || (self.has_sockets && self.http.is_used());
+        if !self.http.is_used() && !sends_raw {
+            return None;
+        }
+        let hosts = self.http.closed().filter(|_| self.http.is_used());
+        let hosts = match sends_raw {
+            false => hosts,
+            true => {
+                let mut hosts = hosts.unwrap_or_else(|| vec!["*".to_owned()]);
+                hosts.push(RAW_ANYWHERE.to_owned());
+                Some(hosts)
+            }
+        };
+        Some(hosts.map(|hosts| Scope { hosts: Some(hosts), ..Scope::default() }))
+    }
+}
+
+/// Events whose results decide what they need, and the strings of such results; they may be in different modules.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AnswerUses {
+    pub(crate) events: BTreeSet<&'static str>,
+    pub(crate) words: BTreeSet<&'static str>,
+}
+
+impl AnswerUses {
+    fn merge(&mut self, other: &Self) {
+        self.events.extend(&other.events);
+        self.words.extend(&other.words);
+    }
 }
 
 impl Uses {
@@ -73,17 +117,14 @@ impl Uses {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
         self.exec.merge(&other.exec);
-        self.http.merge(&other.http);
+        self.network.merge(&other.network);
         self.env.merge(&other.env);
         self.servers.merge(&other.servers);
         self.plain.extend(&other.plain);
-        self.answered.extend(&other.answered);
-        self.words.extend(&other.words);
+        self.answers.merge(&other.answers);
         self.compiled_text.merge(other.compiled_text);
         self.offers.merge(&other.offers);
         self.makes_own_tools |= other.makes_own_tools;
-        self.connects |= other.connects;
-        self.has_sockets |= other.has_sockets;
     }
 
     /// Returns whether a tool is or may be registered under the name of one of pi's own.
@@ -111,18 +152,8 @@ impl Uses {
         if self.exec.is_used() {
             add("exec", self.exec.closed().map(|commands| Scope { commands: Some(commands), ..Scope::default() }));
         }
-        let sends_raw = self.connects || (self.has_sockets && self.http.is_used());
-        if self.http.is_used() || sends_raw {
-            let hosts = self.http.closed().filter(|_| self.http.is_used());
-            let hosts = match sends_raw {
-                false => hosts,
-                true => {
-                    let mut hosts = hosts.unwrap_or_else(|| vec!["*".to_owned()]);
-                    hosts.push(RAW_ANYWHERE.to_owned());
-                    Some(hosts)
-                }
-            };
-            add("http", hosts.map(|hosts| Scope { hosts: Some(hosts), ..Scope::default() }));
+        if let Some(scope) = self.network.scope() {
+            add("http", scope);
         }
         if self.env.is_used() {
             add("env", self.env.closed().map(|names| Scope { env: Some(names), ..Scope::default() }));
@@ -133,7 +164,7 @@ impl Uses {
         if self.compiled_text.needs_grant() {
             add("eval", None);
         }
-        let answers = super::pi::of_answers(&self.answered, &self.words);
+        let answers = super::pi::of_answers(&self.answers.events, &self.answers.words);
         let places = self.takes_places().then_some("tool.shadow");
         for capability in self.plain.iter().copied().chain(answers).chain(places).collect::<BTreeSet<_>>() {
             add(capability, None);
@@ -156,16 +187,17 @@ mod tests {
     #[test]
     fn raw_connections_are_asked_for_beside_requests() {
         let list = |hosts: &[&str]| Some(Some(hosts.iter().map(|host| (*host).to_owned()).collect()));
-        let connects = Uses { connects: true, ..Uses::default() };
+        let uses = |network: NetworkUses| Uses { network, ..Uses::default() };
+        let connects = uses(NetworkUses { connects: true, ..NetworkUses::default() });
         assert_eq!(hosts(&connects), list(&["*", "tcp://*"]));
-        let has_sockets = Uses { has_sockets: true, ..Uses::default() };
+        let has_sockets = uses(NetworkUses { has_sockets: true, ..NetworkUses::default() });
         assert_eq!(hosts(&has_sockets), None);
-        let mut asks = Uses { has_sockets: true, ..Uses::default() };
-        asks.http.see(Some("a.example".to_owned()));
+        let mut asks = uses(NetworkUses { has_sockets: true, ..NetworkUses::default() });
+        asks.network.http.see(Some("a.example".to_owned()));
         assert_eq!(hosts(&asks), list(&["a.example", "tcp://*"]));
-        asks.has_sockets = false;
+        asks.network.has_sockets = false;
         assert_eq!(hosts(&asks), list(&["a.example"]));
-        asks.http.see(None);
+        asks.network.http.see(None);
         assert_eq!(hosts(&asks), Some(None));
     }
 }

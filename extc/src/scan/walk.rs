@@ -341,10 +341,10 @@ impl Walker<'_> {
                 let event = first.as_ref().map(|event| event.start.as_str()).unwrap_or_default();
                 self.uses.plain.extend(pi::of_event(event));
                 self.uses.plain.extend(pi::of_system_messages(event));
-                self.uses.answered.extend(pi::by_answer(event));
+                self.uses.answers.events.extend(pi::by_answer(event));
             }
             "exec" => self.uses.exec.see(first.map(|program| program.start)),
-            "http" => self.uses.http.see(None),
+            "http" => self.uses.network.http.see(None),
             "fs" => {
                 self.uses.read.see(None);
                 self.uses.write.see(None);
@@ -421,7 +421,7 @@ impl Walker<'_> {
             && ident.sym == *"fetch"
         {
             let first = self.text(call.args.first());
-            self.uses.http.see(first.as_ref().and_then(calls::host));
+            self.uses.network.http.see(first.as_ref().and_then(calls::host));
         }
         if let Expr::Member(member) = callee {
             self.see_method(member, &call.args);
@@ -516,7 +516,7 @@ impl Visit for Walker<'_> {
             self.findings.worker(at);
         } else if self.is_global(&new.callee, "WebSocket") || self.is_global(&new.callee, "EventSource") {
             let target = self.text(first);
-            self.uses.http.see(target.as_ref().and_then(calls::host));
+            self.uses.network.http.see(target.as_ref().and_then(calls::host));
         }
         new.visit_children_with(self);
     }
@@ -596,12 +596,12 @@ impl Visit for Walker<'_> {
 
     fn visit_prop(&mut self, property: &Prop) {
         match property {
-            Prop::Shorthand(ident) => self.uses.words.extend(pi::of_answer(&ident.sym)),
+            Prop::Shorthand(ident) => self.uses.answers.words.extend(pi::of_answer(&ident.sym)),
             Prop::KeyValue(pair) => {
                 let name = property_name(&pair.key).unwrap_or_default();
-                self.uses.words.extend(pi::of_answer(&name));
+                self.uses.answers.words.extend(pi::of_answer(&name));
                 let kind = self.names.bindings.text(&pair.value).filter(|text| name == "type" && text.whole);
-                self.uses.words.extend(kind.and_then(|kind| pi::of_answer(&kind.start)));
+                self.uses.answers.words.extend(kind.and_then(|kind| pi::of_answer(&kind.start)));
             }
             _ => {}
         }
