@@ -521,6 +521,7 @@ fn inline_command<'a>(args: &[&'a str]) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::command_lines;
 
     #[test]
     fn programs_that_run_their_input_are_recognised_by_arguments() {
@@ -528,59 +529,7 @@ mod tests {
             let words: Vec<&str> = line.split(' ').collect();
             interprets_input(words[0], &words[1..])
         };
-        for line in [
-            "bash",
-            "/bin/sh",
-            "sh -s x",
-            "python3 -",
-            "python3.11",
-            "node",
-            "node /dev/stdin",
-            "perl",
-            "env bash",
-            "sudo -u x sh",
-            "make -f -",
-            "psql db",
-            "sqlite3 a.db",
-            "xargs -n1",
-            "ssh host",
-            "docker exec -i x sh",
-            "python3 -W ignore",
-            "python3 -X utf8",
-            "python3 -m code",
-            "node --title x",
-            "node -C x",
-            "perl -I lib",
-            "bash -o pipefail",
-            "rbash",
-            "env -Sbash",
-            "env bash -o pipefail",
-            "make -f-",
-            "make --file=-",
-            "awk -f/dev/stdin x",
-            "sed -f- x",
-            "vim -es",
-            "su",
-            "unshare",
-            "setarch x86_64",
-            "npm exec",
-            "ipython3",
-            "jshell",
-            "find . -exec sh ;",
-            "git -c alias.x=!sh x",
-            "awk {system($0)}",
-            "sed -n s/.*/&/ep",
-            "sed 1e",
-            "sdiff -o out a b",
-            "sdiff --output=out a b",
-            "ip -b -",
-            "cargo build",
-            "pi --mode rpc --no-session",
-            "swipl -q",
-            "gs -q",
-            "rc",
-            "env swipl",
-        ] {
+        for line in command_lines(include_str!("../../../fixtures/programs/input-is-program.txt")) {
             assert!(check(line), "{line}");
         }
         for line in
@@ -589,26 +538,7 @@ mod tests {
             assert!(interprets_input("sh", &["-c", line]), "{line}");
         }
         assert!(interprets_input("python3", &["-c", "exec(input())"]));
-        for line in [
-            "make clean",
-            "npm test",
-            "bash build.sh",
-            "node build.js",
-            "node --no-warnings build.js",
-            "python3 -u tool.py -x y",
-            "python3 --version",
-            "npm run build",
-            "awk {print}",
-            "sed -n s/a/b/gp",
-            "sed s/one/two/",
-            "find . -name x",
-            "tsx src/a.ts",
-            "git commit -F -",
-            "jq .",
-            "cat -",
-            "sdiff a b",
-            "cargo metadata",
-        ] {
+        for line in command_lines(include_str!("../../../fixtures/programs/input-is-data.txt")) {
             assert!(!check(line), "{line}");
         }
         assert!(!interprets_input("sh", &["-c", "git status"]));
