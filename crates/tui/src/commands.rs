@@ -4,6 +4,7 @@ use super::events::{self, BashEnding};
 use super::picker::ListKind;
 use super::port::TuiPort;
 use super::screen::Screen;
+use super::selections::model_name;
 use super::show_session;
 use super::task::UiTask;
 use super::transcript::Style;
@@ -180,21 +181,20 @@ impl UserCommands {
         let transforms = !pijs_runtime::renderers::Renderer::of_markdown(&self.session.host).is_empty();
         self.screen.change(|view| {
             // Problems with shortcuts are reported when the bindings change, not after each prompt.
-            if view.shortcuts != shortcuts || view.shortcut_warnings != warnings {
+            if view.keys.set_shortcuts(shortcuts, warnings.clone()) {
                 warnings.iter().for_each(|warning| view.say(Style::Warning, warning));
             }
-            (view.shortcuts, view.shortcut_warnings) = (shortcuts, warnings);
-            view.has_begun = true;
+            view.session.has_begun = true;
             if let Some(model) = model {
                 match model.is_unknown() {
-                    true => view.model.name = "no model".to_owned(),
-                    false => view.set_model_name(&model.provider, &model.id),
+                    true => view.session.model.name = "no model".to_owned(),
+                    false => view.session.set_model(&model_name(&model.provider, &model.id)),
                 }
             }
-            view.model.thinking = thinking;
-            view.standing.compacts = compacts;
-            view.transcript.transforms = transforms;
-            view.branch = super::surroundings::branch(&self.session.cwd);
+            view.session.model.thinking = thinking;
+            view.session.footer.compacts = compacts;
+            view.conversation.transcript.transforms = transforms;
+            view.session.branch = super::surroundings::branch(&self.session.cwd);
         });
         self.port.publish_footer();
     }
@@ -222,7 +222,7 @@ impl UserCommands {
 
     fn take_waiting(&self) -> String {
         let (steering, follow_up) = self.session.agent.control().clear_waiting();
-        self.screen.change(|view| view.queued.clear());
+        self.screen.change(|view| view.conversation.queued.clear());
         [steering, follow_up].concat().join("\n\n")
     }
 
@@ -232,7 +232,7 @@ impl UserCommands {
             return;
         }
         let work = self.screen.change(|view| {
-            let before = view.editor.whole();
+            let before = view.editor.field.whole();
             view.set_editor_text(&if before.is_empty() { text.to_owned() } else { format!("{text}\n\n{before}") })
         });
         work.into_iter().for_each(|work| self.screen.ask(work));
@@ -294,9 +294,9 @@ impl UserCommands {
             return self.submit(if is_command { trimmed } else { text }.into()).await;
         }
         let how = if later { DeliverAs::FollowUp } else { DeliverAs::Steer };
-        self.screen.change(|view| view.queued.push(text.to_owned()));
+        self.screen.change(|view| view.conversation.queued.push(text.to_owned()));
         if let Err(error) = self.session.agent.queue_input(text.into(), InputSource::Interactive, how).await {
-            self.screen.change(|view| view.queued.retain(|queued| queued != text));
+            self.screen.change(|view| view.conversation.unqueue(text));
             self.fail(&error.to_string());
         }
     }
@@ -304,7 +304,11 @@ impl UserCommands {
     async fn submit(&self, content: Content) {
         let control = self.session.agent.control();
         let result = self.session.agent.submit(content, InputSource::Interactive).await;
-        self.screen.change(|view| view.running = if control.is_idle() { None } else { view.running });
+        self.screen.change(|view| {
+            if control.is_idle() {
+                view.run.end();
+            }
+        });
         match result {
             Ok(outcome) => self.show_outcome(outcome),
             Err(error) => self.fail(&error.to_string()),
@@ -317,7 +321,7 @@ impl UserCommands {
             Ending::Done | Ending::Handled => {}
             Ending::Failed(error) => {
                 let is_said = outcome.message.is_some_and(|message| message.error_message.is_some());
-                let told = self.screen.change(|view| view.told_cause.take());
+                let told = self.screen.change(|view| view.conversation.take_told_cause());
                 match error.help().map(one_line) {
                     Some(help) if is_said && told.as_ref() != Some(&help) => self.warn(&help),
                     _ if is_said => {}
@@ -490,13 +494,13 @@ impl UserCommands {
         self.shell.set(number);
         self.shells.borrow_mut().insert(number, cancel.clone());
         self.screen.change(|view| {
-            view.shells += 1;
+            view.run.begin_shell();
             events::begin_bash(view, number, command);
         });
         let result = self.session.agent.user_bash_as(Some(&number.into()), command, Some(is_excluded), cancel).await;
         self.shells.borrow_mut().remove(&number);
         self.screen.change(|view| {
-            view.shells = view.shells.saturating_sub(1);
+            view.run.end_shell();
             match &result {
                 Ok(result) => {
                     let path = result.full_output_path.as_deref();

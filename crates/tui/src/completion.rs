@@ -5,17 +5,22 @@
 
 use super::clip::{LONGEST_LINE, clipped, weight};
 use super::completion_request::{CompletionRequest, byte_of};
-use super::layers::ComponentId;
 use super::task::UiTask;
-use super::view::View;
+use super::text_field::TextField;
+use super::view::{ComponentId, EditorState, MOST_KEPT, used_up};
+use pijs_protocol::{ExtensionId, HostcallError, guard};
 use pijs_terminal::layout::{clamp, width};
 use serde_json::Value;
+use std::collections::BTreeMap;
+use tokio::sync::oneshot;
 
 /// Suggestions shown at a time, and kept.
 const SHOWN: usize = 5;
 const MOST: usize = 200;
 /// Bytes of kept suggestions.
 const LARGEST: usize = 4 << 20;
+/// Concurrent completion requests of an extension.
+const MOST_SUGGESTIONS: usize = 256;
 
 /// A completion provider of an extension.
 #[derive(Debug, Clone)]
@@ -62,11 +67,60 @@ impl Popup {
     }
 }
 
-impl View {
+/// A caller that waits for suggestions.
+#[derive(Debug)]
+pub(super) struct PendingSuggestion {
+    pub(super) by: ExtensionId,
+    pub(super) answer: oneshot::Sender<Value>,
+}
+
+/// Providers, the open list, and requests in flight.
+#[derive(Debug, Default)]
+pub(super) struct CompletionState {
+    /// Open list of suggestions.
+    pub(super) popup: Option<Popup>,
+    /// Completion providers, newest last.
+    pub(super) providers: Vec<CompletionProvider>,
+    /// Whether a provider is inserting a suggestion, so that keys wait.
+    pub(super) is_applying: bool,
+    /// Callers that wait for suggestions.
+    pub(super) pending: BTreeMap<u64, PendingSuggestion>,
+}
+
+impl CompletionState {
+    /// Adds a completion provider, or updates the triggers of an existing one.
+    pub(super) fn add_provider(&mut self, provider: CompletionProvider) -> Result<(), HostcallError> {
+        if let Some(known) = self.providers.iter_mut().find(|known| known.id == provider.id) {
+            known.triggers = provider.triggers;
+            return Ok(());
+        }
+        let own = self.providers.iter().filter(|known| known.id.0 == provider.id.0).count();
+        if own >= MOST_KEPT && guard!(TuiComponents) {
+            return Err(used_up("autocomplete_providers", MOST_KEPT));
+        }
+        self.providers.push(provider);
+        Ok(())
+    }
+
+    /// Adds a caller that waits for suggestions.
+    pub(super) fn add_pending(&mut self, number: u64, pending: PendingSuggestion) -> Result<(), HostcallError> {
+        let asked = self.pending.values().filter(|asked| asked.by == pending.by).count();
+        if asked >= MOST_SUGGESTIONS && guard!(TuiComponents) {
+            return Err(used_up("suggestions", MOST_SUGGESTIONS));
+        }
+        self.pending.insert(number, pending);
+        Ok(())
+    }
+
+    /// Removes the providers of extensions that are gone.
+    pub(super) fn forget(&mut self, is_gone: impl Fn(&ExtensionId) -> bool) {
+        self.providers.retain(|provider| !is_gone(&provider.id.0));
+    }
+
     /// Requests suggestions when the user asks for them, and at positions with completable text.
-    pub(super) fn complete(&mut self, force: bool) -> Vec<UiTask> {
+    pub(super) fn complete(&mut self, field: &TextField, force: bool) -> Vec<UiTask> {
         // Called for each key, so the text is copied only when a request is made.
-        let head = &self.editor.text()[..self.editor.at()];
+        let head = &field.text()[..field.at()];
         let line = head.rsplit('\n').next().unwrap_or_default();
         let token = line.rsplit([' ', '\t']).next().unwrap_or_default();
         let starts = |mark: &str| token.starts_with(mark);
@@ -74,24 +128,20 @@ impl View {
         let triggers = || self.providers.iter().flat_map(|provider| &provider.triggers).any(|mark| starts(mark));
         // An open list is updated during typing, and closed when nothing matches.
         if force || is_command || starts("@") || triggers() {
-            return vec![UiTask::Complete(self.request(force))];
+            return vec![UiTask::Complete(request_of(field, force))];
         }
         self.popup = None;
         Vec::new()
     }
 
-    fn request(&self, force: bool) -> CompletionRequest {
-        CompletionRequest::new(self.editor.text(), self.editor.at(), force)
-    }
-
-    fn is_about(&self, request: &CompletionRequest) -> bool {
-        let now = self.request(request.force);
-        now == *request
-    }
-
     /// Shows suggestions. A single one that was requested with Tab is inserted at once.
-    pub(super) fn take_suggestions(&mut self, request: CompletionRequest, answer: &Value) -> Vec<UiTask> {
-        if !self.is_about(&request) || self.focus().is_some() {
+    pub(super) fn take_suggestions(
+        &mut self,
+        request: CompletionRequest,
+        answer: &Value,
+        field: &mut TextField,
+    ) -> Vec<UiTask> {
+        if !is_about(field, &request) {
             return Vec::new();
         }
         let mut bytes = 0;
@@ -116,29 +166,29 @@ impl View {
         let is_single = request.force && items.len() == 1;
         let at = best(&items, &prefix);
         self.popup = Some(Popup { request, prefix, items, at });
-        if is_single { self.accept() } else { Vec::new() }
+        if is_single { self.accept(field) } else { Vec::new() }
     }
 
     /// Handles a key for the list; `None` when it is for the editor.
-    pub(super) fn popup_key(&mut self, name: &str) -> Option<Vec<UiTask>> {
+    pub(super) fn popup_key(&mut self, name: &str, field: &mut TextField) -> Option<Vec<UiTask>> {
         let popup = self.popup.as_mut()?;
         let count = popup.items.len();
         match name {
             "up" => popup.at = (popup.at + count - 1) % count,
             "down" => popup.at = (popup.at + 1) % count,
             "escape" => self.popup = None,
-            "tab" => return Some(self.accept()),
+            "tab" => return Some(self.accept(field)),
             "enter" => {
                 let request = popup.request.clone();
-                if !self.is_about(&request) {
+                if !is_about(field, &request) {
                     self.popup = None;
                     return None;
                 }
                 let is_command = self.popup.as_ref().is_some_and(Popup::is_of_command);
-                let before = self.editor.text().trim_end().to_owned();
-                let work = self.accept();
+                let before = field.text().trim_end().to_owned();
+                let work = self.accept(field);
                 // The name of a command without arguments is submitted at once, and so is complete text.
-                let is_whole = self.editor.text().trim_end() == before;
+                let is_whole = field.text().trim_end() == before;
                 return if work.is_empty() && (is_command || is_whole) { None } else { Some(work) };
             }
             _ => return None,
@@ -147,68 +197,76 @@ impl View {
     }
 
     /// Inserts the chosen item.
-    fn accept(&mut self) -> Vec<UiTask> {
+    fn accept(&mut self, field: &mut TextField) -> Vec<UiTask> {
         let Some(popup) = self.popup.take() else { return Vec::new() };
         let is_command = popup.is_of_command();
         let Popup { request, prefix, items, at } = popup;
-        if !self.is_about(&request) {
+        if !is_about(field, &request) {
             return Vec::new();
         }
         let item = items[at].clone();
         if let Some(provider) = self.providers.last()
             && !is_command
         {
-            self.applying = true;
+            self.is_applying = true;
             return vec![UiTask::Apply { provider: provider.id.clone(), request, item, prefix }];
         }
-        self.apply(&request, &item, &prefix);
+        insert(field, &request, &item, &prefix);
         Vec::new()
     }
 
-    /// Replaces the prefix before the cursor by an item, as pi does.
-    pub(super) fn apply(&mut self, request: &CompletionRequest, item: &Value, prefix: &str) {
-        if !self.is_about(request) {
-            return;
-        }
-        let (value, label) = (item["value"].as_str().unwrap_or_default(), item["label"].as_str().unwrap_or_default());
-        let head = request.head().strip_suffix(prefix).unwrap_or_default();
-        let is_command = prefix.starts_with('/') && head.trim().is_empty() && !prefix[1..].contains('/');
-        let put = match () {
-            () if is_command => format!("/{} ", value.strip_prefix('/').unwrap_or(value)),
-            () if prefix.starts_with('@') && !label.ends_with('/') => format!("{value} "),
-            () => value.to_owned(),
-        };
-        let line = &request.lines[request.line];
-        let tail = &line[request.head().len()..];
-        let mut lines = request.lines.clone();
-        let col = (head.len() + put.len(), lines[..request.line].iter().map(|line| line.len() + 1).sum::<usize>());
-        lines[request.line] = format!("{head}{put}{tail}");
-        self.editor.put(&lines.join("\n"), col.0 + col.1);
-    }
-
     /// Applies the text and cursor that a provider returned.
-    pub(super) fn applied(&mut self, request: &CompletionRequest, answer: &Value) {
+    pub(super) fn applied(&self, request: &CompletionRequest, answer: &Value, editor: &mut EditorState) {
         let lines: Vec<&str> = answer["lines"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let number = |key: &str| answer[key].as_u64().and_then(|number| usize::try_from(number).ok());
         let place = number("cursorLine").zip(number("cursorCol")).filter(|(line, _)| *line < lines.len());
         if let Some((line, col)) = place
-            && self.is_about(request)
+            && is_about(&editor.field, request)
         {
             let before: usize = lines[..line].iter().map(|line| line.len() + 1).sum();
             let begins = |text: &str| text.trim_start().chars().next().filter(|first| matches!(first, '!' | '/'));
-            let was = begins(self.editor.text());
-            self.editor.put(&lines.join("\n"), before + byte_of(lines[line], col));
+            let was = begins(editor.field.text());
+            editor.field.put(&lines.join("\n"), before + byte_of(lines[line], col));
             // Keys wait for the insertion, so typed-ahead keys do not submit a command that the user did not type.
-            let is = begins(self.editor.text());
+            let is = begins(editor.field.text());
             if let Some(by) = self.providers.last().map(|provider| provider.id.0.clone()) {
                 match is {
-                    _ if was != is => self.note_inserted(&by),
-                    Some('!') => self.note_continued(&by),
+                    _ if was != is => editor.note_inserted(&by),
+                    Some('!') => editor.note_continued(&by),
                     _ => {}
                 }
             }
         }
     }
+}
+
+fn request_of(field: &TextField, force: bool) -> CompletionRequest {
+    CompletionRequest::new(field.text(), field.at(), force)
+}
+
+fn is_about(field: &TextField, request: &CompletionRequest) -> bool {
+    request_of(field, request.force) == *request
+}
+
+/// Replaces the prefix before the cursor by an item, as pi does.
+pub(super) fn insert(field: &mut TextField, request: &CompletionRequest, item: &Value, prefix: &str) {
+    if !is_about(field, request) {
+        return;
+    }
+    let (value, label) = (item["value"].as_str().unwrap_or_default(), item["label"].as_str().unwrap_or_default());
+    let head = request.head().strip_suffix(prefix).unwrap_or_default();
+    let is_command = prefix.starts_with('/') && head.trim().is_empty() && !prefix[1..].contains('/');
+    let put = match () {
+        () if is_command => format!("/{} ", value.strip_prefix('/').unwrap_or(value)),
+        () if prefix.starts_with('@') && !label.ends_with('/') => format!("{value} "),
+        () => value.to_owned(),
+    };
+    let line = &request.lines[request.line];
+    let tail = &line[request.head().len()..];
+    let mut lines = request.lines.clone();
+    let col = (head.len() + put.len(), lines[..request.line].iter().map(|line| line.len() + 1).sum::<usize>());
+    lines[request.line] = format!("{head}{put}{tail}");
+    field.put(&lines.join("\n"), col.0 + col.1);
 }
 
 /// Returns the index of the exact match, or else of the first item with the prefix.
@@ -224,10 +282,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn view(text: &str) -> View {
-        let mut view = View::new((80, 24));
-        view.editor.set(text);
-        view
+    fn editor(text: &str) -> (CompletionState, EditorState) {
+        let mut editor = EditorState::default();
+        editor.field.set(text);
+        (CompletionState::default(), editor)
     }
 
     fn answer(prefix: &str, values: &[&str]) -> Value {
@@ -245,10 +303,10 @@ mod tests {
             ("/model fo", "fo", "foo/bar", "/model foo/bar"),
             ("日 #4", "#4", "#42", "日 #42"),
         ] {
-            let mut view = view(text);
-            let request = view.request(true);
-            assert_eq!(view.take_suggestions(request, &answer(prefix, &[value])), []);
-            assert_eq!(view.editor.text(), expected, "{text}");
+            let (mut state, EditorState { mut field, .. }) = editor(text);
+            let request = request_of(&field, true);
+            assert_eq!(state.take_suggestions(request, &answer(prefix, &[value]), &mut field), []);
+            assert_eq!(field.text(), expected, "{text}");
         }
     }
 
@@ -256,54 +314,54 @@ mod tests {
     fn a_command_inserted_by_a_provider_is_not_submitted_at_once() {
         let extension = pijs_protocol::ExtensionId::new("x");
         let changed = |text: &str, to: &str| {
-            let mut view = view(text);
-            view.providers.push(CompletionProvider { id: (extension.clone(), 1), triggers: Vec::new() });
+            let (mut state, mut editor) = editor(text);
+            state.providers.push(CompletionProvider { id: (extension.clone(), 1), triggers: Vec::new() });
             let answer = json!({"lines": [to], "cursorLine": 0, "cursorCol": to.len()});
-            view.applied(&CompletionRequest::new(text, text.len(), false), &answer);
-            assert_eq!(view.editor.text(), to);
-            view
+            state.applied(&CompletionRequest::new(text, text.len(), false), &answer, &mut editor);
+            assert_eq!(editor.field.text(), to);
+            editor
         };
         let now = std::time::Instant::now();
         for (text, to, by) in [("ls", "!evil", Some(&extension)), ("!ls", "!evil", None)] {
-            let mut view = changed(text, to);
-            assert_eq!(view.submits(now), None, "nobody could read it");
-            view.inserted.as_mut().unwrap().since = Some(now);
-            assert_eq!(view.submits(now + super::super::permission_prompt::DEAD_TIME), Some(by.cloned()));
+            let mut editor = changed(text, to);
+            assert_eq!(editor.take_author(now), Err(extension.clone()), "nobody could read it");
+            editor.inserted.as_mut().unwrap().since = Some(now);
+            assert_eq!(editor.take_author(now + super::super::permission_prompt::DEAD_TIME), Ok(by.cloned()));
         }
-        assert_eq!(changed("see @a", "see @abc ").submits(now), Some(None));
+        assert_eq!(changed("see @a", "see @abc ").take_author(now), Ok(None));
     }
 
     #[test]
     fn suggestions_for_another_text_are_ignored() {
-        let mut view = view("/he");
-        let request = view.request(false);
-        view.editor.insert("l");
-        view.take_suggestions(request, &answer("/he", &["help", "hello"]));
-        assert!(view.popup.is_none());
-        let request = view.request(false);
-        view.take_suggestions(request, &answer("never typed", &["help"]));
-        assert!(view.popup.is_none());
+        let (mut state, EditorState { mut field, .. }) = editor("/he");
+        let request = request_of(&field, false);
+        field.insert("l");
+        state.take_suggestions(request, &answer("/he", &["help", "hello"]), &mut field);
+        assert!(state.popup.is_none());
+        let request = request_of(&field, false);
+        state.take_suggestions(request, &answer("never typed", &["help"]), &mut field);
+        assert!(state.popup.is_none());
     }
 
     #[test]
     fn suggestions_are_bounded() {
-        let mut view = view("/he");
+        let (mut state, EditorState { mut field, .. }) = editor("/he");
         let large = "x".repeat(1 << 20);
         let items: Vec<Value> = (0..100).map(|_| json!({"value": "hello", "label": large, "more": large})).collect();
-        view.take_suggestions(view.request(false), &json!({"items": items, "prefix": "/he"}));
-        let popup = view.popup.as_ref().expect("some");
+        state.take_suggestions(request_of(&field, false), &json!({"items": items, "prefix": "/he"}), &mut field);
+        let popup = state.popup.as_ref().expect("some");
         assert!(!popup.items.is_empty() && popup.items.iter().map(weight).sum::<usize>() <= LARGEST);
         assert!(popup.lines(80).iter().map(String::len).sum::<usize>() < 10_000);
     }
 
     #[test]
     fn keys_select_a_suggestion() {
-        let mut view = view("/he");
-        let request = view.request(false);
-        view.take_suggestions(request, &answer("/he", &["hello", "help"]));
-        assert_eq!(view.popup_key("down"), Some(Vec::new()));
-        assert_eq!(view.popup_key("x"), None);
-        assert_eq!(view.popup_key("tab"), Some(Vec::new()));
-        assert_eq!(view.editor.text(), "/help ");
+        let (mut state, EditorState { mut field, .. }) = editor("/he");
+        let request = request_of(&field, false);
+        state.take_suggestions(request, &answer("/he", &["hello", "help"]), &mut field);
+        assert_eq!(state.popup_key("down", &mut field), Some(Vec::new()));
+        assert_eq!(state.popup_key("x", &mut field), None);
+        assert_eq!(state.popup_key("tab", &mut field), Some(Vec::new()));
+        assert_eq!(field.text(), "/help ");
     }
 }

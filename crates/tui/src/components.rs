@@ -8,13 +8,12 @@
 //! throws and removes it.
 
 use super::clip::clipped;
-use super::input;
-use super::layers::ComponentId;
+use super::input::{self, marked};
 use super::picture::picture;
-use super::port::marked;
 use super::screen::Screen;
 use super::task::UiTask;
 use super::transcript::{BlockContent, Style, ToolBlock};
+use super::view::ComponentId;
 use pijs_host::{CallbackOutcome, Host};
 use pijs_protocol::{EntryIndex, ExtensionId, Handle};
 use pijs_runtime::renderers::{CallState, Renderer, call_context, options};
@@ -119,11 +118,11 @@ impl Components {
             }
             UiTask::Key(id, data) => {
                 let name = input::name(&data);
-                self.0.screen.change(|view| view.begin_handling(&id, name));
+                self.0.screen.change(|view| view.editor.begin_handling(&id, name));
                 self.ask(&id, json!({"type": "input", "data": data})).await;
                 self.0.screen.change(|view| {
-                    view.handling = None;
-                    view.dirty(&id);
+                    view.editor.end_handling();
+                    view.pictures.dirty(&id);
                 });
             }
             UiTask::Handed { to, text, is_paste } => {
@@ -134,13 +133,13 @@ impl Components {
                 };
                 self.ask(&to, request).await;
                 self.0.screen.change(|view| {
-                    view.handed = view.handed.saturating_sub(size);
-                    view.dirty(&to);
+                    view.editor.delivered(size);
+                    view.pictures.dirty(&to);
                 });
             }
             UiTask::EditorText(id, text) => {
                 self.ask(&id, json!({"type": "text", "text": text})).await;
-                self.0.screen.change(|view| view.dirty(&id));
+                self.0.screen.change(|view| view.pictures.dirty(&id));
             }
             _ => {}
         }
@@ -160,7 +159,7 @@ impl Components {
 
     /// Renders a block of the transcript with the extension's renderer, if there is one.
     async fn draw(&self, id: u64, columns: usize, expanded: bool) {
-        let wanted = self.0.screen.change(|view| view.transcript.wanted(id, columns, expanded));
+        let wanted = self.0.screen.change(|view| view.conversation.transcript.wanted(id, columns, expanded));
         let Some(content) = wanted else { return };
         let (host, width) = (&self.0.host, u32::try_from(columns).unwrap_or(80));
         let drawn = match content {
@@ -176,12 +175,12 @@ impl Components {
             BlockContent::Reply(pieces) => return self.transform(id, pieces, columns).await,
             BlockContent::Text(style, text) => return self.transform(id, vec![(style, text)], columns).await,
         };
-        self.0.screen.change(|view| view.transcript.drawn(id, drawn));
+        self.0.screen.change(|view| view.conversation.transcript.drawn(id, drawn));
     }
 
     /// Passes Markdown through the transformers of extensions, one after the other. A failing one is skipped.
     async fn transform(&self, id: u64, pieces: Vec<(Style, String)>, columns: usize) {
-        let is_streaming = self.0.screen.read(|view| view.transcript.is_streaming(id));
+        let is_streaming = self.0.screen.read(|view| view.conversation.transcript.is_streaming(id));
         let transformers = Renderer::of_markdown(&self.0.host);
         let mut texts = Vec::new();
         for (style, mut text) in pieces {
@@ -200,7 +199,7 @@ impl Components {
             }
             texts.push(text);
         }
-        self.0.screen.change(|view| view.transcript.changed(id, texts));
+        self.0.screen.change(|view| view.conversation.transcript.changed(id, texts));
     }
 
     async fn draw_call(&self, call: &ToolBlock, cwd: &Path, width: u32, expanded: bool) -> [Option<Vec<String>>; 2] {

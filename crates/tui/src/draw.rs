@@ -13,10 +13,10 @@
 //! status row, and hides all overlays and lower widgets of extensions.
 
 use super::clip::{LONGEST_LINE, clipped};
-use super::layers::{ComponentId, Layer};
+use super::layers::Layer;
 use super::rule::rule;
 use super::task::UiTask;
-use super::view::{View, WidgetContent};
+use super::view::{ComponentId, View, WidgetContent};
 use pijs_protocol::guard;
 use pijs_terminal::layout::{clamp, fit, slice, width, wrap_styled};
 use std::time::Instant;
@@ -29,15 +29,15 @@ pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<UiTask>)
     let (columns, rows) = view.size;
     let mut work = Vec::new();
     let room = rows.saturating_sub(1);
-    let asks = !view.questions.is_empty();
-    let lower = match view.questions.front_mut() {
+    let asks = !view.layers.prompts.is_empty();
+    let lower = match view.layers.prompts.front_mut() {
         Some(asked) => {
             asked.since.get_or_insert(now);
             asked.lines(columns, room.max(1))
         }
         None => {
-            if view.focus().is_none()
-                && let Some(put) = &mut view.inserted
+            if view.layers.focused().is_none()
+                && let Some(put) = &mut view.editor.inserted
             {
                 put.since.get_or_insert(now);
             }
@@ -50,17 +50,18 @@ pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<UiTask>)
     let kept = room - lower.len();
     middle = middle.split_off(middle.len().saturating_sub(kept));
     let upper = kept - middle.len();
-    let header = view.headers.last().cloned();
+    let header = view.widgets.header().cloned();
     let head = match header {
         Some(id) => component(view, &id, columns, &mut work),
-        None => view.welcome.iter().flat_map(|line| wrap_styled(line, columns)).collect(),
+        None => view.session.welcome.iter().flat_map(|line| wrap_styled(line, columns)).collect(),
     };
-    let (mut lines, undrawn) = view.transcript.tail(&head, columns, upper, view.scroll, view.expanded);
-    if lines.len() < upper && view.scroll > 0 {
+    let (mut lines, undrawn) =
+        view.conversation.transcript.tail(&head, columns, upper, view.conversation.scroll, view.conversation.expanded);
+    if lines.len() < upper && view.conversation.scroll > 0 {
         // Limits scrolling to the beginning.
-        view.scroll = view.scroll.saturating_sub(upper - lines.len());
+        view.conversation.scroll = view.conversation.scroll.saturating_sub(upper - lines.len());
     }
-    let expanded = view.expanded;
+    let expanded = view.conversation.expanded;
     work.extend(undrawn.into_iter().map(|block| UiTask::Draw { block, columns, expanded }));
     lines.resize(upper, String::new());
     lines.extend(middle);
@@ -76,11 +77,11 @@ pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<UiTask>)
 
 /// Returns the last picture of a component. When it has another width or has changed, requests a new one.
 fn component(view: &mut View, id: &ComponentId, columns: usize, work: &mut Vec<UiTask>) -> Vec<String> {
-    let focused = match view.focus() {
-        None => view.own_editor.as_ref() == Some(id),
-        Some(_) => view.focused_component().as_ref() == Some(id),
+    let focused = match view.layers.focused() {
+        None => view.editor.replacement_id() == Some(id),
+        Some(_) => view.layers.focused_component().as_ref() == Some(id),
     };
-    let Some(drawn) = view.components.get_mut(id) else { return Vec::new() };
+    let Some(drawn) = view.pictures.get_mut(id) else { return Vec::new() };
     if (drawn.is_dirty || drawn.width != columns) && !drawn.is_asked {
         let fresh = std::mem::take(&mut drawn.is_stale);
         (drawn.is_asked, drawn.is_dirty, drawn.width) = (true, false, columns);
@@ -99,10 +100,10 @@ fn widgets(view: &mut View, columns: usize, is_below: bool, work: &mut Vec<UiTas
     let rows = view.size.1;
     let count = |content: &WidgetContent| match content {
         WidgetContent::Lines(text) => text.len(),
-        WidgetContent::Component(id) => view.components.get(id).map_or(0, |drawn| drawn.lines.len()),
+        WidgetContent::Component(id) => view.pictures.get(id).map_or(0, |drawn| drawn.lines.len()),
     };
     let mut here = 0;
-    let shown = || view.widgets.iter().filter(|widget| widget.is_below == is_below);
+    let shown = || view.widgets.shown(is_below);
     let all: usize = shown().map(|widget| count(&widget.content)).sum();
     for widget in shown() {
         let from = here;
@@ -132,23 +133,13 @@ fn widgets(view: &mut View, columns: usize, is_below: bool, work: &mut Vec<UiTas
 /// Returns the status of the model and the queued messages.
 fn middle(view: &View, columns: usize, now: Instant) -> Vec<String> {
     let mut lines: Vec<String> = view
+        .conversation
         .queued
         .iter()
         .map(|text| pijs_terminal::line(&format!("queued: {}", clipped(text, LONGEST_LINE))))
         .map(|line| format!("\u{1b}[2m{}\u{1b}[0m", clamp(&line, columns)))
         .collect();
-    if let Some(retrying) = &view.retrying {
-        lines.push(clamp(&retrying.line(now), columns));
-    } else if let Some(since) = view.running.filter(|_| view.working.is_visible) {
-        let working = &view.working;
-        let turn = now.duration_since(since).as_millis() / working.interval.as_millis().max(1);
-        let frame = match working.frames.len() {
-            0 => "",
-            count => &working.frames[usize::try_from(turn % count as u128).unwrap_or(0)],
-        };
-        let message = working.message.as_deref().unwrap_or("Working... (escape to interrupt)");
-        lines.push(clamp(&pijs_terminal::line(&format!("{frame} {message}")), columns));
-    }
+    lines.extend(view.run.line(now).map(|line| clamp(&line, columns)));
     lines
 }
 
@@ -159,14 +150,7 @@ fn lower(view: &mut View, columns: usize, rows: usize, now: Instant, work: &mut 
     // The editor has precedence when there is little space.
     below.truncate(rows / 2);
     let room = rows - below.len();
-    let order = |layer: &Layer| match layer {
-        Layer::Dialog(dialog) => Some(dialog.order),
-        Layer::Picker(picker) => Some(picker.order),
-        Layer::Custom(custom) => (custom.is_seen() && custom.overlay.is_none()).then_some(custom.order),
-        Layer::Entry(_) => Some(u64::MAX),
-    };
-    let standing = view.layers.iter().filter_map(|layer| Some((order(layer)?, layer))).max_by_key(|(order, _)| *order);
-    let mut lines = match standing.map(|(_, layer)| layer) {
+    let mut lines = match view.layers.in_place_of_editor() {
         Some(Layer::Dialog(dialog)) => dialog.lines(columns, room, now),
         Some(Layer::Picker(picker)) => picker.lines(columns, room),
         Some(Layer::Entry(entry)) => entry.lines(columns),
@@ -174,7 +158,7 @@ fn lower(view: &mut View, columns: usize, rows: usize, now: Instant, work: &mut 
             let id = custom.id.clone();
             component(view, &id, columns, work)
         }
-        None => match view.own_editor.clone() {
+        None => match view.editor.replacement_id().cloned() {
             Some(id) => component(view, &id, columns, work),
             None => editor(view, columns, room),
         },
@@ -187,21 +171,21 @@ fn lower(view: &mut View, columns: usize, rows: usize, now: Instant, work: &mut 
 fn editor(view: &View, columns: usize, rows: usize) -> Vec<String> {
     let most = (rows / 2).max(3);
     let mut lines = vec![rule("", columns)];
-    lines.extend(view.editor.shown(columns, most));
+    lines.extend(view.editor.field.shown(columns, most));
     lines.push(rule("", columns));
-    lines.extend(view.popup.iter().flat_map(|popup| popup.lines(columns)));
+    lines.extend(view.completion.popup.iter().flat_map(|popup| popup.lines(columns)));
     lines
 }
 
 /// Returns the footer of an extension, or the built-in one with the statuses of extensions.
 fn footer(view: &mut View, columns: usize, work: &mut Vec<UiTask>) -> Vec<String> {
-    if let Some(id) = view.footers.last().cloned() {
+    if let Some(id) = view.widgets.footer().cloned() {
         return component(view, &id, columns, work);
     }
-    let mut lines = vec![view.standing.line(view.branch.as_deref(), columns)];
-    if !view.statuses.is_empty() {
+    let mut lines = vec![view.session.footer.line(view.session.branch.as_deref(), columns)];
+    if !view.widgets.statuses.is_empty() {
         let mut statuses = String::new();
-        for text in view.statuses.values() {
+        for text in view.widgets.statuses.values() {
             let gap = if statuses.is_empty() { "" } else { "  " };
             statuses =
                 format!("{statuses}{gap}{}", clamp(&pijs_terminal::line(clipped(text, LONGEST_STATUS)), columns));
@@ -219,9 +203,8 @@ fn footer(view: &mut View, columns: usize, work: &mut Vec<UiTask>) -> Vec<String
 fn overlays(view: &mut View, lines: &mut [String], work: &mut Vec<UiTask>) {
     let columns = view.size.0;
     let mut floating = Vec::new();
-    for layer in &view.layers {
-        if let Layer::Custom(custom) = layer
-            && let Some(overlay) = &custom.overlay
+    for custom in view.layers.customs() {
+        if let Some(overlay) = &custom.overlay
             && custom.is_there
             && !custom.is_hidden
         {
@@ -234,7 +217,7 @@ fn overlays(view: &mut View, lines: &mut [String], work: &mut Vec<UiTask>) {
         // A hidden overlay is rendered as well, since its visibility may have changed.
         let drawn = component(view, &id, width, work);
         let (top, left, height) = overlay.place((columns, lines.len()), (width, drawn.len()));
-        if let Some(custom) = view.custom(&id) {
+        if let Some(custom) = view.layers.custom(&id) {
             custom.bounds = (!is_out).then_some([top, left, width, height]);
         }
         if is_out {
@@ -255,15 +238,17 @@ fn overlays(view: &mut View, lines: &mut [String], work: &mut Vec<UiTask>) {
 /// Returns the last row, in which no extension draws: the open prompt, the focused component, and the model.
 fn row(view: &View, columns: usize, asks: bool) -> String {
     let name = |extension: &pijs_protocol::ExtensionId| pijs_terminal::line(extension.as_str());
-    let left = match (view.questions.front(), view.focused_component()) {
-        _ if view.is_leaving => "pi: closing the session".to_owned(),
+    let left = match (view.layers.prompts.front(), view.layers.focused_component()) {
+        _ if view.session.is_leaving => "pi: closing the session".to_owned(),
         (Some(asked), _) => format!("pi asks you about {}", name(asked.extension())),
         (None, Some((extension, _))) => format!("{} has the focus", name(&extension)),
-        (None, None) if !view.has_begun => "pi: starting the session".to_owned(),
-        (None, None) if matches!(view.model.thinking.as_str(), "" | "off") => format!("pi  {}", view.model.name),
-        (None, None) => format!("pi  {}  thinking {}", view.model.name, view.model.thinking),
+        (None, None) if !view.session.has_begun => "pi: starting the session".to_owned(),
+        (None, None) if matches!(view.session.model.thinking.as_str(), "" | "off") => {
+            format!("pi  {}", view.session.model.name)
+        }
+        (None, None) => format!("pi  {}  thinking {}", view.session.model.name, view.session.model.thinking),
     };
-    let right = if view.scroll > 0 { "pagedown: newer  " } else { "" };
+    let right = if view.conversation.scroll > 0 { "pagedown: newer  " } else { "" };
     let right = format!("{right}ctrl+c twice: quit");
     let left = clamp(&left, columns.saturating_sub(right.len() + 2));
     let left = fit(&left, columns.saturating_sub(right.len()));
@@ -273,7 +258,7 @@ fn row(view: &View, columns: usize, asks: bool) -> String {
 
 /// Returns the lines that remain on the main screen after the session.
 pub(super) fn farewell(view: &mut View, most: usize) -> Vec<String> {
-    view.transcript.tail(&[], view.size.0, most, 0, false).0
+    view.conversation.transcript.tail(&[], view.size.0, most, 0, false).0
 }
 
 /// Returns the terminal output that changes the screen from `before` to `now`.
@@ -290,7 +275,6 @@ pub(super) fn difference(before: &[String], now: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::floating::{CustomComponent, Overlay};
-    use super::super::view::ComponentPicture;
     use super::*;
     use serde_json::json;
 
@@ -304,8 +288,8 @@ mod tests {
             let (end, _) = tokio::sync::oneshot::channel();
             let mut custom = CustomComponent::new(id.clone(), Some(overlay), 0, end);
             custom.is_there = true;
-            view.components.insert(id.clone(), ComponentPicture::default());
-            view.keep_lines(&id, vec!["\u{1b}[31ma\u{1b}[1mb\u{1b}[44m".to_owned()], 80);
+            view.pictures.insert(id.clone());
+            view.pictures.keep_lines(&id, vec!["\u{1b}[31ma\u{1b}[1mb\u{1b}[44m".to_owned()], 80);
             view.push(Layer::Custom(custom));
         }
         for _ in 0..2 {

@@ -1,6 +1,7 @@
 //! Shows events of the agent and the host.
 
 use super::screen::Screen;
+use super::selections::model_name;
 use super::tools::USER_COMMAND;
 use super::transcript::{BlockContent, MOST_BLOCKS, Style, ToolBlock};
 use super::view::{Retrying, View};
@@ -41,18 +42,17 @@ fn show_event(view: &mut View, event: &AgentEvent<'_>) {
     }
     match event {
         AgentEvent::AgentStart => {
-            view.retrying = None;
-            view.running = Some(view.running.unwrap_or_else(Instant::now));
+            view.run.begin();
         }
         AgentEvent::AgentEnd { .. } => {
-            view.running = None;
-            for line in view.repeated.counted() {
+            view.run.end();
+            for line in view.conversation.repeated.counted() {
                 view.say(Style::Warning, &line);
             }
         }
         AgentEvent::MessageStart { message: Message::Assistant(_) } => {
-            view.retrying = None;
-            view.transcript.begin_reply();
+            view.run.retrying = None;
+            view.conversation.transcript.begin_reply();
         }
         AgentEvent::MessageUpdate { update, .. } => {
             let (style, more) = match update.kind {
@@ -62,11 +62,11 @@ fn show_event(view: &mut View, event: &AgentEvent<'_>) {
                 UpdateKind::ThinkingDelta(more) => (Style::Thinking, more),
                 _ => return,
             };
-            view.transcript.extend_reply(update.index, style, more);
+            view.conversation.transcript.extend_reply(update.index, style, more);
         }
         AgentEvent::MessageEnd { message } => end_message(view, message),
         AgentEvent::MessageDiscarded { extension, .. } => {
-            view.transcript.drop_reply();
+            view.conversation.transcript.drop_reply();
             // Rules have a line of their own.
             if extension.starts_with("rule:") {
                 return;
@@ -74,15 +74,15 @@ fn show_event(view: &mut View, event: &AgentEvent<'_>) {
             view.say(Style::Info, &format!("{extension} stopped the reply; the model tries again"));
         }
         AgentEvent::ToolExecutionStart { tool_call_id, tool_name, args } => {
-            view.transcript.call(tool_call_id, |call| {
+            view.conversation.transcript.call(tool_call_id, |call| {
                 (call.name, call.args) = ((*tool_name).to_owned(), (*args).clone());
             });
         }
         AgentEvent::ToolExecutionUpdate { tool_call_id, partial_result, .. } => {
-            view.transcript.call(tool_call_id, |call| call.result = Some((*partial_result).clone()));
+            view.conversation.transcript.call(tool_call_id, |call| call.result = Some((*partial_result).clone()));
         }
         AgentEvent::ToolExecutionEnd { tool_call_id, result, is_error, .. } => {
-            view.transcript.call(tool_call_id, |call| {
+            view.conversation.transcript.call(tool_call_id, |call| {
                 (call.result, call.is_done, call.is_error) = (Some((*result).clone()), true, *is_error);
             });
         }
@@ -95,32 +95,27 @@ fn show_notice(view: &mut View, event: &AgentEvent<'_>) {
     match event {
         AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message, cause } => {
             let seconds = delay_ms.div_ceil(1000);
-            let error = one_line(error_message);
-            // The error of a failed reply is already shown.
-            let error = Some(error).filter(|error| view.failure.take().as_ref() != Some(error));
-            let cause = cause.map(one_line).filter(|cause| view.told_cause.as_ref() != Some(cause));
-            view.told_cause = cause.clone().or(view.told_cause.take());
-            let why: Vec<String> = error.into_iter().chain(cause).collect();
+            let why = view.conversation.new_reasons(one_line(error_message), cause.map(one_line));
             let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
             view.say(Style::Warning, &format!("retry {attempt} of {max_attempts} in {seconds} s{why}"));
             // Without a representable time there is no countdown.
             let until = Instant::now().checked_add(Duration::from_millis(*delay_ms));
-            view.retrying = until.map(|until| Retrying { attempt: *attempt, max_attempts: *max_attempts, until });
+            view.run.retrying = until.map(|until| Retrying { attempt: *attempt, max_attempts: *max_attempts, until });
         }
         AgentEvent::Notice { name: "auto_retry_end", payload } => {
-            view.retrying = None;
+            view.run.retrying = None;
             if payload["finalError"] == RETRY_CANCELLED {
                 view.say(Style::Info, "the retry was cancelled");
             }
         }
         // Queued messages were sent, or changed by handlers.
         AgentEvent::Notice { name: "agent_settled", .. } => {
-            view.retrying = None;
-            view.queued.clear();
+            view.run.retrying = None;
+            view.conversation.queued.clear();
         }
         AgentEvent::Notice { name: "bash_execution_update", payload } => {
             if let (Some(number), Some(more)) = (payload["id"].as_u64(), payload["delta"].as_str()) {
-                view.transcript.call(&shell_id(number), |call| print(call, more));
+                view.conversation.transcript.call(&shell_id(number), |call| print(call, more));
             }
         }
         AgentEvent::Notice { name: "compaction_start", .. } => view.say(Style::Info, "compacting the conversation"),
@@ -133,25 +128,16 @@ const RETRY_CANCELLED: &str = "Retry cancelled";
 
 fn end_message(view: &mut View, message: &Message) {
     match message {
-        Message::User(user) => {
-            let text = user.content.text();
-            view.queued.retain(|queued| *queued != text);
-            view.told_cause = None;
-            view.say(Style::User, &text);
-        }
+        Message::User(user) => view.conversation.say_prompt(&user.content.text()),
         Message::Assistant(reply) => {
-            view.transcript.end_reply(pieces(&reply.content));
-            view.standing.spent.add(&reply.usage);
+            view.conversation.transcript.end_reply(pieces(&reply.content));
+            view.session.footer.spent.add(&reply.usage);
             match (&reply.error_message, reply.stop_reason) {
                 (_, StopReason::Aborted) => {
-                    view.retrying = None;
+                    view.run.retrying = None;
                     view.say(Style::Info, "interrupted");
                 }
-                (Some(error), _) => {
-                    let error = one_line(error);
-                    view.say(Style::Error, &error);
-                    view.failure = Some(error);
-                }
+                (Some(error), _) => view.conversation.say_failure(one_line(error)),
                 (None, _) => {}
             }
         }
@@ -174,15 +160,15 @@ const MOST_SHOWN: usize = 4 * MOST_BLOCKS;
 
 /// Shows the entries of an existing session.
 pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
-    view.transcript.clear();
-    view.scroll = 0;
+    view.conversation.transcript.clear();
+    view.conversation.scroll = 0;
     let mut kept = 0;
     // Older entries would be evicted anyway.
     let branch = &branch[branch.len().saturating_sub(MOST_SHOWN)..];
     for entry in branch {
         match &entry.body {
             Body::Message { message: Message::ToolResult(result) } => {
-                view.transcript.call(&result.tool_call_id, |call| {
+                view.conversation.transcript.call(&result.tool_call_id, |call| {
                     call.result = Some(json!({"content": result.content, "details": result.details}));
                     (call.is_done, call.is_error) = (true, result.is_error);
                 });
@@ -197,11 +183,11 @@ pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
             Body::Message { message } => {
                 end_message(view, message);
                 if let Message::User(user) = message {
-                    view.remember(user.content.text());
+                    view.editor.history.remember(user.content.text());
                 }
                 if let Message::Assistant(reply) = message {
                     for made in reply.tool_calls() {
-                        view.transcript.call(&made.id, |call| {
+                        view.conversation.transcript.call(&made.id, |call| {
                             (call.name, call.args) = (made.name.clone(), made.arguments.clone());
                         });
                     }
@@ -235,14 +221,14 @@ fn print(call: &mut ToolBlock, more: &str) {
 
 /// Shows a shell command of the user that has started.
 pub(super) fn begin_bash(view: &mut View, number: u64, command: &str) {
-    view.transcript.call(&shell_id(number), |call| {
+    view.conversation.transcript.call(&shell_id(number), |call| {
         (call.name, call.args) = (USER_COMMAND.to_owned(), command.into());
     });
 }
 
 /// Shows the end of a shell command with its output.
 pub(super) fn end_bash(view: &mut View, number: u64, output: &str, ending: BashEnding) {
-    view.transcript.call(&shell_id(number), |call| {
+    view.conversation.transcript.call(&shell_id(number), |call| {
         call.result = Some(json!({"content": output}));
         (call.is_done, call.is_error, call.ending) = (true, ending.is_error, ending.said);
     });
@@ -281,10 +267,10 @@ fn show_entry(view: &mut View, entry: &Value) {
         // Messages of rules have a line of their own.
         Some("custom_message") if rules::entry_lines(entry).is_some() => {}
         Some("custom_message") if entry["display"] == Value::Bool(true) => {
-            view.transcript.push(BlockContent::Message(pijs_runtime::renderers::custom_message(entry)));
+            view.conversation.transcript.push(BlockContent::Message(pijs_runtime::renderers::custom_message(entry)));
         }
-        Some("custom") => drop(view.transcript.push(BlockContent::Entry(entry.clone()))),
-        Some("session_info") => view.set_session_name(entry["name"].as_str()),
+        Some("custom") => drop(view.conversation.transcript.push(BlockContent::Entry(entry.clone()))),
+        Some("session_info") => view.session.set_name(entry["name"].as_str()),
         _ => {}
     }
 }
@@ -300,13 +286,13 @@ pub(super) struct EntryObserver {
 impl StateSink for EntryObserver {
     fn set(&self, key: &str, value: Value) {
         if key == "contextUsage" {
-            self.screen.change(|view| view.standing.read_window(&value));
+            self.screen.change(|view| view.session.footer.read_window(&value));
         }
         if key == "thinkingLevel" || key == "model" {
             let part = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
             self.screen.change(|view| match key {
-                "model" => view.set_model_name(&part(&value, "provider"), &part(&value, "id")),
-                _ => view.model.thinking = value.as_str().unwrap_or_default().to_owned(),
+                "model" => view.session.set_model(&model_name(&part(&value, "provider"), &part(&value, "id"))),
+                _ => view.session.model.thinking = value.as_str().unwrap_or_default().to_owned(),
             });
         }
         self.state.set(key, value);
@@ -334,7 +320,7 @@ impl Observer for ReportsOnScreen {
         let text = report.to_string();
         let text = self.ledger.get().map_or_else(|| text.clone(), |ledger| ledger.redactor().text(&text).to_string());
         self.screen.change(|view| {
-            if !view.repeated.shows(report, &text) {
+            if !view.conversation.repeated.shows(report, &text) {
                 return;
             }
             let style = match &report.kind {

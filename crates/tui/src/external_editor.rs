@@ -14,7 +14,7 @@ impl UserCommands {
     /// Opens the text of the editor in the external editor, and reads the result.
     pub(super) async fn edit_outside(&self) {
         let command = editor(&self.environment);
-        let text = self.screen.read(|view| view.editor.whole());
+        let text = self.screen.read(|view| view.editor.field.whole());
         let edited = self.edit_in(&command, &text).await;
         match edited {
             Ok(Some(text)) => {

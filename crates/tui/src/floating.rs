@@ -2,9 +2,8 @@
 //!
 //! The component that was brought to the front last is on top; the topmost visible one that accepts keys has the focus.
 
-use super::layers::{ComponentId, Layer};
-use super::view::View;
-use serde_json::{Value, json};
+use super::view::ComponentId;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 /// A component that takes the keys until it ends.
@@ -150,107 +149,10 @@ impl Overlay {
     }
 }
 
-impl View {
-    /// Returns the next stacking order.
-    pub(super) fn next_order(&mut self) -> u64 {
-        self.orders += 1;
-        self.orders
-    }
-
-    /// Returns the layer with the focus.
-    pub(super) fn focus(&self) -> Option<usize> {
-        let order = |layer: &Layer| match layer {
-            Layer::Dialog(dialog) => Some(dialog.order),
-            Layer::Picker(picker) => Some(picker.order),
-            Layer::Custom(custom) => (custom.is_seen() && custom.wants_keys).then_some(custom.order),
-            Layer::Entry(_) => Some(u64::MAX),
-        };
-        let orders = self.layers.iter().enumerate().filter_map(|(at, layer)| Some((order(layer)?, at)));
-        orders.max().map(|(_, at)| at)
-    }
-
-    /// Returns the component with the focus.
-    pub(super) fn focused_component(&self) -> Option<ComponentId> {
-        match self.focus().map(|at| &self.layers[at]) {
-            Some(Layer::Custom(custom)) => Some(custom.id.clone()),
-            _ => None,
-        }
-    }
-
-    /// Redraws the old and new component when the focus has moved.
-    pub(super) fn focus_moved(&mut self, before: Option<ComponentId>) {
-        let now = self.focused_component();
-        if now != before {
-            for id in before.into_iter().chain(now) {
-                self.dirty(&id);
-            }
-            let editor = self.own_editor.clone();
-            if let Some(id) = editor {
-                self.dirty(&id);
-            }
-        }
-    }
-
-    /// Applies an operation of an overlay's handle.
-    pub(super) fn steer(&mut self, id: Option<&ComponentId>, set: Option<&str>, target: Option<&Value>) {
-        let before = self.focused_component();
-        let order = self.next_order();
-        match (set, id.and_then(|id| self.custom(id))) {
-            (Some("hidden"), Some(custom)) => custom.is_hidden = true,
-            (Some("shown"), Some(custom)) => {
-                let was_hidden = std::mem::take(&mut custom.is_hidden);
-                if was_hidden && !custom.overlay.as_ref().is_some_and(Overlay::lets_keys_through) {
-                    (custom.wants_keys, custom.order) = (true, order);
-                }
-            }
-            (Some("focus"), Some(custom)) if custom.is_seen() => (custom.wants_keys, custom.order) = (true, order),
-            (Some("unfocus"), Some(custom)) => {
-                custom.wants_keys = false;
-                let owner = custom.id.0.clone();
-                match target.map(Value::as_u64) {
-                    Some(Some(handle)) => {
-                        let target = u32::try_from(handle).ok().map(|handle| (owner, handle));
-                        self.steer(target.as_ref(), Some("focus"), None);
-                    }
-                    // With an explicit `null`, the other overlays of the extension release the focus too.
-                    Some(None) => self.release(&owner),
-                    None => {}
-                }
-            }
-            _ => {}
-        }
-        self.focus_moved(before);
-    }
-
-    /// Releases the focus of an extension's overlays.
-    pub(super) fn release(&mut self, extension: &pijs_protocol::ExtensionId) {
-        for layer in &mut self.layers {
-            if let Layer::Custom(custom) = layer
-                && custom.overlay.is_some()
-                && custom.id.0 == *extension
-            {
-                custom.wants_keys = false;
-            }
-        }
-    }
-
-    /// Returns the state of an overlay for its handle, and the focused component of its realm.
-    pub(super) fn about(&mut self, id: &ComponentId) -> Value {
-        let focused = self.focused_component();
-        let focus = focused.as_ref().filter(|focused| focused.0 == id.0).map(|focused| focused.1);
-        let bounds = self.custom(id).filter(|custom| custom.is_seen()).and_then(|custom| custom.bounds);
-        let is_hidden = self.custom(id).is_some_and(|custom| custom.is_hidden);
-        let mut about = json!({"hidden": is_hidden, "focused": focused.as_ref() == Some(id), "focus": focus});
-        if let Some([row, col, width, height]) = bounds {
-            about["bounds"] = json!({"row": row, "col": col, "width": width, "height": height});
-        }
-        about
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     /// Returns row, column, width and height of an overlay with 10 lines on a screen of 100 by 40.
     fn placed(options: Value) -> [usize; 4] {

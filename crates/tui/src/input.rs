@@ -285,6 +285,11 @@ fn of_number(number: u32) -> Option<&'static str> {
     })
 }
 
+/// Wraps text in the markers of a bracketed paste.
+pub(super) fn marked(text: &str) -> String {
+    format!("\u{1b}[200~{text}\u{1b}[201~")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,8 +5,6 @@
 //! Only the end of a long text is visible, so a command that an extension wrote is judged as the extension's.
 
 use super::permission_prompt::DEAD_TIME;
-use super::transcript::Style;
-use super::view::View;
 use pijs_protocol::{ExtensionId, guard};
 use std::time::Instant;
 
@@ -20,26 +18,25 @@ pub(super) struct InsertedText {
     is_whole: bool,
 }
 
-impl View {
-    /// Records that the text is an extension's, until it is submitted or deleted.
-    pub(super) fn note_inserted(&mut self, extension: &ExtensionId) {
-        self.inserted = Some(InsertedText { by: extension.clone(), since: None, is_whole: true });
+impl InsertedText {
+    /// Creates the record of a text that is the extension's.
+    pub(super) fn whole(extension: &ExtensionId) -> Self {
+        Self { by: extension.clone(), since: None, is_whole: true }
     }
 
-    /// Records that the extension continued the user's text.
-    pub(super) fn note_continued(&mut self, extension: &ExtensionId) {
-        self.inserted = Some(InsertedText { by: extension.clone(), since: None, is_whole: false });
+    /// Creates the record of a text of the user that the extension continued.
+    pub(super) fn continued(extension: &ExtensionId) -> Self {
+        Self { by: extension.clone(), since: None, is_whole: false }
     }
 
-    /// Returns whether Enter submits the text: `None` for not yet, or the author of the text.
-    pub(super) fn submits(&mut self, now: Instant) -> Option<Option<ExtensionId>> {
-        let Some(put) = self.inserted.as_ref().filter(|_| guard!(TuiInsertedText)) else { return Some(None) };
+    /// Takes the author of a text that Enter submits now, `None` for the user. Fails with the author of a text that the user
+    /// could not read yet.
+    pub(super) fn take_author(inserted: &mut Option<Self>, now: Instant) -> Result<Option<ExtensionId>, ExtensionId> {
+        let Some(put) = inserted.as_ref().filter(|_| guard!(TuiInsertedText)) else { return Ok(None) };
         if put.since.is_none_or(|since| now.duration_since(since) < DEAD_TIME) {
-            let words = format!("{} has just changed the text; press Enter again to send it", put.by);
-            self.say(Style::Warning, &words);
-            return None;
+            return Err(put.by.clone());
         }
-        Some(self.inserted.take().filter(|put| put.is_whole).map(|put| put.by))
+        Ok(inserted.take().filter(|put| put.is_whole).map(|put| put.by))
     }
 }
 
@@ -47,6 +44,7 @@ impl View {
 mod tests {
     use super::super::input::TerminalInput;
     use super::super::task::UiTask;
+    use super::super::view::View;
     use super::*;
 
     #[test]
@@ -59,13 +57,13 @@ mod tests {
             [UiTask::Say { text, by, .. }] => Some((text.clone(), by.as_ref().map(ToString::to_string))),
             other => panic!("{other:?}"),
         };
-        view.editor.set("theirs");
-        view.note_inserted(&ExtensionId::new("x"));
+        view.editor.field.set("theirs");
+        view.editor.note_inserted(&ExtensionId::new("x"));
         assert_eq!(enter(&mut view, start), None, "nobody could read it");
-        view.inserted.as_mut().unwrap().since = Some(start);
+        view.editor.inserted.as_mut().unwrap().since = Some(start);
         assert_eq!(enter(&mut view, start + DEAD_TIME / 2), None);
         assert_eq!(enter(&mut view, start + DEAD_TIME), Some(("theirs".to_owned(), Some("x".to_owned()))));
-        view.editor.set("mine");
+        view.editor.field.set("mine");
         assert_eq!(enter(&mut view, start + DEAD_TIME), Some(("mine".to_owned(), None)));
     }
 }

@@ -245,7 +245,7 @@ async fn until_exit(screen: &Screen, work: &mut mpsc::UnboundedReceiver<UiTask>,
     while let Some(asked) = work.recv().await {
         match &asked {
             UiTask::Exit => return,
-            UiTask::Say { text, .. } => screen.change(|view| view.queued.push(text.clone())),
+            UiTask::Say { text, .. } => screen.change(|view| view.conversation.queued.push(text.clone())),
             _ => {}
         }
         early.push(asked);
@@ -289,7 +289,7 @@ async fn converse(
             commands.say_what_is_loaded();
         }
         // The agent has the prompts that were typed while extensions loaded.
-        screen.change(|view| view.queued.clear());
+        screen.change(|view| view.conversation.queued.clear());
         commands.begin(options.prompts);
         while let Some(task) = tasks.recv().await {
             commands.take(task);
@@ -323,13 +323,13 @@ fn prepare_screen(environment: &Environment, options: &TuiOptions, commands: &Us
         None => commands.take_own_theme(),
     }
     screen.change(|view| {
-        view.standing.place = footer::place(&environment.dirs.cwd, &environment.dirs.home);
+        view.session.footer.place = footer::place(&environment.dirs.cwd, &environment.dirs.home);
     });
     take_settings(environment, screen, options.is_verbose);
     // Notices from the start are shown below the earlier conversation.
-    let notices = screen.change(|view| view.transcript.take());
+    let notices = screen.change(|view| view.conversation.transcript.take());
     show_session(&commands.session, screen);
-    screen.change(|view| view.transcript.put_back(notices));
+    screen.change(|view| view.conversation.transcript.put_back(notices));
 }
 
 /// Passes tasks to components or, in `serving`, to the commands. Tells `leave` when the user leaves.
@@ -358,7 +358,7 @@ async fn dispatch(
                 continue;
             }
         }
-        if screen.read(|view| view.is_leaving) {
+        if screen.read(|view| view.session.is_leaving) {
             return;
         }
     }
@@ -370,15 +370,15 @@ fn take_settings(environment: &Environment, screen: &Screen, is_verbose: bool) {
     let is_on = |key: &str| settings.get(key).and_then(Value::as_bool).unwrap_or(false);
     screen.change(|view| {
         if is_verbose || !is_on("quietStartup") {
-            view.welcome = WELCOME.map(str::to_owned).to_vec();
+            view.session.welcome = WELCOME.map(str::to_owned).to_vec();
         }
-        view.escapes_to = match settings.get("doubleEscapeAction").and_then(Value::as_str) {
+        view.keys.escapes_to = match settings.get("doubleEscapeAction").and_then(Value::as_str) {
             Some("fork") => Some(ListKind::Fork),
             Some("none") => None,
             _ => Some(ListKind::Tree),
         };
         if is_on("hideThinkingBlock") {
-            view.transcript.toggle_thinking();
+            view.conversation.transcript.toggle_thinking();
         }
     });
 }
@@ -391,8 +391,8 @@ fn show_session(session: &AgentSession, screen: &Screen) {
         session.agent.control().with_session(|session| (session.name().map(str::to_owned), SessionUsage::of(session)));
     screen.change(|view| {
         events::replay(view, &branch);
-        view.set_session_name(name.as_deref());
-        view.standing.spent = spent;
+        view.session.set_name(name.as_deref());
+        view.session.footer.spent = spent;
     });
 }
 

@@ -1,20 +1,19 @@
 //! Implements `ctx.ui` and the permission prompts of the gate.
 
 use super::clip::{self, LONGEST_LINE, clipped};
-use super::completion::CompletionProvider;
+use super::completion::{CompletionProvider, PendingSuggestion};
 use super::completion_request::CompletionRequest;
 use super::dialog::ExtensionDialog;
 use super::floating::{CustomComponent, Overlay};
 use super::key_dispatch::is_on;
-use super::layers::{ComponentId, Layer};
-use super::pastes::MOST_BYTES;
+use super::layers::Layer;
 use super::permission_prompt::PermissionPrompt;
 use super::picture::{picture, texts};
 use super::screen::Screen;
 use super::task::UiTask;
 use super::text_field::LONGEST;
 use super::transcript::Style;
-use super::view::{ComponentPicture, PendingSuggestion, View, WidgetContent, WorkingIndicator, used_up};
+use super::view::{ComponentId, WidgetContent, too_large};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, dialog_timeout};
 use pijs_host::ReadableState;
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
@@ -25,11 +24,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Trigger characters of a completion provider, and concurrent completion requests of an extension.
+/// Trigger characters of a completion provider.
 const MOST_TRIGGERS: usize = 64;
-const MOST_SUGGESTIONS: usize = 256;
-/// Frames of a working indicator.
-const MOST_FRAMES: usize = 100;
 
 /// The port to the user at the terminal.
 #[derive(Clone)]
@@ -77,10 +73,10 @@ impl TuiPort {
 
     /// Publishes the data of footers to extensions.
     pub(super) fn publish_footer(&self) {
-        let statuses: Map<String, Value> = self
-            .screen
-            .read(|view| view.statuses.iter().map(|((_, key), text)| (key.clone(), text.clone().into())).collect());
-        let branch = self.screen.read(|view| view.branch.clone());
+        let statuses: Map<String, Value> = self.screen.read(|view| {
+            view.widgets.statuses.iter().map(|((_, key), text)| (key.clone(), text.clone().into())).collect()
+        });
+        let branch = self.screen.read(|view| view.session.branch.clone());
         let models = self.shared.state.get().and_then(|state| state.get("models"));
         let providers = models.and_then(|models| {
             let available = models["available"].as_array()?;
@@ -89,8 +85,8 @@ impl TuiPort {
         });
         self.publish("footer", json!({"statuses": statuses, "branch": branch, "providers": providers.unwrap_or(1)}));
         self.screen.change(|view| {
-            for id in view.footers.clone() {
-                view.dirty(&id);
+            for id in view.widgets.footers() {
+                view.pictures.dirty(id);
             }
         });
     }
@@ -110,7 +106,7 @@ impl TuiPort {
         dialog.deadline = timeout.map(|timeout| Instant::now() + timeout);
         dialog.done = Some(done);
         self.screen.change(|view| -> Result<(), HostcallError> {
-            view.expect_dialog_quota(&dialog)?;
+            view.layers.expect_dialog_quota(&dialog)?;
             view.push(Layer::Dialog(dialog));
             Ok(())
         })?;
@@ -132,7 +128,7 @@ impl TuiPort {
         self.screen.change(|view| -> Result<(), HostcallError> {
             if let Some(id) = &component {
                 view.expect_component_quota(id, false)?;
-                view.components.insert(id.clone(), ComponentPicture::default());
+                view.pictures.insert(id.clone());
             }
             match op {
                 UiOp::SetWidget => {
@@ -141,16 +137,11 @@ impl TuiPort {
                     let content = component.clone().map(WidgetContent::Component).or(lines);
                     let placement = params.get("options").and_then(|options| options["placement"].as_str());
                     let key = clipped(text("key"), LONGEST_LINE).to_owned();
-                    view.set_widget(extension, key, content, placement == Some("belowEditor"));
+                    let is_below = placement == Some("belowEditor");
+                    view.widgets.set_widget(extension, key, content, is_below, &mut view.pictures);
                 }
-                UiOp::SetHeader | UiOp::SetFooter => {
-                    let place = if op == UiOp::SetHeader { &mut view.headers } else { &mut view.footers };
-                    let old: Vec<ComponentId> = place.extract_if(.., |id| id.0 == extension).collect();
-                    place.extend(component.clone());
-                    for id in old {
-                        view.components.remove(&id);
-                    }
-                }
+                UiOp::SetHeader => view.widgets.set_header(&extension, component.clone(), &mut view.pictures),
+                UiOp::SetFooter => view.widgets.set_footer(&extension, component.clone(), &mut view.pictures),
                 _ => {}
             }
             Ok(())
@@ -169,12 +160,12 @@ impl TuiPort {
             view.expect_component_quota(&layer, true)?;
             // A handle belongs to one component.
             view.close_component(&layer);
-            view.components.insert(layer.clone(), ComponentPicture::default());
+            view.pictures.insert(layer.clone());
             view.push(Layer::Custom(CustomComponent::new(layer, overlay, 0, end)));
             Ok(())
         })?;
         // Failed components that no caller awaits are removed.
-        let there = self.screen.read(View::customs);
+        let there = self.screen.read(|view| view.layers.custom_ids());
         let mut waiting = self.waiting();
         waiting.customs.retain(|other, _| there.contains(other));
         waiting.customs.insert(id, ended);
@@ -191,16 +182,7 @@ impl TuiPort {
             if let Some(error) = error {
                 return view.component_failed(&id, error);
             }
-            let before = view.focused_component();
-            if let Some(custom) = view.custom(&id) {
-                custom.is_there = true;
-            }
-            view.take_picture(&id, params, lines, columns);
-            // The first picture has the width of the screen.
-            if let Some(drawn) = view.components.get_mut(&id) {
-                drawn.width = columns;
-            }
-            view.focus_moved(before);
+            view.take_first_picture(&id, params, lines, columns);
         });
     }
 
@@ -211,18 +193,11 @@ impl TuiPort {
             if let Some(id) = &id {
                 view.expect_component_quota(id, false)?;
             }
-            if let Some(before) = view.own_editor.take() {
-                view.components.remove(&before);
-            }
-            (view.handling, view.may_submit, view.popup) = (None, false, None);
-            if let Some(id) = &id {
-                view.components.insert(id.clone(), ComponentPicture::default());
-                view.own_editor = Some(id.clone());
-            }
+            view.replace_editor(id.as_ref());
             Ok(())
         })?;
         Ok(match id {
-            Some(_) => json!({"draws": true, "text": self.screen.read(|view| view.editor.whole())}),
+            Some(_) => json!({"draws": true, "text": self.screen.read(|view| view.editor.field.whole())}),
             None => json!({}),
         })
     }
@@ -233,23 +208,23 @@ impl TuiPort {
         let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
         let now = Instant::now();
         let done = self.screen.change(|view| {
-            if id.is_none() || view.own_editor != id {
+            if id.is_none() || view.editor.replacement_id() != id.as_ref() {
                 return None;
             }
             match op {
                 UiOp::EditorText => {
-                    view.editor.set(text("text"));
+                    view.editor.field.set(text("text"));
                     if let Some(id) = &id {
-                        view.dirty(id);
+                        view.pictures.dirty(id);
                     }
                     Some(Vec::new())
                 }
                 UiOp::EditorAction => {
-                    let key = view.handling.clone().filter(|key| is_on(text("action"), key))?;
+                    let key = view.editor.handled_key().filter(|key| is_on(text("action"), key))?.to_owned();
                     Some(view.act(&key, now))
                 }
                 _ => {
-                    let is_meant = std::mem::take(&mut view.may_submit) || !guard!(TuiEditorSubmit);
+                    let is_meant = view.editor.take_submission() || !guard!(TuiEditorSubmit);
                     let line = text("text").to_owned();
                     // The gate has decided about a shell command in this call; a slash command is attributed to its author.
                     let by = line.trim_start().starts_with('/').then(|| caller.extension().clone());
@@ -285,10 +260,8 @@ impl TuiPort {
             self.publish("theme", wanted.into());
         }
         self.screen.change(|view| {
-            for drawn in view.components.values_mut() {
-                (drawn.is_dirty, drawn.is_stale) = (true, true);
-            }
-            view.transcript.redraw(None);
+            view.pictures.restyle();
+            view.conversation.transcript.redraw(None);
         });
         json!({"success": true})
     }
@@ -297,7 +270,7 @@ impl TuiPort {
     fn answer_at_once(&self, caller: &Caller, call: &UiCall) -> Result<Value, HostcallError> {
         let params = &call.params;
         match call.op {
-            UiOp::GetEditorText => return Ok(json!({"text": self.screen.read(|view| view.editor.whole())})),
+            UiOp::GetEditorText => return Ok(json!({"text": self.screen.read(|view| view.editor.field.whole())})),
             UiOp::SetTheme => return Ok(self.theme(text_of(params, "theme").unwrap_or_default())),
             UiOp::Overlay => return Ok(self.overlay(caller, params)),
             UiOp::SetEditorComponent => return self.editor(caller, params),
@@ -310,7 +283,7 @@ impl TuiPort {
                     let given = params.get("triggers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
                     let brief = |mark: &Value| Some(clipped(mark.as_str()?, LONGEST_LINE).to_owned());
                     let triggers = given.iter().take(MOST_TRIGGERS).filter_map(brief).collect();
-                    self.screen.change(|view| view.add_provider(CompletionProvider { id, triggers }))?;
+                    self.screen.change(|view| view.completion.add_provider(CompletionProvider { id, triggers }))?;
                     return Ok(json!({"draws": true}));
                 }
             }
@@ -323,15 +296,11 @@ impl TuiPort {
             }
             UiOp::OnTerminalInput => {
                 if let Some(id) = handle_of(caller, params, "listener") {
-                    self.screen.change(|view| {
-                        // One listener per extension, since each key waits for all of them.
-                        view.listeners.retain(|other| other.0 != id.0);
-                        view.listeners.push(id);
-                    });
+                    self.screen.change(|view| view.listeners.add(id));
                 }
             }
             UiOp::EndTerminalInput => {
-                self.screen.change(|view| view.listeners.retain(|listener| listener.0 != *caller.extension()));
+                self.screen.change(|view| view.listeners.remove(caller.extension()));
             }
             UiOp::Suggest | UiOp::Answer => {}
             UiOp::Notify
@@ -366,34 +335,37 @@ impl TuiPort {
             }
             UiOp::SetStatus => {
                 let key = (caller.extension().clone(), brief("key").unwrap_or_default());
-                self.screen.change(|view| view.set_status(key, brief("text")));
+                self.screen.change(|view| view.widgets.set_status(key, brief("text")));
                 self.publish_footer();
             }
-            UiOp::SetTitle => self.screen.change(|view| view.title = brief("title")),
-            UiOp::SetWorkingMessage => self.screen.change(|view| view.working.message = brief("message")),
+            UiOp::SetTitle => self.screen.change(|view| view.session.title = brief("title")),
+            UiOp::SetWorkingMessage => self.screen.change(|view| view.run.working.message = brief("message")),
             UiOp::SetWorkingVisible => {
                 let is_visible = params.get("visible") != Some(&Value::Bool(false));
-                self.screen.change(|view| view.working.is_visible = is_visible);
+                self.screen.change(|view| view.run.working.is_visible = is_visible);
             }
             UiOp::SetWorkingIndicator => {
                 let options = params.get("options").cloned().unwrap_or_default();
-                self.screen.change(|view| view.working.take_options(&options));
+                self.screen.change(|view| view.run.working.take_options(&options));
             }
-            UiOp::SetHiddenThinkingLabel => self.screen.change(|view| view.transcript.label_thinking(brief("label"))),
+            UiOp::SetHiddenThinkingLabel => {
+                self.screen.change(|view| view.conversation.transcript.label_thinking(brief("label")))
+            }
             UiOp::SetEditorText | UiOp::PasteToEditor => {
                 let text = text("text").unwrap_or_default();
                 is_short(text, LONGEST)?;
-                let work = self.screen.change(|view| view.put_in_editor(caller.extension(), call.op, text))?;
+                let is_paste = call.op == UiOp::PasteToEditor;
+                let work = self.screen.change(|view| view.insert_of(caller.extension(), text, is_paste))?;
                 work.into_iter().for_each(|work| self.screen.ask(work));
             }
             UiOp::SetToolsExpanded => {
                 let expanded = params.get("expanded") == Some(&Value::Bool(true));
-                self.screen.change(|view| view.expanded = expanded);
+                self.screen.change(|view| view.conversation.expanded = expanded);
                 self.publish("toolsExpanded", expanded.into());
             }
             UiOp::Redraw => self.screen.change(|view| match text("toolCallId") {
-                Some(call) => view.transcript.redraw(Some(call)),
-                None => view.dirty_all(caller.extension()),
+                Some(call) => view.conversation.transcript.redraw(Some(call)),
+                None => view.pictures.dirty_of(caller.extension()),
             }),
             op => unreachable!("{op:?} does not change the screen by itself"),
         }
@@ -406,31 +378,17 @@ impl TuiPort {
         self.screen.change(|view| {
             match (&id, text_of(params, "set")) {
                 // `setFocus(null)`.
-                (None, Some("focus")) => view.release(caller.extension()),
+                (None, Some("focus")) => view.layers.release(caller.extension()),
                 (id, set @ Some(_)) => view.steer(id.as_ref(), set, params.get("target")),
                 _ => {}
             }
-            id.map_or_else(|| json!({}), |id| view.about(&id))
+            id.map_or_else(|| json!({}), |id| view.layers.about(&id))
         })
     }
 }
 
 fn text_of<'a>(params: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
     params.get(key).and_then(Value::as_str)
-}
-
-impl WorkingIndicator {
-    /// Applies `setWorkingIndicator`; missing options are reset.
-    fn take_options(&mut self, options: &Value) {
-        let standard = Self::default();
-        let frames = options["frames"].as_array().map(|frames| {
-            let frame = |frame: &Value| clipped(frame.as_str().unwrap_or_default(), LONGEST_LINE).to_owned();
-            frames.iter().take(MOST_FRAMES).map(frame).collect()
-        });
-        self.frames = frames.unwrap_or(standard.frames);
-        let interval = options["intervalMs"].as_u64().map(|ms| Duration::from_millis(ms.clamp(16, 60_000)));
-        self.interval = interval.unwrap_or(standard.interval);
-    }
 }
 
 impl TuiPort {
@@ -444,13 +402,9 @@ impl TuiPort {
         let (answer, answered) = oneshot::channel();
         let number = self.next_number();
         let by = caller.extension().clone();
-        let has_room = self.screen.change(|view| {
-            let asked = view.suggestions.values().filter(|asked| asked.by == by).count();
-            let has_room = asked < MOST_SUGGESTIONS || !guard!(TuiComponents);
-            has_room.then(|| view.suggestions.insert(number, PendingSuggestion { by, answer })).is_some()
-        });
-        if !has_room {
-            return Box::pin(std::future::ready(Err(used_up("suggestions", MOST_SUGGESTIONS))));
+        let added = self.screen.change(|view| view.completion.add_pending(number, PendingSuggestion { by, answer }));
+        if let Err(error) = added {
+            return Box::pin(std::future::ready(Err(error)));
         }
         self.screen.ask(UiTask::Suggest { number, request, below });
         let screen = self.screen.clone();
@@ -459,7 +413,7 @@ impl TuiPort {
                 answer = answered => answer.unwrap_or_default(),
                 () = cancel.cancelled() => Value::Null,
             };
-            screen.change(|view| view.suggestions.remove(&number));
+            screen.change(|view| view.completion.pending.remove(&number));
             Ok(if answer.is_object() { answer } else { json!({}) })
         })
     }
@@ -473,7 +427,7 @@ struct DialogGuard {
 
 impl Drop for DialogGuard {
     fn drop(&mut self) {
-        self.port.screen.change(|view| view.close_dialog(self.number));
+        self.port.screen.change(|view| view.layers.close_dialog(self.number));
     }
 }
 
@@ -527,49 +481,11 @@ impl Prompter for TuiPort {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
         let (answer, answered) = oneshot::channel();
         self.screen.change(|view| {
-            if !view.is_leaving {
-                view.questions.push_back(PermissionPrompt::new(question, answer));
+            if !view.session.is_leaving {
+                view.layers.prompts.push_back(PermissionPrompt::new(question, answer));
             }
         });
         Box::pin(async move { answered.await.unwrap_or(Answer::NoPerson) })
-    }
-}
-
-impl View {
-    /// Inserts text of an extension into the editor. An editor of the same extension already has it.
-    fn put_in_editor(&mut self, extension: &ExtensionId, op: UiOp, text: &str) -> Result<Vec<UiTask>, HostcallError> {
-        let is_own = self.own_editor.as_ref().is_some_and(|editor| editor.0 == *extension);
-        let other = self.own_editor.clone().filter(|_| !is_own);
-        let is_paste = op == UiOp::PasteToEditor;
-        if is_paste && self.editor.size() + text.len() > MOST_BYTES && guard!(TuiInsertedSize) {
-            return Err(too_large("editor_bytes", MOST_BYTES));
-        }
-        let work = match other {
-            Some(id) => self.hand(id, text, is_paste)?,
-            None => Vec::new(),
-        };
-        self.popup = None;
-        self.note_inserted(extension);
-        match is_paste {
-            false => self.editor.set(text),
-            true if work.is_empty() => self.editor.paste_marked(text),
-            true => {}
-        }
-        Ok(work)
-    }
-
-    /// Marks a component as changed.
-    pub(super) fn dirty(&mut self, id: &ComponentId) {
-        if let Some(drawn) = self.components.get_mut(id) {
-            drawn.is_dirty = true;
-        }
-    }
-
-    /// Marks all components of an extension as changed.
-    fn dirty_all(&mut self, extension: &ExtensionId) {
-        for ((owner, _), drawn) in &mut self.components {
-            drawn.is_dirty |= owner == extension;
-        }
     }
 }
 
@@ -579,17 +495,6 @@ fn is_short(text: &str, most: usize) -> Result<(), HostcallError> {
         true => Err(too_large("editor_text", most)),
         false => Ok(()),
     }
-}
-
-fn too_large(quota: &str, limit: usize) -> HostcallError {
-    HostcallError::invalid("too_large", format!("the text is over its limit: {quota} {limit}"))
-        .with("quota", quota)
-        .with("limit", limit)
-}
-
-/// Wraps text in the markers of a bracketed paste.
-pub(super) fn marked(text: &str) -> String {
-    format!("\u{1b}[200~{text}\u{1b}[201~")
 }
 
 fn component_of(caller: &Caller, params: &Map<String, Value>) -> Option<ComponentId> {
@@ -613,11 +518,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_inserted_by_an_extension_is_bounded() {
-        let (mut view, extension) = (View::new((80, 24)), ExtensionId::new("x"));
+    fn text_for_the_editor_is_bounded() {
         let large = "x".repeat(LONGEST);
-        let put = (0..1_000).filter(|_| view.put_in_editor(&extension, UiOp::PasteToEditor, &large).is_ok()).count();
-        assert!(put < 17 && view.editor.size() <= MOST_BYTES, "{put}");
         assert!(is_short(&large, LONGEST).is_ok() && is_short(&format!("{large}x"), LONGEST).is_err());
     }
 }

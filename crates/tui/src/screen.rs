@@ -4,13 +4,10 @@
 //! session and not the keys. It ends with [`Screen::close`].
 
 use super::draw;
-use super::floating::Overlay;
 use super::input::TerminalInput;
-use super::layers::ComponentId;
 use super::task::UiTask;
 use super::tty::Tty;
 use super::view::View;
-use serde_json::Value;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -92,12 +89,8 @@ impl Screen {
 
     /// Handles a resized terminal after its size was published.
     pub(super) fn resized(&self) {
-        let mut view = self.view();
         // Visibility and position of components may depend on the size.
-        for drawn in view.components.values_mut() {
-            drawn.is_dirty = true;
-        }
-        drop(view);
+        self.view().pictures.dirty_all();
         self.redraw();
     }
 
@@ -168,8 +161,8 @@ impl Screen {
             let (lines, work, next) = {
                 let mut view = self.view();
                 let (lines, work) = draw::frame(&mut view, Instant::now());
-                if view.title != title {
-                    title.clone_from(&view.title);
+                if view.session.title != title {
+                    title.clone_from(&view.session.title);
                     let clean = pijs_terminal::plain(title.as_deref().unwrap_or_default());
                     let limits = pijs_terminal::Limits { styles: false, ..pijs_terminal::Limits::columns(120) };
                     let clean = pijs_terminal::within(&pijs_terminal::line(&clean), limits);
@@ -218,58 +211,5 @@ impl Screen {
                 };
             }
         }
-    }
-}
-
-impl View {
-    /// Returns the time until the picture changes by itself: a spinner or a countdown.
-    fn next_change(&self) -> Option<Duration> {
-        let spinner = (self.running.is_some() && self.working.is_visible && self.working.frames.len() > 1)
-            .then_some(self.working.interval);
-        let counts = self.layers.iter().any(|layer| match layer {
-            super::layers::Layer::Dialog(dialog) => dialog.deadline.is_some(),
-            super::layers::Layer::Custom(_) | super::layers::Layer::Picker(_) | super::layers::Layer::Entry(_) => false,
-        });
-        let countdown = (counts || self.retrying.is_some()).then_some(Duration::from_millis(250));
-        spinner.into_iter().chain(countdown).min()
-    }
-
-    /// Handles the result of rendering a component: lines or an error, and the position of an overlay.
-    pub(super) fn rendered(
-        &mut self,
-        id: &ComponentId,
-        picture: Option<&Value>,
-        lines: Option<Vec<String>>,
-        made: usize,
-    ) {
-        if let Some(drawn) = self.components.get_mut(id) {
-            drawn.is_asked = false;
-        }
-        let Some(picture) = picture.and_then(Value::as_object) else { return };
-        match picture.get("failed").and_then(Value::as_str) {
-            Some(error) => self.component_failed(id, error),
-            None => self.take_picture(id, picture, lines, made),
-        }
-    }
-
-    /// Stores the lines of a component for a width, and its current options.
-    pub(super) fn take_picture(
-        &mut self,
-        id: &ComponentId,
-        picture: &serde_json::Map<String, Value>,
-        lines: Option<Vec<String>>,
-        made: usize,
-    ) {
-        let before = self.focused_component();
-        if let Some(lines) = lines {
-            self.keep_lines(id, lines, made);
-        }
-        if let Some(custom) = self.custom(id) {
-            custom.is_out = picture.get("shown") == Some(&Value::Bool(false));
-            if let (Some(overlay), Some(options)) = (&mut custom.overlay, picture.get("overlay")) {
-                *overlay = Overlay::read(options);
-            }
-        }
-        self.focus_moved(before);
     }
 }

@@ -2,8 +2,9 @@
 
 use super::clip::{LONGEST_LINE, clipped};
 use super::commands::{OWN, UserCommands};
+use super::completion::insert;
 use super::completion_request::CompletionRequest;
-use super::layers::ComponentId;
+use super::view::ComponentId;
 use pijs_host::{CallbackOutcome, Owner};
 use pijs_protocol::{EntryIndex, Handle, guard};
 use serde_json::{Value, json};
@@ -39,7 +40,7 @@ impl UserCommands {
     /// Answers a provider that requests suggestions of those below it.
     pub(super) async fn suggest(&self, number: u64, request: CompletionRequest, below: Option<ComponentId>) {
         let answer = self.suggestions(&request, below.as_ref(), SuggestionCaller::Extension).await;
-        if let Some(waiting) = self.screen.change(|view| view.suggestions.remove(&number)) {
+        if let Some(waiting) = self.screen.change(|view| view.completion.pending.remove(&number)) {
             // The caller may have been cancelled.
             let _ = waiting.answer.send(answer);
         }
@@ -52,10 +53,12 @@ impl UserCommands {
         let answer = tokio::time::timeout(APPLY_TIMEOUT, asked).await.ok().flatten();
         let work = self.screen.change(|view| {
             match &answer {
-                Some(answer) if answer["lines"].is_array() => view.applied(&request, answer),
-                _ => view.apply(&request, &item, &prefix),
+                Some(answer) if answer["lines"].is_array() => {
+                    view.completion.applied(&request, answer, &mut view.editor)
+                }
+                _ => insert(&mut view.editor.field, &request, &item, &prefix),
             }
-            view.applying = false;
+            view.completion.is_applying = false;
             view.catch_up(Instant::now())
         });
         work.into_iter().for_each(|work| self.screen.ask(work));
@@ -68,7 +71,7 @@ impl UserCommands {
         below: Option<&ComponentId>,
         asker: SuggestionCaller,
     ) -> Value {
-        let providers = self.screen.read(|view| view.providers.clone());
+        let providers = self.screen.read(|view| view.completion.providers.clone());
         let top = match below {
             None => providers.len(),
             Some(below) => providers.iter().position(|provider| provider.id == *below).unwrap_or(0),

@@ -1,8 +1,8 @@
 //! Work that the screen requests from the session's thread.
 
 use super::completion_request::CompletionRequest;
-use super::layers::ComponentId;
 use super::picker::ListKind;
+use super::view::ComponentId;
 use pijs_protocol::ExtensionId;
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ pub(super) enum UiTask {
     Listen { data: String, listeners: Vec<ComponentId> },
     /// Set the text of an extension's editor.
     EditorText(ComponentId, String),
-    /// Set or paste the text of another extension into an editor; counted in `View::handed`.
+    /// Set or paste the text of another extension into an editor; counted as delivered afterwards.
     Handed { to: ComponentId, text: String, is_paste: bool },
     /// Render a block of the transcript.
     Draw { block: u64, columns: usize, expanded: bool },

@@ -1,0 +1,69 @@
+//! The conversation: transcript, its visible part, queued messages, and what has been reported.
+
+use crate::transcript::{Style, Transcript};
+use pijs_runtime::repeated::Repeated;
+
+/// The transcript with what decides which part of it is shown, and which errors are shown again.
+#[derive(Debug, Default)]
+pub(crate) struct Conversation {
+    pub(crate) transcript: Transcript,
+    /// Reports of extensions that were already shown.
+    pub(crate) repeated: Repeated,
+    /// Lines below the visible part of the transcript.
+    pub(crate) scroll: usize,
+    /// Whether results are expanded.
+    pub(crate) expanded: bool,
+    /// Queued messages.
+    pub(crate) queued: Vec<String>,
+    /// Error of the last reply, as it was shown.
+    failure: Option<String>,
+    /// Address and cause of failures since the last prompt, as they were shown.
+    told_cause: Option<String>,
+}
+
+impl Conversation {
+    /// Appends a notice.
+    pub(crate) fn say(&mut self, style: Style, text: &str) {
+        self.transcript.say(style, text);
+    }
+
+    pub(crate) fn scroll_back(&mut self, lines: usize) {
+        self.scroll += lines;
+    }
+
+    pub(crate) fn scroll_forward(&mut self, lines: usize) {
+        self.scroll = self.scroll.saturating_sub(lines);
+    }
+
+    /// Removes a queued message that was sent.
+    pub(crate) fn unqueue(&mut self, text: &str) {
+        self.queued.retain(|queued| queued != text);
+    }
+
+    /// Shows a message of the user, which is no longer queued.
+    pub(crate) fn say_prompt(&mut self, text: &str) {
+        self.unqueue(text);
+        self.told_cause = None;
+        self.say(Style::User, text);
+    }
+
+    /// Shows the error of a reply.
+    pub(crate) fn say_failure(&mut self, error: String) {
+        self.say(Style::Error, &error);
+        self.failure = Some(error);
+    }
+
+    /// Returns the parts of a retry's reason that are not on the screen yet.
+    pub(crate) fn new_reasons(&mut self, error: String, cause: Option<String>) -> Vec<String> {
+        // The error of a failed reply is already shown.
+        let error = Some(error).filter(|error| self.failure.take().as_ref() != Some(error));
+        let cause = cause.filter(|cause| self.told_cause.as_ref() != Some(cause));
+        self.told_cause = cause.clone().or(self.told_cause.take());
+        error.into_iter().chain(cause).collect()
+    }
+
+    /// Takes the cause of failures that was shown.
+    pub(crate) fn take_told_cause(&mut self) -> Option<String> {
+        self.told_cause.take()
+    }
+}

@@ -1,0 +1,75 @@
+//! Listeners of extensions to keys, and the keys that wait for their results.
+
+use super::component_pictures::ComponentId;
+use crate::input::{TerminalInput, marked};
+use crate::task::UiTask;
+use pijs_protocol::ExtensionId;
+use std::collections::VecDeque;
+
+/// Keys that wait for a listener; later ones are dropped.
+const MAX_WAITING_KEYS: usize = 10_000;
+
+/// The listeners, with one key at a time.
+#[derive(Debug, Default)]
+pub(crate) struct KeyListeners {
+    listeners: Vec<ComponentId>,
+    /// The key that listeners have.
+    current: Option<TerminalInput>,
+    /// Later keys, in order.
+    waiting: VecDeque<TerminalInput>,
+}
+
+impl KeyListeners {
+    /// Adds a listener, in place of an earlier one of its extension: each key waits for all of them.
+    pub(crate) fn add(&mut self, id: ComponentId) {
+        self.remove(&id.0);
+        self.listeners.push(id);
+    }
+
+    /// Removes the listener of an extension.
+    pub(crate) fn remove(&mut self, extension: &ExtensionId) {
+        self.listeners.retain(|listener| listener.0 != *extension);
+    }
+
+    /// Removes the listeners of extensions that are gone.
+    pub(crate) fn forget(&mut self, is_gone: impl Fn(&ExtensionId) -> bool) {
+        self.listeners.retain(|(extension, _)| !is_gone(extension));
+    }
+
+    /// Returns whether listeners have a key.
+    pub(crate) fn are_busy(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// Keeps a key until the listeners are ready.
+    pub(crate) fn hold(&mut self, input: &TerminalInput) {
+        if self.waiting.len() < MAX_WAITING_KEYS {
+            self.waiting.push_back(input.clone());
+        }
+    }
+
+    /// Returns the next key that was held.
+    pub(crate) fn next_held(&mut self) -> Option<TerminalInput> {
+        self.waiting.pop_front()
+    }
+
+    /// Passes a key to all listeners, or to that of one extension. Returns `None` without a listener.
+    pub(crate) fn begin(&mut self, input: &TerminalInput, only: Option<&ExtensionId>) -> Option<UiTask> {
+        let is_asked = |listener: &&ComponentId| only.is_none_or(|only| listener.0 == *only);
+        let listeners: Vec<ComponentId> = self.listeners.iter().filter(is_asked).cloned().collect();
+        if listeners.is_empty() {
+            return None;
+        }
+        let data = match input {
+            TerminalInput::Key(data) => data.clone(),
+            TerminalInput::Paste(text) => marked(text),
+        };
+        self.current = Some(input.clone());
+        Some(UiTask::Listen { data, listeners })
+    }
+
+    /// Takes the key back from the listeners.
+    pub(crate) fn end(&mut self) -> Option<TerminalInput> {
+        self.current.take()
+    }
+}

@@ -1,0 +1,18 @@
+//! Limits of what one extension keeps on the screen, and the errors of those that are used up.
+
+use pijs_protocol::HostcallError;
+
+/// Widgets, statuses, open dialogs and layers: the limit of each for one extension.
+pub(crate) const MOST_KEPT: usize = 64;
+
+/// Returns the error of an exhausted quota.
+pub(crate) fn used_up(quota: &str, limit: usize) -> HostcallError {
+    HostcallError::denied("quota", format!("quota used up: {quota} {limit}")).with("quota", quota).with("limit", limit)
+}
+
+/// Returns the error of a text that is too large.
+pub(crate) fn too_large(quota: &str, limit: usize) -> HostcallError {
+    HostcallError::invalid("too_large", format!("the text is over its limit: {quota} {limit}"))
+        .with("quota", quota)
+        .with("limit", limit)
+}
