@@ -9,7 +9,7 @@ use pijs_hostcall::gate::{Judgement, Rule};
 use pijs_hostcall::grant_store::{AnswerValidity, By, GrantStore, PackageRecord, StoredAnswer};
 use pijs_hostcall::requests::{as_grants, describe, revoke_command};
 use pijs_hostcall::vocabulary::CAPABILITIES;
-use pijs_hostcall::{Caller, Decision, Gate, Grant, Profile, Required, Subject, derive};
+use pijs_hostcall::{Caller, Decision, ExpectedLoss, Gate, Grant, Profile, Required, Subject, derive};
 use pijs_packages::PackageEntry;
 use pijs_protocol::manifest::CapabilityRequest;
 use pijs_runtime::Environment;
@@ -17,7 +17,7 @@ use pijs_runtime::Permissions;
 use pijs_runtime::applicant::{Applicant, grant_key};
 use pijs_runtime::compile::{Compiler, input_of};
 use pijs_runtime::grant_file::GrantFile;
-use pijs_runtime::grants::{Decided, parse_grant};
+use pijs_runtime::grants::{Decided, Held, parse_grant};
 use pijs_runtime::{Failure, Result};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -254,21 +254,46 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     gate.set_never(&profile, &held.never);
     let caller = Caller::new(Arc::new(profile));
 
-    let mut decisions = Vec::new();
-    if args.what.is_empty() {
-        for request in &applicant.asked.capabilities {
-            let name = request.capability.as_str();
-            if let Some((name, _)) = CAPABILITIES.iter().find(|(known, _)| *known == name) {
-                let never = gate.nevers(&caller, &Required::new(name, Subject::None));
-                decisions.push((describe(request), gate.holds(&caller, name), never));
-            }
-        }
-    } else {
-        let (decision, never) = judge(&gate, &caller, &args.what)?;
-        decisions.push((args.what.join(" "), decision, never));
-    }
+    let decisions = decisions(&gate, &caller, &applicant, &args.what)?;
     let loss = applicant.evidence.expected_loss();
-    if args.json {
+    let explanation = Explanation { found: &found, applicant: &applicant, record, held: &held, decisions, loss };
+    match args.json {
+        true => stdout(&explanation.to_json(&decided).to_string()),
+        false => explanation.print(args.what.is_empty()),
+    }
+    Ok(())
+}
+
+/// A request with its decision, and the refusals that hold for it.
+type ExplainedDecision = (String, Decision, Vec<String>);
+
+/// Decides what the user named, or each request of the package.
+fn decisions(gate: &Gate, caller: &Caller, applicant: &Applicant, what: &[String]) -> Result<Vec<ExplainedDecision>> {
+    if !what.is_empty() {
+        let (decision, never) = judge(gate, caller, what)?;
+        return Ok(vec![(what.join(" "), decision, never)]);
+    }
+    let explained = |request: &CapabilityRequest| {
+        let (name, _) = CAPABILITIES.iter().find(|(known, _)| *known == request.capability.as_str())?;
+        let never = gate.nevers(caller, &Required::new(name, Subject::None));
+        Some((describe(request), gate.holds(caller, name), never))
+    };
+    Ok(applicant.asked.capabilities.iter().filter_map(explained).collect())
+}
+
+/// What `pi ext explain` prints about an extension.
+struct Explanation<'a> {
+    found: &'a PackageEntry,
+    applicant: &'a Applicant,
+    record: Option<&'a PackageRecord>,
+    held: &'a Held,
+    decisions: Vec<ExplainedDecision>,
+    loss: ExpectedLoss,
+}
+
+impl Explanation<'_> {
+    fn to_json(&self, decided: &Decided) -> Value {
+        let Self { applicant, record, held, decisions, loss, .. } = self;
         let answers: Vec<Value> = decisions.iter().map(|(what, decision, _)| decision_json(what, decision)).collect();
         let signals: Vec<Value> = applicant
             .evidence
@@ -276,60 +301,69 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
             .iter()
             .map(|signal| json!({ "signal": signal, "weight": signal.weight(), "words": signal.words() }))
             .collect();
-        stdout(
-            &json!({
-                "id": applicant.id, "mode": decided.policy.mode, "record": record, "note": held.note,
-                "grants": held.grants, "never": held.never, "decisions": answers, "evidence": signals,
-                "expected_loss": loss, "favours": if loss.favours_grant() { "grant" } else { "deny" },
-            })
-            .to_string(),
-        );
-        return Ok(());
+        json!({
+            "id": applicant.id, "mode": decided.policy.mode, "record": record, "note": held.note,
+            "grants": held.grants, "never": held.never, "decisions": answers, "evidence": signals,
+            "expected_loss": loss, "favours": if loss.favours_grant() { "grant" } else { "deny" },
+        })
     }
-    stdout(&clean(&shown_name(&found)));
-    if let Some(note) = &held.note {
-        stdout(&format!("  note: {}", clean(note)));
+
+    /// Prints it; `is_whole` when the user named no call.
+    fn print(&self, is_whole: bool) {
+        stdout(&clean(&shown_name(self.found)));
+        if let Some(note) = &self.held.note {
+            stdout(&format!("  note: {}", clean(note)));
+        }
+        self.print_decisions();
+        // Decisions on one scope do not answer a request as a whole.
+        if is_whole {
+            for refused in self.held.never.iter().filter(|refused| refused.scope.is_some()) {
+                let Grant { id, capability, methods, scope, .. } = refused.clone();
+                stdout(&clean(&format!("  denied   {}", describe(&CapabilityRequest { capability, methods, scope }))));
+                explain_never(self.record, &self.applicant.id, &[id]);
+            }
+        }
+        self.print_evidence();
     }
-    if decisions.is_empty() {
-        stdout("  its code needs no permission that requires a prompt");
-    }
-    for (what, decision, never) in &decisions {
-        let verdict = if decision.allowed { "allowed" } else { "denied" };
-        stdout(&clean(&format!("  {verdict:<8} {what}")));
-        let grant = decision.grant.as_ref().map(|grant| format!(", grant {grant}{}", grant_source(record, grant)));
-        let reason = decision.reason.map(|reason| format!(", reason {}", reason.as_str()));
-        stdout(&clean(&format!(
-            "           rule {}{}{}",
-            decision.rule.as_str(),
-            grant.unwrap_or_default(),
-            reason.unwrap_or_default()
-        )));
-        explain_never(record, &applicant.id, never);
-    }
-    // Decisions on one scope do not answer a request as a whole.
-    if args.what.is_empty() {
-        for refused in held.never.iter().filter(|refused| refused.scope.is_some()) {
-            let Grant { id, capability, methods, scope, .. } = refused.clone();
-            stdout(&clean(&format!("  denied   {}", describe(&CapabilityRequest { capability, methods, scope }))));
-            explain_never(record, &applicant.id, &[id]);
+
+    fn print_decisions(&self) {
+        let Self { applicant, record, decisions, .. } = self;
+        if decisions.is_empty() {
+            stdout("  its code needs no permission that requires a prompt");
+        }
+        for (what, decision, never) in decisions {
+            let verdict = if decision.allowed { "allowed" } else { "denied" };
+            stdout(&clean(&format!("  {verdict:<8} {what}")));
+            let grant = decision.grant.as_ref().map(|grant| format!(", grant {grant}{}", grant_source(*record, grant)));
+            let reason = decision.reason.map(|reason| format!(", reason {}", reason.as_str()));
+            stdout(&clean(&format!(
+                "           rule {}{}{}",
+                decision.rule.as_str(),
+                grant.unwrap_or_default(),
+                reason.unwrap_or_default()
+            )));
+            explain_never(*record, &applicant.id, never);
         }
     }
-    stdout("  evidence");
-    for signal in applicant.evidence.signals() {
-        stdout(&format!("           {:<6} {}", signal.weight(), signal.words()));
+
+    fn print_evidence(&self) {
+        let Self { applicant, loss, .. } = self;
+        stdout("  evidence");
+        for signal in applicant.evidence.signals() {
+            stdout(&format!("           {:<6} {}", signal.weight(), signal.words()));
+        }
+        if applicant.evidence.signals().is_empty() {
+            stdout("           none");
+        }
+        stdout(&format!(
+            "  expected loss  {:.3} if granted, {:.3} if not (p = {:.4}): {}",
+            loss.grant,
+            loss.deny,
+            loss.p,
+            if loss.favours_grant() { "granting costs less" } else { "not granting costs less" }
+        ));
+        stdout("                 for information; the policy and you decide");
     }
-    if applicant.evidence.signals().is_empty() {
-        stdout("           none");
-    }
-    stdout(&format!(
-        "  expected loss  {:.3} if granted, {:.3} if not (p = {:.4}): {}",
-        loss.grant,
-        loss.deny,
-        loss.p,
-        if loss.favours_grant() { "granting costs less" } else { "not granting costs less" }
-    ));
-    stdout("                 for information; the policy and you decide");
-    Ok(())
 }
 
 /// Prints that the user answered *never*, when, and how to revoke the answer.

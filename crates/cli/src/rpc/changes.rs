@@ -72,17 +72,7 @@ impl Commands {
                 Err(message) => Err(message),
             },
             // An entry without a name never matches.
-            "fork" => {
-                agent.fork(text("entryId").unwrap_or_default(), false).await.map_err(|error| error.to_string()).map(
-                    |forked| {
-                        let mut data = json!({"cancelled": forked.cancelled});
-                        if let Some(text) = forked.selected_text {
-                            data["text"] = json!(text);
-                        }
-                        Some(data)
-                    },
-                )
-            }
+            "fork" => self.fork(text("entryId").unwrap_or_default()).await,
             "clone" => match self.control().with_session(|session| session.leaf().cloned()) {
                 Some(leaf) => cancelled(agent.fork(&leaf.0, true).await.map(|forked| forked.cancelled)),
                 None => Err("Cannot clone session: no current entry selected".to_owned()),
@@ -90,6 +80,15 @@ impl Commands {
             "export_html" => self.export(record["outputPath"].as_str()),
             _ => return None,
         })
+    }
+
+    async fn fork(&self, entry: &str) -> CommandResult {
+        let forked = self.session.agent.fork(entry, false).await.map_err(|error| error.to_string())?;
+        let mut data = json!({"cancelled": forked.cancelled});
+        if let Some(text) = forked.selected_text {
+            data["text"] = json!(text);
+        }
+        Ok(Some(data))
     }
 
     async fn set_model(&self, record: &Value) -> CommandResult {
