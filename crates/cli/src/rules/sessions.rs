@@ -116,81 +116,124 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
     for name in &args.only {
         list::find(&set, name)?;
     }
-    let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
     let files = session_files(environment, &args.sessions)?;
-    let mut rows = Vec::new();
-    let mut reports: BTreeMap<String, Vec<&PathBuf>> = BTreeMap::new();
-    let (mut all_replies, mut burned, mut saved) = (0usize, 0usize, 0usize);
+    let mut found = ScanFindings::default();
     for file in &files {
-        let mut engine = set.engine(0);
-        let mut replies = 0usize;
-        for line in read(file)? {
-            let Line::Reply(reply) = line else { continue };
-            replies += 1;
-            let total: usize = reply.parts.iter().map(|part| part.text.len()).sum();
-            for (before, firing) in over(&mut engine, &reply) {
-                for rule in firing.rules.iter().filter(|rule| wanted(rule.name.as_str())) {
-                    if rule.interrupts {
-                        burned += before / TOKEN;
-                        saved += (total - before) / TOKEN;
-                    }
-                    rows.push((file.clone(), replies, firing.clone(), rule.clone(), before / TOKEN, total / TOKEN));
-                }
-            }
-        }
-        all_replies += replies;
-        for report in take_reports(&mut engine, wanted) {
-            reports.entry(report).or_default().push(file);
-        }
+        found.read(file, &mut set.engine(0), &args.only)?;
     }
-    for (report, files) in &reports {
+    for (report, files) in &found.reports {
         let more = match files.len() - 1 {
             0 => String::new(),
             more => format!(" (and in {} more)", counted(more, "session")),
         };
-        stderr(&printable(&format!("warning: {}{more}: {report}", shown(environment, files[0]))));
+        stderr(&printable(&format!("warning: {}{more}: {report}", shown(environment, &files[0]))));
     }
-    if args.from.json {
-        let hits: Vec<Value> = rows
-            .iter()
-            .map(|(file, reply, firing, rule, at, of)| {
-                json!({
-                    "session": file, "reply": reply, "rule": rule.name, "interrupts": rule.interrupts,
-                    "stream": firing.stream, "tool": firing.tool, "site": rule.site, "tokensBefore": at, "tokens": of,
-                })
+    match args.from.json {
+        true => stdout(&found.to_json(files.len()).to_string()),
+        false => found.print(environment, files.len()),
+    }
+    match (found.hits.len(), found.reports.len()) {
+        (count @ 1.., _) if args.fail => Err(Failure::failed(counted(count, "match"))),
+        (_, count @ 1..) if args.fail => Err(given_up(count)),
+        _ => Ok(()),
+    }
+}
+
+/// A rule that a reply of a session breaks.
+struct ScanHit {
+    file: PathBuf,
+    /// Number of the reply in the session.
+    reply: usize,
+    firing: Firing,
+    rule: FiredRule,
+    /// Tokens of the reply before the match, and all of them.
+    tokens_before: usize,
+    tokens: usize,
+}
+
+/// Everything that `pi rules scan` finds.
+#[derive(Default)]
+struct ScanFindings {
+    hits: Vec<ScanHit>,
+    /// Reports on conditions that do not run, with the sessions.
+    reports: BTreeMap<String, Vec<PathBuf>>,
+    replies: usize,
+    burned: usize,
+    saved: usize,
+}
+
+impl ScanFindings {
+    /// Runs the rules over a session; `only` some of them, unless it is empty.
+    fn read(&mut self, file: &Path, engine: &mut RuleEngine, only: &[String]) -> Result<()> {
+        let wanted = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
+        let mut number = 0usize;
+        for line in read(file)? {
+            let Line::Reply(reply) = line else { continue };
+            number += 1;
+            let total: usize = reply.parts.iter().map(|part| part.text.len()).sum();
+            for (before, firing) in over(engine, &reply) {
+                for rule in firing.rules.iter().filter(|rule| wanted(rule.name.as_str())) {
+                    if rule.interrupts {
+                        self.burned += before / TOKEN;
+                        self.saved += (total - before) / TOKEN;
+                    }
+                    self.hits.push(ScanHit {
+                        file: file.to_owned(),
+                        reply: number,
+                        firing: firing.clone(),
+                        rule: rule.clone(),
+                        tokens_before: before / TOKEN,
+                        tokens: total / TOKEN,
+                    });
+                }
+            }
+        }
+        self.replies += number;
+        for report in take_reports(engine, wanted) {
+            self.reports.entry(report).or_default().push(file.to_owned());
+        }
+        Ok(())
+    }
+
+    fn to_json(&self, sessions: usize) -> Value {
+        let hit = |hit: &ScanHit| {
+            let ScanHit { file, reply, firing, rule, tokens_before, tokens } = hit;
+            json!({
+                "session": file, "reply": reply, "rule": rule.name, "interrupts": rule.interrupts,
+                "stream": firing.stream, "tool": firing.tool, "site": rule.site, "tokensBefore": tokens_before,
+                "tokens": tokens,
             })
-            .collect();
-        let summary = json!({"sessions": files.len(), "replies": all_replies, "hits": hits.len(),
-            "tokensBurned": burned, "tokensSaved": saved});
+        };
+        let hits: Vec<Value> = self.hits.iter().map(hit).collect();
+        let summary = json!({"sessions": sessions, "replies": self.replies, "hits": hits.len(),
+            "tokensBurned": self.burned, "tokensSaved": self.saved});
         let reports: Vec<Value> =
-            reports.iter().map(|(report, files)| json!({"message": report, "sessions": files})).collect();
-        stdout(&json!({"hits": hits, "reports": reports, "summary": summary}).to_string());
-    } else {
-        for (file, reply, firing, rule, at, of) in &rows {
+            self.reports.iter().map(|(report, files)| json!({"message": report, "sessions": files})).collect();
+        json!({"hits": hits, "reports": reports, "summary": summary})
+    }
+
+    fn print(&self, environment: &Environment, sessions: usize) {
+        for ScanHit { file, reply, firing, rule, tokens_before, tokens } in &self.hits {
             let action = if rule.interrupts { "would stop it" } else { "would remind" };
             let stream = firing
                 .tool
                 .as_ref()
                 .map_or_else(|| stream_name(firing.stream).to_owned(), |tool| format!("tool {tool}"));
             say(&format!(
-                "{}: reply {reply}, {stream}, line {}: {} {action} after {at} of {of} tokens",
+                "{}: reply {reply}, {stream}, line {}: {} {action} after {tokens_before} of {tokens} tokens",
                 shown(environment, file),
                 rule.site.line,
                 rule.name,
             ));
             say(&format!("  {}", printable(rule.site.excerpt.trim_end())));
         }
+        let Self { burned, saved, .. } = self;
         say(&format!(
             "{} in {}: {}; stopping would have thrown away about {burned} tokens and saved {saved}",
-            counted(all_replies, "reply"),
-            counted(files.len(), "session"),
-            counted(rows.len(), "match"),
+            counted(self.replies, "reply"),
+            counted(sessions, "session"),
+            counted(self.hits.len(), "match"),
         ));
-    }
-    match (rows.len(), reports.len()) {
-        (count @ 1.., _) if args.fail => Err(Failure::failed(counted(count, "match"))),
-        (_, count @ 1..) if args.fail => Err(given_up(count)),
-        _ => Ok(()),
     }
 }
 
