@@ -6,6 +6,7 @@
 mod config;
 mod flags;
 mod similar;
+pub(crate) mod values;
 
 pub(crate) use flags::{ExtensionFlag, split_extension_flags};
 pub(crate) use similar::{misspelt_command, misspelt_help, similar_option};
@@ -14,15 +15,14 @@ use crate::inspect::InspectArgs;
 use crate::rules::{RuleArgs, RulesCommand};
 use crate::rummy::RummyCommand;
 use crate::tape::{ReplayArgs, TapeCommand};
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pijs_conformance::drive::DriveArgs;
 use pijs_conformance::snapshot::SnapshotArgs;
 use pijs_host::PiProfile;
 use pijs_packages::ResourceOptions;
 use pijs_runtime::Isolation;
-use pijs_runtime::rules::Peer;
 use std::path::PathBuf;
+use values::isolation;
 
 /// Runs pi extensions without Node: fast to start, contained, and able to stop a reply that breaks a rule.
 #[derive(Debug, Parser)]
@@ -312,25 +312,6 @@ pub(crate) enum PolicyMode {
     Permissive,
 }
 
-/// Parses the names of [`Isolation`].
-pub(crate) fn isolation() -> impl TypedValueParser<Value = Isolation> {
-    let described = [
-        PossibleValue::new("process").help("A sealed worker process per package; needs Linux"),
-        PossibleValue::new("thread").help("Inside pi, under the same limits and the same gate"),
-    ];
-    PossibleValuesParser::new(described).try_map(|name| name.parse::<Isolation>())
-}
-
-/// Parses the names of [`Peer`].
-pub(crate) fn peer() -> impl TypedValueParser<Value = Peer> {
-    let described = [
-        PossibleValue::new("omp").help("oh-my-pi"),
-        PossibleValue::new("cursor").help("Cursor"),
-        PossibleValue::new("built-in").help("the rules that come with pi"),
-    ];
-    PossibleValuesParser::new(described).map(|name| name.parse::<Peer>().expect("one of these"))
-}
-
 /// The subcommands of `pi`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -390,6 +371,29 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+impl Command {
+    /// Returns the name of the command as it is typed.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Install(_) => "install",
+            Self::Update(_) => "update",
+            Self::Remove(_) => "remove",
+            Self::List { .. } => "list",
+            Self::Ext(_) => "ext",
+            Self::Mcp(_) => "mcp",
+            Self::Rules(_) => "rules",
+            Self::Rummy(_) => "rummy",
+            Self::Replay(_) => "replay",
+            Self::Tape(_) => "tape",
+            Self::Inspect(_) => "inspect",
+            Self::Trust { .. } => "trust",
+            Self::Config { .. } => "config",
+            Self::Auth { .. } => "auth",
+            Self::Demo { .. } => "demo",
+        }
+    }
 }
 
 /// `pi install SOURCE`

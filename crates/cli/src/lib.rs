@@ -103,7 +103,11 @@ pub fn extc() -> ExitCode {
 fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
     let mut environment = Environment::capture()?;
     environment.notices = Notices::new(output::stderr);
-    logging::install(&environment, cli.run.log_json.as_deref(), logging::name_of(cli.command.as_ref()))?;
+    logging::install(
+        &environment,
+        cli.run.log_json.as_deref(),
+        cli.command.as_ref().map_or("session", args::Command::name),
+    )?;
     environment.trusts = cli.run.trust();
     environment.session_dir.clone_from(&cli.run.session.session_dir);
     environment.session.clone_from(&cli.run.session.session);

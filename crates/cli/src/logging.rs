@@ -5,7 +5,6 @@
 
 mod lines;
 
-use crate::args::Command;
 use crate::output;
 use lines::Lines;
 use pijs_redact::Redactor;
@@ -63,28 +62,6 @@ pub(crate) fn install(environment: &Environment, json: Option<&Path>, command: &
     // An embedder that runs the command may have installed a subscriber of its own.
     let _ = tracing_subscriber::registry().with(people).with(lines).try_init();
     Ok(())
-}
-
-/// Names a command as it is typed.
-pub(crate) fn name_of(command: Option<&Command>) -> &'static str {
-    match command {
-        None => "session",
-        Some(Command::Install(_)) => "install",
-        Some(Command::Update(_)) => "update",
-        Some(Command::Remove(_)) => "remove",
-        Some(Command::List { .. }) => "list",
-        Some(Command::Ext(_)) => "ext",
-        Some(Command::Mcp(_)) => "mcp",
-        Some(Command::Rules(_)) => "rules",
-        Some(Command::Rummy(_)) => "rummy",
-        Some(Command::Replay(_)) => "replay",
-        Some(Command::Tape(_)) => "tape",
-        Some(Command::Inspect(_)) => "inspect",
-        Some(Command::Trust { .. }) => "trust",
-        Some(Command::Config { .. }) => "config",
-        Some(Command::Auth { .. }) => "auth",
-        Some(Command::Demo { .. }) => "demo",
-    }
 }
 
 /// Reads directives.

@@ -12,7 +12,7 @@ mod list;
 mod sessions;
 mod try_out;
 
-use crate::args::peer;
+use crate::args::values::peer;
 use clap::{Args, Subcommand};
 use pijs_rules::diagnostic::printable;
 use pijs_rules::{RuleEngine, RuleReport};

@@ -1,8 +1,7 @@
 //! `pi rummy`: runs of rummy's dialect, its plugins and its entries.
 
 use crate::output::{clean, indented, stderr, stdout};
-use crate::session::at_once;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, at_once};
 use clap::{Args, Subcommand};
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
@@ -84,7 +83,7 @@ pub(crate) struct CommonArgs {
     #[arg(long, value_name = "CAP")]
     deny: Vec<String>,
     /// Isolation of plugin code
-    #[arg(long, value_parser = crate::args::isolation(), default_value_t)]
+    #[arg(long, value_parser = crate::args::values::isolation(), default_value_t)]
     isolation: Isolation,
     /// Model to use: PROVIDER/ID, an id or a part of one, or script:FILE for a recorded reply
     #[arg(long, value_name = "PROVIDER/ID")]

@@ -3,8 +3,7 @@
 use crate::args::{ExtensionFlag, RunArgs, similar_option};
 use crate::models;
 use crate::output::{clean, stderr};
-use crate::terminal::Terminal;
-use pijs_agent::FrontEnd;
+use crate::terminal::at_once;
 use pijs_host::FlagInfo;
 use pijs_hostcall::LedgerSink;
 use pijs_runtime::{
@@ -27,20 +26,6 @@ pub(crate) async fn assemble(
         None => builder,
     };
     loaded(builder, flags).await?.open().await
-}
-
-/// Returns the interface of a run that answers one prompt: dialogs go to the terminal if there is one.
-pub(crate) fn at_once(environment: &Environment, is_text: bool, front_end: Box<dyn FrontEnd>) -> Interface {
-    let can_ask = environment.stdin_is_terminal && environment.stderr_is_terminal;
-    let terminal = Terminal::default();
-    Interface {
-        mode: if is_text { "print" } else { "json" },
-        has_ui: is_text && can_ask,
-        front_end,
-        ui: (is_text && can_ask).then(|| Arc::new(terminal.clone()) as _),
-        prompter: can_ask.then(|| Arc::new(terminal) as _),
-        ..Interface::default()
-    }
 }
 
 /// `pi --list-models`: loads extensions for the models that they register.

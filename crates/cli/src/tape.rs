@@ -1,6 +1,6 @@
 //! `pi replay` and `pi tape`: recorded sessions. `pi --tape FILE` records one.
 
-use crate::args::isolation;
+use crate::args::values::isolation;
 use crate::output::{clean, stderr, stdout};
 use crate::tape_tests::untested;
 use clap::{Args, Subcommand};

@@ -1,10 +1,12 @@
 //! A user at a terminal: permission prompts and dialogs of extensions, line by line on stderr.
 
 use crate::output::{clean, indented, option_text, stderr};
+use pijs_agent::FrontEnd;
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, unsupported};
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use pijs_runtime::choices::{Choice, choices, keys};
+use pijs_runtime::{Environment, Interface};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -16,6 +18,20 @@ use std::time::{Duration, Instant};
 pub(crate) struct Terminal {
     one_at_a_time: Arc<Mutex<()>>,
     open: Arc<Mutex<OpenDialogs>>,
+}
+
+/// Returns the interface of a run that answers one prompt: dialogs go to the terminal if there is one.
+pub(crate) fn at_once(environment: &Environment, is_text: bool, front_end: Box<dyn FrontEnd>) -> Interface {
+    let can_ask = environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let terminal = Terminal::default();
+    Interface {
+        mode: if is_text { "print" } else { "json" },
+        has_ui: is_text && can_ask,
+        front_end,
+        ui: (is_text && can_ask).then(|| Arc::new(terminal.clone()) as _),
+        prompter: can_ask.then(|| Arc::new(terminal) as _),
+        ..Interface::default()
+    }
 }
 
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! `pi rules lint`: findings in rule files, with the line and a hint.
 
 use super::counted;
-use crate::args::peer;
+use crate::args::values::peer;
 use crate::output::stdout;
 use clap::Args;
 use pijs_rules::diagnostic::printable;

@@ -7,7 +7,7 @@
 
 use super::sessions::outcome;
 use super::{counted, given_up, list, take_reports};
-use crate::args::peer;
+use crate::args::values::peer;
 use crate::output::{stderr, stdout};
 use clap::{Args, ValueEnum};
 use pijs_rules::activity::MAIN_AGENT;
