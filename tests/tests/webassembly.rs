@@ -8,7 +8,7 @@
 mod drive;
 
 use drive::{ISOLATIONS, drive, fixtures, is_offline};
-use pijs_packages::{Depot, InstallCode, NpmConfig, PinnedPackage};
+use pijs_packages::{InstallCode, NpmConfig, PinnedPackage, TarballCache};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +29,7 @@ fn laid_out(fixture: &str) -> Option<tempfile::TempDir> {
     let packages: Vec<PinnedPackage> = packages.collect();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let tarballs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("webassembly-tarballs");
-    let depot = Depot::open(tarballs, NpmConfig::default()).expect("an https client");
+    let depot = TarballCache::open(tarballs, NpmConfig::default()).expect("an https client");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     match runtime.block_on(depot.unpack(&packages, folder.path())) {
         Ok(()) => {}

@@ -20,7 +20,7 @@ use pijs_protocol::artifact::Offers;
 use pijs_protocol::guard;
 use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest, Scope};
 use pijs_runtime::Result;
-use pijs_runtime::applicant::Applicant;
+use pijs_runtime::applicant::PackageRequest;
 use pijs_runtime::grant_file::GrantFile;
 
 /// The source of the answers.
@@ -81,7 +81,7 @@ struct OpenRequest {
 /// `outlook` is its expected behaviour with all requests granted. Returns a decision for each realm.
 pub(crate) fn decide(
     book: &GrantStore,
-    applicants: &[&Applicant],
+    applicants: &[&PackageRequest],
     answerer: &Answerer<'_>,
     mode: Mode,
     (replaces, outlook): (bool, &Outlook),
@@ -104,7 +104,7 @@ pub(crate) fn decide(
 /// Returns the open request of one realm. Requests that an update would lose are added to `lost_ones`.
 fn question(
     book: &GrantStore,
-    applicant: &Applicant,
+    applicant: &PackageRequest,
     answerer: &Answerer<'_>,
     replaces: bool,
     lost_ones: &mut Vec<CapabilityRequest>,
@@ -190,13 +190,13 @@ fn both(one: Option<Scope>, other: Option<Scope>) -> Option<Scope> {
 
 /// Returns whether a record is about other code. A project's lock file may name any code; with the registry's integrity for it,
 /// an update requests the difference.
-fn is_other(record: &PackageRecord, applicant: &Applicant) -> bool {
+fn is_other(record: &PackageRecord, applicant: &PackageRequest) -> bool {
     let is_projects = applicant.key != applicant.id;
     is_projects && record.standing(applicant.present()) != AnswerValidity::Holds
 }
 
 /// Returns the requests that an update would lose if it cannot prompt.
-fn lost_requests(record: &PackageRecord, applicant: &Applicant) -> Vec<CapabilityRequest> {
+fn lost_requests(record: &PackageRecord, applicant: &PackageRequest) -> Vec<CapabilityRequest> {
     let more = widening(&record.manifest(), &applicant.asked);
     let by_user = |answer: &StoredAnswer| answer.allowed && answer.by != By::Unattended;
     if more.is_empty() && is_other(record, applicant) && record.answers.iter().any(by_user) {
@@ -208,7 +208,7 @@ fn lost_requests(record: &PackageRecord, applicant: &Applicant) -> Vec<Capabilit
 
 impl InstallDecision {
     /// Stores the answers, bound to the installed code.
-    pub(crate) fn keep(self, file: &GrantFile, applicant: &Applicant) -> Result<InstallConsent> {
+    pub(crate) fn keep(self, file: &GrantFile, applicant: &PackageRequest) -> Result<InstallConsent> {
         let Self { chosen, more, brought, has_seen } = self;
         let requests = &applicant.asked.capabilities;
         let at = file.now();
@@ -328,7 +328,7 @@ pub(crate) fn one_line(name: &str, about: &str) -> String {
 }
 
 /// Prints the missing grants, and how to grant them; `install` is the command that installs the package.
-pub(crate) fn explain_missing(applicant: &Applicant, consent: &InstallConsent, install: &str) {
+pub(crate) fn explain_missing(applicant: &PackageRequest, consent: &InstallConsent, install: &str) {
     if consent.missing.is_empty() {
         return;
     }
@@ -350,7 +350,7 @@ fn is_said(signal: &Signal) -> bool {
 /// Prompts the user for grants; `None`: the package is not to be installed.
 fn by_user(
     terminal: &Terminal,
-    applicants: &[&Applicant],
+    applicants: &[&PackageRequest],
     open: &[OpenRequest],
     outlook: &Outlook,
 ) -> Option<Vec<CapabilityRequest>> {
@@ -403,7 +403,7 @@ fn by_user(
 }
 
 /// Returns the signals of the scan on one realm, a line each.
-fn notes(applicant: &Applicant) -> impl Iterator<Item = String> + '_ {
+fn notes(applicant: &PackageRequest) -> impl Iterator<Item = String> + '_ {
     let signals = applicant.evidence.signals().iter().filter(|signal| !is_said(signal));
     signals.map(|signal| {
         let places = match (signal, applicant.hidden_text.as_slice()) {

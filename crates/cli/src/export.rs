@@ -2,7 +2,7 @@
 
 use crate::output::{clean, stdout};
 use pijs_environment::Ambient;
-use pijs_runtime::export::{FORMS, Name, in_form_of, put};
+use pijs_runtime::export::{FORMS, NameOrigin, in_form_of, put};
 use pijs_runtime::{Environment, Failure, Result};
 use pijs_session_store::Session;
 use std::path::Path;
@@ -17,8 +17,8 @@ pub(crate) fn write(environment: &Environment, source: &Path, to: &[String]) -> 
         .map_err(|error| Failure::failed(error.to_string()))?;
     let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let (to, name) = match to {
-        [] => (environment.dirs.cwd.join(format!("pi-session-{stem}.html")), Name::Ours),
-        [to] => (environment.path(to), Name::Theirs),
+        [] => (environment.dirs.cwd.join(format!("pi-session-{stem}.html")), NameOrigin::Ours),
+        [to] => (environment.path(to), NameOrigin::Theirs),
         _ => return Err(Failure::usage("--export writes one file").help("pi --export SESSION.jsonl FILE.html")),
     };
     let text = in_form_of(&session, &to).map_err(|error| Failure::failed(error.to_string()))?.ok_or_else(|| {

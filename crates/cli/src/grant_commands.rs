@@ -14,10 +14,10 @@ use pijs_packages::PackageEntry;
 use pijs_protocol::manifest::CapabilityRequest;
 use pijs_runtime::Environment;
 use pijs_runtime::Permissions;
-use pijs_runtime::applicant::{Applicant, grant_key};
+use pijs_runtime::applicant::{PackageRequest, grant_key};
 use pijs_runtime::compile::{Compiler, input_of};
 use pijs_runtime::grant_file::GrantFile;
-use pijs_runtime::grants::{Decided, Held, parse_grant};
+use pijs_runtime::grants::{ExtensionGrants, UserDecisions, parse_grant};
 use pijs_runtime::{Failure, Result};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -118,9 +118,9 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
     if which.starts_with("rummy:") {
         return answer_about_plugin(environment, file, which, (grants, allowed));
     }
-    let (found, applicant) = applicant(environment, which, &Decided::of_settings(environment)?)?;
+    let (found, applicant) = applicant(environment, which, &UserDecisions::of_settings(environment)?)?;
     // Without this check an invalid pattern would show only when the extension is loaded.
-    gate(environment, &Decided::of_settings(environment)?)
+    gate(environment, &UserDecisions::of_settings(environment)?)
         .set_grants(&Profile::new("check").at(&found.root), &grants, Default::default())
         .map_err(|error| Failure::usage(error.to_string()))?;
     let at = file.now();
@@ -211,7 +211,11 @@ fn key_of(environment: &Environment, book: &GrantStore, which: &str) -> Option<S
     named.into_iter().find(|key| book.packages.contains_key(key))
 }
 
-fn applicant(environment: &Environment, which: &str, decided: &Decided) -> Result<(PackageEntry, Applicant)> {
+fn applicant(
+    environment: &Environment,
+    which: &str,
+    decided: &UserDecisions,
+) -> Result<(PackageEntry, PackageRequest)> {
     let found = find_package(environment, which)?;
     // A build may read files that need a grant, and nothing is loaded here. Protected files stay protected.
     let access = FileAccess::new(environment.places()).readable(|_| true);
@@ -219,11 +223,11 @@ fn applicant(environment: &Environment, which: &str, decided: &Decided) -> Resul
     let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
     let who = (found.id.as_str(), found.installed);
     let package = (found.root.as_path(), &found.manifest);
-    let applicant = Applicant::new(environment, who, package, &output.metadata(), decided.policy.mode)?;
+    let applicant = PackageRequest::new(environment, who, package, &output.metadata(), decided.policy.mode)?;
     Ok((found, applicant))
 }
 
-fn gate(environment: &Environment, decided: &Decided) -> Gate {
+fn gate(environment: &Environment, decided: &UserDecisions) -> Gate {
     Gate::builder(decided.policy.clone(), environment.places()).build()
 }
 
@@ -235,7 +239,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         deny: args.deny.clone(),
         accept_unsealed: false,
     };
-    let decided = Decided::new(environment, &permissions, None)?;
+    let decided = UserDecisions::new(environment, &permissions, None)?;
     let (found, applicant) = applicant(environment, &args.extension, &decided)?;
     let file = GrantFile::new(environment, Arc::new(SystemTimer::new()));
     let book = file.read()?;
@@ -268,7 +272,12 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
 type ExplainedDecision = (String, Decision, Vec<String>);
 
 /// Decides what the user named, or each request of the package.
-fn decisions(gate: &Gate, caller: &Caller, applicant: &Applicant, what: &[String]) -> Result<Vec<ExplainedDecision>> {
+fn decisions(
+    gate: &Gate,
+    caller: &Caller,
+    applicant: &PackageRequest,
+    what: &[String],
+) -> Result<Vec<ExplainedDecision>> {
     if !what.is_empty() {
         let (decision, never) = judge(gate, caller, what)?;
         return Ok(vec![(what.join(" "), decision, never)]);
@@ -284,15 +293,15 @@ fn decisions(gate: &Gate, caller: &Caller, applicant: &Applicant, what: &[String
 /// What `pi ext explain` prints about an extension.
 struct Explanation<'a> {
     found: &'a PackageEntry,
-    applicant: &'a Applicant,
+    applicant: &'a PackageRequest,
     record: Option<&'a PackageRecord>,
-    held: &'a Held,
+    held: &'a ExtensionGrants,
     decisions: Vec<ExplainedDecision>,
     loss: ExpectedLoss,
 }
 
 impl Explanation<'_> {
-    fn to_json(&self, decided: &Decided) -> Value {
+    fn to_json(&self, decided: &UserDecisions) -> Value {
         let Self { applicant, record, held, decisions, loss, .. } = self;
         let answers: Vec<Value> = decisions.iter().map(|(what, decision, _)| decision_json(what, decision)).collect();
         let signals: Vec<Value> = applicant

@@ -7,14 +7,14 @@ use pijs_host::HostOptions;
 use pijs_hostcall::Quotas;
 use pijs_runtime::Environment;
 use pijs_runtime::compile::Compiler;
-use pijs_runtime::grants::Decided;
+use pijs_runtime::grants::UserDecisions;
 use pijs_runtime::realm_limits;
 use pijs_runtime::{Failure, Result};
 use serde_json::{Map, Value, json};
 
 /// `pi ext limits`.
 pub(crate) fn print(environment: &Environment, as_json: bool) -> Result<()> {
-    let decided = Decided::of_settings(environment)?;
+    let decided = UserDecisions::of_settings(environment)?;
     let limits = numbers(environment, &decided);
     let walls = walls(environment, &decided)?;
     if as_json {
@@ -32,7 +32,7 @@ pub(crate) fn print(environment: &Environment, as_json: bool) -> Result<()> {
     Ok(())
 }
 
-fn numbers(environment: &Environment, decided: &Decided) -> Map<String, Value> {
+fn numbers(environment: &Environment, decided: &UserDecisions) -> Map<String, Value> {
     #[cfg(not(target_os = "linux"))]
     let _ = environment;
     let options = HostOptions::default();
@@ -83,7 +83,7 @@ fn numbers(environment: &Environment, decided: &Decided) -> Map<String, Value> {
 }
 
 #[cfg(target_os = "linux")]
-fn walls(environment: &Environment, decided: &Decided) -> Result<Map<String, Value>> {
+fn walls(environment: &Environment, decided: &UserDecisions) -> Result<Map<String, Value>> {
     use pijs_protocol::wire::RealmOptions;
     use pijs_protocol::{HostCall, HostResult, HostcallError, Now, SyncReply};
     use pijs_realm::{ProcessRealm, SyncHost};
@@ -128,6 +128,6 @@ fn walls(environment: &Environment, decided: &Decided) -> Result<Map<String, Val
 }
 
 #[cfg(not(target_os = "linux"))]
-fn walls(_: &Environment, _: &Decided) -> Result<Map<String, Value>> {
+fn walls(_: &Environment, _: &UserDecisions) -> Result<Map<String, Value>> {
     Ok(Map::from_iter([("process".to_owned(), json!("none: extensions run inside pi on this system"))]))
 }

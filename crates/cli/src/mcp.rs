@@ -267,7 +267,7 @@ async fn login(environment: &Environment, name: &str) -> Result<()> {
         }
     };
     let interface = Interface { prompter, ..Interface::default() };
-    mcp::login(environment, &server, mcp::Login { show: Box::new(show), pasted, interface }).await?;
+    mcp::login(environment, &server, mcp::LoginInterface { show: Box::new(show), pasted, interface }).await?;
     stderr(&clean(&format!("signed in to {name}; a session that runs takes it up with: /mcp reconnect {name}")));
     Ok(())
 }

@@ -11,17 +11,18 @@ pub(crate) use outlook::Outlook;
 use outlook::depends_on;
 use pijs_environment::SystemTimer;
 use pijs_packages::{
-    Attempt, BuildInput, Builder, Built, DiscoverOptions, Discovery, GitOptions, InstallCode, Installed, Installer,
-    PackageEntry, Progress, Scope, count_resources, package_of_realm, realms, resolve_extensions,
+    BuildInput, BuildReport, Builder, DiscoverOptions, Discovery, GitOptions, InstallCode, InstallProgress,
+    InstallScope, Installed, Installer, PackageAttempt, PackageEntry, count_resources, package_of_realm, realms,
+    resolve_extensions,
 };
 use pijs_protocol::ExtensionId;
 use pijs_runtime::Environment;
-use pijs_runtime::applicant::{Applicant, grant_key};
+use pijs_runtime::applicant::{PackageRequest, grant_key};
 use pijs_runtime::compile::{Compiler, input_of};
 use pijs_runtime::grant_file::GrantFile;
 use pijs_runtime::made_files::MadeFolder;
 use pijs_runtime::similar_names;
-use pijs_runtime::slow::Slow;
+use pijs_runtime::slow::SlowTask;
 use pijs_runtime::supply::Supplier;
 use pijs_runtime::trust::Trust;
 use pijs_runtime::{Failure, Result};
@@ -57,7 +58,7 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
     progress.finish();
     let attempts = attempts?;
     let mut failed = Failed::default();
-    for Attempt { outcome, .. } in attempts {
+    for PackageAttempt { outcome, .. } in attempts {
         let told = match outcome {
             Ok(installed) => match finish_install(environment, &reviewer, &installed, args) {
                 Ok(outlook) => {
@@ -102,7 +103,7 @@ async fn fetch_supplied(environment: &Environment, installed: &Installed, regist
     }
     let compiler = Compiler::new(environment);
     let _slow =
-        Slow::begin(&environment.notices, format!("fetching the packages that pi supplies to {}", installed.id));
+        SlowTask::begin(&environment.notices, format!("fetching the packages that pi supplies to {}", installed.id));
     let fetched = async {
         let supplier = Supplier::new(environment, compiler.cache()).registry(registry);
         for (id, entries) in realms(&ExtensionId::new(&*installed.id), root(installed), &installed.entries) {
@@ -179,7 +180,7 @@ fn finish_install(
 
 /// Merges the metadata of a package's realms, without duplicates; `None` for a package without code.
 fn of_all<T: PartialEq>(
-    agreed: &[(Applicant, InstallConsent)],
+    agreed: &[(PackageRequest, InstallConsent)],
     part: impl Fn(&InstallConsent) -> Vec<T>,
 ) -> Option<Vec<T>> {
     let mut all = Vec::new();
@@ -270,7 +271,11 @@ fn contents(installed: &Installed) -> String {
 }
 
 /// Stores the decisions on an installed package that were made before it was put in place.
-fn consent_to(reviewer: &Reviewer, installed: &Installed, local: bool) -> Result<Vec<(Applicant, InstallConsent)>> {
+fn consent_to(
+    reviewer: &Reviewer,
+    installed: &Installed,
+    local: bool,
+) -> Result<Vec<(PackageRequest, InstallConsent)>> {
     let (id, root) = (installed.id.as_str(), root(installed));
     reviewer.keep(&Reviewed { id, root, entries: &installed.entries, scope: scope(local) })
 }
@@ -278,12 +283,12 @@ fn consent_to(reviewer: &Reviewer, installed: &Installed, local: bool) -> Result
 /// Installs with consent and without output.
 pub(crate) async fn install_quietly(environment: &Environment, args: &InstallArgs) -> Result<Vec<Installed>> {
     let compiler = Compiler::new(environment);
-    let builder = move |input: &BuildInput| -> pijs_packages::Result<Built> {
+    let builder = move |input: &BuildInput| -> pijs_packages::Result<BuildReport> {
         for (id, entries) in realms(&ExtensionId::new(&*input.id), &input.root, &input.entries) {
             let built = compiler.build(id.as_str(), &input_of(id.as_str(), &input.root, &entries));
             built.map_err(|failure| review::not_built(input, &failure))?;
         }
-        Ok(Built::default())
+        Ok(BuildReport::default())
     };
     let progress = Arc::new(Bar::new(environment));
     let attempts = install_with(environment, args, &progress, Arc::new(builder)).await;
@@ -296,14 +301,14 @@ async fn install_with(
     args: &InstallArgs,
     progress: &Arc<Bar>,
     builder: Arc<dyn Builder>,
-) -> Result<Vec<Attempt>> {
+) -> Result<Vec<PackageAttempt>> {
     let installer = installer(environment, args.common.registry.as_deref(), progress, builder)?;
     let installer = installer.similar_names(args.similar_name);
     let scope = scope(args.common.local);
     match &args.source {
         Some(source) => {
             let installed = installer.install(source, scope).await?;
-            Ok(vec![Attempt { id: installed.id.clone(), outcome: Ok(installed) }])
+            Ok(vec![PackageAttempt { id: installed.id.clone(), outcome: Ok(installed) }])
         }
         None => {
             let attempts = installer.restore(scope).await?;
@@ -340,7 +345,7 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
         stderr(&format!("nothing to update{wait}"));
     }
     let (mut failed, mut documents) = (Failed::default(), Vec::new());
-    for Attempt { id, outcome } in attempts {
+    for PackageAttempt { id, outcome } in attempts {
         documents.push(document(&id, &outcome));
         match outcome {
             Ok(installed) => failed.note(updated(environment, &reviewer, &installed, args).await),
@@ -414,7 +419,7 @@ fn installer(
 }
 
 pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()> {
-    let _slow = Slow::begin(&environment.notices, format!("removing {}: waiting for the disk", args.source));
+    let _slow = SlowTask::begin(&environment.notices, format!("removing {}: waiting for the disk", args.source));
     let removed = reader(environment)?.remove(&args.source, scope(args.local))?;
     // The next package of this name prompts anew, and inherits no files.
     let of = |id: &str| grant_key(&environment.dirs, id, Some(scope(args.local)));
@@ -633,18 +638,18 @@ fn discovered(environment: &Environment, named: Vec<String>) -> Result<Discovery
 
 /// Returns an installer that does not build: for listing and removing.
 fn reader(environment: &Environment) -> Result<Installer> {
-    let builder = |_: &BuildInput| -> pijs_packages::Result<Built> { Ok(Built::default()) };
+    let builder = |_: &BuildInput| -> pijs_packages::Result<BuildReport> { Ok(BuildReport::default()) };
     Ok(Installer::new(environment.dirs.clone(), environment.npm_config(None)?, Arc::new(builder))?)
 }
 
-fn scope(local: bool) -> Scope {
-    if local { Scope::Project } else { Scope::User }
+fn scope(local: bool) -> InstallScope {
+    if local { InstallScope::Project } else { InstallScope::User }
 }
 
-fn scope_name(scope: Scope) -> &'static str {
+fn scope_name(scope: InstallScope) -> &'static str {
     match scope {
-        Scope::User => "user",
-        Scope::Project => "project",
+        InstallScope::User => "user",
+        InstallScope::Project => "project",
     }
 }
 
@@ -653,14 +658,14 @@ fn entries(count: usize) -> String {
 }
 
 /// Progress: a progress bar on a terminal, and in a pipe an occasional line.
-struct Bar(ProgressBar, Mutex<Option<Slow>>);
+struct Bar(ProgressBar, Mutex<Option<SlowTask>>);
 
 impl Bar {
     fn new(environment: &Environment) -> Self {
         if !environment.stderr_is_terminal {
             return Self(
                 ProgressBar::hidden(),
-                Mutex::new(Some(Slow::begin(&environment.notices, "checking the packages"))),
+                Mutex::new(Some(SlowTask::begin(&environment.notices, "checking the packages"))),
             );
         }
         let bar = ProgressBar::new_spinner();
@@ -686,7 +691,7 @@ impl Bar {
     }
 }
 
-impl Progress for Bar {
+impl InstallProgress for Bar {
     fn step(&self, what: &str) {
         self.0.set_message(clean(what));
         self.say(what);

@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 use pijs_rules::diagnostic::printable;
 use pijs_rules::{RuleEngine, RuleReport};
 use pijs_runtime::Environment;
-use pijs_runtime::rules::{Peer, RuleSet};
+use pijs_runtime::rules::{RuleProgram, RuleSet};
 use pijs_runtime::{Failure, Result};
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ pub(crate) struct RuleArgs {
     pub(crate) no_rules: bool,
     /// Also use rules of other programs, or the built-in ones; enables rules
     #[arg(long, value_name = "PROGRAMS", value_delimiter = ',', value_parser = peer(), help_heading = "Rules")]
-    pub(crate) rules_from: Vec<Peer>,
+    pub(crate) rules_from: Vec<RuleProgram>,
 }
 
 /// Options that choose rule files.
@@ -69,7 +69,7 @@ pub(crate) struct FromArgs {
     pub(crate) paths: Vec<PathBuf>,
     /// Also use rules of other programs, or the built-in ones
     #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_parser = peer())]
-    pub(crate) peers: Vec<Peer>,
+    pub(crate) peers: Vec<RuleProgram>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,7 +5,7 @@ use pijs_agent::FrontEnd;
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, unsupported};
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
-use pijs_runtime::choices::{Choice, choices, keys};
+use pijs_runtime::choices::{AnswerChoice, choices, keys};
 use pijs_runtime::{Environment, Interface};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -93,7 +93,7 @@ fn framed(question: &Question) -> String {
         text.push_str("== all that it asks for:\n");
         question.package.iter().for_each(|line| text.push_str(&format!("==   - {line}\n")));
     }
-    let labels: Vec<String> = choices(question, true).iter().map(Choice::label).collect();
+    let labels: Vec<String> = choices(question, true).iter().map(AnswerChoice::label).collect();
     text.push_str(&format!("== allow? {}; Enter is no: ", labels.join(", ")));
     text
 }

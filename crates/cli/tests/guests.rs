@@ -9,7 +9,7 @@
 
 mod support;
 
-use pijs_packages::{Depot, InstallCode, NpmConfig, PinnedPackage};
+use pijs_packages::{InstallCode, NpmConfig, PinnedPackage, TarballCache};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -199,7 +199,7 @@ fn laid_out(folder: &Path) -> bool {
     }
     let lock = fs::read_to_string(fixture("guests/javascript/lock.json")).expect("a lock file");
     let lock: Value = serde_json::from_str(&lock).expect("JSON");
-    let depot = Depot::open(Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest-tarballs"), NpmConfig::default());
+    let depot = TarballCache::open(Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest-tarballs"), NpmConfig::default());
     let depot = depot.expect("an https client");
     let text = |package: &Value, member: &str| package[member].as_str().expect("a text").to_owned();
     let unpacked = tokio::runtime::Runtime::new().expect("a runtime").block_on(async {

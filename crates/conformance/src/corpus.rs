@@ -5,7 +5,7 @@
 //! a package runs.
 
 use anyhow::{Context, Result, bail};
-use pijs_packages::{Depot, NpmConfig, PinnedPackage};
+use pijs_packages::{NpmConfig, PinnedPackage, TarballCache};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -197,8 +197,8 @@ impl Corpus {
     /// # Errors
     ///
     /// Without an https client.
-    pub fn depot(target: &Path, npm: NpmConfig) -> Result<Depot> {
-        Ok(Depot::open(target.join("tarballs"), npm)?)
+    pub fn depot(target: &Path, npm: NpmConfig) -> Result<TarballCache> {
+        Ok(TarballCache::open(target.join("tarballs"), npm)?)
     }
 
     /// Fetches the examples and some packages and lays them out below `target`. Existing ones stay.

@@ -14,7 +14,7 @@ use pijs_packages::{DiscoverOptions, resolve_extensions};
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::manifest::Scope;
 use pijs_protocol::registration::{Registration, ToolSpec};
-use pijs_runtime::built::{Built, shown_entries};
+use pijs_runtime::built::{CompiledPackage, shown_entries};
 use pijs_runtime::compile::Compiler;
 use pijs_runtime::supply::Supplier;
 use pijs_runtime::throwaway::{NoLedger, surroundings};
@@ -98,7 +98,8 @@ async fn load(
         errors.extend(found.refused.iter().map(|problem| (path.display().to_string(), problem.message.clone())));
         for found in &found.packages {
             let loaded = async {
-                let built = Built::new(session.compiler(), session.dispatcher(), found)?.shown_as_named(found);
+                let built =
+                    CompiledPackage::new(session.compiler(), session.dispatcher(), found)?.shown_as_named(found);
                 let granted = grants(&built.metadata);
                 built.load_granted(&session, &granted).await
             };

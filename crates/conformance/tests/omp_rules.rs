@@ -2,7 +2,7 @@
 //! `fixtures/rules/oracle/expected.json` lists its rules; the rules themselves are not in this repository. If the registry cannot
 //! be reached, the test prints so and checks nothing.
 
-use pijs_packages::{Depot, InstallCode, NpmConfig, PinnedPackage};
+use pijs_packages::{InstallCode, NpmConfig, PinnedPackage, TarballCache};
 use pijs_rules::activity::{self, MAIN_AGENT};
 use pijs_rules::file;
 use pijs_rules::{Bucket, Format, InterruptMode, Origin, ParsedFile, RuleSettings, Severity, lint};
@@ -25,7 +25,7 @@ async fn rules() -> Option<Vec<ParsedFile>> {
     let member = |name: &str| lock["omp"][name].as_str().expect("a text").to_owned();
     let package = PinnedPackage { name: member("name"), version: member("version"), integrity: member("integrity") };
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("omp-rules");
-    let depot = Depot::open(target.join("tarballs"), NpmConfig::default()).expect("an https client");
+    let depot = TarballCache::open(target.join("tarballs"), NpmConfig::default()).expect("an https client");
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     match depot.unpack(std::slice::from_ref(&package), folder.path()).await {
         Ok(()) => {}

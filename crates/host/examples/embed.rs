@@ -32,8 +32,8 @@ impl Connector for Mine {
 
 /// The answer of somebody who trusts nobody: what is not granted below is denied.
 impl Prompter for Mine {
-    fn ask(&self, _: Question) -> BoxFuture<'static, Answer> {
-        Box::pin(async { Answer::Deny })
+    fn ask(&self, _: Question) -> BoxFuture<'static, CombinedAnswer> {
+        Box::pin(async { CombinedAnswer::Deny })
     }
 }
 

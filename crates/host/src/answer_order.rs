@@ -1,20 +1,20 @@
 //! Keeps the order in which extensions answered.
 //!
-//! Several tool calls run at once, and the events of each go from handler to handler. Their callers go on in the order of the
-//! answers, as on pi's one thread, however many answers one look at an extension brings: sending a message to an extension runs
-//! whatever is ready in it, so one poll of a later caller may bring the answers of earlier ones together with its own. A
-//! [`Place`] is therefore taken when an answer arrives, in `Host::carry_out`, and not when its caller is polled next.
+//! Several tool calls run concurrently, and each of their events passes from handler to handler. Callers continue in the order of
+//! the answers, as on pi's one thread, however many answers one poll of an extension delivers: sending a message to an extension
+//! runs whatever is ready in it, so one poll of a later caller may deliver the answers of earlier ones together with its own. An
+//! [`AnswerTicket`] is therefore taken when an answer arrives, in `Host::carry_out`, and not when its caller is polled next.
 //!
-//! An event waits between two handlers until the extensions have run what was sent to them ([`Place::is_first`]). How long that
-//! takes depends on the machine; an event leaves the wait in the order of the answers, whatever is ready first. A tool call
-//! waits only for callers that are about to be polled ([`Place::after_earlier_answers`]).
+//! An event waits between two handlers until the extensions have run the messages sent to them ([`AnswerTicket::is_first`]). The
+//! duration depends on the machine; events leave the wait in the order of the answers. A tool call waits only for callers that
+//! are about to be polled ([`AnswerTicket::after_earlier_answers`]).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use tokio::sync::Notify;
 
-/// The answers that were given and not left behind, oldest first.
+/// Answers whose callers have not continued yet, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerOrder {
     waiting: RefCell<VecDeque<u64>>,
@@ -22,31 +22,31 @@ pub(crate) struct AnswerOrder {
     left: Notify,
 }
 
-/// One answer. Dropping it lets the next one leave.
+/// Position of one answer. Dropping it lets the next caller continue.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct AnswerTicket {
     order: Rc<AnswerOrder>,
     number: u64,
 }
 
-/// Turns that others get before an answer overtakes one whose caller does something else meanwhile.
+/// Turns of other tasks before an answer overtakes one whose caller is busy.
 const MOST_TURNS: usize = 4;
 
 impl AnswerOrder {
     /// Appends an answer.
-    pub(crate) fn enter(self: &Rc<Self>) -> Place {
+    pub(crate) fn enter(self: &Rc<Self>) -> AnswerTicket {
         let number = self.next.replace(self.next.get() + 1);
         self.waiting.borrow_mut().push_back(number);
-        Place { order: Rc::clone(self), number }
+        AnswerTicket { order: Rc::clone(self), number }
     }
 }
 
-impl Place {
+impl AnswerTicket {
     fn comes_first(&self) -> bool {
         self.order.waiting.borrow().front() == Some(&self.number)
     }
 
-    /// Waits until every answer that was given before has left.
+    /// Waits until the callers of all earlier answers have continued.
     pub(crate) async fn is_first(&self) {
         loop {
             let left = self.order.left.notified();
@@ -59,7 +59,7 @@ impl Place {
         }
     }
 
-    /// Lets callers go on that were answered before, if they do so at once; one that is busy holds up nobody.
+    /// Yields to callers that were answered earlier, if they continue at once; a busy one delays nobody.
     pub(crate) async fn after_earlier_answers(self) {
         for _ in 0..MOST_TURNS {
             if self.comes_first() {
@@ -70,7 +70,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for AnswerTicket {
     fn drop(&mut self) {
         self.order.waiting.borrow_mut().retain(|number| *number != self.number);
         self.order.left.notify_waiters();

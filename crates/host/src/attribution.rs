@@ -1,8 +1,8 @@
-//! Marks tool calls of the model that an extension caused (`docs/spec/capabilities.md`, The model).
+//! Attributes tool calls of the model to the extensions that caused them (`docs/spec/capabilities.md`, The model).
 //!
-//! The model has rights that an extension lacks, and an extension that may speak to it could borrow them. So pi's own
-//! tools, and those of MCP servers, are judged once more where an extension is behind the call, as a call of that
-//! extension: what it may do itself goes on, for the rest a person is asked.
+//! The model has rights that an extension lacks, and an extension that can address the model could borrow them. So a call of pi's
+//! own tools or of an MCP server's that an extension caused is also judged as a call of that extension: what the extension may do
+//! passes, for the rest the user is prompted.
 //!
 //! | behind it | judged when | with nobody to ask |
 //! |---|---|---|
@@ -12,9 +12,8 @@
 //!
 //! Protected paths, which no grant opens, stay closed.
 //!
-//! The name of a path says little: it may be a link, or become one. So a call that passes is carried out under the
-//! extension's [`Permit`], which is asked about what is really touched. A person is asked about the place that the path
-//! leads to as well.
+//! A path may be a link, or become one. So a call that passes runs under the extension's [`Permit`], which checks every path that
+//! is really accessed. The prompt shows the target of the path as well.
 
 use crate::host::Host;
 use crate::record;
@@ -28,14 +27,14 @@ use std::sync::Arc;
 /// Authority of a model's call that an extension influenced.
 #[derive(Debug)]
 pub struct Bound {
-    /// Asked about every file that is touched.
+    /// Checks every file that is accessed.
     pub permit: Permit,
-    /// Whether a command runs as a program of the extension does: kept from PiJS's own files.
+    /// Whether a command runs like a program of the extension: without access to PiJS's own files.
     pub is_own_program: bool,
 }
 
 impl Bound {
-    /// Adds what another extension behind the same call binds it to.
+    /// Adds the restrictions of another extension that influenced the call.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let is_own_program = self.is_own_program || other.is_own_program;
@@ -44,8 +43,8 @@ impl Bound {
 }
 
 impl Host {
-    /// Returns what a call of one of pi's own tools is carried out under that this extension is behind; `None` where the
-    /// model may do there what it may do anyway. The error is for the model.
+    /// Returns the authority of a call of one of pi's own tools that this extension influenced; `None` where the model's own
+    /// rights apply. The error is for the model.
     pub async fn vouch(
         &self,
         extension: &ExtensionId,
@@ -83,7 +82,7 @@ impl Host {
                 true if asks && gate.has_person() => ModelCall::Led,
                 true => ModelCall::LedUnasked,
             };
-            // A call that the user agreed to runs as the model's.
+            // A call that the user agreed to runs with the model's rights.
             let is_own_program = !is_led && decision.allowed && {
                 let by_itself = self.judgement(&by_itself, tool, input);
                 matches!(by_itself, Some(Judgement::Settled(decision)) if decision.allowed)
@@ -94,8 +93,8 @@ impl Host {
         Err(self.not_run(extension, tool, how, &decision))
     }
 
-    /// Judges a use of an MCP server that this extension is behind. `params` are those of the hostcall `mcp` that `tool` makes, which the
-    /// server's own caller is asked about as well. The error is for the model.
+    /// Judges a use of an MCP server that this extension influenced. `params` are those of the hostcall `mcp` that `tool` makes,
+    /// for which the server's own caller is checked as well. The error is for the model.
     pub async fn vouch_mcp(
         &self,
         extension: &ExtensionId,
@@ -112,7 +111,7 @@ impl Host {
             Value::Object(params) => params,
             _ => Map::new(),
         };
-        // A call that makes no sense is refused when it is made.
+        // An invalid call is refused when it is made.
         let Some((decision, _)) = self.decided(&caller, "mcp", &params, asks).await else { return Ok(()) };
         let nobody = decision.rule == Rule::NoPerson && matches!(behind, Behind::Message { .. });
         let passes = decision.allowed || nobody;
@@ -120,8 +119,8 @@ impl Host {
         if passes { Ok(()) } else { Err(self.not_run(extension, tool, how, &decision)) }
     }
 
-    /// Whether a call of the model is judged as one of the extension behind it: whether a person may be asked then, and how the extension
-    /// came to be behind it.
+    /// Returns whether a call of the model is judged as one of this extension: whether the user may be prompted, and how the
+    /// extension influenced it.
     fn attributed(&self, caller: &Caller, behind: Behind) -> Option<(bool, &'static str)> {
         let (is_up, asks, how) = match behind {
             Behind::Message { asks } => (guard!(AttributionMessage), asks, "a message of it led to this call"),
@@ -136,7 +135,7 @@ impl Host {
         is_up.then_some((asks, how))
     }
 
-    /// The reason that a tool was not run, for the model.
+    /// Formats the reason that a tool was not run, for the model.
     fn not_run(&self, extension: &ExtensionId, tool: &str, how: &str, decision: &Decision) -> String {
         let reason = decision.reason.map_or("denied", Reason::as_str);
         let is_loaded = self.slots().iter().any(|slot| slot.cell.borrow().package.id() == extension);
@@ -148,20 +147,20 @@ impl Host {
         )
     }
 
-    /// Whether an extension may answer requests to models and nobody was asked about it.
+    /// Returns whether an extension may answer requests to models without the user's consent.
     pub fn answers_unasked(&self, extension: &ExtensionId) -> bool {
         self.0.services.dispatcher.gate().holds_unasked(&self.caller_of(extension).profile, "provider")
     }
 
-    /// Whether a command runs that this extension wrote into the editor and a person let stand.
+    /// Returns whether a command runs that this extension put into the editor and the user submitted.
     pub async fn lets_run(&self, extension: &ExtensionId, command: &str) -> bool {
         let caller = self.caller_of(extension);
         let input = json!({"command": command});
         self.judged(&caller, "bash", &input, true).await.is_some_and(|(decision, _)| decision.allowed)
     }
 
-    /// Whether one of pi's own commands is done that this extension wrote and a person let stand: what it reaches is the
-    /// person's, files of theirs and their log-ins, and no capability of an extension is about that.
+    /// Returns whether one of pi's own commands runs that this extension wrote and the user submitted: it accesses the user's
+    /// files and sign-ins, which no capability of an extension covers.
     pub async fn lets_command(&self, extension: &ExtensionId, line: &str) -> bool {
         let caller = self.caller_of(extension);
         let what = "have pi do this in your place".to_owned();
@@ -176,8 +175,8 @@ impl Host {
         }
     }
 
-    /// Whether the model reads the whole of a result that it saw the end of in this session. The folder is closed to extensions, so the
-    /// name leads nowhere else.
+    /// Returns whether the model reads the whole of a result whose end it has seen in this session. The folder is closed to
+    /// extensions, so the name cannot be redirected.
     fn reads_own_result(&self, tool: &str, input: &Value) -> bool {
         let gate = self.0.services.dispatcher.gate();
         let path = ["path", "file_path"].into_iter().find_map(|key| input.get(key).and_then(Value::as_str));
@@ -186,7 +185,7 @@ impl Host {
         tool == "read" && named.is_some_and(|path| gate.results().is_some_and(|results| results.has(&path)))
     }
 
-    /// The input with the place that its path leads to now, if that is another one.
+    /// Returns the input with the target of its path, if that differs.
     fn real_input(&self, input: &Value) -> Option<Value> {
         let key = ["path", "file_path"].into_iter().find(|key| input.get(*key).is_some_and(Value::is_string))?;
         let places = self.0.services.dispatcher.gate().places();
@@ -213,7 +212,7 @@ impl Host {
         self.decided(caller, "tool", &params, asks).await
     }
 
-    /// Asks the gate, and the user where there is one, about a call of `method`. `None` for one that makes no sense.
+    /// Asks the gate, and the user if present, about a call of `method`. `None` for an invalid one.
     async fn decided(
         &self,
         caller: &Caller,

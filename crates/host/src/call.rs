@@ -1,7 +1,7 @@
-//! Tools, commands and callbacks: functions that stayed in a realm, called by name or handle.
+//! Calls tools, commands and callbacks: functions in a realm, by name or handle.
 
 use crate::emit::{dropped, plain_error};
-use crate::extension::{Answered, Slot, ToolWaiter};
+use crate::extension::{OrderedAnswer, Slot, ToolWaiter};
 use crate::host::Host;
 use crate::message_limits;
 use crate::outcome::{CallbackOutcome, CommandOutcome, Owner, ToolOutcome};
@@ -16,8 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 impl Host {
     /// Runs a tool of an extension.
     ///
-    /// `input` are the validated arguments; `signal` is what `execute` gets as its signal; `on_update`
-    /// takes partial results as they come, all of them before this returns.
+    /// `input` contains the validated arguments; `signal` is the signal of `execute`; `on_update` receives partial results, all
+    /// of them before this returns.
     pub async fn call_tool(
         &self,
         name: &str,
@@ -56,12 +56,12 @@ impl Host {
                 result = &mut receiver => break result.unwrap_or_else(|_| Err(dropped())),
             }
         };
-        // Updates that came in the same turn as the result are in the channel already.
+        // Updates of the turn that returned the result are in the channel already.
         while let Ok(partial) = partials.try_recv() {
             on_update(partial);
         }
         match result {
-            Ok(Answered { result, place }) => {
+            Ok(OrderedAnswer { result, place }) => {
                 place.after_earlier_answers().await;
                 self.outcome_of(&slot, entry, result)
             }
@@ -79,8 +79,8 @@ impl Host {
         }
     }
 
-    /// Runs a slash command by the name to type ([`Host::commands`]); `args` is everything after the one
-    /// space that follows it.
+    /// Runs a slash command by its invocation name ([`Host::commands`]); `args` is everything after the one space that follows
+    /// it.
     pub async fn run_command(&self, name: &str, args: &str) -> CommandOutcome {
         let Some(command) = self.commands().into_iter().find(|command| command.invocation == name) else {
             return CommandOutcome::Unknown;
@@ -106,7 +106,7 @@ impl Host {
         }
     }
 
-    /// Calls a function that an extension handed over: completions of a command, a renderer.
+    /// Calls a function that an extension registered: completions of a command, a renderer.
     ///
     /// Handles belong to the realm that issued them; after a restart look them up again.
     pub async fn call_back(
@@ -131,7 +131,7 @@ impl Host {
         }
     }
 
-    /// Calls a function with an abort signal as the last argument; `on_update` takes the updates that it sends while it runs.
+    /// Calls a function with an abort signal as the last argument; `on_update` receives the updates that it sends while it runs.
     pub async fn call_back_streaming(
         &self,
         owner: &Owner,
@@ -170,7 +170,7 @@ impl Host {
         }
     }
 
-    /// Somebody who waits from now on.
+    /// Creates a waiter with the current time.
     fn waiter<T>(&self, done: oneshot::Sender<Result<T, Termination>>) -> Waiter<T> {
         Waiter::new(done, self.0.services.timer.now().elapsed_us)
     }

@@ -1,12 +1,12 @@
-//! Events on their way through the handlers.
+//! Calls the handlers of events.
 //!
-//! Handlers are taken as they are registered when the event begins and called one after the other:
-//! packages in load order, then entries, then registrations, each awaited before the next. A handler
-//! that is added or removed meanwhile counts from the next event on. One whose entry failed, or whose realm
-//! was replaced, is left out, except where handlers decide what may happen: one that is missing there has said no.
+//! Handlers are listed when the event starts and called one after the other: packages in load order, then entries, then
+//! registrations, each awaited before the next. A handler that is added or removed meanwhile counts from the next event on. A
+//! handler whose entry failed, or whose realm was replaced, is skipped, except for events that handlers decide: there a missing
+//! handler counts as a refusal.
 
-use crate::events::{self, Event, Round, Step, Taken};
-use crate::extension::{Answered, Slot, Status};
+use crate::events::{self, Event, Round, RoundStep, TakenAnswer};
+use crate::extension::{ExtensionStatus, OrderedAnswer, Slot};
 use crate::host::Host;
 use crate::outcome::Outcome;
 use crate::record;
@@ -21,35 +21,35 @@ use std::path::{Component, Path};
 use std::rc::Rc;
 use tokio::sync::oneshot;
 
-/// Brings an event up to date between two handlers; an error is what is wrong with the answer of the one before.
+/// Updates an event between two handlers; an error rejects the answer of the previous one.
 pub type Between<'a> = dyn FnMut(&mut Map<String, Value>) -> Result<(), String> + 'a;
 
-/// One handler, as it was registered when the event began.
-struct Target {
+/// A handler, as it was registered when the event started.
+struct HandlerTarget {
     slot: Rc<Slot>,
     generation: u32,
     entry: EntryIndex,
-    /// `None`: it is missed ([`Extension::is_missed`](crate::extension::Extension::is_missed)).
+    /// `None` if it is missing ([`Extension::is_missed`](crate::extension::Extension::is_missed)).
     handle: Option<Handle>,
 }
 
 impl Host {
-    /// Says an event to all its handlers and combines their answers by the event's rule
+    /// Emits an event to all its handlers and combines their answers by the event's rule
     /// ([`EVENTS`](pijs_node_compat::events::EVENTS)).
     ///
-    /// Never fails: what a handler throws is reported ([`Host::reports`]) and the next one runs; for
-    /// `tool_call` and `user_bash` it is in [`Outcome::thrown`] instead.
+    /// Never fails: an error of a handler is reported ([`Host::reports`]) and the next one runs; for `tool_call` and `user_bash`
+    /// it is in [`Outcome::thrown`] instead.
     pub async fn emit(&self, event: Event) -> Outcome {
         self.emit_between(event, &mut |_| Ok(())).await
     }
 
-    /// Emits an event; after each handler `between` brings the event up to date for the next one. What it refuses is reported as
-    /// an error of the handler that answered last.
+    /// Emits an event; after each handler `between` updates the event for the next one. Its error is reported as one of the
+    /// handler that answered last.
     pub async fn emit_between(&self, event: Event, between: &mut Between<'_>) -> Outcome {
         self.emit_to_others(event, None, between).await
     }
 
-    /// Says an event to all handlers but those of one extension, which tells its own.
+    /// Emits an event to all handlers but those of one extension, which notifies its own.
     pub async fn emit_except(&self, event: Event, teller: &ExtensionId) -> Outcome {
         self.emit_to_others(event, Some(teller), &mut |_| Ok(())).await
     }
@@ -63,7 +63,7 @@ impl Host {
         first.handle.map(|_| first.slot.cell.borrow().package.id().clone())
     }
 
-    /// A digest of the handlers of an event: it changes when one comes or goes, and when a realm is another one.
+    /// Returns a digest of the handlers of an event, which changes when one is added or removed and when a realm is replaced.
     pub fn listeners(&self, event: &str) -> u64 {
         let mut digest = DefaultHasher::new();
         for slot in self.slots() {
@@ -91,32 +91,32 @@ impl Host {
         self.count_reports_anew(event.name());
         self.restarts_done().await;
         if !self.profile().fires(event.name()) {
-            return self.go_round(&event, Vec::new(), between).await;
+            return self.call_handlers(&event, Vec::new(), between).await;
         }
         let event = event.trimmed(self.profile());
         let mut slots = self.slots();
         slots.retain(|slot| Some(slot.cell.borrow().package.id()) != teller);
         let targets = slots.iter().flat_map(|slot| targets(slot, event.name())).collect();
-        self.go_round(&event, targets, between).await
+        self.call_handlers(&event, targets, between).await
     }
 
-    /// Says an event to the handlers of one extension only.
+    /// Emits an event to the handlers of one extension only.
     pub(crate) async fn emit_to(&self, slot: &Rc<Slot>, event: &Event) -> Outcome {
         let targets = targets(slot, event.name());
-        self.go_round(event, targets, &mut |_| Ok(())).await
+        self.call_handlers(event, targets, &mut |_| Ok(())).await
     }
 
-    async fn go_round(&self, event: &Event, targets: Vec<Target>, between: &mut Between<'_>) -> Outcome {
+    async fn call_handlers(&self, event: &Event, targets: Vec<HandlerTarget>, between: &mut Between<'_>) -> Outcome {
         let mut round = Round::new(event);
         if self.0.events.emitting.get() == 0 {
             self.slots().iter().for_each(|slot| slot.cell.borrow_mut().registry.forget_removed());
         }
-        let _under_way = UnderWay::begin(&self.0.events.emitting);
+        let _under_way = RoundGuard::begin(&self.0.events.emitting);
         for target in targets {
             let slot = &target.slot;
-            let Answered { result, place } = match self.call_handler(event, &round, &target).await {
+            let OrderedAnswer { result, place } = match self.call_handler(event, &round, &target).await {
                 Some(Ok(answered)) => answered,
-                // Its entry failed, or its realm is another one by now.
+                // Its entry failed, or its realm was replaced.
                 None => continue,
                 Some(Err(reason)) => self.answered(stopped(&target, event, &reason)),
             };
@@ -137,8 +137,8 @@ impl Host {
                         event.name()
                     );
                     self.report(slot, Some(target.entry), ReportKind::Warning { message });
-                    // An error that it threw is reported like any other, and blocks nothing.
-                    Taken { step: Step::Next, complaint: None, error: result.error }
+                    // An error of a skipped answer is reported like any other, and blocks nothing.
+                    TakenAnswer { step: RoundStep::Next, complaint: None, error: result.error }
                 }
             };
             if let Some(error) = taken.error {
@@ -152,28 +152,28 @@ impl Host {
                 let error = plain_error(target.entry, event.name(), message);
                 self.report(slot, Some(target.entry), ReportKind::Error(error));
             }
-            if taken.step == Step::Stop {
+            if taken.step == RoundStep::Stop {
                 break;
             }
         }
         round.finish()
     }
 
-    /// An answer that the host gives in place of an extension, now.
-    fn answered(&self, result: EventResult) -> Answered<EventResult> {
-        Answered { result, place: self.0.events.handler_order.enter() }
+    /// Creates an answer in place of an extension.
+    fn answered(&self, result: EventResult) -> OrderedAnswer<EventResult> {
+        OrderedAnswer { result, place: self.0.events.handler_order.enter() }
     }
 
-    /// The capability that this result would need and its extension does not hold.
-    fn refused(&self, round: &Round, target: &Target, result: &EventResult) -> Option<&'static str> {
+    /// Returns the capability that this result needs and its extension lacks.
+    fn refused(&self, round: &Round, target: &HandlerTarget, result: &EventResult) -> Option<&'static str> {
         round.needs(result).into_iter().find(|capability| {
             let own = *capability == "resources" && self.is_own_resource(target, result);
             !own && !record::may(&self.0, &target.slot.cell.borrow().caller, capability)
         })
     }
 
-    /// Whether all paths of an answer lie in the extension's own package: those need no asking.
-    fn is_own_resource(&self, target: &Target, result: &EventResult) -> bool {
+    /// Returns whether all paths of an answer lie in the extension's own package, which needs no prompt.
+    fn is_own_resource(&self, target: &HandlerTarget, result: &EventResult) -> bool {
         let extension = target.slot.cell.borrow();
         let profile = &extension.caller.profile;
         let Some(root) = profile.package_root.as_deref() else { return false };
@@ -190,14 +190,14 @@ impl Host {
         &self,
         event: &Event,
         round: &Round,
-        target: &Target,
-    ) -> Option<Result<Answered<EventResult>, Termination>> {
+        target: &HandlerTarget,
+    ) -> Option<Result<OrderedAnswer<EventResult>, Termination>> {
         let slot = &target.slot;
         let Some(handle) = target.handle else { return Some(Ok(self.answered(missed(target, event)))) };
         {
             let extension = slot.cell.borrow();
             if extension.link.generation != target.generation {
-                let decides = extension.status != Status::Retired && events::is_decided(event.name());
+                let decides = extension.status != ExtensionStatus::Retired && events::is_decided(event.name());
                 return (decides && guard!(HostReplacedRealm)).then(|| Ok(self.answered(missed(target, event))));
             }
             if !extension.registry.knows_handler(handle) {
@@ -225,35 +225,36 @@ impl Host {
         self.post(slot, Message::EventHook(hook));
         self.ingest();
         self.run_ready(slot);
-        // The driver checks callers that wait.
+        // The driver checks waiting callers.
         self.notify_driver();
-        // Whatever ends the realm answers first, so the sender is never just dropped.
+        // Ending the realm answers first, so the sender is never just dropped.
         Some(receiver.await.unwrap_or_else(|_| Err(dropped())))
     }
 }
 
-/// An event that goes round.
-struct UnderWay<'a>(&'a Cell<usize>);
+/// Counts an event while its handlers run.
+struct RoundGuard<'a>(&'a Cell<usize>);
 
-impl<'a> UnderWay<'a> {
+impl<'a> RoundGuard<'a> {
     fn begin(rounds: &'a Cell<usize>) -> Self {
         rounds.set(rounds.get() + 1);
         Self(rounds)
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for RoundGuard<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
 }
 
-/// Handlers of an event in one extension, and its place if they are missed.
-fn targets(slot: &Rc<Slot>, event: &str) -> Vec<Target> {
+/// Lists the handlers of an event in one extension, and an entry for missing ones.
+fn targets(slot: &Rc<Slot>, event: &str) -> Vec<HandlerTarget> {
     let extension = slot.cell.borrow();
-    let target = |entry, handle| Target { slot: Rc::clone(slot), generation: extension.link.generation, entry, handle };
+    let target =
+        |entry, handle| HandlerTarget { slot: Rc::clone(slot), generation: extension.link.generation, entry, handle };
     let mut targets = Vec::new();
-    if extension.status == Status::Live {
+    if extension.status == ExtensionStatus::Live {
         targets.extend(extension.registry.handlers(event).map(|(entry, spec)| target(entry, Some(spec.handle))));
     }
     if extension.is_missed(event) {
@@ -262,19 +263,19 @@ fn targets(slot: &Rc<Slot>, event: &str) -> Vec<Target> {
     targets
 }
 
-/// The answer of an extension that decides about an event and is not there.
-fn missed(target: &Target, event: &Event) -> EventResult {
+/// Returns the answer for a missing extension that decides about an event.
+fn missed(target: &HandlerTarget, event: &Event) -> EventResult {
     let path = target.slot.cell.borrow().path(Some(target.entry));
     let message = format!(
-        "extension \"{path}\" decides about this and was stopped: nothing passes without it; /reload or a new session \
-         tries it again"
+        "extension \"{path}\" decides about this and was stopped, so it is refused; /reload or a new session \
+         starts it again"
     );
     let error = ErrorReport { name: Some("Error".to_owned()), ..plain_error(target.entry, event.name(), message) };
     EventResult { event_id: EventId::new(""), value: None, changed: Map::new(), error: Some(error) }
 }
 
-/// A realm that was stopped inside a handler answers as if the handler had thrown.
-fn stopped(target: &Target, event: &Event, reason: &Termination) -> EventResult {
+/// Returns the answer for a realm that was stopped inside a handler, as if the handler had thrown.
+fn stopped(target: &HandlerTarget, event: &Event, reason: &Termination) -> EventResult {
     EventResult {
         event_id: EventId::new(""),
         value: None,
@@ -290,7 +291,7 @@ pub(crate) fn plain_error(entry: EntryIndex, phase: &str, message: String) -> Er
     ErrorReport { entry: Some(entry), phase: phase.to_owned(), name: None, message, stack: None, position: None }
 }
 
-/// How a signal stands in a payload.
+/// Encodes a signal in a payload.
 pub(crate) fn signal_ref(number: u32) -> Value {
     serde_json::json!({ "$signal": number })
 }

@@ -4,17 +4,16 @@
 //! (`emit`, `stream`, `call_tool`, ...), with [`Host::drive`] or [`Host::run`] in the background for
 //! timers, answers to hostcalls and restarts.
 //!
-//! A turn begins and is resumed in `Host::tick` and nowhere else. The extension is borrowed for exactly that
-//! long; what the turn asked for is carried out by `Host::settle` after the borrow has ended,
-//! so nothing that happens there can meet a running turn. A turn in another process that does not end at once is
-//! left to itself (`Ticked::Running`): other extensions go on, its own gets nothing until it is over.
+//! A turn starts and is resumed in `Host::tick` only. The extension is borrowed for exactly that long; the messages of the turn
+//! are carried out by `Host::settle` after the borrow, so they never meet a running turn. A turn in another process that does not
+//! end at once keeps running (`Ticked::Running`): other extensions continue, its own gets nothing until it is over.
 
 mod driving;
 mod mcp_servers;
 mod messages;
 
 use crate::answer_order::AnswerOrder;
-use crate::extension::{Arrival, Extension, Slot, Status};
+use crate::extension::{Arrival, Extension, ExtensionStatus, Slot};
 use crate::options::{HostBuilder, HostOptions, OpenRealm, Watchdog};
 use crate::outcome::{CommandInfo, FlagInfo, Owner, ToolInfo};
 use crate::position;
@@ -22,12 +21,12 @@ use crate::profile::PiProfile;
 use crate::record;
 use crate::registry::invocation_names;
 use crate::report::{CURE, Observer, Report, ReportKind, Reports};
-use crate::report_budget::Fate;
+use crate::report_budget::ReportFate;
 use crate::signal::{Signal, WeakSignal};
-use crate::source_excerpts::Quotes;
+use crate::source_excerpts::SourceExcerpts;
 use crate::state::ReadableState;
 use crate::stream_handlers;
-use crate::tool_pins::Pins;
+use crate::tool_pins::ToolPins;
 use pijs_artifact::Verified;
 use pijs_environment::Timer;
 use pijs_hostcall::{Dispatcher, ResultPermit};
@@ -46,8 +45,7 @@ use tokio::sync::Notify;
 
 /// All extensions of a session.
 ///
-/// A handle: clones are the same host. It lives on one thread; hostcalls run as tasks of the tokio
-/// runtime that thread belongs to.
+/// A handle: clones share one host. It stays on one thread; hostcalls run as tasks of that thread's tokio runtime.
 ///
 /// # Examples
 ///
@@ -86,7 +84,7 @@ pub(crate) struct Core {
     pub(crate) session: SessionState,
 }
 
-/// Holds what the builder passes in: it stays as it is for the life of the host.
+/// Services from the builder, constant for the life of the host.
 pub(crate) struct Services {
     pub(crate) modules: Arc<Verified>,
     pub(crate) dispatcher: Arc<Dispatcher>,
@@ -95,7 +93,7 @@ pub(crate) struct Services {
     pub(crate) opener: Box<dyn OpenRealm>,
     pub(crate) watchdog: Option<Box<dyn Watchdog>>,
     observer: Option<Rc<dyn Observer>>,
-    pub(crate) quotes: Quotes,
+    pub(crate) source_excerpts: SourceExcerpts,
 }
 
 /// Completed hostcalls, and the notifications that wake [`Host::drive`] and its callers.
@@ -106,17 +104,17 @@ pub(crate) struct HostQueue {
     pub(crate) wake: Arc<Notify>,
     /// Notified at the end of each turn.
     turn_over: Notify,
-    /// Asynchronous hostcalls whose last answer has not been taken in.
+    /// Asynchronous hostcalls whose last answer was not delivered.
     open_calls: Cell<usize>,
     /// Time of the last check for callers that wait without progress, in microseconds.
     pub(crate) polled_us: Cell<u64>,
 }
 
-/// State of events and streamed deltas that are under way.
+/// State of events and streamed deltas in flight.
 #[derive(Default)]
 pub(crate) struct EventState {
     /// Sources that some live extension listens to; the only thing read for a delta without listeners.
-    listened: Cell<stream_handlers::Mask>,
+    listened: Cell<stream_handlers::SourceMask>,
     /// Events that are being emitted.
     pub(crate) emitting: Cell<usize>,
     /// Order of the answers of event handlers.
@@ -139,21 +137,21 @@ pub(crate) struct SessionState {
     /// Counts changes of the MCP servers that extensions registered.
     mcp_servers: tokio::sync::watch::Sender<u64>,
     /// Known definitions of tools.
-    pub(crate) pins: RefCell<Pins>,
+    pub(crate) pins: RefCell<ToolPins>,
     /// Counts reloads of all extensions.
     pub(crate) epoch: Cell<u32>,
-    /// `session_start` has been emitted; a restarted extension gets it, too.
+    /// Whether `session_start` has been emitted; a restarted extension gets it, too.
     pub(crate) started: Cell<bool>,
-    /// Time of the user's abort of what still runs, in microseconds.
+    /// Time of the user's abort of running work, in microseconds.
     pub(crate) aborted_us: Cell<Option<u64>>,
 }
 
-/// An answer to a hostcall on its way back.
+/// Answer to a hostcall on its way back.
 struct Completion {
     slot: usize,
     generation: u32,
     result: HostResult,
-    /// Until the realm has it.
+    /// Held until the realm has received it.
     held: ResultPermit,
 }
 
@@ -169,27 +167,27 @@ struct Counters {
 pub(crate) enum Ticked {
     /// Nothing was due.
     Idle,
-    /// A turn goes on by itself; there is nothing to do until its bell rings.
+    /// A turn is running in another process; its waker reports progress.
     Running,
     /// An ordinary macrotask ran.
     Ran,
-    /// The delta's turn ran, and so did those of this many deltas after it, which passed.
+    /// The delta's turn ran, and those of this many deltas after it, which passed.
     Answered(StreamAnswer, usize),
     /// The realm ended.
     Ended,
 }
 
 impl Host {
-    /// Begins a host. `modules` is the compiled host module set (`extc::host_modules`), `timer` the
-    /// driver's time.
+    /// Builds a host. `modules` is the compiled host module set (`extc::host_modules`), `timer` the driver's time.
     pub fn builder(modules: Arc<Verified>, dispatcher: Arc<Dispatcher>, timer: Arc<dyn Timer>) -> HostBuilder {
         HostBuilder::new(modules, dispatcher, timer)
     }
 
     pub(crate) fn new(builder: HostBuilder) -> Self {
         let (sink, queue) = completion_queue();
-        let HostBuilder { modules, dispatcher, timer, options, opener, watchdog, state, observer, quotes } = builder;
-        let services = Services { modules, dispatcher, timer, options, opener, watchdog, observer, quotes };
+        let HostBuilder { modules, dispatcher, timer, options, opener, watchdog, state, observer, source_excerpts } =
+            builder;
+        let services = Services { modules, dispatcher, timer, options, opener, watchdog, observer, source_excerpts };
         let queue = HostQueue {
             completions: RefCell::new(queue),
             sink,
@@ -202,30 +200,30 @@ impl Host {
         Self(Rc::new(Core { services, state, slots: RefCell::default(), queue, events, session }))
     }
 
-    /// Whether an extension has a say in an event: one that is being restarted, too. A payload that is costly to build is
-    /// built only then.
+    /// Returns whether an extension, including one that is being restarted, handles an event. A costly payload is built only
+    /// then.
     pub fn has_handlers(&self, event: &str) -> bool {
         self.profile().fires(event) && self.0.slots.borrow().iter().any(|slot| slot.cell.borrow().has_say(event))
     }
 
-    /// Returns the version of pi that extensions meet.
+    /// Returns the version of pi that extensions see.
     pub fn profile(&self) -> PiProfile {
         self.0.services.options.profile
     }
 
-    /// Whether anybody hears deltas of a source: one branch. When not, nothing else happens for a delta.
+    /// Returns whether a source has a handler: one branch. Without one nothing else happens for a delta.
     #[inline]
     pub fn hears(&self, source: StreamSource) -> bool {
         self.0.events.listened.get() & stream_handlers::bit(source) != 0
     }
 
-    /// Tools of all live extensions in load order; of several with one name the first.
+    /// Lists tools of all live extensions in load order; of several with one name the first.
     pub fn tools(&self) -> Vec<ToolInfo> {
         self.tools_and_missed().0
     }
 
-    /// Names of tools whose extension was stopped and is not back. No other tool of such a name is run in its place: what it
-    /// did, or did not let happen, was its extension's to say.
+    /// Lists tools whose extension was stopped and is not back. No other tool of such a name runs in its place, because the
+    /// extension may have restricted it.
     pub fn missed_tools(&self) -> Vec<String> {
         self.tools_and_missed().1
     }
@@ -237,7 +235,7 @@ impl Host {
             let is_new = |name: &String, found: &[ToolInfo], missed: &[String]| {
                 !found.iter().any(|known| known.spec.name == *name) && !missed.contains(name)
             };
-            if extension.status == Status::Live {
+            if extension.status == ExtensionStatus::Live {
                 for (entry, spec) in extension.registry.tools() {
                     if is_new(&spec.name, &found, &missed) {
                         found.push(ToolInfo { owner: extension.owner(entry), spec: spec.clone() });
@@ -251,7 +249,7 @@ impl Host {
         (found, missed)
     }
 
-    /// Slash commands of all live extensions in load order, with the names to type.
+    /// Lists slash commands of all live extensions in load order, with their invocation names.
     pub fn commands(&self) -> Vec<CommandInfo> {
         let mut found = Vec::new();
         self.each_live(|extension| {
@@ -265,7 +263,7 @@ impl Host {
             .collect()
     }
 
-    /// Whether an extension that was stopped and is not back had a slash command of this name, as it is typed.
+    /// Returns whether an extension that was stopped and is not back had a slash command of this invocation name.
     pub fn misses_command(&self, invocation: &str) -> bool {
         let numbered =
             invocation.rsplit_once(':').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
@@ -273,12 +271,12 @@ impl Host {
         let is_missed = |slot: &Rc<Slot>| {
             let extension = slot.cell.borrow();
             let had = names.iter().flatten().any(|name| extension.restart.missing.commands.contains(*name));
-            had && extension.status != Status::Retired && guard!(HostMissingCommands)
+            had && extension.status != ExtensionStatus::Retired && guard!(HostMissingCommands)
         };
         self.0.slots.borrow().iter().any(is_missed)
     }
 
-    /// Flags of all live extensions in load order with their values; of several with one name the first.
+    /// Lists flags of all live extensions in load order with their values; of several with one name the first.
     pub fn flags(&self) -> Vec<FlagInfo> {
         let values = self.0.session.flags.borrow();
         let mut found: Vec<FlagInfo> = Vec::new();
@@ -293,7 +291,7 @@ impl Host {
         found
     }
 
-    /// The type of a flag's values: of two registrations the later one says it, as in pi.
+    /// Returns the type of a flag's values: the later of two registrations decides, as in pi.
     pub fn flag_type(&self, name: &str) -> Option<String> {
         let mut found = None;
         self.each_live(|extension| {
@@ -303,7 +301,7 @@ impl Host {
         found
     }
 
-    /// Shortcuts, renderers and providers in load order.
+    /// Lists shortcuts, renderers and providers in load order.
     pub fn other_registrations(&self) -> Vec<(Owner, Registration)> {
         let mut found = Vec::new();
         self.each_live(|extension| {
@@ -312,7 +310,7 @@ impl Host {
         found
     }
 
-    /// Providers of live extensions that may register some, in load order.
+    /// Lists providers of live extensions that hold the capability, in load order.
     pub fn providers(&self) -> Vec<(Owner, Registration)> {
         let mut found = Vec::new();
         for slot in self.live_slots() {
@@ -352,7 +350,7 @@ impl Host {
         self.tell(&Report { extension, path: path.to_owned(), kind: ReportKind::Error(error) });
     }
 
-    /// Everybody who listens to reports hears of it.
+    /// Delivers a report to all subscribers.
     fn tell(&self, report: &Report) {
         if let Some(observer) = &self.0.services.observer {
             observer.report(report);
@@ -381,7 +379,7 @@ impl Host {
         self.publish_flag(name, value);
     }
 
-    /// The readable state. Connectors may hold a clone and change it on any thread.
+    /// Returns the readable state. Connectors may hold a clone and change it on any thread.
     pub fn state(&self) -> &ReadableState {
         &self.0.state
     }
@@ -396,7 +394,7 @@ impl Host {
         self.0.state.change_entries(delta);
     }
 
-    /// Sets what `ctx.signal` is: the signal of the active run, or nothing.
+    /// Sets `ctx.signal`: the signal of the active run, or none.
     pub fn set_signal(&self, signal: Option<&Signal>) {
         self.0.session.active_signal.replace(signal.cloned());
         if signal.is_none() {
@@ -418,27 +416,27 @@ impl Host {
         subscription
     }
 
-    /// Has what the ledger has queued written. A sink that fails keeps the lines and is offered them again;
-    /// the dispatcher refuses what must be written first.
+    /// Flushes the ledger. A failing sink keeps the lines and gets them again; the dispatcher refuses calls that must be recorded
+    /// first.
     pub(crate) fn flush_ledger(&self) {
         self.0.services.dispatcher.ledger().kick();
     }
 
-    /// One at a time: an extension may register thousands, each with a long text.
+    /// Publishes one flag: an extension may register thousands, each with a long text.
     fn publish_flag(&self, name: &str, value: Value) {
         self.0.state.set_entry("flags", name, value);
     }
 
-    /// Emits on the event bus from outside: every realm hears it, in load order.
+    /// Emits on the event bus from outside to every realm, in load order.
     pub fn emit_bus(&self, channel: &str, data: Value) {
         for slot in self.slots() {
             self.post(&slot, Message::BusEvent(BusEvent { channel: channel.to_owned(), data: data.clone() }));
         }
     }
 
-    /// Queues a message for a realm, if it has one. One that is more than a realm takes is answered in its place.
+    /// Queues a message for a realm, if it has one. A message that is too large is answered in the realm's place.
     pub(crate) fn post(&self, slot: &Rc<Slot>, message: Message) {
-        if let Some(message) = self.tellable(slot, message) {
+        if let Some(message) = self.limit_incoming(slot, message) {
             self.enqueue(slot, Arrival::Message(Box::new(message)));
         }
     }
@@ -472,7 +470,7 @@ impl Host {
         number
     }
 
-    /// The number of a signal: the same in every realm, so that it can stand in the shared state.
+    /// Returns the number of a signal, which is equal in every realm, so that the shared state can contain it.
     fn signal_number(&self, signal: &Signal) -> u32 {
         let mut signals = self.0.session.signals.borrow_mut();
         if let Some((_, number)) = signals.iter().find(|(known, _)| known.is(signal)) {
@@ -485,26 +483,26 @@ impl Host {
         number
     }
 
-    /// Takes over the `stream_text` handlers of one extension and works out who hears what.
-    pub(crate) fn refresh_ears(&self, slot: &Rc<Slot>) {
+    /// Updates the `stream_text` handlers of one extension and the listened sources.
+    pub(crate) fn refresh_stream_handlers(&self, slot: &Rc<Slot>) {
         let muted = {
             let mut extension = slot.cell.borrow_mut();
-            let Extension { registry, ears, .. } = &mut *extension;
-            ears.listen(registry.handlers(STREAM_TEXT))
+            let Extension { registry, stream_handlers, .. } = &mut *extension;
+            stream_handlers.listen(registry.handlers(STREAM_TEXT))
         };
         for handler in muted {
             self.post(slot, Message::HandlerMuted { handler });
         }
-        self.refresh_heard();
+        self.refresh_listened();
     }
 
-    /// Works out which sources any live extension hears.
-    pub(crate) fn refresh_heard(&self) {
-        let heard = self.live_slots().iter().fold(0, |mask, slot| mask | slot.cell.borrow().ears.mask());
+    /// Updates the sources that any live extension handles.
+    pub(crate) fn refresh_listened(&self) {
+        let heard = self.live_slots().iter().fold(0, |mask, slot| mask | slot.cell.borrow().stream_handlers.mask());
         self.0.events.listened.set(heard);
     }
 
-    /// An error with source positions, and the source in its words where those want it.
+    /// Returns an error with source positions, and with quoted source where its message needs it.
     pub(crate) fn located(&self, slot: &Rc<Slot>, error: ErrorReport) -> ErrorReport {
         let package = Rc::clone(&slot.cell.borrow().package);
         let source = |module: &str| package.artifact.source(module);
@@ -512,7 +510,7 @@ impl Host {
         self.with_cure(package.id(), error)
     }
 
-    /// An error with the grant that cures it, where a refusal caused it.
+    /// Adds the grant that allows a refused call to its error.
     fn with_cure(&self, extension: &ExtensionId, mut error: ErrorReport) -> ErrorReport {
         if let Some(command) = self.0.services.dispatcher.gate().cure(extension, &error.message) {
             error.message.push_str(&format!("{CURE}{command}"));
@@ -520,12 +518,12 @@ impl Host {
         error
     }
 
-    /// Tells every subscriber.
+    /// Delivers a report to every subscriber.
     pub(crate) fn report(&self, slot: &Rc<Slot>, entry: Option<EntryIndex>, kind: ReportKind) {
         let kind = match self.fate(slot, &kind) {
-            Fate::Passes => kind,
-            Fate::Last => self.too_many(&kind),
-            Fate::Counted => return,
+            ReportFate::Passes => kind,
+            ReportFate::Last => self.too_many(&kind),
+            ReportFate::Counted => return,
         };
         let report = {
             let extension = slot.cell.borrow();
@@ -554,13 +552,19 @@ impl Host {
         self.0.slots.borrow().get(index).cloned()
     }
 
-    /// All slots in load order. A copy, because what is done with them may load more.
+    /// Returns all slots in load order. A copy, because callers may load more.
     pub(crate) fn slots(&self) -> Vec<Rc<Slot>> {
         self.0.slots.borrow().clone()
     }
 
     pub(crate) fn live_slots(&self) -> Vec<Rc<Slot>> {
-        self.0.slots.borrow().iter().filter(|slot| slot.cell.borrow().status == Status::Live).cloned().collect()
+        self.0
+            .slots
+            .borrow()
+            .iter()
+            .filter(|slot| slot.cell.borrow().status == ExtensionStatus::Live)
+            .cloned()
+            .collect()
     }
 
     fn each_live(&self, mut look: impl FnMut(&Extension)) {
@@ -581,7 +585,7 @@ fn next(counter: &Cell<u64>) -> u64 {
     counter.get()
 }
 
-/// Traces what is queued for a realm.
+/// Traces a message that is queued for a realm.
 fn trace_arrival(extension: &Extension, arrival: &Arrival) {
     tracing::trace!(
         event = "macrotask.enqueue",

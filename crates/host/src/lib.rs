@@ -1,9 +1,8 @@
 //! Runs extensions: their lifecycle, registrations, events and streamed verdicts.
 //!
-//! A [`Host`] holds all extensions of a session. Each package has one realm behind the wire of
-//! [`pijs_realm::Realm`] and one [`pijs_tick::TickLoop`] that decides what the realm runs next. The
-//! host alone decides what crosses between realms and in which order: handlers of one event run
-//! one after the other in load order.
+//! A [`Host`] contains all extensions of a session. Each package has one realm behind the wire of [`pijs_realm::Realm`] and one
+//! [`pijs_tick::TickLoop`] that decides what the realm runs next. The host alone decides what crosses between realms and in which
+//! order: handlers of one event run one after the other in load order.
 //!
 //! | type | is |
 //! |---|---|
@@ -84,7 +83,7 @@ pub use report::{Observer, Report, ReportKind, Reports};
 pub use report_budget::ReportBudget;
 pub use restart::RestartPolicy;
 pub use signal::Signal;
-pub use source_excerpts::Quotes;
+pub use source_excerpts::SourceExcerpts;
 pub use state::ReadableState;
 pub use stream::VerdictTime;
 pub use system_role::SystemRole;

@@ -1,19 +1,18 @@
-//! Loading a package, and loading it again after its realm was stopped.
+//! Loads a package, and loads it again after its realm was stopped.
 //!
-//! Entries of a package are loaded strictly one after the other, each factory awaited, as pi does it; packages at the same time
-//! where realms are processes ([`load_order`](crate::load_order)). An entry that
-//! fails has registered nothing and the others live; a realm that ends while it loads takes the whole
-//! package with it.
+//! Entries of a package are loaded strictly one after the other, each factory awaited, as in pi; packages are loaded concurrently
+//! where realms are processes ([`load_order`](crate::load_order)). An entry that fails has registered nothing and the others
+//! stay; a realm that ends while it loads fails the whole package.
 
 use crate::events::Event;
-use crate::extension::{Extension, Loaded, Missing, Slot, Status};
+use crate::extension::{EntryLoaded, Extension, ExtensionStatus, Missing, Slot};
 use crate::host::Host;
 use crate::options::{OpenError, OpeningRealm};
 use crate::package::{EntryReport, LoadError, LoadReport, Package};
 use crate::record;
 use crate::report::ReportKind;
-use crate::restart::{End, RestartPolicy, Sequel};
-use crate::turn::SyncDoor;
+use crate::restart::{RealmEnd, RestartPolicy, Sequel};
+use crate::turn::SyncHostcalls;
 use crate::wait_limits::LoadWaiter;
 use pijs_artifact::Verified;
 use pijs_environment::Wait;
@@ -30,49 +29,49 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
 impl Host {
-    /// So many packages are about to be loaded, and with 0, that no more are: what can be prepared for them is
-    /// ([`OpenRealm::expect`](crate::OpenRealm::expect)).
+    /// Announces the number of packages that are about to be loaded, so that realms can be prepared
+    /// ([`OpenRealm::expect`](crate::OpenRealm::expect)); 0 ends the preparation.
     pub fn expect(&self, packages: usize) {
         self.0.services.opener.expect(packages);
     }
 
-    /// Loads a package: makes its realm and runs its entries' factories in order.
+    /// Loads a package: creates its realm and runs its entries' factories in order.
     ///
     /// # Errors
     ///
-    /// [`LoadError`] when the package as a whole does not run; it then takes no part in the session. An
-    /// entry whose factory throws is no error of this kind, see [`LoadReport::failures`].
+    /// [`LoadError`] when the package as a whole does not run; the session continues without it. An entry whose factory throws is
+    /// no such error, see [`LoadReport::failures`].
     pub async fn load(&self, package: Package) -> Result<LoadReport, LoadError> {
         let slot = self.add_slot(Rc::new(package))?;
         self.load_into(&slot, FirstLoad::Opens).await
     }
 
-    /// Adds a package behind those that are there.
+    /// Appends a package.
     pub(crate) fn add_slot(&self, package: Rc<Package>) -> Result<Rc<Slot>, LoadError> {
         let id = package.id().clone();
         let taken = |slot: &Rc<Slot>| {
             let extension = slot.cell.borrow();
-            extension.status != Status::Retired && *extension.package.id() == id
+            extension.status != ExtensionStatus::Retired && *extension.package.id() == id
         };
         if self.slots().iter().any(taken) {
             return Err(LoadError::Duplicate(id));
         }
-        self.0.services.quotes.learn(&id, &package.artifact);
+        self.0.services.source_excerpts.learn(&id, &package.artifact);
         Ok(self.push_slot(package))
     }
 
-    /// Adds a package behind those that are there, which takes no part until [`Host::take_reserved`].
+    /// Appends a package that stays inactive until [`Host::take_reserved`].
     pub(crate) fn reserve_slot(&self, package: Rc<Package>) -> Rc<Slot> {
         let slot = self.push_slot(package);
-        slot.cell.borrow_mut().status = Status::Retired;
+        slot.cell.borrow_mut().status = ExtensionStatus::Retired;
         slot
     }
 
-    /// Has the package of a reserved slot take part, and begins with its load.
+    /// Activates the package of a reserved slot, and starts its load.
     pub(crate) fn take_reserved(&self, slot: &Rc<Slot>) {
         let package = Rc::clone(&slot.cell.borrow().package);
-        self.0.services.quotes.learn(package.id(), &package.artifact);
-        self.set_status(slot, Status::Loading);
+        self.0.services.source_excerpts.learn(package.id(), &package.artifact);
+        self.set_status(slot, ExtensionStatus::Loading);
     }
 
     fn push_slot(&self, package: Rc<Package>) -> Rc<Slot> {
@@ -87,7 +86,7 @@ impl Host {
         slot
     }
 
-    /// Loads a slot's package, beginning with `first`.
+    /// Loads a slot's package, starting with `first`.
     pub(crate) async fn load_into(&self, slot: &Rc<Slot>, first: FirstLoad) -> Result<LoadReport, LoadError> {
         let id = slot.cell.borrow().package.id().clone();
         let conflicts = self.reports();
@@ -106,19 +105,18 @@ impl Host {
             .collect();
         match loaded {
             Ok(entries) => {
-                self.set_status(slot, Status::Live);
+                self.set_status(slot, ExtensionStatus::Live);
                 Ok(LoadReport { extension: id, entries, conflicts })
             }
             Err(error) => {
                 self.0.services.dispatcher.gate().end_load(&id);
-                self.set_status(slot, Status::Disabled);
+                self.set_status(slot, ExtensionStatus::Disabled);
                 Err(error)
             }
         }
     }
 
-    /// Gives a stopped extension a new realm. The entries are loaded again and told that the session
-    /// starts, reason `reload`.
+    /// Gives a stopped extension a new realm. The entries are loaded again and get `session_start` with the reason `reload`.
     pub(crate) async fn revive(&self, slot: &Rc<Slot>) {
         let sequel = slot.cell.borrow().restart.sequel;
         if let Sequel::Restart(pause) = sequel
@@ -136,7 +134,7 @@ impl Host {
 
     async fn revive_in_load(&self, slot: &Rc<Slot>) {
         let loaded = self.load_realm(slot).await;
-        if slot.cell.borrow().status == Status::Retired {
+        if slot.cell.borrow().status == ExtensionStatus::Retired {
             return;
         }
         match loaded {
@@ -147,46 +145,49 @@ impl Host {
                         self.report(slot, Some(entry.entry), ReportKind::Error(error));
                     }
                 }
-                self.set_status(slot, Status::Live);
+                self.set_status(slot, ExtensionStatus::Live);
                 self.report(slot, None, ReportKind::Restarted);
                 if self.0.session.started.get() {
                     self.emit_to(slot, &Event::new("session_start").with("reason", "reload")).await;
                 }
                 let mut extension = slot.cell.borrow_mut();
-                if is_whole && extension.status == Status::Live {
+                if is_whole && extension.status == ExtensionStatus::Live {
                     extension.restart.missing = Missing::default();
                 }
             }
             // `end` has counted and reported it.
             Err(LoadError::Ended { .. }) => {
                 let sequel = slot.cell.borrow().restart.sequel;
-                self.set_status(slot, if sequel == Sequel::Quarantine { Status::Disabled } else { Status::Stopped });
+                self.set_status(
+                    slot,
+                    if sequel == Sequel::Quarantine { ExtensionStatus::Disabled } else { ExtensionStatus::Stopped },
+                );
             }
             Err(LoadError::Realm { error, .. }) if error.is_death() && self.count_end(slot) != Sequel::Quarantine => {
-                self.set_status(slot, Status::Stopped);
+                self.set_status(slot, ExtensionStatus::Stopped);
             }
             Err(error) => {
                 self.report(slot, None, ReportKind::Warning { message: error.to_string() });
-                self.set_status(slot, Status::Disabled);
+                self.set_status(slot, ExtensionStatus::Disabled);
             }
         }
     }
 
-    /// Counts the end of a realm that was not made yet, and says what follows.
+    /// Counts the end of a realm that was not created yet, and returns the consequence.
     fn count_end(&self, slot: &Rc<Slot>) -> Sequel {
         let now_us = self.0.services.timer.now().elapsed_us;
         let mut extension = slot.cell.borrow_mut();
-        let end = End { at_us: now_us, ..End::default() };
+        let end = RealmEnd { at_us: now_us, ..RealmEnd::default() };
         extension.restart.sequel = extension.restart.ends.count(end, self.0.services.options.restarts);
         extension.restart.sequel
     }
 
-    /// The realm is gone: answers everybody who waits and sees to a new one.
+    /// Handles the end of a realm: answers all callers and schedules a new one.
     pub(crate) fn end(&self, slot: &Rc<Slot>, reason: &Termination) {
         self.end_and(slot, reason, |extension, end, policy| extension.restart.ends.count(end, policy));
     }
 
-    /// Ends a realm during a delta. Strikes bound how often that happens: a muted handler is no reason to lose the whole
+    /// Ends a realm during a delta. Strikes limit how often that happens: a slow handler is muted and does not disable the whole
     /// extension.
     pub(crate) fn end_in_verdict(&self, slot: &Rc<Slot>, reason: &Termination) {
         self.end_and(slot, reason, |_, _, _| Sequel::Restart(Duration::ZERO));
@@ -196,7 +197,7 @@ impl Host {
         &self,
         slot: &Rc<Slot>,
         reason: &Termination,
-        count: impl FnOnce(&mut Extension, End, RestartPolicy) -> Sequel,
+        count: impl FnOnce(&mut Extension, RealmEnd, RestartPolicy) -> Sequel,
     ) {
         let policy = self.0.services.options.restarts;
         let now_us = self.0.services.timer.now().elapsed_us;
@@ -204,24 +205,24 @@ impl Host {
         let (id, sequel, ends) = {
             let mut extension = slot.cell.borrow_mut();
             let end = extension.end_of(reason, now_us);
-            let was_loading = matches!(extension.status, Status::Loading | Status::Reviving);
+            let was_loading = matches!(extension.status, ExtensionStatus::Loading | ExtensionStatus::Reviving);
             extension.take_down(reason);
             let sequel = count(&mut extension, end, policy);
             extension.restart.sequel = sequel;
             match sequel {
-                // Whoever loads it decides what becomes of it.
-                _ if was_loading => extension.status = Status::Loading,
+                // The loader decides what happens next.
+                _ if was_loading => extension.status = ExtensionStatus::Loading,
                 Sequel::Restart(_) => {}
-                Sequel::Quarantine => extension.status = Status::Disabled,
+                Sequel::Quarantine => extension.status = ExtensionStatus::Disabled,
             }
             (extension.package.id().clone(), sequel, extension.restart.ends.recent())
         };
-        if slot.cell.borrow().status == Status::Retired {
-            // Its calls are the successor's name's too: each ends by itself.
+        if slot.cell.borrow().status == ExtensionStatus::Retired {
+            // Its calls also count for the successor's name: each ends by itself.
             return;
         }
         self.0.services.dispatcher.end_extension(&id, &reason.error());
-        self.refresh_heard();
+        self.refresh_listened();
         self.report(slot, None, ReportKind::Ended(reason.clone()));
         record::ended(&self.0, &slot.cell.borrow().caller, reason);
         self.flush_ledger();
@@ -233,14 +234,14 @@ impl Host {
         self.notify_driver();
     }
 
-    /// Gives an extension in quarantine another try; `false` when there is none of this id there.
+    /// Releases an extension from quarantine; returns `false` when there is none of this id.
     ///
-    /// Its earlier ends are forgiven. It comes back like after any stop, while [`Host::drive`] runs.
+    /// Its earlier ends are forgotten. It restarts like after any stop, while [`Host::drive`] runs.
     pub fn release(&self, extension: &ExtensionId) -> bool {
         let in_quarantine = |slot: &&Rc<Slot>| {
             let held = slot.cell.borrow();
             *held.package.id() == *extension
-                && held.status == Status::Disabled
+                && held.status == ExtensionStatus::Disabled
                 && held.restart.sequel == Sequel::Quarantine
         };
         let Some(slot) = self.slots().iter().find(in_quarantine).cloned() else { return false };
@@ -249,12 +250,12 @@ impl Host {
             held.restart.ends.forgive();
             held.restart.sequel = Sequel::Restart(Duration::ZERO);
         }
-        self.set_status(&slot, Status::Stopped);
+        self.set_status(&slot, ExtensionStatus::Stopped);
         self.notify_driver();
         true
     }
 
-    /// Ends the calls that are under way: the session is over, and nobody waits for them.
+    /// Ends the calls in flight at the end of the session.
     pub fn end_calls(&self) {
         let over = HostcallError::new(ErrorCode::Timeout, "the session is over").with("reason", "cancelled");
         for slot in self.slots() {
@@ -263,34 +264,33 @@ impl Host {
         }
     }
 
-    fn set_status(&self, slot: &Rc<Slot>, status: Status) {
+    fn set_status(&self, slot: &Rc<Slot>, status: ExtensionStatus) {
         slot.cell.borrow_mut().status = status;
-        self.refresh_heard();
+        self.refresh_listened();
         slot.changed.notify_waiters();
     }
 
-    /// Waits until every extension that is being restarted has restarted, or is left out.
+    /// Waits until every extension that is being restarted runs, or is disabled.
     pub async fn restarts_done(&self) {
         for slot in self.slots() {
             self.live(&slot).await;
         }
     }
 
-    /// Waits until an extension takes part. `false`: it never will again.
+    /// Waits until an extension runs. Returns `false` if it never will again.
     pub(crate) async fn live(&self, slot: &Rc<Slot>) -> bool {
         loop {
             let changed = slot.changed.notified();
             match slot.cell.borrow().status {
-                Status::Live => return true,
-                Status::Disabled | Status::Retired => return false,
-                Status::Loading | Status::Stopped | Status::Reviving => {}
+                ExtensionStatus::Live => return true,
+                ExtensionStatus::Disabled | ExtensionStatus::Retired => return false,
+                ExtensionStatus::Loading | ExtensionStatus::Stopped | ExtensionStatus::Reviving => {}
             }
             changed.await;
         }
     }
 
-    /// Loads for a session. A worker that dies meanwhile may have died of something else than its extension (the
-    /// system was short of memory), so it is tried again, as a restart would be.
+    /// Loads for a session, with retries: a worker may die of another cause than its extension (the system was short of memory).
     async fn load_persistently(&self, slot: &Rc<Slot>, first: FirstLoad) -> Result<Vec<EntryReport>, LoadError> {
         self.take_turn(slot);
         let mut first = Some(first);
@@ -319,7 +319,7 @@ impl Host {
         self.load_entries(slot, None).await
     }
 
-    /// Loads all entries into the realm of a slot. `first` brings the answer for the first one, if that is under way.
+    /// Loads all entries into the realm of a slot. `first` receives the answer for the first one, if its load has started.
     async fn load_entries(&self, slot: &Rc<Slot>, first: Option<LoadAnswer>) -> Result<Vec<EntryReport>, LoadError> {
         let package = Rc::clone(&slot.cell.borrow().package);
         let extension = package.id().clone();
@@ -329,9 +329,9 @@ impl Host {
             let answer = first.take().unwrap_or_else(|| self.begin_entry(slot, index));
             let ended = |reason| LoadError::Ended { extension: extension.clone(), path: entry.path.clone(), reason };
             let (error, manifest) = match answer.await {
-                Ok(Loaded::Ready(manifest)) => (None, manifest),
-                Ok(Loaded::Failed(error)) => (Some(error), None),
-                Ok(Loaded::Ended(reason)) => return Err(ended(reason)),
+                Ok(EntryLoaded::Ready(manifest)) => (None, manifest),
+                Ok(EntryLoaded::Failed(error)) => (Some(error), None),
+                Ok(EntryLoaded::Ended(reason)) => return Err(ended(reason)),
                 Err(_) => unreachable!("a waiter is answered before it is dropped"),
             };
             record::loaded(&self.0, &slot.cell.borrow().caller, &entry.path, error.as_ref());
@@ -341,7 +341,7 @@ impl Host {
         Ok(reports)
     }
 
-    /// Has the realm of a slot load one of its entries.
+    /// Starts the load of one entry in the realm of a slot.
     pub(crate) fn begin_entry(&self, slot: &Rc<Slot>, index: EntryIndex) -> LoadAnswer {
         let (done, answer) = oneshot::channel();
         let since_us = self.0.services.timer.now().elapsed_us;
@@ -356,7 +356,7 @@ impl Host {
                 module: entry.module.clone(),
                 path: entry.path.clone(),
                 extension: package.id().clone(),
-                // The place of `import.meta.url` and `__dirname` in the package's modules.
+                // Folder of `import.meta.url` and `__dirname` in the package's modules.
                 root: package.place.as_deref().or(own).and_then(Path::to_str).map(str::to_owned),
             }
         };
@@ -366,14 +366,14 @@ impl Host {
         answer
     }
 
-    /// Begins to open a realm for a slot, where realms are made concurrently.
+    /// Starts opening a realm for a slot, where realms are opened concurrently.
     pub(crate) fn begin_realm(&self, slot: &Rc<Slot>) -> Option<Result<Box<dyn OpeningRealm>, LoadError>> {
         let (options, modules) = self.parts_of(slot);
         let begun = self.0.services.opener.begin(&options, &modules, self.0.services.timer.now())?;
         Some(begun.map_err(|error| not_opened(slot, error)))
     }
 
-    /// Opens a realm for a slot: the one that was begun, or a new one.
+    /// Opens a realm for a slot: the one that was started, or a new one.
     pub(crate) fn open_realm(&self, slot: &Rc<Slot>, begun: Option<Box<dyn OpeningRealm>>) -> Result<(), LoadError> {
         self.try_open(slot, begun).map_err(|error| not_opened(slot, error))
     }
@@ -382,10 +382,10 @@ impl Host {
     fn parts_of(&self, slot: &Rc<Slot>) -> (RealmOptions, Vec<Arc<Verified>>) {
         let core = &*self.0;
         let extension = slot.cell.borrow();
-        // Equal for all extensions: their realms may begin as copies of one process.
+        // Equal for all extensions, so that realms can be copies of one process.
         let mut facts = core.services.options.facts.clone();
         if guard!(RealmTimers) {
-            // So that a timer too many is an error where it is made.
+            // The limit makes one timer too many an error at its creation.
             facts.insert("limits".to_owned(), json!({ "timers": core.services.options.limits.timers }));
         }
         facts.insert("profile".to_owned(), core.services.options.profile.version().into());
@@ -399,7 +399,7 @@ impl Host {
             facts,
         };
         let package = &extension.package;
-        // Of two modules of one name the earlier counts, so that an extension replaces none of ours.
+        // The first of two modules of one name counts, so that an extension replaces none of the host's.
         let modules = match package.artifact.artifact().component() {
             Some(_) => vec![Arc::clone(&package.artifact)],
             None => [&core.services.modules]
@@ -416,21 +416,21 @@ impl Host {
         let core = &*self.0;
         let caller = slot.cell.borrow().caller_in(During::Turn);
         let mut seen_state = 0;
-        let mut door = SyncDoor {
+        let mut hostcalls = SyncHostcalls {
             caller: &caller,
             epoch: slot.epoch,
             dispatcher: &core.services.dispatcher,
             timer: core.services.timer.as_ref(),
             state: &core.state,
             seen_state: &mut seen_state,
-            patience: None,
-            bell: None,
+            deadline: None,
+            waker: None,
         };
         let mut opened = match begun {
-            Some(opening) => opening.finish(&mut door)?,
+            Some(opening) => opening.finish(&mut hostcalls)?,
             None => {
                 let (options, modules) = self.parts_of(slot);
-                core.services.opener.open(&options, modules, core.services.timer.now(), &mut door)?
+                core.services.opener.open(&options, modules, core.services.timer.now(), &mut hostcalls)?
             }
         };
         let booted = std::mem::take(&mut opened.booted);
@@ -449,16 +449,16 @@ impl Host {
     }
 }
 
-/// Brings the answer of a realm to the load of one entry.
-pub(crate) type LoadAnswer = oneshot::Receiver<Loaded>;
+/// Receives the answer of a realm to the load of one entry.
+pub(crate) type LoadAnswer = oneshot::Receiver<EntryLoaded>;
 
 /// The first attempt to load a package.
 pub(crate) enum FirstLoad {
-    /// A realm is opened for it.
+    /// A realm has to be opened.
     Opens,
-    /// The realm that is there loads it once more.
+    /// The existing realm loads it again.
     Stays,
-    /// A realm was opened for it, and the load of its first entry is under way; or that failed.
+    /// A realm was opened, and the load of its first entry is in flight; or that failed.
     IsUnderWay(Result<Option<LoadAnswer>, LoadError>),
 }
 

@@ -1,8 +1,9 @@
-//! Loads several packages at the same time, in the order of one after the other.
+//! Loads several packages concurrently, with the effects of one after the other.
 //!
-//! Realms in processes open, evaluate modules and run factories concurrently, as many as there are cores
-//! ([`OpenRealm::concurrency`](crate::OpenRealm::concurrency)). A factory can do little that others see before it has ended: the methods of
-//! `pi` that act on the session throw. What is left comes from each package in its turn, that is when those in front of it have loaded:
+//! Realms in processes open, evaluate modules and run factories concurrently, one per core
+//! ([`OpenRealm::concurrency`](crate::OpenRealm::concurrency)). A factory has few visible effects before it has ended: the
+//! methods of `pi` that act on the session throw. The remaining effects are delivered in the package's turn, that is when earlier
+//! packages have loaded:
 //!
 //! ```text
 //! registrations, with the end of the load     names, conflicts and the ledger are those of one after the other
@@ -10,9 +11,9 @@
 //! log lines and errors                        reported in load order
 //! ```
 //!
-//! [`Ahead`] keeps them back meanwhile. Hostcalls and timers go on as ever, so that a package which waits holds up itself alone.
+//! [`Ahead`] holds them back meanwhile. Hostcalls and timers are not held back, so that a waiting package delays only itself.
 
-use crate::extension::{Extension, Slot, Status};
+use crate::extension::{Extension, ExtensionStatus, Slot};
 use crate::host::Host;
 use crate::load::FirstLoad;
 use crate::message_limits;
@@ -29,10 +30,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Most messages that are kept back of one package. What it sends beyond that is taken as it comes.
+/// Most messages of one package that are held back. Later ones are delivered at once.
 const MOST: usize = 256;
 
-/// Most bytes of them as JSON: as much as one package may register.
+/// Most bytes of them as JSON: the limit of one package's registrations.
 const MOST_BYTES: usize = 8 << 20;
 
 /// Messages of a package that loads ahead of its turn.
@@ -40,12 +41,12 @@ const MOST_BYTES: usize = 8 << 20;
 pub(crate) struct Ahead {
     messages: Vec<Message>,
     bytes: usize,
-    /// Its share of the cores, while its first turn runs.
+    /// Permit for a core, while its first turn runs.
     core: Option<OwnedSemaphorePermit>,
 }
 
 impl Ahead {
-    /// Keeps a message until it is the package's turn, if it is one that comes in load order.
+    /// Holds a message back until the package's turn, if it has to arrive in load order.
     pub(crate) fn keep_back(&mut self, message: Message) -> Option<Message> {
         let comes_in_order =
             matches!(message, Message::Register(_) | Message::BusEmit(_) | Message::Log(_) | Message::Error(_));
@@ -61,7 +62,7 @@ impl Ahead {
         None
     }
 
-    /// Returns whether the load has ended, and only the host is behind.
+    /// Returns whether the load has ended in the realm.
     pub(crate) fn has_answered(&self) -> bool {
         self.messages.iter().any(|message| match message {
             Message::Register(register) => register.ready,
@@ -70,13 +71,13 @@ impl Ahead {
         })
     }
 
-    /// Lets another package begin.
+    /// Releases the core for another package.
     pub(crate) fn leave_core(&mut self) {
         self.core = None;
     }
 }
 
-/// The turn of a package: it comes when the one in front is through, and is over when this is dropped.
+/// Turn of a package: it comes when the previous one has loaded, and ends when this is dropped.
 struct LoadTurn {
     before: Option<oneshot::Receiver<()>>,
     _over: oneshot::Sender<()>,
@@ -85,48 +86,48 @@ struct LoadTurn {
 impl LoadTurn {
     async fn comes(&mut self) {
         if let Some(before) = self.before.take() {
-            // Nothing is ever sent.
+            // The sender is dropped without a value.
             let _ = before.await;
         }
     }
 }
 
-/// A package that is to be loaded, and the version of it that ran before, which runs on where this one does not load.
-pub(crate) struct Candidate {
+/// A package to load, and the previous version, which keeps running if this one does not load.
+pub(crate) struct LoadCandidate {
     pub(crate) package: Rc<Package>,
     pub(crate) before: Option<Rc<Package>>,
 }
 
-/// Gives a package back what it held, before the version that ran before is loaded.
+/// Restores the grants of a package, before its previous version is loaded.
 pub(crate) type TakeBack<'a> = &'a dyn Fn(&ExtensionId);
 
-/// The slots of a candidate: its own, and behind it the one that its earlier version would load into.
+/// Slots of a candidate: its own, followed by one for its previous version.
 struct Reserved {
     slot: Result<Rc<Slot>, LoadError>,
     before: Option<Rc<Slot>>,
 }
 
 impl Host {
-    /// Loads packages: at the same time, where realms are processes. `take` is given what [`Host::load`] answers for one after the
-    /// other, in this order; with [`ControlFlow::Break`] nothing is loaded any more. It needs [`Host::drive`] beside it.
+    /// Loads packages, concurrently where realms are processes. `take` receives the results of [`Host::load`] in order; with
+    /// [`ControlFlow::Break`] loading stops. It needs a running [`Host::drive`].
     pub async fn load_all(
         &self,
         packages: Vec<Package>,
         mut take: impl FnMut(Result<LoadReport, LoadError>) -> ControlFlow<()>,
     ) {
-        let alone = |package| Candidate { package: Rc::new(package), before: None };
+        let alone = |package| LoadCandidate { package: Rc::new(package), before: None };
         self.load_candidates(packages.into_iter().map(alone).collect(), &|_| (), |again| take(again.loaded)).await;
     }
 
-    /// Loads packages as [`Host::load_all`] does; where one does not load as a whole, its earlier version in its place.
+    /// Loads packages like [`Host::load_all`]; where one does not load as a whole, its previous version is loaded.
     pub(crate) async fn load_candidates(
         &self,
-        candidates: Vec<Candidate>,
+        candidates: Vec<LoadCandidate>,
         take_back: TakeBack<'_>,
         mut take: impl FnMut(LoadAgain) -> ControlFlow<()>,
     ) {
         self.expect(candidates.len());
-        // One package does not ask: the number of cores costs reads of the system's files.
+        // Skipped for one package: the number of cores costs reads of system files.
         let at_once = if candidates.len() > 1 { self.0.services.opener.concurrency() } else { 1 };
         if at_once > 1 {
             self.load_at_once(candidates, at_once, take_back, take).await;
@@ -147,7 +148,7 @@ impl Host {
 
     async fn load_at_once(
         &self,
-        candidates: Vec<Candidate>,
+        candidates: Vec<LoadCandidate>,
         at_once: usize,
         take_back: TakeBack<'_>,
         take: impl FnMut(LoadAgain) -> ControlFlow<()>,
@@ -165,21 +166,21 @@ impl Host {
             let cores = Arc::clone(&cores);
             loads.push(Some(Box::pin(async move {
                 let loaded = self.load_in_turn(slot, &mut turn, cores).await;
-                // Those behind wait until the earlier version has loaded, too: names are given in load order.
+                // Later packages wait until the previous version has loaded, too: names are assigned in load order.
                 self.or_before(loaded, before, take_back).await
             })));
         }
         each(loads, take).await;
     }
 
-    /// Adds the slots of a candidate behind those that are there.
-    fn reserve(&self, Candidate { package, before }: Candidate) -> Reserved {
+    /// Appends the slots of a candidate.
+    fn reserve(&self, LoadCandidate { package, before }: LoadCandidate) -> Reserved {
         let slot = self.add_slot(package);
         let before = before.filter(|_| slot.is_ok()).map(|before| self.reserve_slot(before));
         Reserved { slot, before }
     }
 
-    /// Loads the earlier version of a package that has failed, as a whole or an entry of it, and retires what failed.
+    /// Loads the previous version of a package that failed, as a whole or in an entry, and retires the failed one.
     async fn or_before(
         &self,
         loaded: Result<LoadReport, LoadError>,
@@ -194,10 +195,10 @@ impl Host {
         LoadAgain { loaded, stays }
     }
 
-    /// Returns the packages whose load has not ended, in load order: those that a start waits for.
+    /// Returns the packages whose load has not ended, in load order.
     pub fn still_loading(&self) -> Vec<ExtensionId> {
         let is_loading = |extension: &Extension| {
-            extension.status == Status::Loading && !extension.ahead.as_ref().is_some_and(Ahead::has_answered)
+            extension.status == ExtensionStatus::Loading && !extension.ahead.as_ref().is_some_and(Ahead::has_answered)
         };
         let slots = self.slots().into_iter().filter(|slot| is_loading(&slot.cell.borrow()));
         slots.map(|slot| slot.cell.borrow().package.id().clone()).collect()
@@ -223,7 +224,7 @@ impl Host {
         let id = slot.cell.borrow().package.id().clone();
         self.0.services.dispatcher.gate().begin_load(&id);
         let begun = self.begin_realm(&slot).transpose();
-        // The others begin, too, while this one's process does.
+        // The others start while this one's process does.
         tokio::task::yield_now().await;
         let first = begun.and_then(|begun| self.load_first(&slot, begun));
         if first.is_err() {
@@ -233,7 +234,7 @@ impl Host {
         self.load_into(&slot, FirstLoad::IsUnderWay(first)).await
     }
 
-    /// Opens a realm and has it load the first entry, if there is one.
+    /// Opens a realm and starts the load of the first entry, if there is one.
     fn load_first(
         &self,
         slot: &Rc<Slot>,
@@ -244,7 +245,7 @@ impl Host {
         Ok(has_entries.then(|| self.begin_entry(slot, EntryIndex(0))))
     }
 
-    /// Takes what was kept back of a package whose turn has come.
+    /// Delivers held-back messages of a package whose turn has come.
     pub(crate) fn take_turn(&self, slot: &Rc<Slot>) {
         let ahead = slot.cell.borrow_mut().ahead.take();
         let messages = ahead.map(|ahead| ahead.messages).unwrap_or_default();
@@ -254,7 +255,7 @@ impl Host {
         }
     }
 
-    /// Reports what a realm logged that has ended ahead of its turn. Nothing else of it counts.
+    /// Reports the log lines of a realm that ended ahead of its turn. Its other messages are dropped.
     pub(crate) fn report_kept_back(&self, slot: &Rc<Slot>) {
         let kept = slot.cell.borrow_mut().ahead.as_mut().map(std::mem::take);
         for message in kept.into_iter().flat_map(|ahead| ahead.messages) {
@@ -268,7 +269,7 @@ impl Host {
 /// The load of one candidate.
 type CandidateLoad<'a> = Pin<Box<dyn Future<Output = LoadAgain> + 'a>>;
 
-/// Begins loads in their order, and hands over what comes of them until `take` breaks off.
+/// Starts loads in order, and passes their results on until `take` stops.
 async fn each(mut loads: Vec<Option<CandidateLoad<'_>>>, mut take: impl FnMut(LoadAgain) -> ControlFlow<()>) {
     poll_fn(move |context| {
         for load in &mut loads {

@@ -1,8 +1,8 @@
-//! How much an extension may hand over at once, and how much it is told at once.
+//! Limits the size of messages from and to an extension.
 //!
-//! Limits messages of extensions: the host holds one, writes it to the session and copies it to every other realm. Past these
-//! limits it is an error of the extension that handed it over, before anybody else has to carry it. What is more than a realm
-//! takes in one message ([`Size::is_too_large`]) is answered in its place with an error: it would be ended by it.
+//! The host keeps an extension's message, writes it to the session and copies it to every other realm. A larger message is an
+//! error of the extension that sent it. A message that is too large for a realm ([`Size::is_too_large`]) would end the realm, so
+//! the host answers it with an error.
 
 use crate::extension::Slot;
 use crate::host::Host;
@@ -22,31 +22,30 @@ use tokio::sync::mpsc;
 /// message.
 pub const ANSWER_BYTES: usize = 32 << 20;
 
-/// Bytes of what a function has said on its way and nobody has taken yet: as with results, but of many at a time.
+/// Bytes of updates of a function that its caller has not received yet: like those of a result, but for many at a time.
 const WAITING_BYTES: usize = 2 * ANSWER_BYTES;
 
-/// Queues the updates of a running function until its caller takes them.
-pub(crate) struct Updates {
+/// Queues the updates of a running function for its caller.
+pub(crate) struct UpdateSender {
     sender: mpsc::UnboundedSender<Value>,
     waiting: Rc<Cell<usize>>,
 }
 
-/// The other end.
-pub(crate) struct Arriving {
+/// Receives updates of a running function.
+pub(crate) struct UpdateReceiver {
     receiver: mpsc::UnboundedReceiver<Value>,
     waiting: Rc<Cell<usize>>,
 }
 
-/// Both ends.
-pub(crate) fn updates() -> (Updates, Arriving) {
+/// Creates a channel of updates.
+pub(crate) fn updates() -> (UpdateSender, UpdateReceiver) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let waiting = Rc::new(Cell::new(0));
-    (Updates { sender, waiting: Rc::clone(&waiting) }, Arriving { receiver, waiting })
+    (UpdateSender { sender, waiting: Rc::clone(&waiting) }, UpdateReceiver { receiver, waiting })
 }
 
-impl Updates {
-    /// Passes something on. What comes back says that more waits than may: the one who takes it is slower than the
-    /// function speaks.
+impl UpdateSender {
+    /// Sends an update. Returns an error when too many wait because the receiver is slower than the function.
     pub(crate) fn send(&self, update: Value) -> Option<ErrorReport> {
         let waiting = self.waiting.get() + size(&update);
         if waiting > WAITING_BYTES && guard!(EventsUpdateBacklog) {
@@ -54,13 +53,13 @@ impl Updates {
             return Some(report(None, "answer", &error));
         }
         self.waiting.set(waiting);
-        // Whoever called it may be gone.
+        // The caller may have been dropped.
         let _ = self.sender.send(update);
         None
     }
 }
 
-impl Arriving {
+impl UpdateReceiver {
     pub(crate) async fn recv(&mut self) -> Option<Value> {
         let update = self.receiver.recv().await;
         self.taken(update)
@@ -78,18 +77,18 @@ impl Arriving {
     }
 }
 
-/// Bytes of one registration: every realm and every request to the model carries what tools say of themselves.
+/// Bytes of one registration: every realm and every request to the model contains descriptions of tools.
 pub const REGISTRATION_BYTES: usize = 1 << 20;
 
-/// Bytes of an error, or of a line of output: a person reads them, and an error of a tool goes to the model.
+/// Bytes of an error, or of a line of output, which users read; an error of a tool goes to the model.
 const REPORT_BYTES: usize = 1 << 20;
 
-/// Bytes of the text that a verdict puts into the conversation: more than any model reads.
+/// Bytes of the text that a verdict injects: more than any model reads.
 pub const RETRY_BYTES: usize = 1 << 20;
 
 impl Host {
-    /// A message as it may go on: what it carries too much of is replaced by an error, or left out with a warning.
-    pub(crate) fn fitting(&self, slot: &Rc<Slot>, message: Message) -> Option<Message> {
+    /// Limits a message of an extension: an oversized part is replaced by an error, or dropped with a warning.
+    pub(crate) fn limit_outgoing(&self, slot: &Rc<Slot>, message: Message) -> Option<Message> {
         let Some((what, limit)) = oversized(&message).filter(|_| guard!(EventsAnswerSize)) else {
             return Some(message);
         };
@@ -124,8 +123,8 @@ impl Host {
 }
 
 impl Host {
-    /// A message as a realm takes it. One that is too large is answered in its place: `None`.
-    pub(crate) fn tellable(&self, slot: &Rc<Slot>, message: Message) -> Option<Message> {
+    /// Limits a message to a realm. Returns `None` for one that is too large, which is answered in the realm's place.
+    pub(crate) fn limit_incoming(&self, slot: &Rc<Slot>, message: Message) -> Option<Message> {
         let Some((what, size)) = told(&message).filter(|(_, size)| size.is_too_large() && guard!(EventsSize)) else {
             return Some(message);
         };
@@ -160,7 +159,7 @@ fn more_than_told(what: &str, size: Size) -> HostcallError {
     HostcallError::invalid("too_large", message).with("limit", limit)
 }
 
-/// Makes the answer in place of a realm that cannot take a message.
+/// Creates the answer in place of a realm that cannot receive a message.
 fn in_its_place(message: Message, error: &HostcallError) -> Message {
     match message {
         Message::ToolCall(call) => Message::ToolResult(ToolResult {
@@ -217,7 +216,7 @@ fn oversized(message: &Message) -> Option<(&'static str, usize)> {
     }
 }
 
-/// The beginning of a text that names something.
+/// Truncates a text that names something.
 fn cut(mut text: String) -> String {
     const NAME: usize = 64;
     text.truncate(text.floor_char_boundary(NAME));
@@ -230,7 +229,7 @@ pub(crate) fn unfit(retry: &Injection) -> Option<HostcallError> {
     (!fits).then(|| too_large("the text of a verdict", RETRY_BYTES))
 }
 
-/// An error of an extension that the host found.
+/// Creates an error report that the host found.
 pub(crate) fn report(entry: Option<EntryIndex>, phase: &str, error: &HostcallError) -> ErrorReport {
     let (name, message) = (Some("RangeError".to_owned()), error.to_string());
     ErrorReport { entry, phase: phase.to_owned(), name, message, stack: None, position: None }
@@ -240,10 +239,10 @@ fn too_large(what: &str, limit: usize) -> HostcallError {
     HostcallError::invalid("too_large", format!("{what} is over its limit of {limit} bytes")).with("limit", limit)
 }
 
-/// Whether something takes at most this many bytes as JSON; looks no further than the limit.
+/// Returns whether a value takes at most this many bytes as JSON; stops at the limit.
 pub(crate) fn is_within(value: &impl Serialize, limit: usize) -> bool {
-    struct Room(usize);
-    impl Write for Room {
+    struct ByteLimit(usize);
+    impl Write for ByteLimit {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0 = self.0.checked_sub(bytes.len()).ok_or(ErrorKind::FileTooLarge)?;
             Ok(bytes.len())
@@ -253,10 +252,10 @@ pub(crate) fn is_within(value: &impl Serialize, limit: usize) -> bool {
             Ok(())
         }
     }
-    serde_json::to_writer(Room(limit), value).is_ok()
+    serde_json::to_writer(ByteLimit(limit), value).is_ok()
 }
 
-/// How many bytes something takes as JSON.
+/// Returns the number of bytes of a value as JSON.
 pub(crate) fn size(value: &impl Serialize) -> usize {
     struct Counter(usize);
     impl Write for Counter {
@@ -270,23 +269,23 @@ pub(crate) fn size(value: &impl Serialize) -> usize {
         }
     }
     let mut counter = Counter(0);
-    // A value that is not JSON (a map with keys that are not strings) never comes off the wire.
+    // A value that is not JSON (a map with keys that are not strings) never comes from the wire.
     let _ = serde_json::to_writer(&mut counter, value);
     counter.0
 }
 
-/// Weight of each value beside its text, about the cost to a reader.
+/// Weight of each value besides its text, about the cost to a reader.
 const VALUE_WEIGHT: usize = 40;
 
 /// Returns the weight of a value in a message: its bytes as JSON, and a fixed weight for each value in it.
 pub(crate) fn weight(value: &impl Serialize) -> usize {
     #[derive(Default)]
-    struct Scales {
+    struct WeightCounter {
         weight: usize,
         in_text: bool,
         is_escaped: bool,
     }
-    impl Write for Scales {
+    impl Write for WeightCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.weight += bytes.len();
             for byte in bytes {
@@ -305,7 +304,7 @@ pub(crate) fn weight(value: &impl Serialize) -> usize {
             Ok(())
         }
     }
-    let mut scales = Scales::default();
+    let mut scales = WeightCounter::default();
     // See `size`.
     let _ = serde_json::to_writer(&mut scales, value);
     scales.weight

@@ -1,7 +1,7 @@
-//! Requests to a model on a server that an extension chose.
+//! Controls requests to a model on a server that an extension chose.
 //!
-//! Whoever brings a model says where its server is, and what is asked of a model is text of the asker's choice. So such a
-//! request, where no person chose the model, is talking to a server:
+//! A model's extension chooses its server, and a request contains text of the caller's choice. So a request to a model that the
+//! user did not select counts as a request to a server:
 //!
 //! | the extension's `provider` | needs |
 //! |---|---|
@@ -15,8 +15,8 @@ use pijs_protocol::{ExtensionId, guard};
 use serde_json::{Map, Value};
 
 impl Host {
-    /// Whether a request to a model at this address, for which no person asked, is one that the extension may send there.
-    /// The error says why not.
+    /// Returns whether an extension may send a request to a model at this address without the user's selection. The error
+    /// contains the reason.
     pub async fn reaches(&self, extension: &ExtensionId, address: &str) -> Result<(), String> {
         if !guard!(EgressModelAddress) {
             return Ok(());

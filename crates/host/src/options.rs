@@ -1,18 +1,19 @@
 //! The parts of a host: [`HostBuilder`] and the services it takes.
 //!
-//! The host owns no clock, no thread and no engine. Time comes from the driver's [`Timer`], realms
-//! from an [`OpenRealm`], the kill at the end of the patience with a verdict from a [`Watchdog`].
+//! The host owns no clock, no thread and no engine. Time comes from the driver's [`Timer`], realms from an [`OpenRealm`], the
+//! kill of a verdict that exceeds its deadline from a [`Watchdog`].
 //!
-//! [`InThread`] is the default. `InProcess` runs realms in sealed worker processes (Linux); `pi` uses it, and it needs a tokio runtime
-//! with `enable_all`. An [`Observer`] gets every report at once, for drivers that write down what happens. With the fact `observesEvents` a realm
-//! reports emissions on the bus (`events`), console output and calls of `pi.exec` (`log`) at the moment they are made.
+//! [`InThread`] is the default. `InProcess` runs realms in sealed worker processes (Linux); `pi` uses it, and it needs a tokio
+//! runtime with `enable_all`. An [`Observer`] gets every report at once, for drivers that record them. With the fact
+//! `observesEvents` a realm reports emissions on the bus (`events`), console output and calls of `pi.exec` (`log`) when they are
+//! made.
 
 use crate::host::Host;
 use crate::profile::PiProfile;
 use crate::report::Observer;
 use crate::report_budget::ReportBudget;
 use crate::restart::RestartPolicy;
-use crate::source_excerpts::Quotes;
+use crate::source_excerpts::SourceExcerpts;
 use crate::state::ReadableState;
 use crate::wait_limits::WaitBudget;
 use pijs_artifact::Verified;
@@ -37,7 +38,7 @@ pub trait OpenRealm {
         host: &mut dyn SyncHost,
     ) -> Result<OpenedRealm, OpenError>;
 
-    /// Prepares for so many realms that will be opened soon. Nothing has to come of it.
+    /// Announces the number of realms that will be opened soon. Implementations may ignore it.
     fn expect(&self, _realms: usize) {}
 
     /// Returns how many realms run code at the same time. With 1, the default, packages are loaded one after the other.
@@ -45,8 +46,7 @@ pub trait OpenRealm {
         1
     }
 
-    /// Begins to open a realm that makes its modules importable while its host does something else. `None`: it is opened by
-    /// [`OpenRealm::open`].
+    /// Starts opening a realm that loads its modules concurrently. `None`: it is opened by [`OpenRealm::open`].
     fn begin(
         &self,
         _options: &RealmOptions,
@@ -82,7 +82,7 @@ pub struct OpenedRealm {
 pub enum OpenError {
     /// The engine could not be created.
     Engine(GuestError),
-    /// `pi:runtime` did not survive its own evaluation.
+    /// The realm ended while `pi:runtime` was evaluated.
     Ended(Termination),
     /// There is no worker process.
     #[cfg(target_os = "linux")]
@@ -92,7 +92,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Whether a process died that did nothing wrong yet: the next one may live.
+    /// Returns whether a process died without a fault of its own: the next one may live.
     pub(crate) fn is_death(&self) -> bool {
         #[cfg(target_os = "linux")]
         if let Self::Process(pijs_realm::ProcessError::Ended(reason)) = self {
@@ -137,46 +137,44 @@ impl OpenRealm for InThread {
 
 /// Stops a realm that does not come back from a delta.
 ///
-/// Fuel ends computation after about a second, wherever it runs. What fuel does not see is time spent
-/// outside the interpreter: a synchronous read of a slow disk, one long built-in. For that the driver
-/// may lend a thread. One [`Watch`] is made per realm; arming it happens twice per delta and has to
-/// cost next to nothing, so an implementation keeps a deadline in an atomic and looks at it now and then.
+/// Fuel ends computation after about a second, wherever it runs, but does not count time outside the interpreter: a synchronous
+/// read of a slow disk, one long built-in. For that the driver may provide a thread. One [`Watch`] is created per realm; it is
+/// armed twice per delta, so it must be cheap: an implementation stores a deadline in an atomic and polls it.
 pub trait Watchdog {
     /// Watches one realm; `stop` ends its running turn.
     fn watch(&self, stop: Arc<dyn Fn() + Send + Sync>) -> Box<dyn Watch>;
 }
 
-/// The watch over one realm. Dropping it ends it.
+/// Watch over one realm. Dropping it ends it.
 pub trait Watch {
-    /// Calls `stop` unless [`Watch::disarm`] comes within so many microseconds.
+    /// Calls `stop` unless [`Watch::disarm`] is called within this many microseconds.
     fn arm(&self, within_us: u64);
-    /// The turn has come back.
+    /// Disarms after the turn has ended.
     fn disarm(&self);
 }
 
-/// How long a verdict may take.
+/// Time limits of a verdict.
 ///
 /// The fuel of a delta is [`Limits::stream_fuel`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerdictBudget {
-    /// A verdict that takes longer is reported, once per extension; the answer counts.
+    /// A longer verdict is reported, once per extension; its answer counts.
     pub soft_us: u64,
-    /// A realm that has not answered by then is stopped, discarded and started again. Synchronous
-    /// I/O counts.
+    /// A realm that exceeds this is stopped, discarded and started again. Synchronous I/O counts.
     pub kill_us: u64,
-    /// No turn of deltas that arrived together begins later than this after the first one. They are shown at most so much
-    /// late, and a slow turn among them is noticed at most so much later.
+    /// Latest start of a turn among deltas that arrived together, after the first one. It limits how late they are shown, and how
+    /// late a slow turn is noticed.
     pub slice_us: u64,
 }
 
 impl Default for VerdictBudget {
-    /// 250 ms, 1.5 s, 20 ms (a picture of a screen at 50 Hz).
+    /// Returns 250 ms, 1.5 s and 20 ms (a frame at 50 Hz).
     fn default() -> Self {
         Self { soft_us: 250_000, kill_us: 1_500_000, slice_us: 20_000 }
     }
 }
 
-/// Everything a host is told when it is made.
+/// Options of a host.
 #[derive(Clone)]
 pub struct HostOptions {
     /// Limits of each realm.
@@ -189,25 +187,25 @@ pub struct HostOptions {
     pub time_zone: String,
     /// Values that `process`, `os` and `path` report in every realm.
     pub facts: Map<String, Value>,
-    /// Patience with verdicts.
+    /// Time limits of verdicts.
     pub verdict: VerdictBudget,
     /// Strikes after which a `stream_text` handler is no longer called.
     pub max_strikes: u32,
-    /// Patience with promises that do not settle.
+    /// Time limits of promises that do not settle.
     pub waits: WaitBudget,
     /// Reports per turn of the agent.
     pub reports: ReportBudget,
     /// Policy for an extension that keeps being stopped.
     pub restarts: RestartPolicy,
-    /// Version of pi that extensions meet.
+    /// Version of pi that extensions see.
     pub profile: PiProfile,
     /// Macrotasks of one realm that run before other work of the thread gets a turn.
     pub burst: usize,
 }
 
 impl Default for HostOptions {
-    /// Limits of [`Limits::default`], seed 1, a clock that advances 1 us per read, UTC, no facts,
-    /// three strikes, the default patience, reports and restarts, the current pi, bursts of 256.
+    /// Returns the limits of [`Limits::default`], seed 1, a clock that advances 1 us per read, UTC, no facts, three strikes, the
+    /// default time limits, reports and restarts, the current pi, bursts of 256.
     fn default() -> Self {
         Self {
             limits: Limits::default(),
@@ -226,7 +224,7 @@ impl Default for HostOptions {
     }
 }
 
-/// Makes a [`Host`].
+/// Builds a [`Host`].
 pub struct HostBuilder {
     pub(crate) modules: Arc<Verified>,
     pub(crate) dispatcher: Arc<Dispatcher>,
@@ -236,7 +234,7 @@ pub struct HostBuilder {
     pub(crate) watchdog: Option<Box<dyn Watchdog>>,
     pub(crate) state: ReadableState,
     pub(crate) observer: Option<Rc<dyn Observer>>,
-    pub(crate) quotes: Quotes,
+    pub(crate) source_excerpts: SourceExcerpts,
 }
 
 impl HostBuilder {
@@ -250,7 +248,7 @@ impl HostBuilder {
             watchdog: None,
             state: ReadableState::default(),
             observer: None,
-            quotes: Quotes::default(),
+            source_excerpts: SourceExcerpts::default(),
         }
     }
 
@@ -276,22 +274,21 @@ impl HostBuilder {
         self
     }
 
-    /// Lends a watchdog for verdicts. Without one only fuel and the time of synchronous hostcalls are
-    /// bounded.
+    /// Sets a watchdog for verdicts. Without one only fuel and the time of synchronous hostcalls are limited.
     #[must_use]
     pub fn watchdog(mut self, watchdog: impl Watchdog + 'static) -> Self {
         self.watchdog = Some(Box::new(watchdog));
         self
     }
 
-    /// The readable state, shared with the connectors that change it.
+    /// Sets the readable state, shared with the connectors that change it.
     #[must_use]
     pub fn state(mut self, state: ReadableState) -> Self {
         self.state = state;
         self
     }
 
-    /// Tells somebody of every report when it is made.
+    /// Sets an observer of every report.
     #[must_use]
     pub fn observer(mut self, observer: Rc<dyn Observer>) -> Self {
         self.observer = Some(observer);
@@ -300,12 +297,12 @@ impl HostBuilder {
 
     /// Sets the source of the text that errors quote, shared with the connector of `module`.
     #[must_use]
-    pub fn quotes(mut self, quotes: Quotes) -> Self {
-        self.quotes = quotes;
+    pub fn source_excerpts(mut self, source_excerpts: SourceExcerpts) -> Self {
+        self.source_excerpts = source_excerpts;
         self
     }
 
-    /// Makes the host. Call it on the thread that will run it.
+    /// Builds the host. Call it on the thread that will run it.
     pub fn build(self) -> Host {
         Host::new(self)
     }

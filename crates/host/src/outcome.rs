@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 /// Result of an event after all its handlers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// The event object as the last handler left it: changes in place included, where they count.
+    /// Event object after the last handler, with accepted in-place changes.
     pub payload: Map<String, Value>,
     /// The handlers' answers, combined as the event's rule says; `None` when none counts.
     pub answer: Option<Value>,
@@ -23,16 +23,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// A member of the answer.
+    /// Returns a member of the answer.
     pub fn answer_field(&self, key: &str) -> Option<&Value> {
         self.answer.as_ref()?.get(key)
     }
 }
 
-/// A streamed delta's fate.
+/// Result of a streamed delta.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamOutcome {
-    /// Goes on to screen, session and listeners.
+    /// It is passed on to screen, session and listeners.
     Continue,
     /// The attempt is over; the delta and everything before it in this attempt are discarded.
     Abort(Verdict),
@@ -48,16 +48,16 @@ impl StreamOutcome {
     }
 }
 
-/// An abort that counts: asked for by a handler, granted by the gate, written to the ledger.
+/// An effective abort: requested by a handler, granted by the gate, written to the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// The extension.
     pub extension: ExtensionId,
     /// Its entry.
     pub entry: EntryIndex,
-    /// The entry's path as it is shown.
+    /// Displayed path of the entry.
     pub path: String,
-    /// The handler, for the record.
+    /// Handler, for the ledger.
     pub handler: Handle,
     /// Text to inject before the retry; `None` ends the run.
     pub retry: Option<Injection>,
@@ -65,7 +65,7 @@ pub struct Verdict {
     pub latency_us: u64,
 }
 
-/// How a tool call ended.
+/// Result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolOutcome {
     /// `{content, details, terminate?}` as the tool returned it.
@@ -78,7 +78,7 @@ pub enum ToolOutcome {
     Ended(Termination),
 }
 
-/// How a slash command ended.
+/// Result of a slash command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CommandOutcome {
     /// The handler has finished.
@@ -91,7 +91,7 @@ pub enum CommandOutcome {
     Ended(Termination),
 }
 
-/// How a call of a function that stayed in a realm ended.
+/// Result of a call of a function in a realm.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallbackOutcome {
     /// The value it returned; `None` for `undefined`.
@@ -109,9 +109,9 @@ pub enum CallbackOutcome {
 pub struct Owner {
     /// The package.
     pub extension: ExtensionId,
-    /// Which of its entries.
+    /// Entry of the package.
     pub entry: EntryIndex,
-    /// The entry's path as it is shown.
+    /// Displayed path of the entry.
     pub path: String,
 }
 
@@ -136,18 +136,18 @@ pub struct ToolInfo {
 pub struct CommandInfo {
     /// Name to type; `name:1`, `name:2`, ... when several extensions chose the same.
     pub invocation: String,
-    /// Who registered it.
+    /// Extension and entry that registered it.
     pub owner: Owner,
-    /// What was registered.
+    /// Its registration.
     pub spec: CommandSpec,
 }
 
 /// A command line flag.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlagInfo {
-    /// Who registered it.
+    /// Extension and entry that registered it.
     pub owner: Owner,
-    /// What was registered.
+    /// Its registration.
     pub spec: FlagSpec,
     /// Its value now.
     pub value: Option<Value>,

@@ -1,6 +1,6 @@
 //! A compiled package that a host loads, and the report of loading it.
 //!
-//! [`Package::new`] takes entry *i* to be module *i* of the artifact. The caller sets the grants of a package on the gate before
+//! [`Package::new`] maps entry *i* to module *i* of the artifact. The caller sets the grants of a package on the gate before
 //! [`Host::load`](crate::Host::load).
 
 use pijs_artifact::{PositionMap, Verified};
@@ -13,29 +13,28 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A compiled package: what one realm runs. Cheap to clone.
+/// A compiled package, which one realm runs. Cheap to clone.
 #[derive(Clone)]
 pub struct Package {
-    /// Id, folder and artifact hash, as the gate and the ledger know it.
+    /// Id, folder and artifact hash, for the gate and the ledger.
     pub profile: Profile,
-    /// Name shown when no entry is to blame.
+    /// Displayed name for errors without an entry.
     pub name: String,
     /// Bytecode of all entries and what they import.
     pub artifact: Arc<Verified>,
-    /// Modules of supplied packages that it imports: they come after the host modules, before its own.
+    /// Modules of supplied packages that it imports: after the host modules, before its own.
     pub supplied: Vec<Arc<Verified>>,
     /// Extension entries in the order they are loaded.
     pub entries: Vec<Entry>,
-    /// The folder that the artifact's names of files are relative to, where that is not the one of the profile: a file by
-    /// itself may read freely in its own folder only, whatever package it is part of.
+    /// Folder that the artifact's file names are relative to, if it differs from the profile's: a single file may read freely
+    /// only in its own folder, whatever package it is part of.
     pub place: Option<PathBuf>,
-    /// From bundle positions to source positions.
+    /// Maps bundle positions to source positions.
     pub positions: Option<Rc<dyn PositionMap>>,
 }
 
 impl Package {
-    /// A package whose entries are those its artifact lists: `extc` writes the module of entry *i* as
-    /// module *i*.
+    /// Creates a package with the entries of its artifact: `extc` writes the module of entry *i* as module *i*.
     pub fn new(profile: Profile, artifact: Arc<Verified>) -> Self {
         let contents = artifact.artifact();
         let entries = contents
@@ -70,13 +69,13 @@ impl Package {
         self
     }
 
-    /// Whether a realm that runs this one runs the other, too: the same entries of the same files. What was compiled
-    /// anew may have been granted something else.
+    /// Returns whether both have the same entries of the same files, so that a realm of one also runs the other. A recompiled
+    /// package may have other grants.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.profile == other.profile && self.entries == other.entries
     }
 
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> &ExtensionId {
         &self.profile.extension
     }
@@ -87,7 +86,7 @@ impl Package {
 pub struct Entry {
     /// Module specifier inside the artifact.
     pub module: String,
-    /// Path shown in errors, as the user knows it.
+    /// Path shown in errors, as the user wrote it.
     pub path: String,
 }
 
@@ -96,14 +95,14 @@ pub struct Entry {
 pub struct LoadReport {
     /// The package.
     pub extension: ExtensionId,
-    /// In load order. One that failed has registered nothing; the others live.
+    /// Its entries in load order. A failed one has registered nothing; the others stay.
     pub entries: Vec<EntryReport>,
-    /// Name conflicts with what was loaded earlier; the earlier one keeps the name.
+    /// Name conflicts with earlier registrations, which keep the name.
     pub conflicts: Vec<String>,
 }
 
 impl LoadReport {
-    /// Entries that failed, with what they threw.
+    /// Iterates over failed entries with their errors.
     pub fn failures(&self) -> impl Iterator<Item = (&str, &ErrorReport)> {
         self.entries.iter().filter_map(|entry| Some((entry.path.as_str(), entry.error.as_ref()?)))
     }
@@ -114,7 +113,7 @@ impl LoadReport {
 pub struct LoadAgain {
     /// Report for the package as it is now.
     pub loaded: Result<LoadReport, LoadError>,
-    /// It failed, and the version that ran before runs on.
+    /// Whether it failed and the previous version keeps running.
     pub stays: bool,
 }
 
@@ -123,20 +122,20 @@ pub struct LoadAgain {
 pub struct EntryReport {
     /// The entry.
     pub entry: EntryIndex,
-    /// Its path as it is shown.
+    /// Displayed path.
     pub path: String,
-    /// Why it does not run, with the position in its source.
+    /// Error, with the position in its source.
     pub error: Option<ErrorReport>,
-    /// Capabilities that its manifest asked for, when it registered one.
+    /// Capabilities that its registered manifest requests.
     pub manifest: Option<CapabilityManifest>,
 }
 
-/// Why a package as a whole could not be loaded. The session goes on without it.
+/// Error that kept a whole package from loading. The session continues without it.
 #[derive(Debug)]
 pub enum LoadError {
     /// A package with this id is loaded already.
     Duplicate(ExtensionId),
-    /// No realm could be made for it.
+    /// No realm could be opened for it.
     Realm {
         /// The package.
         extension: ExtensionId,
@@ -147,9 +146,9 @@ pub enum LoadError {
     Ended {
         /// The package.
         extension: ExtensionId,
-        /// Entry that was being loaded.
+        /// Entry that was loading.
         path: String,
-        /// Why.
+        /// Reason of the end.
         reason: Termination,
     },
 }

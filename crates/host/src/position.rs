@@ -1,8 +1,7 @@
-//! From bundle positions to source positions.
+//! Maps bundle positions to source positions.
 //!
-//! A realm reports stacks with the positions of the linked module it runs. [`PositionMap`], which
-//! `extc` implements over the artifact's source maps, says where that is in the author's file;
-//! [`translate`] applies it to a whole error before anyone sees it.
+//! A realm reports stacks with positions in the linked module. [`PositionMap`], which `extc` implements with the artifact's
+//! source maps, returns the position in the author's file; [`translate`] applies it to a whole error before it is shown.
 
 use pijs_artifact::{Frame, MOST_FRAMES, PositionMap, quoted};
 use pijs_protocol::message::ErrorReport;
@@ -29,7 +28,7 @@ pub(crate) fn translate(mut error: ErrorReport, map: Option<&dyn PositionMap>) -
     error
 }
 
-/// Completes the message of an error with what its innermost frame says in the source.
+/// Completes the message of an error with a quotation of the source at its innermost frame.
 pub(crate) fn quote<'a>(mut error: ErrorReport, source: impl Fn(&str) -> Option<&'a str>) -> ErrorReport {
     let stack = error.stack.as_deref().unwrap_or_default();
     let first = stack.lines().find(|line| line.trim_start().starts_with("at ")).and_then(Frame::parse);

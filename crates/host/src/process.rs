@@ -1,8 +1,8 @@
-//! Realms in sealed worker processes, one each.
+//! Opens realms in sealed worker processes, one each.
 //!
-//! A process starts before its realm is needed ([`crate::OpenRealm::expect`]): the first one while the host reads the
-//! modules, each further one while the one before it evaluates the runtime. Where more than one realm is expected, the first process is a
-//! zygote and the workers are copies of it. As many extensions are loaded at the same time as there are cores, and one more.
+//! A process starts before its realm is needed ([`OpenRealm::expect`](crate::OpenRealm::expect)): the first one while the host
+//! reads the modules, each further one while the previous one evaluates the runtime. For more than one expected realm, the first
+//! process is a zygote and the workers are copies of it. Extensions are loaded concurrently, one more than there are cores.
 
 use crate::options::{OpenError, OpenRealm, OpenedRealm, OpeningRealm};
 use pijs_artifact::Verified;
@@ -25,24 +25,23 @@ use std::sync::Arc;
 /// let realms = InProcess::new(ProcessOptions::default()).on_incomplete(|sealed| eprintln!("note: {sealed}"));
 /// ```
 ///
-/// While [`OpenRealm::expect`]ed realms are to come, the next one's process starts beside what the host and the process
-/// before it do. Where several are to come they are copies of one process that has evaluated the runtime, which ends when
-/// the last one was opened.
+/// While more realms are expected ([`OpenRealm::expect`]), the next process starts concurrently with the host and the previous
+/// process. Several are copies of one process that has evaluated the runtime, which ends when the last one was opened.
 pub struct InProcess {
     options: ProcessOptions,
-    /// Realms that are to come.
+    /// Number of expected realms.
     expected: Cell<usize>,
-    /// The process of the next one.
+    /// Process of the next realm.
     spare: RefCell<Option<Spare>>,
-    /// The process that workers are copies of.
+    /// Process that workers are copies of.
     zygote: RefCell<Option<Zygote>>,
     walls: Rc<WallPolicy>,
 }
 
-/// Is told how far a worker is sealed.
+/// Callback with the missing parts of a worker's seal.
 type OnIncomplete = Box<dyn Fn(Sealed)>;
 
-/// Decides about a worker that the kernel cannot seal.
+/// Decides about a worker that the kernel cannot seal completely.
 #[derive(Default)]
 struct WallPolicy {
     sealed_only: Cell<bool>,
@@ -51,10 +50,10 @@ struct WallPolicy {
 }
 
 impl InProcess {
-    /// Processes started like this.
+    /// Creates an opener with these options.
     pub fn new(mut options: ProcessOptions) -> Self {
         if options.shared_code.is_none() {
-            // Without one each worker gets a copy.
+            // Without shared code each worker gets a copy.
             options.shared_code = Some(Arc::new(SharedCode::default()));
         }
         Self {
@@ -73,44 +72,44 @@ impl InProcess {
         self
     }
 
-    /// Called once, when the kernel lacks something and the session goes on without it.
+    /// Sets a callback for the first worker that is not sealed completely.
     #[must_use]
     pub fn on_incomplete(self, tell: impl Fn(Sealed) + 'static) -> Self {
         self.walls.on_incomplete.replace(Some(Box::new(tell)));
         self
     }
 
-    /// A process: the one that was started before, or one of now.
+    /// Returns a process: a prepared one, or a new one.
     fn process(&self) -> Result<Spare, ProcessError> {
         let alive = self.spare.take().and_then(Spare::alive);
         alive.map_or_else(|| self.start(), Ok)
     }
 
-    /// A new process: a copy, where that can be had.
+    /// Starts a new process: a copy of the zygote, if possible.
     fn start(&self) -> Result<Spare, ProcessError> {
         let mut zygote = self.zygote.borrow_mut();
         if let Some(copy) = zygote.as_mut().and_then(|zygote| zygote.fork().ok()) {
             return Ok(copy);
         }
-        // One that makes no copies will not make the next one either.
+        // A zygote that failed once is discarded.
         *zygote = None;
         Spare::start(self.options.clone())
     }
 
-    /// Sees to what copies are made of: it is there while more than one realm is to come.
+    /// Creates the zygote when more than one realm is expected.
     fn raise(&self, options: &RealmOptions, modules: &[Arc<Verified>], now: Now) {
-        // A component has no runtime that others could begin with.
+        // A component has no runtime to copy.
         let is_wanted = self.expected.get() > 1 && !is_component(modules);
         let Some(runtime) = modules.first().filter(|_| is_wanted) else { return };
         let mut zygote = self.zygote.borrow_mut();
         if zygote.is_none() {
-            // Whatever keeps it from being made is told of the process that is started instead.
+            // An error is reported by the process that is started instead.
             let made = self.process().and_then(|process| Zygote::of(process, options, runtime, now));
             *zygote = made.ok();
         }
     }
 
-    /// Gives a process what it needs to make a realm, and starts the next one.
+    /// Sends a process the parts of its realm, and starts the next one.
     fn begin_process(
         &self,
         options: &RealmOptions,
@@ -125,7 +124,7 @@ impl InProcess {
         Ok(Box::new(OpeningProcess { opening, walls: Rc::clone(&self.walls) }))
     }
 
-    /// Starts the process of the realm after this one. That it cannot be had is that one's error, if it still is by then.
+    /// Starts the process of the next realm. An error is reported when that realm is opened, if it persists.
     fn prepare(&self) {
         if self.expected.get() == 0 {
             self.zygote.take();
@@ -136,7 +135,7 @@ impl InProcess {
     }
 }
 
-/// A realm that its process is making.
+/// A realm that is being opened in its process.
 struct OpeningProcess {
     opening: Opening,
     walls: Rc<WallPolicy>,
@@ -186,7 +185,7 @@ impl OpenRealm for InProcess {
         Some(self.begin_process(options, modules, now).map(|opening| opening as _))
     }
 
-    /// Returns one more than there are cores: while one waits for its host, another one runs.
+    /// Returns one more than the number of cores: while one realm waits for its host, another one runs.
     fn concurrency(&self) -> usize {
         std::thread::available_parallelism().map_or(2, NonZero::get) + 1
     }

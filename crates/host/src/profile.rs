@@ -1,7 +1,7 @@
-//! The version of pi that an extension meets: its behaviour is reproduced where versions differ.
+//! Reproduces the version of pi that an extension sees, where versions differ.
 //!
-//! Whoever acts differently asks the profile a question; nobody compares versions. In a realm the same profile is the
-//! fact `profile`, and `pi:pi/profile` answers there.
+//! Code that depends on the version asks the profile a question; versions are never compared elsewhere. In a realm the same
+//! profile is the fact `profile`, read through `pi:pi/profile`.
 
 use crate::events::Event;
 use pijs_node_compat::events::STREAM_TEXT;
@@ -60,9 +60,8 @@ const LEGACY_EVENTS: &[&str] = &[
     "user_bash",
 ];
 
-/// Events of the loop that 0.73.1 queues: the loop goes on while handlers run, one event after the other. There it is
-/// so with `message_end`, too, whose answer counts if it comes in time; here that one is waited for, so that it counts
-/// always.
+/// Events of the loop that 0.73.1 queues: the loop continues while handlers run, one event after the other. There that includes
+/// `message_end`, whose answer counts if it comes in time; here that one is awaited, so that it always counts.
 const QUEUED: &[&str] = &[
     "agent_end",
     "agent_start",
@@ -75,17 +74,17 @@ const QUEUED: &[&str] = &[
     "turn_start",
 ];
 
-/// Events that in 0.73.1 come after all that was queued before them.
+/// Events that 0.73.1 emits after all queued ones.
 const BARRIERS: &[&str] = &["message_end", "tool_call"];
 
-/// Members that events of 0.73.1 lack, and whose changes count for nothing there.
+/// Members that events of 0.73.1 lack; changes of them have no effect there.
 const LATER_MEMBERS: &[(&str, &[&str])] =
     &[("turn_end", &["context", "continue", "entries", "messageEntryId", "outcome", "toolResultEntryIds"])];
 /// Later members of `systemPromptOptions` in `before_agent_start`.
 const LATER_OPTIONS: &[&str] = &["forceSystemPrompt", "sections", "toolGuidelines"];
 
 impl PiProfile {
-    /// The version, as `VERSION` of pi has it.
+    /// Returns the version, as in `VERSION` of pi.
     pub fn version(self) -> &'static str {
         match self {
             Self::Current => "0.87.1",
@@ -93,43 +92,43 @@ impl PiProfile {
         }
     }
 
-    /// Whether an event is there at all; `stream_text` is ours and always is.
+    /// Returns whether an event exists; `stream_text` belongs to PiJS and always does.
     pub fn fires(self, event: &str) -> bool {
         self == Self::Current || event == STREAM_TEXT || LEGACY_EVENTS.binary_search(&event).is_ok()
     }
 
-    /// Whether the loop goes on while handlers of this event run.
+    /// Returns whether the loop continues while handlers of this event run.
     pub fn queues(self, event: &str) -> bool {
         self == Self::Legacy && QUEUED.contains(&event)
     }
 
-    /// Whether what was queued comes first. At the end of the program it does, too: nothing would be left of it.
+    /// Returns whether queued events come first, as they also do at the end of the program.
     pub fn is_barrier(self, event: &Event) -> bool {
         let ends = event.name() == "session_shutdown" && event.payload().get("reason").is_some_and(|why| why == "quit");
         self == Self::Legacy && (ends || BARRIERS.contains(&event.name()))
     }
 
-    /// Whether `pi`, contexts and listeners of the bus outlive `/reload`.
+    /// Returns whether `pi`, contexts and listeners of the bus outlive `/reload`.
     pub fn survives_reload(self) -> bool {
         self == Self::Legacy
     }
 
-    /// Whether modules stay for the next session, and their factories run again.
+    /// Returns whether modules stay for the next session, and their factories run again.
     pub fn keeps_modules(self) -> bool {
         self == Self::Current
     }
 
-    /// Whether a command that a program runs (`bash` of RPC mode) is told to handlers of `user_bash`, as the person's are.
+    /// Returns whether handlers of `user_bash` get commands of a program (`bash` of RPC mode) like those of the user.
     pub fn tells_commands_of_programs(self) -> bool {
         self == Self::Current
     }
 
-    /// Whether handlers hear of the messages that tell the model its prompt and its tools.
+    /// Returns whether handlers get the messages that contain the prompt and the tools.
     pub fn hears_system_messages(self) -> bool {
         self == Self::Current
     }
 
-    /// Takes out of an event what came later.
+    /// Removes members of later versions from an event.
     pub(crate) fn trim(self, event: &str, payload: &mut Map<String, Value>) {
         if self == Self::Current {
             return;
@@ -149,7 +148,7 @@ impl fmt::Display for PiProfile {
     }
 }
 
-/// A name of no profile.
+/// Error for an unknown profile name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownProfile(String);
 
@@ -164,7 +163,7 @@ impl std::error::Error for UnknownProfile {}
 impl FromStr for PiProfile {
     type Err = UnknownProfile;
 
-    /// `0.73` or `0.73.1`, `0.87` or `0.87.1`.
+    /// Parses `0.73` or `0.73.1`, `0.87` or `0.87.1`.
     fn from_str(name: &str) -> Result<Self, UnknownProfile> {
         match name {
             "0.73" | "0.73.1" => Ok(Self::Legacy),

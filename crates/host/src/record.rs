@@ -1,6 +1,6 @@
 //! Gate decisions and ledger lines of the host itself: verdicts and lifecycle.
 //!
-//! Hostcalls write their own lines in the dispatcher; these are the events that are no hostcalls.
+//! The dispatcher records hostcalls; these are events that are no hostcalls.
 
 use crate::host::Core;
 use crate::message_limits::{REGISTRATION_BYTES, is_within};
@@ -15,11 +15,11 @@ use pijs_protocol::stream::Injection;
 use pijs_protocol::{EntryIndex, StreamDelta, Termination};
 use serde_json::{Map, Value, json};
 
-/// The capability that an abort needs.
+/// Capability that an abort needs.
 const VERDICT: &str = "verdict";
 
-/// An abort that a handler asks for.
-pub(crate) struct Abort<'a> {
+/// An abort that a handler requests.
+pub(crate) struct AbortRequest<'a> {
     pub(crate) delta: &'a StreamDelta,
     pub(crate) entry: EntryIndex,
     pub(crate) path: &'a str,
@@ -27,10 +27,10 @@ pub(crate) struct Abort<'a> {
     pub(crate) retry: Option<&'a Injection>,
 }
 
-/// Decides whether an abort counts, and records it either way. The error is for people.
-pub(crate) fn verdict(core: &Core, caller: &Caller, abort: &Abort<'_>) -> Result<(), String> {
+/// Decides whether an abort counts, and records it either way. The error is for the user.
+pub(crate) fn verdict(core: &Core, caller: &Caller, abort: &AbortRequest<'_>) -> Result<(), String> {
     let decision = core.services.dispatcher.gate().holds(caller, VERDICT);
-    let Abort { delta, entry, path, latency_us, retry } = abort;
+    let AbortRequest { delta, entry, path, latency_us, retry } = abort;
     let mut data = members(json!({
         "path": path,
         "entry": entry.0,
@@ -55,7 +55,7 @@ pub(crate) fn verdict(core: &Core, caller: &Caller, abort: &Abort<'_>) -> Result
     Err(format!("the capability \"{VERDICT}\" is not granted ({reason})"))
 }
 
-/// Whether an extension holds a model-facing capability; a refusal is recorded.
+/// Returns whether an extension holds a capability of the model's side; a refusal is recorded.
 pub(crate) fn may(core: &Core, caller: &Caller, capability: &'static str) -> bool {
     let decision = core.services.dispatcher.gate().holds(caller, capability);
     if !guard!(RegistrationCapability) {
@@ -69,7 +69,7 @@ pub(crate) fn may(core: &Core, caller: &Caller, capability: &'static str) -> boo
     decision.allowed
 }
 
-/// Whether a registration counts; a refusal is recorded and comes back in words.
+/// Returns whether a registration counts; a refusal is recorded and returned as a message.
 pub(crate) fn registration(core: &Core, caller: &Caller, registration: &Registration) -> Result<(), String> {
     let (kind, name, problem) = match registration {
         Registration::Tool(spec) => ("tool", spec.name.as_str(), tool(core, caller, spec)),
@@ -90,7 +90,7 @@ pub(crate) fn registration(core: &Core, caller: &Caller, registration: &Registra
     Err(format!("the {kind} {name:?} is not registered: {problem}"))
 }
 
-/// Largest definition of a tool, as JSON: far above any that a model could read with profit.
+/// Largest definition of a tool, as JSON: far above any that is useful to a model.
 const LARGEST_DEFINITION: usize = 256 << 10;
 
 /// Returns the reason to refuse a registration that every realm would have to carry.
@@ -98,8 +98,7 @@ fn oversized(registration: &Registration) -> Option<String> {
     (!is_within(registration, REGISTRATION_BYTES)).then(|| format!("it has more than {REGISTRATION_BYTES} bytes"))
 }
 
-/// Longest value of a flag without the command line, as JSON: what a person would type there is far shorter, and every realm
-/// has it.
+/// Longest default of a flag, as JSON: far above what a user would type, and every realm has it.
 const LONGEST_DEFAULT: usize = 64 << 10;
 
 /// Returns the reason to refuse a flag.
@@ -126,14 +125,14 @@ fn tool(core: &Core, caller: &Caller, spec: &ToolSpec) -> Option<String> {
     })
 }
 
-/// A person was asked, or could not be, about a tool that is described in another way than before.
+/// Records the user's answer about a changed description of a tool.
 pub(crate) fn redefined(core: &Core, caller: &Caller, tool: &str, agreed: bool) {
     let data = json!({ "tool": shown(tool, LONGEST_TOOL_NAME), "agreed": agreed });
     let level = if agreed { Level::Info } else { Level::Warn };
     event(core, caller, level, "tool.redefined", "a tool is described in another way than before", data);
 }
 
-/// The model calls one of pi's tools after a message of the extension.
+/// Records a call of one of pi's tools that an extension's message led to.
 pub(crate) fn tainted(core: &Core, caller: &Caller, tool: &str, decision: &Decision, passes: bool) {
     let level = if decision.allowed { Level::Debug } else { Level::Warn };
     let reason = decision.reason.map(pijs_hostcall::Reason::as_str);
@@ -143,7 +142,7 @@ pub(crate) fn tainted(core: &Core, caller: &Caller, tool: &str, decision: &Decis
     event(core, caller, level, "tool.tainted", "the model calls a tool after a message of the extension", data);
 }
 
-/// The extension has a model asked at an address that it chose.
+/// Records a request to a model at an address that the extension chose.
 pub(crate) fn reached(core: &Core, caller: &Caller, decision: &Decision) {
     let level = if decision.allowed { Level::Debug } else { Level::Warn };
     let reason = decision.reason.map(pijs_hostcall::Reason::as_str);
@@ -151,7 +150,7 @@ pub(crate) fn reached(core: &Core, caller: &Caller, decision: &Decision) {
     event(core, caller, level, "model.reached", "the extension asks a model on a server that it chose", data);
 }
 
-/// An entry has been loaded, or has failed to.
+/// Records the load of an entry, or its failure.
 pub(crate) fn loaded(core: &Core, caller: &Caller, path: &str, error: Option<&ErrorReport>) {
     match error {
         None => event(core, caller, Level::Info, "extension.ready", "entry loaded", json!({ "path": path })),
@@ -162,25 +161,25 @@ pub(crate) fn loaded(core: &Core, caller: &Caller, path: &str, error: Option<&Er
     }
 }
 
-/// Something was registered; only the kinds and names a reader of the ledger wants to see.
+/// Records a registration of a kind that is relevant to readers of the ledger.
 pub(crate) fn registered(core: &Core, caller: &Caller, kind: &str, name: &str) {
     let data = json!({ "kind": kind, "name": name });
     event(core, caller, Level::Debug, "extension.register", "registered", data);
 }
 
-/// A handler, tool or command threw.
+/// Records an error of a handler, tool or command.
 pub(crate) fn threw(core: &Core, caller: &Caller, error: &ErrorReport) {
     let data = json!({ "phase": error.phase, "error": error.message });
     event(core, caller, Level::Error, "event_hook.error", "an extension threw", data);
 }
 
-/// Reports that were only counted.
+/// Records the number of dropped reports.
 pub(crate) fn left_out(core: &Core, caller: &Caller, errors: u64, lines: u64) {
     let data = json!({ "errors": errors, "lines": lines });
     event(core, caller, Level::Warn, "extension.left_out", "reports past the budget of a turn", data);
 }
 
-/// A realm was discarded.
+/// Records the end of a realm.
 pub(crate) fn ended(core: &Core, caller: &Caller, reason: &Termination) {
     let error = reason.error();
     let data = json!({ "reason": reason.to_string(), "error": { "code": error.code, "details": error.details } });

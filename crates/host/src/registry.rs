@@ -1,8 +1,8 @@
 //! Registrations of one realm, and the rules for equal names.
 //!
-//! Kept per entry, in the order of registration. Lists over all extensions go through packages in
-//! load order, then entries, then registrations; the first one with a name has it. The rules are
-//! pi's (`docs/compatibility.md` lists where a conflict is reported here and ends pi).
+//! They are stored per entry, in the order of registration. Lists over all extensions go through packages in load order, then
+//! entries, then registrations; the first one with a name has it. The rules are pi's (`docs/compatibility.md` lists conflicts
+//! that are reported here and end pi).
 
 use crate::message_limits;
 use pijs_node_compat::events::{STREAM_TEXT, is_known};
@@ -10,46 +10,45 @@ use pijs_protocol::registration::{CommandSpec, FlagSpec, HandlerSpec, Registrati
 use pijs_protocol::{EntryIndex, Handle, guard};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Registrations that one package may have at a time: each realm, each request to the model and each list of commands
-/// carries them.
+/// Most registrations of one package: each realm, each request to the model and each list of commands contains them.
 const MOST: usize = 4096;
 /// Limits their total weight ([`message_limits::weight`]): many times what the largest package registers.
 const MOST_WEIGHT: usize = 8 << 20;
-/// Limits the total weight over all packages: each realm and each list of tools carries them.
+/// Limits the total weight over all packages: each realm and each list of tools contains them.
 const MOST_TOGETHER: usize = 64 << 20;
 
-/// Handlers of `stream_text` that one package may have: each is asked with every few characters of a reply.
-pub(crate) const MOST_EARS: usize = 64;
+/// Most `stream_text` handlers of one package: each is called every few characters of a reply.
+pub(crate) const MOST_STREAM_HANDLERS: usize = 64;
 
 /// Registrations of one package, entry by entry.
 #[derive(Debug, Default)]
-pub(crate) struct Registry {
+pub(crate) struct Registrations {
     entries: Vec<EntryRegistry>,
 }
 
 /// Registrations of one entry.
 #[derive(Debug, Default)]
 struct EntryRegistry {
-    /// How many there are, and what they weigh. Kept, since each new one is held against it.
+    /// Their number and total weight, updated with each registration.
     weight: Weight,
     tools: Vec<Weighed<ToolSpec>>,
     commands: Vec<Weighed<CommandSpec>>,
     flags: Vec<Weighed<FlagSpec>>,
     handlers: Vec<Weighed<HandlerSpec>>,
-    /// Handlers that were removed and that a round under way may still call.
+    /// Removed handlers that an event in flight may still call.
     removed: BTreeSet<Handle>,
-    /// Shortcuts, renderers, providers: what only front ends look at.
+    /// Shortcuts, renderers, providers: registrations for front ends.
     others: Vec<Weighed<Registration>>,
 }
 
-/// A registration, and what it weighs.
+/// A registration and its weight.
 #[derive(Debug, Clone)]
 struct Weighed<T> {
     item: T,
     weight: usize,
 }
 
-/// A number of registrations, and what they weigh.
+/// Number of registrations, and their total weight.
 #[derive(Debug, Default, Clone, Copy)]
 struct Weight {
     count: usize,
@@ -71,14 +70,14 @@ impl Weight {
 /// Effect of a registration beyond its entry in the registry.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Effect {
-    /// Nothing.
+    /// No further effect.
     None,
-    /// A new tool name: it may be taken elsewhere.
+    /// A new tool name, which may conflict with another package's.
     Tool(String),
-    /// A flag: it may be taken elsewhere; its default may count.
+    /// A flag, which may conflict with another package's; its default may count.
     Flag(FlagSpec),
     /// The set of `stream_text` handlers changed.
-    Ears,
+    StreamHandlers,
     /// The set of MCP servers changed.
     McpServers,
     /// The event never fires.
@@ -86,7 +85,7 @@ pub(crate) enum Effect {
 }
 
 impl EntryRegistry {
-    /// Takes away registrations that only front ends look at.
+    /// Removes registrations for front ends.
     fn withdraw(&mut self, is_it: impl Fn(&Registration) -> bool) {
         let sum = &mut self.weight;
         self.others.retain(|other| {
@@ -99,12 +98,12 @@ impl EntryRegistry {
     }
 }
 
-impl Registry {
+impl Registrations {
     pub(crate) fn with_entries(count: usize) -> Self {
         Self { entries: (0..count).map(|_| EntryRegistry::default()).collect() }
     }
 
-    /// Writes a registration down. `None`: the realm named an entry that does not exist.
+    /// Adds a registration. Returns `None` for an entry that does not exist.
     pub(crate) fn add(&mut self, entry: EntryIndex, registration: Registration) -> Option<Effect> {
         let weight = message_limits::weight(&registration);
         let known = self.entries.get_mut(entry.0 as usize)?;
@@ -128,7 +127,7 @@ impl Registry {
                 known.handlers.push(Weighed { item: spec, weight });
                 known.weight.add(weight);
                 match event.as_str() {
-                    STREAM_TEXT => Effect::Ears,
+                    STREAM_TEXT => Effect::StreamHandlers,
                     name if is_known(name) => Effect::None,
                     _ => Effect::UnknownEvent(event),
                 }
@@ -141,7 +140,7 @@ impl Registry {
                     known.removed.insert(handle);
                 }
                 match removed {
-                    Some(handler) if handler.item.event == STREAM_TEXT => Effect::Ears,
+                    Some(handler) if handler.item.event == STREAM_TEXT => Effect::StreamHandlers,
                     _ => Effect::None,
                 }
             }
@@ -164,11 +163,11 @@ impl Registry {
         })
     }
 
-    /// Whether one more may be written down, beside what the other packages' weigh; what takes something away always may.
+    /// Checks whether one more registration fits, besides the weight of the other packages; removals always do.
     ///
     /// # Errors
     ///
-    /// In words, what is full.
+    /// Names the exceeded limit.
     pub(crate) fn has_room_for(&self, registration: &Registration, others: usize) -> Result<(), &'static str> {
         let removes = matches!(
             registration,
@@ -195,25 +194,25 @@ impl Registry {
         self.entries.iter().map(|entry| entry.weight.sum).sum()
     }
 
-    /// Whether this is no handler of `stream_text`, or one more may be written down.
+    /// Returns whether this is no `stream_text` handler, or one more may be added.
     pub(crate) fn may_listen(&self, registration: &Registration) -> bool {
         let Registration::Handler(HandlerSpec { event, .. }) = registration else { return true };
-        event != STREAM_TEXT || self.handlers(STREAM_TEXT).count() < MOST_EARS || !guard!(RegistrationSize)
+        event != STREAM_TEXT || self.handlers(STREAM_TEXT).count() < MOST_STREAM_HANDLERS || !guard!(RegistrationSize)
     }
 
-    /// Drops everything a failed entry registered.
+    /// Drops all registrations of a failed entry.
     pub(crate) fn clear(&mut self, entry: EntryIndex) {
         if let Some(known) = self.entries.get_mut(entry.0 as usize) {
             *known = EntryRegistry::default();
         }
     }
 
-    /// Handlers of an event, in entry order, then registration order.
+    /// Iterates over the handlers of an event, in entry order, then registration order.
     pub(crate) fn handlers<'a>(&'a self, event: &'a str) -> impl Iterator<Item = (EntryIndex, &'a HandlerSpec)> {
         self.each(|entry| &entry.handlers).filter(move |(_, handler)| handler.event == event)
     }
 
-    /// Events that have a handler; one with several comes several times.
+    /// Iterates over the events with a handler; one with several occurs several times.
     pub(crate) fn events(&self) -> impl Iterator<Item = (EntryIndex, &str)> {
         self.each(|entry| &entry.handlers).map(|(entry, handler)| (entry, handler.event.as_str()))
     }
@@ -222,12 +221,12 @@ impl Registry {
         self.handlers(event).next().is_some()
     }
 
-    /// Forgets which handlers were removed, as no round that began before calls them any more.
+    /// Forgets removed handlers when no event in flight calls them any more.
     pub(crate) fn forget_removed(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.removed.clear());
     }
 
-    /// Whether a handler may be called: it is registered, or was removed while a round is under way.
+    /// Returns whether a handler may be called: it is registered, or was removed while an event is in flight.
     pub(crate) fn knows_handler(&self, handle: Handle) -> bool {
         self.each(|entry| &entry.handlers).any(|(_, handler)| handler.handle == handle)
             || self.entries.iter().any(|entry| entry.removed.contains(&handle))
@@ -253,7 +252,7 @@ impl Registry {
         self.others().any(|(_, other)| matches!(other, Registration::McpServer { .. }))
     }
 
-    /// Everything, entry by entry.
+    /// Iterates over all registrations by entry.
     pub(crate) fn by_entry(&self) -> impl Iterator<Item = (EntryIndex, Vec<Registration>)> {
         self.entries.iter().zip(0..).map(|(entry, index)| {
             let tools = items(&entry.tools).map(Registration::Tool);
@@ -276,7 +275,7 @@ impl Registry {
     }
 }
 
-/// The last registration of a name wins and keeps the place of the first, as in a JavaScript `Map`.
+/// Adds a registration. The last one of a name wins and keeps the position of the first, as in a JavaScript `Map`.
 fn put<T>(list: &mut Vec<Weighed<T>>, sum: &mut Weight, new: Weighed<T>, same: impl Fn(&T, &T) -> bool) {
     sum.add(new.weight);
     match list.iter_mut().find(|known| same(&known.item, &new.item)) {
@@ -307,7 +306,7 @@ fn same_slot(a: &Registration, b: &Registration) -> bool {
     }
 }
 
-/// Names to type for commands in load order: a name that several chose is numbered.
+/// Returns invocation names for commands in load order: duplicate names are numbered.
 pub(crate) fn invocation_names<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
     let mut all: BTreeMap<&str, usize> = BTreeMap::new();
     names.clone().for_each(|name| *all.entry(name).or_default() += 1);
@@ -337,7 +336,7 @@ mod tests {
 
     #[test]
     fn handlers_come_in_entry_order_whenever_they_were_registered() {
-        let mut registry = Registry::with_entries(2);
+        let mut registry = Registrations::with_entries(2);
         registry.add(EntryIndex(1), handler("input", 1));
         registry.add(EntryIndex(0), handler("input", 2));
         registry.add(EntryIndex(0), handler("input", 3));
@@ -348,16 +347,19 @@ mod tests {
 
     #[test]
     fn unknown_events_and_unknown_entries_are_told_apart() {
-        let mut registry = Registry::with_entries(1);
+        let mut registry = Registrations::with_entries(1);
         assert_eq!(registry.add(EntryIndex(0), handler("nonsense", 1)), Some(Effect::UnknownEvent("nonsense".into())));
-        assert_eq!(registry.add(EntryIndex(0), handler("stream_text", 2)), Some(Effect::Ears));
-        assert_eq!(registry.add(EntryIndex(0), Registration::HandlerRemoved { handle: Handle(2) }), Some(Effect::Ears));
+        assert_eq!(registry.add(EntryIndex(0), handler("stream_text", 2)), Some(Effect::StreamHandlers));
+        assert_eq!(
+            registry.add(EntryIndex(0), Registration::HandlerRemoved { handle: Handle(2) }),
+            Some(Effect::StreamHandlers)
+        );
         assert_eq!(registry.add(EntryIndex(7), handler("input", 3)), None);
     }
 
     #[test]
     fn a_package_has_so_many_registrations_and_may_replace_and_remove_them() {
-        let mut registry = Registry::with_entries(1);
+        let mut registry = Registrations::with_entries(1);
         let entry = EntryIndex(0);
         (0..MOST as u32).for_each(|handle| drop(registry.add(entry, handler("input", handle))));
         assert!(registry.has_room_for(&handler("input", 0), 0).is_err());
@@ -374,7 +376,7 @@ mod tests {
                 description: Some("y".repeat(1 << 20)),
             })
         };
-        let mut registry = Registry::with_entries(1);
+        let mut registry = Registrations::with_entries(1);
         let most = MOST_WEIGHT / (1 << 20) - 1;
         (0..most).for_each(|number| drop(registry.add(entry, flag(number))));
         assert!(registry.has_room_for(&flag(most), 0).is_err(), "each is a little more than its description");
@@ -382,8 +384,8 @@ mod tests {
 
     #[test]
     fn a_package_has_so_many_handlers_of_the_stream() {
-        let mut registry = Registry::with_entries(2);
-        for handle in 0..MOST_EARS as u32 {
+        let mut registry = Registrations::with_entries(2);
+        for handle in 0..MOST_STREAM_HANDLERS as u32 {
             assert!(registry.may_listen(&handler("stream_text", handle)));
             registry.add(EntryIndex(handle % 2), handler("stream_text", handle));
         }
@@ -396,7 +398,7 @@ mod tests {
     #[test]
     fn shared_command_names_are_numbered() {
         let names = ["a", "b", "a", "a:1"];
-        // The one that is really called `a:1` comes last and makes way.
+        // The command named `a:1` comes last and gets another name.
         assert_eq!(invocation_names(names.into_iter()), ["a:1", "b", "a:2", "a:1:2"]);
     }
 }

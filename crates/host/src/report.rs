@@ -1,8 +1,7 @@
 //! Reports of the host while extensions run: errors, strikes, restarts, warnings.
 //!
-//! A [`Report`] is a fact about one extension that no caller is waiting for. Front ends subscribe
-//! with [`Host::reports`](crate::Host::reports) and show them their own way; the same facts that
-//! belong into the ledger are written there by the dispatcher.
+//! A [`Report`] is a fact about one extension without a waiting caller. Front ends subscribe with
+//! [`Host::reports`](crate::Host::reports); the dispatcher writes facts that belong into the ledger.
 
 use pijs_protocol::log::LogEntry;
 use pijs_protocol::message::ErrorReport;
@@ -20,7 +19,7 @@ pub(crate) const CURE: &str = "\nto allow it: ";
 pub struct Report {
     /// The extension.
     pub extension: ExtensionId,
-    /// The entry's path as it is shown to people; the package's name when no entry is to blame.
+    /// Displayed path of the entry; the package's name for facts without an entry.
     pub path: String,
     /// The fact.
     pub kind: ReportKind,
@@ -32,46 +31,45 @@ pub enum ReportKind {
     /// A handler, tool, command, timer or callback threw, or a promise was rejected unhandled.
     /// Positions are those of the source.
     Error(ErrorReport),
-    /// Something is off and the extension goes on: an unknown event name, a name that a host
-    /// module lacks, a call that was not granted.
+    /// A problem that does not stop the extension: an unknown event name, a name that a host module lacks, a call that was not
+    /// granted.
     Warning {
         /// One sentence.
         message: String,
     },
-    /// A tool or flag name is taken; the first one loaded keeps it.
+    /// Conflict of a tool or flag name; the first one loaded keeps it.
     Conflict {
         /// `Tool "x" conflicts with PATH`, as pi words it.
         message: String,
     },
     /// Console output, or `pi.log`.
     Log(Box<LogEntry>),
-    /// A `stream_text` handler threw, answered nonsense or ran out of time.
+    /// A `stream_text` handler threw, returned an invalid answer or ran out of time.
     Strike {
-        /// How many this session, this one included.
+        /// Number in this session, this one included.
         count: u32,
         /// Whether the handler is no longer called.
         muted: bool,
     },
-    /// A `stream_text` handler waits for I/O, so its answers come too late and count as *continue*.
-    /// Said once per handler.
+    /// A `stream_text` handler waits for I/O, so its answers come too late and count as *continue*. Reported once per handler.
     LateVerdict,
-    /// A verdict took longer than the soft budget. Said once per extension.
+    /// A verdict took longer than the soft limit. Reported once per extension.
     SlowVerdict {
-        /// How long.
+        /// Duration of the verdict.
         elapsed_us: u64,
-        /// On which kind of delta.
+        /// Kind of the delta.
         source: StreamSource,
     },
     /// The realm was discarded.
     Ended(Termination),
     /// A new realm took the place of a discarded one; all entries are loaded again.
     Restarted,
-    /// The extension was stopped too often, or took too long to start, and is in quarantine: left out for the rest of the session, or until
-    /// [`Host::release`](crate::Host::release). Said once.
+    /// The extension was stopped too often, or took too long to start, and is in quarantine: disabled for the rest of the
+    /// session, or until [`Host::release`](crate::Host::release). Reported once.
     Disabled {
-        /// How often it was stopped.
+        /// Number of stops.
         ends: u32,
-        /// Within how many seconds.
+        /// Time window in seconds.
         within_s: u64,
     },
 }
@@ -81,7 +79,7 @@ impl fmt::Display for Report {
         let path = &self.path;
         match &self.kind {
             ReportKind::Error(error) => {
-                // The command at the end can be copied.
+                // The command at the end stays intact for copying.
                 let (what, cure) = error.message.split_at(error.message.find(CURE).unwrap_or(error.message.len()));
                 write!(f, "Extension \"{path}\" error: {what}")?;
                 if let Some(place) = &error.position {
@@ -119,8 +117,8 @@ impl fmt::Display for Report {
                 }
                 write!(
                     f,
-                    " and is in quarantine: it is left out of this session. The next session tries it again; to be rid \
-                     of it: pi remove {}",
+                    " and is in quarantine: it is disabled for this session. The next session loads it again; to \
+                     uninstall it: pi remove {}",
                     self.extension
                 )
             }
@@ -128,16 +126,15 @@ impl fmt::Display for Report {
     }
 }
 
-/// Watches a host from outside, on its own thread and at once: what it is told has just happened.
+/// Observes a host on its own thread, synchronously.
 pub trait Observer {
-    /// A report, before any subscription has it.
+    /// Called with a report, before any subscription gets it.
     fn report(&self, report: &Report);
 }
 
-/// A subscription to reports, from the moment it was made.
+/// A subscription to reports.
 ///
-/// Holds at most [`Reports::CAPACITY`] unread ones; the oldest make room, and [`Reports::lost`]
-/// counts them.
+/// Holds at most [`Reports::CAPACITY`] unread ones; the oldest are dropped, and [`Reports::lost`] counts them.
 #[derive(Clone)]
 pub struct Reports(Rc<RefCell<Inbox>>);
 
@@ -168,7 +165,7 @@ impl Reports {
         }
     }
 
-    /// Whether somebody besides the host still holds the subscription.
+    /// Returns whether a subscriber still exists.
     pub(crate) fn is_wanted(&self) -> bool {
         Rc::strong_count(&self.0) > 1
     }
@@ -193,7 +190,7 @@ impl Reports {
         .await
     }
 
-    /// How many reports made room for newer ones.
+    /// Returns the number of dropped reports.
     pub fn lost(&self) -> u64 {
         self.0.borrow().lost
     }

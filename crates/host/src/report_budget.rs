@@ -1,8 +1,7 @@
-//! How much an extension may have reported in one turn of the agent.
+//! Limits the reports of an extension in one turn of the agent.
 //!
-//! One that throws or prints without end must not bury the terminal, the client or the ledger: past the budget its
-//! reports are counted, and the next turn says how many were left out. Ends, strikes and restarts have limits of their
-//! own and always pass.
+//! An extension that throws or prints endlessly must not flood the terminal, the client or the ledger: past the budget its
+//! reports are counted, and the next turn reports the number. Ends, strikes and restarts have their own limits and always pass.
 
 use crate::extension::Slot;
 use crate::host::Host;
@@ -12,7 +11,7 @@ use pijs_protocol::guard;
 use pijs_protocol::message::ErrorReport;
 use std::rc::Rc;
 
-/// Reports of one extension in one turn of the agent.
+/// Limits on reports of one extension in one turn of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportBudget {
     /// Errors and warnings.
@@ -22,7 +21,7 @@ pub struct ReportBudget {
 }
 
 impl Default for ReportBudget {
-    /// 100 errors, which nobody reads to the end, and 5,000 lines, which is a long table.
+    /// Returns 100 errors, more than a user reads, and 5,000 lines, a long table.
     fn default() -> Self {
         Self { errors: 100, lines: 5_000 }
     }
@@ -37,27 +36,27 @@ pub(crate) struct Reported {
 
 /// Decision about a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum ReportFate {
     Passes,
-    /// The first that does not: it is said that there are more.
+    /// The first that is dropped: a report says so.
     Last,
     Counted,
 }
 
 impl Reported {
-    fn take(&mut self, kind: &ReportKind, budget: ReportBudget) -> Fate {
+    fn take(&mut self, kind: &ReportKind, budget: ReportBudget) -> ReportFate {
         let (count, most) = match kind {
             ReportKind::Error(_) | ReportKind::Warning { .. } | ReportKind::Conflict { .. } => {
                 (&mut self.errors, budget.errors)
             }
             ReportKind::Log(_) => (&mut self.lines, budget.lines),
-            _ => return Fate::Passes,
+            _ => return ReportFate::Passes,
         };
         *count += 1;
         match u64::from(most) {
-            most if *count <= most => Fate::Passes,
-            most if *count == most + 1 => Fate::Last,
-            _ => Fate::Counted,
+            most if *count <= most => ReportFate::Passes,
+            most if *count == most + 1 => ReportFate::Last,
+            _ => ReportFate::Counted,
         }
     }
 
@@ -65,38 +64,38 @@ impl Reported {
         self.errors < u64::from(budget.errors)
     }
 
-    /// Errors and lines that were left out.
+    /// Returns the numbers of dropped errors and lines.
     fn left_out(&self, budget: ReportBudget) -> (u64, u64) {
         (self.errors.saturating_sub(budget.errors.into()), self.lines.saturating_sub(budget.lines.into()))
     }
 }
 
-/// Events at which a new budget begins.
+/// Events that reset the budget.
 const TURNS: &[&str] = &["agent_start", "turn_start", "agent_end", "session_shutdown"];
 
 impl Host {
-    /// Whether a report is passed on.
-    pub(crate) fn fate(&self, slot: &Rc<Slot>, kind: &ReportKind) -> Fate {
+    /// Decides whether a report is delivered.
+    pub(crate) fn fate(&self, slot: &Rc<Slot>, kind: &ReportKind) -> ReportFate {
         let budget = self.0.services.options.reports;
         match slot.cell.borrow_mut().progress.reported.take(kind, budget) {
-            _ if !guard!(ReportBudget) => Fate::Passes,
+            _ if !guard!(ReportBudget) => ReportFate::Passes,
             fate => fate,
         }
     }
 
-    /// Whether one more error is passed on. Nothing is counted.
+    /// Returns whether one more error is delivered. Nothing is counted.
     fn passes_error(&self, slot: &Rc<Slot>) -> bool {
         slot.cell.borrow().progress.reported.has_room_for_an_error(self.0.services.options.reports)
             || !guard!(ReportBudget)
     }
 
-    /// Reports what an extension threw, with its place in the source; that is not looked up for what is left out anyway.
+    /// Reports an error of an extension with its source position, which is not looked up for a dropped report.
     pub(crate) fn report_thrown(&self, slot: &Rc<Slot>, error: ErrorReport) {
         let error = if self.passes_error(slot) { self.located(slot, error) } else { error };
         self.report(slot, error.entry, ReportKind::Error(error));
     }
 
-    /// Makes the report that replaces the first one over the limit.
+    /// Creates the report that replaces the first one over the limit.
     pub(crate) fn too_many(&self, kind: &ReportKind) -> ReportKind {
         let ReportBudget { errors, lines } = self.0.services.options.reports;
         let message = match kind {
@@ -106,7 +105,7 @@ impl Host {
         ReportKind::Warning { message }
     }
 
-    /// A turn begins or ends: says what was left out of the last one.
+    /// Resets the budget at the start or end of a turn, and reports the number of dropped reports.
     pub(crate) fn count_reports_anew(&self, event: &str) {
         if !TURNS.contains(&event) {
             return;
@@ -134,15 +133,15 @@ mod tests {
         let mut reported = Reported::default();
         let warning = ReportKind::Warning { message: String::new() };
         let mut had_room = Vec::new();
-        let fates: Vec<Fate> = (0..4)
+        let fates: Vec<ReportFate> = (0..4)
             .map(|_| {
                 had_room.push(reported.has_room_for_an_error(budget));
                 reported.take(&warning, budget)
             })
             .collect();
-        assert_eq!(fates, [Fate::Passes, Fate::Passes, Fate::Last, Fate::Counted]);
+        assert_eq!(fates, [ReportFate::Passes, ReportFate::Passes, ReportFate::Last, ReportFate::Counted]);
         assert_eq!(had_room, [true, true, false, false], "it is known beforehand");
         assert_eq!(reported.left_out(budget), (2, 0));
-        assert_eq!(reported.take(&ReportKind::Restarted, budget), Fate::Passes);
+        assert_eq!(reported.take(&ReportKind::Restarted, budget), ReportFate::Passes);
     }
 }

@@ -1,7 +1,7 @@
-//! Texts for the model that extensions name in `resources_discover`.
+//! Checks texts for the model that extensions name in `resources_discover`.
 //!
-//! The beginning of a skill or prompt template is told to every extension (`getCommands()`), so naming one is reading it. An extension
-//! names what it may read, and what lies beside it:
+//! Every extension sees the beginning of a skill or prompt template (`getCommands()`), so naming one is reading it. An extension
+//! may name files that it may read, and files beside it:
 //!
 //! | where the file really lies | named |
 //! |---|---|
@@ -20,8 +20,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 impl Host {
-    /// Whether an extension may name a file as a text. `path` is the extension's, `real` where the file lies, links resolved. What is named
-    /// counts as read.
+    /// Returns whether an extension may name a file as a text. `path` is the extension's, `real` the resolved file, which counts
+    /// as read.
     pub fn admits_text(&self, path: &str, real: &Path) -> bool {
         let Some(slot) = self.slot_of_path(path) else { return false };
         let caller = slot.cell.borrow().caller.clone();
@@ -36,7 +36,7 @@ impl Host {
         admitted
     }
 
-    /// Reports a text that is left out because the extension may not name it, with what to do.
+    /// Reports a text that the extension may not name, with the next step.
     pub fn leaves_out_text(&self, path: &str, real: &Path) {
         let Some(slot) = self.slot_of_path(path) else { return };
         let extension = slot.cell.borrow().package.id().to_string();
@@ -48,7 +48,7 @@ impl Host {
         self.report_error(path, "resources_discover", &message);
     }
 
-    /// The extension that runs the entry at a path.
+    /// Returns the extension of the entry at a path.
     pub(crate) fn slot_of_path(&self, path: &str) -> Option<Rc<Slot>> {
         self.live_slots().into_iter().find(|slot| {
             let extension = slot.cell.borrow();
@@ -57,8 +57,8 @@ impl Host {
     }
 }
 
-/// Whether a file lies in the folder of a package, however that is named, or in the one of an extension that is one file. A home is not
-/// the folder of whatever lies in it.
+/// Returns whether a file lies in the folder of a package, or in that of a single-file extension. A home is not the folder of its
+/// contents.
 fn is_beside(profile: &Profile, real: &Path, home: &Path) -> bool {
     let Some(root) = profile.package_root.as_deref() else { return false };
     let folder = without_links(root);

@@ -1,37 +1,37 @@
 //! Policy for an extension whose realm keeps ending: a new realm after a growing pause, and finally quarantine.
 //!
-//! Only recent ends count, so that a session of days forgives one in a while. Time that passed inside of stopped turns
-//! makes no end older: turns that take long to stop are counted like those that are stopped at once.
+//! Only recent ends count, so that rare ends in a long session are forgotten. Time inside of stopped turns does not age an end:
+//! turns that take long to stop are counted like those that are stopped at once.
 //!
-//! The host discards an ended realm and answers everything that waited for it with `Termination::error()`. [`Host::release`](crate::Host::release)
-//! ends the quarantine. A realm that ends while it judges a delta gets strikes instead.
+//! The host discards an ended realm and answers all its callers with `Termination::error()`.
+//! [`Host::release`](crate::Host::release) ends the quarantine. A realm that ends while it judges a delta gets strikes instead.
 //!
-//! Decisions of an extension stay guarded while it is gone (`Missing`). Events, tool calls and requests to the model wait until
-//! it is back. In quarantine it refuses where it decided, as a handler that throws does. Its tools, replacements of pi's own
-//! tools included, go to nobody else.
+//! Events that an extension decided stay guarded while it is gone (`Missing`). Events, tool calls and requests to the model wait
+//! until it is back. In quarantine it refuses where it decided, like a handler that throws. Its tools, including replacements of
+//! pi's own, are not taken over by others.
 
 use pijs_protocol::guard;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How often an extension may be stopped, and how long it waits before it comes back.
+/// Limits on stops of an extension, and the pauses between its restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// The end that brings the extension into quarantine, counted within [`RestartPolicy::window_us`].
+    /// Number of ends within [`RestartPolicy::window_us`] that puts the extension into quarantine.
     pub ends: u32,
-    /// How long an end counts.
+    /// Time that an end counts.
     pub window_us: u64,
-    /// Pause before the second restart within the window; each further one waits twice as long. The first has none:
-    /// one accident should not show.
+    /// Pause before the second restart within the window, doubled for each further one. The first restart is immediate, so that a
+    /// single accident does not show.
     pub pause_us: u64,
-    /// How long an extension may spend in stopped turns while the session starts, over all its restarts. One
-    /// that spends more would keep every session waiting again: it is not restarted.
+    /// Most time in stopped turns while the session starts, over all restarts. An extension that exceeds it would delay every
+    /// session: it is not restarted.
     pub start_us: u64,
 }
 
 impl Default for RestartPolicy {
-    /// The third end within 60 s is one too many; 100 ms before the second restart; 12 s for the start, less than
-    /// one turn that runs into the deadline of the start in a worker process.
+    /// Returns three ends within 60 s, 100 ms before the second restart, and 12 s for the start, less than one turn that runs
+    /// into the start deadline of a worker process.
     fn default() -> Self {
         Self { ends: 3, window_us: 60_000_000, pause_us: 100_000, start_us: 12_000_000 }
     }
@@ -39,10 +39,10 @@ impl Default for RestartPolicy {
 
 /// One end of a realm.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct End {
-    /// When.
+pub(crate) struct RealmEnd {
+    /// Time of the end.
     pub(crate) at_us: u64,
-    /// How long the turn had run that was stopped; 0 when none was.
+    /// Duration of the stopped turn; 0 without one.
     pub(crate) took_us: u64,
     /// Whether the session was starting for the extension.
     pub(crate) at_start: bool,
@@ -53,17 +53,17 @@ pub(crate) struct End {
 pub(crate) enum Sequel {
     /// A new realm, after this pause.
     Restart(Duration),
-    /// Nothing more.
+    /// It is not restarted.
     Quarantine,
 }
 
-/// The ends of one extension's realms that still count.
+/// Recent ends of one extension's realms.
 #[derive(Debug, Default)]
-pub(crate) struct Ends(VecDeque<End>);
+pub(crate) struct RecentEnds(VecDeque<RealmEnd>);
 
-impl Ends {
-    /// Counts one and says what follows.
-    pub(crate) fn count(&mut self, end: End, policy: RestartPolicy) -> Sequel {
+impl RecentEnds {
+    /// Counts an end and returns its consequence.
+    pub(crate) fn count(&mut self, end: RealmEnd, policy: RestartPolicy) -> Sequel {
         self.0.push_back(end);
         self.forget_old(end.at_us, policy.window_us);
         let recent = self.recent();
@@ -74,7 +74,7 @@ impl Ends {
         if at_start.map(|end| end.took_us).sum::<u64>() >= policy.start_us && guard!(RealmSlowStart) {
             return Sequel::Quarantine;
         }
-        // Doubled at most sixteen times: nobody waits longer than the window.
+        // Doubled at most sixteen times, so that the pause is at most the window.
         let pause_us = match recent {
             0 | 1 => 0,
             more => policy.pause_us << (more - 2).min(16),
@@ -82,13 +82,13 @@ impl Ends {
         Sequel::Restart(Duration::from_micros(pause_us.min(policy.window_us)))
     }
 
-    /// How many count.
+    /// Returns the number of recent ends.
     pub(crate) fn recent(&self) -> u32 {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
 
     fn forget_old(&mut self, now_us: u64, window_us: u64) {
-        // From the newest to the oldest: `stopped_us` was spent in the stopped turns after an end.
+        // From the newest to the oldest: `stopped_us` is the time in stopped turns after an end.
         let mut stopped_us = 0;
         let kept = self.0.iter().rev().take_while(|end| {
             let age_us = now_us.saturating_sub(end.at_us).saturating_sub(stopped_us);
@@ -108,8 +108,8 @@ impl Ends {
 mod tests {
     use super::*;
 
-    fn at(at_us: u64) -> End {
-        End { at_us, ..End::default() }
+    fn at(at_us: u64) -> RealmEnd {
+        RealmEnd { at_us, ..RealmEnd::default() }
     }
 
     #[test]
@@ -120,12 +120,12 @@ mod tests {
             (0, after(0)),
             (10, after(10)),
             (20, after(20)),
-            // The first is forgotten: this is the third again.
+            // The first is forgotten, so this is the third again.
             (100, after(20)),
             (105, Sequel::Quarantine),
             (400, after(0)),
         ];
-        let mut ends = Ends::default();
+        let mut ends = RecentEnds::default();
         for (now_us, sequel) in table {
             assert_eq!(ends.count(at(now_us), policy), sequel, "at {now_us}");
         }
@@ -136,25 +136,25 @@ mod tests {
     #[test]
     fn turns_that_take_as_long_as_the_window_are_counted_like_others() {
         let policy = RestartPolicy { ends: 3, window_us: 100, pause_us: 10, start_us: 1_000 };
-        let mut ends = Ends::default();
-        let mut count = |at_us| ends.count(End { at_us, took_us: 60, at_start: false }, policy);
+        let mut ends = RecentEnds::default();
+        let mut count = |at_us| ends.count(RealmEnd { at_us, took_us: 60, at_start: false }, policy);
         assert_eq!(count(60), Sequel::Restart(Duration::ZERO));
         assert_eq!(count(120), Sequel::Restart(Duration::from_micros(10)));
         assert_eq!(count(190), Sequel::Quarantine);
-        // Its own turn is not between an end and the next: 100 us without any are.
+        // Its own turn does not lie between an end and the next: 100 us remain without turns.
         assert_eq!(count(190 + 160), Sequel::Restart(Duration::ZERO));
     }
 
     #[test]
     fn who_spends_the_time_of_the_start_is_not_restarted() {
         let policy = RestartPolicy { ends: 3, window_us: 100, pause_us: 10, start_us: 15 };
-        let start = |at_us, took_us| End { at_us, took_us, at_start: true };
-        assert_eq!(Ends::default().count(start(20, 15), policy), Sequel::Quarantine);
-        let mut ends = Ends::default();
+        let start = |at_us, took_us| RealmEnd { at_us, took_us, at_start: true };
+        assert_eq!(RecentEnds::default().count(start(20, 15), policy), Sequel::Quarantine);
+        let mut ends = RecentEnds::default();
         assert_eq!(ends.count(start(20, 10), policy), Sequel::Restart(Duration::ZERO));
         assert_eq!(ends.count(start(30, 5), policy), Sequel::Quarantine, "over all restarts");
-        // Later it is another matter.
-        let later = End { at_us: 20, took_us: 15, at_start: false };
-        assert_eq!(Ends::default().count(later, policy), Sequel::Restart(Duration::ZERO));
+        // After the start the limit does not apply.
+        let later = RealmEnd { at_us: 20, took_us: 15, at_start: false };
+        assert_eq!(RecentEnds::default().count(later, policy), Sequel::Restart(Duration::ZERO));
     }
 }

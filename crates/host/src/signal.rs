@@ -1,9 +1,8 @@
 //! Abort signals that cross into realms.
 //!
-//! [`Signal`] is the host's end: the agent keeps it, hands it to an event, a tool call or
-//! [`Host::set_signal`](crate::Host::set_signal), and calls [`Signal::abort`] when the run is
-//! cancelled. In a realm it appears as an `AbortSignal`; the abort arrives there as a macrotask of
-//! its own, never inside a running turn.
+//! [`Signal`] is the host's end: the agent keeps it, passes it to an event, a tool call or
+//! [`Host::set_signal`](crate::Host::set_signal), and calls [`Signal::abort`] when the run is cancelled. In a realm it is an
+//! `AbortSignal`; the abort arrives as a macrotask of its own, never inside a running turn.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -11,7 +10,7 @@ use std::rc::{Rc, Weak};
 
 /// The host's end of an `AbortSignal`.
 ///
-/// Clones are the same signal.
+/// Clones share one signal.
 ///
 /// ```
 /// let signal = pijs_host::Signal::new();
@@ -20,22 +19,22 @@ use std::rc::{Rc, Weak};
 /// assert!(seen_by_the_tool.is_aborted());
 /// ```
 #[derive(Clone, Default)]
-pub struct Signal(Rc<Inner>);
+pub struct Signal(Rc<SignalState>);
 
 #[derive(Default)]
-struct Inner {
+struct SignalState {
     aborted: Cell<bool>,
-    /// Realms that were given the signal, told in the order they got it.
+    /// Callbacks of realms that have the signal, in the order they got it.
     watchers: RefCell<Vec<Box<dyn FnOnce()>>>,
 }
 
 impl Signal {
-    /// A signal that has not fired.
+    /// Creates a signal that has not fired.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Fires. Further calls do nothing.
+    /// Fires the signal. Further calls do nothing.
     pub fn abort(&self) {
         if self.0.aborted.replace(true) {
             return;
@@ -45,12 +44,12 @@ impl Signal {
         }
     }
 
-    /// Whether it has fired.
+    /// Returns whether it has fired.
     pub fn is_aborted(&self) -> bool {
         self.0.aborted.get()
     }
 
-    /// Runs `watcher` on the abort; at once when that is past.
+    /// Calls `watcher` on the abort; at once if it has fired.
     pub(crate) fn on_abort(&self, watcher: impl FnOnce() + 'static) {
         if self.is_aborted() {
             watcher();
@@ -70,8 +69,8 @@ impl fmt::Debug for Signal {
     }
 }
 
-/// Remembers which signal a realm already knows without keeping it alive.
-pub(crate) struct WeakSignal(Weak<Inner>);
+/// Identifies a signal that a realm knows without keeping it alive.
+pub(crate) struct WeakSignal(Weak<SignalState>);
 
 impl WeakSignal {
     pub(crate) fn is(&self, signal: &Signal) -> bool {

@@ -1,9 +1,9 @@
-//! The connector of `module`: what an extension sees of its own source. A realm has bytecode and no text.
+//! Connector of `module`: gives an extension excerpts of its own source, since a realm has bytecode and no text.
 //!
-//! `quote`: what V8 quotes in an error that the extension itself catches; the realm's hook for errors asks, once for each place
-//! (`pi:web/wording`). `source`: the text of a function (`pi:web/functions`).
+//! `quote` returns the text that V8 quotes in an error which the extension itself catches; the realm's hook for errors calls it
+//! once for each position (`pi:web/wording`). `source` returns the text of a function (`pi:web/functions`).
 //!
-//! An error that nobody caught gets its quotation at the latest where the host maps its positions. `fixtures/node/error-wording` compares
+//! An uncaught error gets its quotation at the latest where the host maps its positions. `fixtures/node/error-wording` compares
 //! with Node, `fixtures/drive/not-functions.json` and `fixtures/drive/caught.json` compare with pi.
 
 use pijs_artifact::{FindFunctions, FunctionText, Verified, quoted};
@@ -13,41 +13,41 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The texts of the packages that a host has loaded, each for its own package alone. Give a clone to
-/// [`HostBuilder::quotes`](crate::HostBuilder::quotes), and another to the dispatcher as the connector of `module`; without
-/// that, errors that are caught keep the engine's words.
+/// Sources of the packages that a host has loaded, each for its own package only. Give a clone to
+/// [`HostBuilder::source_excerpts`](crate::HostBuilder::source_excerpts), and another to the dispatcher as the connector of
+/// `module`; without that, caught errors keep the engine's wording.
 #[derive(Clone, Default)]
-pub struct Quotes {
-    artifacts: Arc<Mutex<BTreeMap<ExtensionId, Text>>>,
+pub struct SourceExcerpts {
+    artifacts: Arc<Mutex<BTreeMap<ExtensionId, PackageText>>>,
     finder: Option<Arc<dyn FindFunctions>>,
 }
 
-/// Text of one package in which functions are looked for, in bytes: everybody waits for some 0.1 s a megabyte.
+/// Most bytes of one package that are searched for functions, which blocks the thread for some 0.1 s a megabyte.
 const MOST_READ: usize = 4 << 20;
 
-struct Text {
+struct PackageText {
     artifact: Arc<Verified>,
-    /// How much of it was read for functions.
+    /// Bytes that were searched for functions.
     read: usize,
-    /// Functions by their module, of those that were asked about.
+    /// Functions by module, for modules that were searched.
     functions: BTreeMap<String, Arc<[FunctionText]>>,
 }
 
-impl Quotes {
-    /// Adds the texts of functions; without it they are those of built-in functions.
+impl SourceExcerpts {
+    /// Adds the texts of functions; without it they look like built-in functions.
     #[must_use]
     pub fn with_functions(mut self, finder: impl FindFunctions + 'static) -> Self {
         self.finder = Some(Arc::new(finder));
         self
     }
 
-    /// A package is loaded, perhaps anew.
+    /// Registers a loaded package.
     pub(crate) fn learn(&self, extension: &ExtensionId, artifact: &Arc<Verified>) {
-        let text = Text { artifact: Arc::clone(artifact), read: 0, functions: BTreeMap::new() };
+        let text = PackageText { artifact: Arc::clone(artifact), read: 0, functions: BTreeMap::new() };
         self.texts().insert(extension.clone(), text);
     }
 
-    fn texts(&self) -> MutexGuard<'_, BTreeMap<ExtensionId, Text>> {
+    fn texts(&self) -> MutexGuard<'_, BTreeMap<ExtensionId, PackageText>> {
         self.artifacts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -55,12 +55,12 @@ impl Quotes {
         Some(Arc::clone(&self.texts().get(extension)?.artifact))
     }
 
-    fn quoted(&self, extension: &ExtensionId, words: &str, place: Place<'_>) -> Option<String> {
+    fn quoted(&self, extension: &ExtensionId, words: &str, place: SourceLocation<'_>) -> Option<String> {
         let artifact = self.artifact(extension)?;
         quoted(words, place.source(&artifact)?, place.line, place.column)
     }
 
-    /// The functions of a module, looked for once.
+    /// Returns the functions of a module, which is searched once.
     fn functions(&self, extension: &ExtensionId, module: &str, source: &str) -> Option<Arc<[FunctionText]>> {
         let finder = self.finder.as_ref()?;
         {
@@ -79,7 +79,7 @@ impl Quotes {
         Some(found)
     }
 
-    fn function(&self, extension: &ExtensionId, place: Place<'_>) -> Option<String> {
+    fn function(&self, extension: &ExtensionId, place: SourceLocation<'_>) -> Option<String> {
         let artifact = self.artifact(extension)?;
         let source = place.source(&artifact)?;
         let functions = self.functions(extension, place.module, source)?;
@@ -90,15 +90,16 @@ impl Quotes {
     }
 }
 
-/// A place in a module: 1-based, columns in UTF-16 units. In the first line the engine counts columns from 0, and says 1 for 0, too.
+/// Position in a module: 1-based, columns in UTF-16 units. In the first line the engine counts columns from 0, and reports 1 for
+/// 0, too.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct SourceLocation<'a> {
     module: &'a str,
     line: u32,
     column: u32,
 }
 
-impl Place<'_> {
+impl SourceLocation<'_> {
     fn source<'a>(&self, artifact: &'a Verified) -> Option<&'a str> {
         artifact.source(self.module)
     }
@@ -118,7 +119,7 @@ impl Place<'_> {
     }
 }
 
-impl Connector for Quotes {
+impl Connector for SourceExcerpts {
     fn call(&self, request: Request, _chunks: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         Box::pin(std::future::ready(self.call_sync(&request)))
     }
@@ -135,7 +136,7 @@ impl Connector for Quotes {
         let (Some(module), Some(line), Some(column)) = (text("module"), place("line"), place("column")) else {
             return Err(wants("a module, a line or a column"));
         };
-        let place = Place { module, line, column };
+        let place = SourceLocation { module, line, column };
         let extension = request.caller.extension();
         Ok(Output::new(match text("op") {
             Some("source") => json!({ "text": self.function(extension, place) }),
@@ -146,7 +147,7 @@ impl Connector for Quotes {
     }
 }
 
-impl std::fmt::Debug for Quotes {
+impl std::fmt::Debug for SourceExcerpts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Quotes").finish_non_exhaustive()
     }

@@ -1,12 +1,10 @@
-//! The readable state: what `getEntries`, `isIdle`, `model` and their like answer from.
+//! The readable state: the source of `getEntries`, `isIdle`, `model` and similar members.
 //!
-//! One versioned snapshot per session. Every realm keeps a copy and is brought up to date by the
-//! difference since the version it has seen, with each delivery and with each answer to a
-//! synchronous hostcall; reading it costs no hostcall and no ledger line. [`ReadableState`] is
+//! One versioned snapshot per session. Every realm has a copy that is updated by the difference since its version, with each
+//! delivery and with each answer to a synchronous hostcall; reading it costs no hostcall and no ledger line. [`ReadableState`] is
 //! `Send`, so that a connector which appends a session entry can publish it before its call returns.
 //!
-//! Always holds: versions only grow; applying [`ReadableState::since`] to a copy of that version
-//! yields the current snapshot.
+//! Invariants: versions only grow; applying [`ReadableState::since`] to a copy of that version yields the current snapshot.
 //!
 //! `ctx` reads these members: `cwd`, `mode`, `hasUI`, `isIdle`, `hasPendingMessages`, `model`, `models` (`{all, asked, providers, error?}`; models
 //! of the providers in `asked` come by `session.list_models` when an extension wants them), `scopedModels`, `thinkingLevel`, `systemPrompt`,
@@ -20,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The session state that extensions read without asking.
+/// Session state that extensions read without a hostcall.
 ///
 /// Members the pi dialect reads: `cwd`, `mode`, `hasUI`, `isIdle`, `hasPendingMessages`, `model`,
 /// `scopedModels`, `thinkingLevel`, `systemPrompt`, `contextUsage`, `projectTrusted`, `session`
@@ -36,10 +34,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// assert!(state.since(state.version()).is_none());
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct ReadableState(Arc<Shared>);
+pub struct ReadableState(Arc<SharedState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedState {
     /// Mirrors `Snapshot::version`, so that an unchanged state costs one load per delta.
     version: AtomicU64,
     snapshot: Mutex<Snapshot>,
@@ -56,10 +54,10 @@ struct Snapshot {
 
 #[derive(Debug, Default)]
 struct Member {
-    /// The version of its last change.
+    /// Version of its last change.
     version: u64,
     value: Value,
-    /// Once a realm was told of it; all of them share it.
+    /// JSON text, set when the first realm gets it and shared by all.
     text: OnceCell<Json>,
 }
 
@@ -70,7 +68,7 @@ impl Member {
 }
 
 impl ReadableState {
-    /// The current version; 0 is the empty state.
+    /// Returns the current version; 0 is the empty state.
     pub fn version(&self) -> u64 {
         self.0.version.load(Ordering::Acquire)
     }
@@ -103,7 +101,7 @@ impl ReadableState {
         }
     }
 
-    /// A member's value.
+    /// Returns a member's value.
     pub fn get(&self, key: &str) -> Option<Value> {
         self.lock().members.get(key).map(|member| member.value.clone())
     }
@@ -118,8 +116,8 @@ impl ReadableState {
         let version = self.advance(&mut snapshot);
         snapshot.entries.truncate(keep);
         snapshot.entries.extend(delta.append);
-        // A later, deeper cut makes earlier ones that keep more redundant, so the list stays short:
-        // appends at the end leave one record per version only while nobody has read them.
+        // A deeper cut makes earlier, shallower ones redundant, so the list stays short: appends at the end leave one record per
+        // version only while it is not read.
         while snapshot.cuts.last().is_some_and(|(_, earlier)| *earlier >= keep) {
             snapshot.cuts.pop();
         }
@@ -134,7 +132,7 @@ impl ReadableState {
         let snapshot = self.lock();
         let changed = snapshot.members.iter().filter(|(_, member)| member.version > seen);
         let set = changed.map(|(key, member)| (key.clone(), member.text())).collect();
-        // The copy keeps what no change since then has touched. `cuts` rises in both members.
+        // The copy keeps the entries that no later change has touched. `cuts` rises in both members.
         let first = snapshot.cuts.partition_point(|(version, _)| *version <= seen);
         let entries = snapshot
             .cuts
@@ -150,8 +148,8 @@ impl ReadableState {
     }
 
     fn lock(&self) -> MutexGuard<'_, Snapshot> {
-        // A panic while holding the lock cannot leave a half-made change that matters: each is one
-        // insertion after the version moved.
+        // A panic while holding the lock leaves no partial change that matters: each is one insertion after the version was
+        // increased.
         self.0.snapshot.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -1,9 +1,8 @@
-//! The verdict on a streamed delta.
+//! Obtains the verdict on a streamed delta.
 //!
-//! [`Host::stream`] goes through the realms in load order; each gets the delta as one macrotask, after
-//! what is queued there already (I5), and the first abort wins. What can go wrong is never the model's
-//! problem: a throw, nonsense, an answer that waits for I/O or a realm that does not come back all
-//! count as *continue*, and are reported.
+//! [`Host::stream`] asks the realms in load order; each gets the delta as one macrotask, after its queued ones (I5), and the
+//! first abort wins. Failures never affect the model: an exception, an invalid answer, an answer that waits for I/O or a realm
+//! that does not return count as *continue*, and are reported.
 //!
 //! | what a handler does | counts as | strike |
 //! |---|---|---|
@@ -15,17 +14,17 @@
 //! | takes longer than the soft budget | as answered; reported once per extension | |
 //! | runs out of fuel or time | continue, reported; the realm is restarted | all that hear the source |
 //!
-//! Nothing is allocated for a delta nobody hears.
+//! Nothing is allocated for a delta without handlers.
 //!
-//! Deltas that arrived together may be shown together ([`Host::stream_ahead`]), so that a realm in another process is woken
-//! once for all of them. Nothing else changes: each is a turn of its own, the realm stops at the first that comes to more than
-//! *continue*, and what that one came to waits until the host is asked about it.
+//! Deltas that arrived together may be delivered together ([`Host::stream_ahead`]), so that a realm in another process is woken
+//! once for all of them. Nothing else changes: each is a turn of its own, the realm stops at the first one that does not simply
+//! pass, and its result waits until the host is asked about it.
 
 use crate::extension::{Arrival, Slot};
 use crate::host::{Host, Ticked};
 use crate::message_limits;
 use crate::outcome::{StreamOutcome, Verdict};
-use crate::record::{self, Abort};
+use crate::record::{self, AbortRequest};
 use crate::report::ReportKind;
 use pijs_protocol::message::{ErrorReport, Message};
 use pijs_protocol::stream::StreamVerdict;
@@ -34,37 +33,36 @@ use pijs_protocol::{Handle, Now, StreamDelta, StreamSource};
 use pijs_realm::Realm;
 use std::rc::Rc;
 
-/// Time the session's stream stood still for verdicts.
+/// Time that verdicts delayed the session's stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VerdictTime {
-    /// Deltas that somebody heard.
+    /// Deltas with a handler.
     pub deltas: u64,
     /// Microseconds spent on them.
     pub elapsed_us: u64,
 }
 
-/// Holds the answer of one extension.
-struct Asked {
-    /// The abort that it asks for.
+/// Answer of one extension.
+struct ExtensionVerdict {
+    /// Abort that it requests.
     verdict: Option<StreamVerdict>,
     /// Number of deltas after the first that passed.
     passed: usize,
 }
 
 impl Host {
-    /// Asks the handlers about a delta, before anybody else sees it.
+    /// Asks the handlers about a delta, before it is passed on.
     ///
-    /// Synchronous: the provider's stream does not advance until the answer is in. Ask
-    /// [`Host::hears`] first; it is the one branch a delta costs when nobody listens.
+    /// Synchronous: the provider's stream does not advance until the answer is in. Check [`Host::hears`] first; it is the only
+    /// branch that a delta costs without handlers.
     pub fn stream(&self, delta: &StreamDelta) -> StreamOutcome {
         self.stream_ahead(std::slice::from_ref(delta)).0
     }
 
-    /// Asks about the first delta, and shows the handlers those that follow it already, up to the first at which a handler
-    /// does more than continue.
+    /// Asks about the first delta, and delivers the following ones ahead, up to the first that does not simply pass.
     ///
-    /// Returns the answer for the first one and how many of the others have passed: about those nobody need be asked. The next
-    /// call is about the first delta that is left, or it is [`Host::stream_over`]. [`Host::lookahead`] says how many to show.
+    /// Returns the answer for the first one and the number of others that passed, which need not be asked about. The next call is
+    /// about the first remaining delta, or it is [`Host::stream_over`]. [`Host::lookahead`] returns how many to pass.
     pub fn stream_ahead(&self, deltas: &[StreamDelta]) -> (StreamOutcome, usize) {
         let first = deltas.first().expect("a delta to ask about");
         self.finish_held(Some(first));
@@ -86,8 +84,8 @@ impl Host {
         (outcome, passed)
     }
 
-    /// Returns how many deltas after the first one [`Host::stream_ahead`] would show now. None when several extensions listen: each
-    /// delta goes to all of them before the next one does.
+    /// Returns how many deltas after the first one [`Host::stream_ahead`] would deliver now. Zero when several extensions listen:
+    /// each delta goes to all of them before the next one.
     pub fn lookahead(&self, source: StreamSource) -> usize {
         let slots = self.0.slots.borrow();
         let mut listening = slots.iter().filter(|slot| slot.cell.borrow().listens(source));
@@ -97,8 +95,8 @@ impl Host {
         }
     }
 
-    /// Ends an attempt: it has no more deltas. A turn that began for one which the host was not asked about runs to its end,
-    /// and its verdict counts for nothing.
+    /// Ends an attempt: it has no more deltas. A turn for a delta that the host was not asked about runs to its end, and its
+    /// verdict is ignored.
     pub fn stream_over(&self) {
         self.finish_held(None);
     }
@@ -122,7 +120,7 @@ impl Host {
     fn ask_all(&self, deltas: &[StreamDelta], begin: Now, now: &mut Now) -> (StreamOutcome, usize) {
         let delta = &deltas[0];
         let mut passed = 0;
-        // By index: looking at one slot after the other holds no borrow and copies no list.
+        // Iterating by index holds no borrow and copies no list.
         let mut index = 0;
         while let Some(slot) = self.slot(index) {
             index += 1;
@@ -145,12 +143,12 @@ impl Host {
         (StreamOutcome::Continue, passed)
     }
 
-    /// Lets one extension answer. `now` is the time before and, on return, the time after: the clock
-    /// is read once per extension and delta.
-    fn ask(&self, slot: &Rc<Slot>, deltas: &[StreamDelta], now: &mut Now) -> Asked {
+    /// Asks one extension. `now` is the time before and, on return, the time after: the clock is read once per extension and
+    /// delta.
+    fn ask(&self, slot: &Rc<Slot>, deltas: &[StreamDelta], now: &mut Now) -> ExtensionVerdict {
         let delta = &deltas[0];
         let budget = self.0.services.options.verdict;
-        // Those that cross together have the time of one, and what the begin of the last may be late.
+        // Deltas that are delivered together have the time of one, and the allowed delay of the last one's start.
         let slice_us = if deltas.len() > 1 { budget.slice_us } else { 0 };
         let kill_us = budget.kill_us.saturating_add(slice_us);
         let begin_us = now.elapsed_us;
@@ -163,15 +161,14 @@ impl Host {
                 watch.arm(kill_us);
             }
         }
-        // Everything that was queued before the delta runs first; the delta is in the queue, so the
-        // loop comes to it or the realm ends.
+        // Queued macrotasks run first; the delta is in the queue, so the loop reaches it or the realm ends.
         let mut passed = 0;
         let answer = loop {
             match self.tick(slot, *now, deltas) {
                 Ticked::Ran => *now = self.0.services.timer.now(),
                 Ticked::Running => {
                     *now = self.0.services.timer.now();
-                    // Work before the delta counts as well, since the model waits.
+                    // Earlier work counts as well, since the model waits.
                     if now.elapsed_us.saturating_sub(begin_us) >= kill_us {
                         self.stop_turn(slot);
                     }
@@ -193,7 +190,9 @@ impl Host {
             if let Some(held) = extension.held() {
                 held.spent_us = elapsed_us;
             }
-            answer.is_some() && elapsed_us > budget.soft_us.saturating_add(slice_us) && extension.ears.first_slow()
+            answer.is_some()
+                && elapsed_us > budget.soft_us.saturating_add(slice_us)
+                && extension.stream_handlers.first_slow()
         };
         if first_slow {
             self.report(slot, None, ReportKind::SlowVerdict { elapsed_us, source: delta.source });
@@ -219,10 +218,10 @@ impl Host {
                 self.stream_fault(slot, handler, Some(error));
                 None
             }
-            // The strike was counted when the realm ended.
+            // The end of the realm counted the strike.
             None => None,
         };
-        Asked { verdict, passed }
+        ExtensionVerdict { verdict, passed }
     }
 
     fn stop_turn(&self, slot: &Rc<Slot>) {
@@ -242,7 +241,7 @@ impl Host {
             )
         };
         let StreamVerdict { entry, handler, retry } = asked;
-        let abort = Abort { delta, entry, path: &path, latency_us, retry: retry.as_ref() };
+        let abort = AbortRequest { delta, entry, path: &path, latency_us, retry: retry.as_ref() };
         let counts = record::verdict(&self.0, &caller, &abort);
         self.flush_ledger();
         match counts {
@@ -255,32 +254,33 @@ impl Host {
         }
     }
 
-    /// Counts a strike against everybody who heard the delta on which the realm ended.
-    pub(crate) fn strike_the_stopped(&self, slot: &Rc<Slot>, delta: &StreamDelta) {
-        let strikes = slot.cell.borrow_mut().ears.strike_all(delta.source, self.0.services.options.max_strikes);
+    /// Counts a strike against every handler of the delta at which the realm ended.
+    pub(crate) fn strike_stopped(&self, slot: &Rc<Slot>, delta: &StreamDelta) {
+        let strikes =
+            slot.cell.borrow_mut().stream_handlers.strike_all(delta.source, self.0.services.options.max_strikes);
         for strike in strikes {
             let kind = ReportKind::Strike { count: strike.count, muted: strike.muted };
             self.report(slot, Some(strike.entry), kind);
         }
     }
 
-    /// A handler threw, or (without an error) waits for I/O.
+    /// Handles an exception of a handler, or (without an error) one that waits for I/O.
     pub(crate) fn stream_fault(&self, slot: &Rc<Slot>, handler: Handle, error: Option<ErrorReport>) {
         let Some(error) = error else {
-            let first = slot.cell.borrow_mut().ears.first_late(handler);
+            let first = slot.cell.borrow_mut().stream_handlers.first_late(handler);
             if let Some(entry) = first {
                 self.report(slot, Some(entry), ReportKind::LateVerdict);
             }
             return;
         };
         self.report_thrown(slot, error);
-        let strike = slot.cell.borrow_mut().ears.strike(handler, self.0.services.options.max_strikes);
+        let strike = slot.cell.borrow_mut().stream_handlers.strike(handler, self.0.services.options.max_strikes);
         let Some(strike) = strike else { return };
         let kind = ReportKind::Strike { count: strike.count, muted: strike.muted };
         self.report(slot, Some(strike.entry), kind);
         if strike.muted {
             self.post(slot, Message::HandlerMuted { handler });
-            self.refresh_heard();
+            self.refresh_listened();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether text of an extension may reach the model with the system role.
+//! Decides whether text of an extension may reach the model with the system role.
 //!
 //! | the extension | its text |
 //! |---|---|
@@ -15,18 +15,18 @@ use pijs_protocol::message::EventResult;
 use pijs_protocol::{ExtensionId, chat_markup, guard};
 use serde_json::{Map, Value, json};
 
-/// The capability to write system messages.
+/// Capability to write system messages.
 const CAPABILITY: &str = "prompt.modify";
 
 /// Events whose answer is a list of messages for the model.
 const WITH_MESSAGES: [&str; 2] = ["context", "context_with_system"];
 
-/// Says whether an extension may write system messages, as the gate decides it.
+/// Decision about an extension's system messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemRole {
     /// It holds `prompt.modify`.
     Granted,
-    /// Nobody granted or denied `prompt.modify`.
+    /// `prompt.modify` is neither granted nor denied.
     NotGranted,
     /// The user or the policy denied `prompt.modify`.
     Denied,
@@ -47,8 +47,8 @@ impl Host {
         }
     }
 
-    /// Brings an answer that is a list of messages down to what the extension may say: its system messages become user
-    /// messages, and those that it left out come back, unless it holds `prompt.modify`.
+    /// Restricts an answer that is a list of messages: without `prompt.modify` the extension's system messages become user
+    /// messages, and removed ones are restored.
     pub(crate) fn restrict_system_messages(
         &self,
         event: &str,
@@ -88,7 +88,7 @@ fn is_system(message: &Value) -> bool {
     message["role"] == "system"
 }
 
-/// Neutralises every text that a system message tells the model.
+/// Neutralises every text of a system message.
 fn neutralise_system(message: &mut Value) {
     if !guard!(SystemMarkup) {
         return;
@@ -100,7 +100,7 @@ fn neutralise_system(message: &mut Value) {
     }
 }
 
-/// The text of a system message with the user role.
+/// Converts a system message to the user role.
 fn as_user(message: &Value) -> Value {
     let mut texts = Vec::new();
     match &message["content"] {

@@ -1,12 +1,11 @@
-//! Definitions of tools that were seen before: what the model is told about a tool does not change behind the back of
-//! whoever agreed to the package (`docs/spec/capabilities.md`, The model).
+//! Pins the definitions of tools: a tool's description for the model does not change without the consent of the user who agreed
+//! to the package (`docs/spec/capabilities.md`, The model).
 //!
-//! The first session with a package shows what its tools are; digests of their definitions are kept with its grants,
-//! which are bound to its code. A tool that is described differently later, by the same code, says either something
-//! about the place and time it runs in (the folder, the date, what a project has), or what somebody else has told it. The
-//! first is what was agreed to and passes, with a line in the ledger. The second is how an agreed tool turns into another
-//! one: when its extension has asked a server or a program, it is left out until a person has seen what it says now.
-//! The strict policy leaves both out.
+//! The first session with a package records digests of its tools' definitions with its grants, which are bound to its code. When
+//! the same code describes a tool differently later, the change depends either on its environment (the folder, the date, the
+//! project), or on a server or a program that the extension queried. The first passes, with a line in the ledger. The second
+//! could turn a tool that the user agreed to into another one, so the tool is withheld until the user has seen the new
+//! definition. The strict policy withholds both.
 
 use crate::extension::Slot;
 use crate::host::Host;
@@ -18,12 +17,12 @@ use pijs_protocol::{EntryIndex, ExtensionId, guard};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Name to digest of each tool of an extension.
+/// Digests of an extension's tools by name.
 pub type Digests = BTreeMap<String, String>;
 
-/// Pinned definitions, and tools that are left out because theirs changed.
+/// Pinned definitions, and tools that are withheld because theirs changed.
 #[derive(Default)]
-pub(crate) struct Pins {
+pub(crate) struct ToolPins {
     pinned: BTreeMap<ExtensionId, Digests>,
     withheld: Vec<Withheld>,
 }
@@ -35,19 +34,19 @@ struct Withheld {
 }
 
 impl Host {
-    /// Holds an extension to the definitions that are known; before it is loaded.
+    /// Pins an extension's tools to known definitions, before it is loaded.
     pub fn pin_tools(&self, extension: &ExtensionId, digests: Digests) {
         self.0.session.pins.borrow_mut().pinned.insert(extension.clone(), digests);
     }
 
-    /// The definitions that an extension's tools have now.
+    /// Returns the digests of an extension's current tools.
     pub fn tool_digests(&self, extension: &ExtensionId) -> Digests {
         let own = self.tools().into_iter().filter(|tool| tool.owner.extension == *extension);
         own.map(|tool| (tool.spec.name.clone(), tool_digest(&tool.spec))).collect()
     }
 
-    /// Asks about the tools that were left out; those a person agrees to are there from now on. What is not agreed to
-    /// stays out, and the user is told. Answers whose definitions are other ones now.
+    /// Prompts about withheld tools; those that the user agrees to are available from now on. Others stay withheld, and the user
+    /// is notified. Returns the extensions whose definitions changed.
     pub async fn settle_tools(&self) -> Vec<ExtensionId> {
         let withheld = std::mem::take(&mut self.0.session.pins.borrow_mut().withheld);
         let mut changed = Vec::new();
@@ -67,8 +66,8 @@ impl Host {
                 changed.push(caller.extension().clone());
             } else {
                 let message = format!(
-                    "its tool {name:?} says something else than when it was agreed to, and is left out; answer at a \
-                     terminal, or agree to all of it again: pi install --yes {}",
+                    "the description of its tool {name:?} has changed since you agreed to it, so the tool is withheld; \
+                     answer at a terminal, or accept the change: pi install --yes {}",
                     caller.extension().as_str().trim_start_matches("npm:")
                 );
                 self.report(&slot, Some(entry), ReportKind::Warning { message });
@@ -78,7 +77,7 @@ impl Host {
         changed
     }
 
-    /// Whether a definition is withheld until a person has agreed to it: it is not the one that was agreed to.
+    /// Returns whether a definition differs from the pinned one and is withheld until the user agrees.
     pub(crate) fn withholds(&self, slot: &Rc<Slot>, entry: EntryIndex, spec: &ToolSpec) -> bool {
         if !guard!(ToolsPinnedDefinition) {
             return false;
@@ -102,8 +101,8 @@ impl Host {
     }
 }
 
-/// All that the model is told of a tool, as a person is asked about it: whatever of it may be what is new. What stands in
-/// the system prompt comes first, since the end of a long text is not shown.
+/// Returns all text of a tool for the model, for the prompt: any part may be new. Text of the system prompt comes first, since
+/// the end of a long text is not shown.
 fn told(spec: &ToolSpec) -> String {
     let description = spec.description.clone().unwrap_or_default();
     if !guard!(PromptDefinition) {
@@ -118,5 +117,5 @@ fn told(spec: &ToolSpec) -> String {
     parts.join("; ")
 }
 
-/// Definitions that wait to be seen; more than a person would look at.
+/// Most definitions that wait for consent; more than a user would read.
 const MOST_WITHHELD: usize = 64;

@@ -1,13 +1,13 @@
-//! One turn of one realm: the glue between its loop and its engine.
+//! Runs one turn of one realm: connects its loop and its engine.
 //!
-//! [`Turn`] is the loop's guest. It builds the delivery for a macrotask and lets the realm begin with it. In a
-//! thread the turn is over then; in a process it may go on by itself, and [`Host::tick`](crate::Host) resumes it when its
-//! [`Bell`] has rung. Synchronous hostcalls in between are answered through the [`SyncDoor`], which knows the
-//! dispatcher and nothing of the host: a turn cannot reach another realm.
+//! [`RealmTurn`] is the loop's guest. It builds the delivery for a macrotask and starts it in the realm. In a thread the turn is
+//! then over; in a process it may continue, and [`Host::tick`](crate::Host) resumes it when its [`RealmWaker`] was woken.
+//! Synchronous hostcalls are answered through [`SyncHostcalls`], which has access to the dispatcher and not to the host: a turn
+//! cannot reach another realm.
 
 use crate::extension::Arrival;
 use crate::state::ReadableState;
-use crate::wakeup::Bell;
+use crate::wakeup::RealmWaker;
 use pijs_environment::Timer;
 use pijs_hostcall::{Caller, Dispatcher};
 use pijs_protocol::message::Message;
@@ -19,23 +19,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Answers synchronous hostcalls.
-pub(crate) struct SyncDoor<'a> {
+pub(crate) struct SyncHostcalls<'a> {
     pub(crate) caller: &'a Caller,
-    /// Tells realms of one extension apart.
+    /// Distinguishes realms of one extension.
     pub(crate) epoch: u32,
     pub(crate) dispatcher: &'a Dispatcher,
     pub(crate) timer: &'a dyn Timer,
     pub(crate) state: &'a ReadableState,
-    /// Version of the state that the realm has; moves with what replies carry.
+    /// Version of the realm's copy of the state; updated by replies.
     pub(crate) seen_state: &'a mut u64,
-    /// Inside a verdict: when the patience ends, and how to end the turn then.
-    pub(crate) patience: Option<(u64, Arc<dyn Fn() + Send + Sync>)>,
-    /// Brings answers that take their time; without it every call is answered before anything else happens.
-    pub(crate) bell: Option<&'a Arc<Bell>>,
+    /// Inside a verdict: its deadline, and the function that stops the turn.
+    pub(crate) deadline: Option<(u64, Arc<dyn Fn() + Send + Sync>)>,
+    /// Delivers slow answers; without it every call is answered synchronously.
+    pub(crate) waker: Option<&'a Arc<RealmWaker>>,
 }
 
-impl SyncDoor<'_> {
-    /// A late answer as the realm gets it: with the time and what has changed.
+impl SyncHostcalls<'_> {
+    /// Completes a late answer with the time and the changes of the state.
     pub(crate) fn reply(&mut self, result: HostResult) -> SyncReply {
         self.reply_at(self.timer.now(), result)
     }
@@ -49,9 +49,9 @@ impl SyncDoor<'_> {
     }
 }
 
-impl SyncHost for SyncDoor<'_> {
+impl SyncHost for SyncHostcalls<'_> {
     fn call(&mut self, mut call: HostCall) -> SyncReply {
-        if let Some((until_us, _)) = &self.patience {
+        if let Some((until_us, _)) = &self.deadline {
             let left_ms = until_us.saturating_sub(self.timer.now().elapsed_us).div_ceil(1000).max(1);
             call.timeout_ms = Some(call.timeout_ms.map_or(left_ms, |asked| asked.min(left_ms)));
         }
@@ -59,19 +59,19 @@ impl SyncHost for SyncDoor<'_> {
         call.call_id = crate::reload::call_id(self.epoch, call.call_id);
         let (result, ended) = self.dispatcher.call_sync_until(self.caller, call);
         let reply = self.reply_at(ended, HostResult { call_id: asked, ..result });
-        if let Some((until_us, stop)) = &self.patience
+        if let Some((until_us, stop)) = &self.deadline
             && reply.now.elapsed_us >= *until_us
         {
-            // Fuel does not see time spent out here.
+            // Fuel does not count time outside of the interpreter.
             stop();
         }
         reply
     }
 
     fn begin(&mut self, call: HostCall) -> Option<SyncReply> {
-        match self.bell {
-            Some(bell) if self.patience.is_none() && self.dispatcher.may_wait(self.caller, &call) => {
-                if bell.ask(self.dispatcher, self.caller, call.clone()) { None } else { Some(self.call(call)) }
+        match self.waker {
+            Some(waker) if self.deadline.is_none() && self.dispatcher.may_wait(self.caller, &call) => {
+                if waker.ask(self.dispatcher, self.caller, call.clone()) { None } else { Some(self.call(call)) }
             }
             _ => Some(self.call(call)),
         }
@@ -80,13 +80,13 @@ impl SyncHost for SyncDoor<'_> {
 
 /// Result of a turn.
 pub(crate) struct TurnOutput {
-    /// `None`: it goes on by itself.
+    /// `None` while it is running.
     pub(crate) result: Option<Result<Yield, Termination>>,
-    /// Whether it is the delta's turn; its answer is in the yield.
+    /// Whether it is the delta's turn, whose answer is in the yield.
     pub(crate) was_delta: bool,
     /// Number of deltas after it that passed, too.
     pub(crate) passed: usize,
-    /// The turn of the delta after those is under way.
+    /// Whether the turn of the next delta is running.
     pub(crate) goes_on: bool,
     /// Traces the turn, until it is over.
     pub(crate) span: tracing::Span,
@@ -108,7 +108,7 @@ impl TurnOutput {
         Self { result, was_delta: true, passed, goes_on, span: tracing::Span::none() }
     }
 
-    /// The realm's answer to the delta, if this was the delta's turn.
+    /// Returns the realm's answer to the delta, if this was the delta's turn.
     pub(crate) fn answer(&mut self) -> Option<StreamAnswer> {
         match (&mut self.result, self.was_delta) {
             (Some(Ok(done)), true) => Some(std::mem::take(&mut done.stream)),
@@ -118,24 +118,24 @@ impl TurnOutput {
 }
 
 /// Runs macrotasks in a realm.
-pub(crate) struct Turn<'a> {
+pub(crate) struct RealmTurn<'a> {
     pub(crate) realm: &'a mut dyn Realm,
-    pub(crate) door: SyncDoor<'a>,
-    /// The delta that `Host::stream` is asking about, and those that it will ask about next.
+    pub(crate) hostcalls: SyncHostcalls<'a>,
+    /// Delta that `Host::stream` asks about, and the following ones.
     pub(crate) deltas: &'a [StreamDelta],
-    /// Longest time from the first to the begin of the last of them.
+    /// Longest time from the first to the start of the last of them.
     pub(crate) slice: Duration,
 }
 
-impl Guest<Arrival> for Turn<'_> {
+impl Guest<Arrival> for RealmTurn<'_> {
     type Output = TurnOutput;
 
     fn turn(&mut self, seq: Seq, now: Now, task: Macrotask<Arrival>) -> TurnOutput {
         let span = tracing::debug_span!(
             "tick",
-            extension_id = self.door.caller.extension().as_str(),
-            event_id = self.door.caller.event_id.as_deref(),
-            tool_call_id = self.door.caller.tool_call_id.as_deref(),
+            extension_id = self.hostcalls.caller.extension().as_str(),
+            event_id = self.hostcalls.caller.event_id.as_deref(),
+            tool_call_id = self.hostcalls.caller.tool_call_id.as_deref(),
             seq = seq.0,
             task = name(&task),
         );
@@ -144,7 +144,7 @@ impl Guest<Arrival> for Turn<'_> {
     }
 }
 
-impl Turn<'_> {
+impl RealmTurn<'_> {
     fn run(&mut self, seq: Seq, now: Now, task: Macrotask<Arrival>) -> TurnOutput {
         let (task, was_delta) = match task {
             Macrotask::Arrival(
@@ -153,25 +153,25 @@ impl Turn<'_> {
             Macrotask::Timer(timer) => (Task::Message(Box::new(Message::TimerFired { timer })), false),
             Macrotask::Arrival(Arrival::Delta) => {
                 let delta = self.deltas.first().expect("a delta is only queued while `stream` runs its loop");
-                if self.door.state.version() == *self.door.seen_state {
-                    // Nothing to tell the realm first, so the delta crosses without being copied.
+                if self.hostcalls.state.version() == *self.hostcalls.seen_state {
+                    // No message precedes the delta, so it is delivered without a copy.
                     return TurnOutput::streamed(match self.deltas {
-                        [delta] => self.realm.stream(seq, now, delta, &mut self.door).map(Streamed::from),
-                        deltas => self.realm.stream_ahead(seq, now, deltas, self.slice, &mut self.door),
+                        [delta] => self.realm.stream(seq, now, delta, &mut self.hostcalls).map(Streamed::from),
+                        deltas => self.realm.stream_ahead(seq, now, deltas, self.slice, &mut self.hostcalls),
                     });
                 }
                 (Task::Stream(delta.clone()), true)
             }
         };
-        let state = self.door.state.since(*self.door.seen_state);
+        let state = self.hostcalls.state.since(*self.hostcalls.seen_state);
         if let Some(delta) = &state {
-            *self.door.seen_state = delta.version;
+            *self.hostcalls.seen_state = delta.version;
         }
-        TurnOutput::new(self.realm.start(Delivery { seq, now, task, state }, &mut self.door), was_delta)
+        TurnOutput::new(self.realm.start(Delivery { seq, now, task, state }, &mut self.hostcalls), was_delta)
     }
 }
 
-/// Names what a macrotask brings to a realm.
+/// Returns the name of a macrotask.
 fn name(task: &Macrotask<Arrival>) -> &'static str {
     match task {
         Macrotask::Arrival(arrival) => arrival_name(arrival),
@@ -179,7 +179,7 @@ fn name(task: &Macrotask<Arrival>) -> &'static str {
     }
 }
 
-/// Names what arrives at a realm.
+/// Returns the name of an arrival.
 pub(crate) fn arrival_name(arrival: &Arrival) -> &'static str {
     match arrival {
         Arrival::Message(message) => match **message {

@@ -1,16 +1,16 @@
-//! How long the host waits for a promise of an extension that does not settle.
+//! Limits the wait for promises of an extension that do not settle.
 //!
-//! A turn ends by its own limits; what it leaves behind may still be a promise that nothing will ever settle, and pi
-//! waits for that without end. Here each waiting caller (a hook, a factory, a tool, a command, a callback) has a
-//! budget of time in which nothing that could settle its promise is under way. Time in a program, a request or a dialog
-//! does not count: those end by themselves. Past the budget the realm is discarded like any other that timed out.
+//! A turn ends by its own limits, but may leave a promise that nothing will ever settle, for which pi waits forever. Here each
+//! waiting caller (a hook, a factory, a tool, a command, a callback) has a budget of time without pending work that could settle
+//! its promise. Time in a program, a request or a dialog does not count: those end by themselves. Past the budget the realm is
+//! discarded like any other that timed out.
 //!
-//! After a person's *abort* ([`Host::hurry`]) it is another matter: nobody is waited for longer than
-//! [`WaitBudget::abort_us`], whatever is under way. The realm lives on, only its caller goes on without it.
+//! After the user's *abort* ([`Host::hurry`]) every wait is limited to [`WaitBudget::abort_us`], whatever is pending. The realm
+//! stays, only its caller continues without it.
 
 use crate::answer_order::AnswerOrder;
 use crate::emit::plain_error;
-use crate::extension::{Answered, Extension, Loaded, Pending, Slot, Status, WorkProgress};
+use crate::extension::{EntryLoaded, Extension, ExtensionStatus, OrderedAnswer, PendingCalls, Slot, WorkProgress};
 use crate::host::Host;
 use crate::load_order::Ahead;
 use pijs_protocol::message::{CallbackResult, EventResult, SlashResult, ToolResult};
@@ -22,23 +22,23 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long somebody waits for an extension under which nothing moves.
+/// Limits of waits for an extension without progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitBudget {
-    /// For a handler or a factory while nothing at all is under way.
+    /// Limit for a handler or a factory without pending work.
     pub hook_us: u64,
-    /// Limit while a timer is armed, a call listens, or another extension works.
+    /// Limit for a handler or a factory while a timer is armed, a call listens, or another extension works.
     pub hook_waiting_us: u64,
-    /// For a tool, a command or a callback while nothing at all is under way.
+    /// Limit for a tool, a command or a callback without pending work.
     pub call_us: u64,
-    /// The same while a timer is armed, something is listened to, or another extension is at work.
+    /// Limit for a tool, a command or a callback while a timer is armed, a call listens, or another extension works.
     pub call_waiting_us: u64,
-    /// After a person's abort, whatever is under way.
+    /// Limit after the user's abort, whatever is pending.
     pub abort_us: u64,
 }
 
 impl Default for WaitBudget {
-    /// 5 s and 2 min for hooks, 1 min and 30 min for what a model or a person asked for, 2 s after an abort.
+    /// Returns 5 s and 2 min for hooks, 1 min and 30 min for requests of a model or the user, 2 s after an abort.
     fn default() -> Self {
         let seconds = |count: u64| count * 1_000_000;
         Self {
@@ -51,46 +51,46 @@ impl Default for WaitBudget {
     }
 }
 
-/// Events that could still settle a promise of an extension.
+/// Kind of pending work that could settle a promise of an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Prospect {
-    /// A turn, a queued macrotask, a call that ends by itself.
-    Moves,
-    /// A key or a command of a person, who can abort as well.
-    Person,
-    /// A timer, a connection, another extension.
-    Waits,
+enum PendingWork {
+    /// A turn, a queued macrotask, or a call that ends by itself.
+    InFlight,
+    /// A key or a command of the user, who can abort as well.
+    User,
+    /// A timer, a connection, or another extension, which may never finish.
+    Indefinite,
     Nothing,
 }
 
-/// Since when an extension has been still.
+/// Start of the time without progress of an extension.
 #[derive(Debug, Default)]
-pub(crate) struct Lull {
-    /// Nothing has been under way.
+pub(crate) struct IdleTime {
+    /// Since when nothing has been pending.
     nothing: Option<u64>,
-    /// At most something that may never come.
+    /// Since when at most indefinite work has been pending.
     waits: Option<u64>,
 }
 
-impl Lull {
-    /// A turn has run.
+impl IdleTime {
+    /// Resets after a turn.
     pub(crate) fn turns(&mut self) {
         self.nothing = None;
     }
 
-    /// A call that ends by itself has begun, or has ended.
+    /// Resets when a call that ends by itself starts or ends.
     pub(crate) fn calls(&mut self) {
         *self = Self::default();
     }
 
-    fn note(&mut self, prospect: Prospect, now_us: u64) {
+    fn note(&mut self, prospect: PendingWork, now_us: u64) {
         match prospect {
-            Prospect::Moves | Prospect::Person => *self = Self::default(),
-            Prospect::Waits => {
+            PendingWork::InFlight | PendingWork::User => *self = Self::default(),
+            PendingWork::Indefinite => {
                 self.nothing = None;
                 self.waits.get_or_insert(now_us);
             }
-            Prospect::Nothing => {
+            PendingWork::Nothing => {
                 self.nothing.get_or_insert(now_us);
                 self.waits.get_or_insert(now_us);
             }
@@ -98,11 +98,11 @@ impl Lull {
     }
 }
 
-/// Somebody who waits for an answer.
+/// A caller that waits for an answer.
 pub(crate) struct Waiter<T> {
     done: oneshot::Sender<Result<T, Termination>>,
     since_us: u64,
-    /// It waits for the extension to start with the session.
+    /// Whether it waits for the extension to start with the session.
     is_start: bool,
 }
 
@@ -111,47 +111,46 @@ impl<T> Waiter<T> {
         Self { done, since_us, is_start: false }
     }
 
-    /// Returns the limits for a handler of an event that begins the session.
+    /// Marks it as a wait for a handler of an event that starts the session.
     pub(crate) fn of_start(self, is_start: bool) -> Self {
         Self { is_start, ..self }
     }
 
-    /// Somebody who no longer listens is no error.
+    /// Answers the caller. A dropped receiver is no error.
     pub(crate) fn answer(self, value: Result<T, Termination>) {
         let _ = self.done.send(value);
     }
 }
 
-/// How often a busy driver looks after those who wait.
+/// Interval at which a busy driver checks waiting callers.
 const NOW_AND_THEN_US: u64 = 100_000;
 
-/// Calls that bring something whenever it comes, and end when nobody wants it any more.
+/// Calls that wait for outside events, and end when they are cancelled.
 const LISTENING: &[(&str, &str)] =
     &[("fs", "watch"), ("net", "listen"), ("net", "connect"), ("net", "accept"), ("websocket", "open")];
 
-/// Whether a call may be open for ever without anything being under way.
+/// Returns whether a call may stay open indefinitely without pending work.
 pub(crate) fn listens(call: &HostCall) -> bool {
     let op = call.params.get("op").and_then(Value::as_str).unwrap_or_default();
     LISTENING.contains(&(call.method.as_str(), op))
 }
 
 impl Host {
-    /// A person aborts: whoever waits for an extension now, and until the run has ended, waits for
-    /// [`WaitBudget::abort_us`] at most.
+    /// Limits current and later waits for extensions to [`WaitBudget::abort_us`] after the user's abort, until the run has ended.
     pub fn hurry(&self) {
         self.0.session.aborted_us.set(Some(self.0.services.timer.now().elapsed_us));
         self.notify_driver();
     }
 
     /// Checks waiting callers at intervals, for a driver that never rests because another extension is always busy.
-    pub(crate) fn lose_patience_now_and_then(&self) {
+    pub(crate) fn poll_expired_waits(&self) {
         if self.0.services.timer.now().elapsed_us.saturating_sub(self.0.queue.polled_us.get()) >= NOW_AND_THEN_US {
-            self.lose_patience();
+            self.end_expired_waits();
         }
     }
 
-    /// Ends what has been waited for too long. Answers when to look again, and whether anything ended.
-    pub(crate) fn lose_patience(&self) -> (Option<Duration>, bool) {
+    /// Ends expired waits. Returns the time of the next check, and whether any ended.
+    pub(crate) fn end_expired_waits(&self) -> (Option<Duration>, bool) {
         if self.0.slots.borrow().iter().all(|slot| slot.cell.borrow().pending.is_empty()) {
             if self.0.session.active_signal.borrow().is_none() {
                 self.0.session.aborted_us.set(None);
@@ -188,26 +187,26 @@ impl Host {
         (pause, acted)
     }
 
-    /// When the patience with an extension ends.
+    /// Returns when the wait for an extension expires.
     fn due(&self, slot: &Rc<Slot>, now_us: u64, others_move: bool, has_person: bool) -> Option<u64> {
         let mut extension = slot.cell.borrow_mut();
         if extension.pending.is_empty() {
-            extension.progress.lull = Lull::default();
+            extension.progress.idle = IdleTime::default();
             return None;
         }
         let prospect = extension.prospect(others_move, has_person);
-        extension.progress.lull.note(prospect, now_us);
+        extension.progress.idle.note(prospect, now_us);
         let waits = self.0.services.options.waits;
-        let Extension { progress: WorkProgress { lull, .. }, pending, .. } = &*extension;
+        let Extension { progress: WorkProgress { idle, .. }, pending, .. } = &*extension;
         let by = |since: Option<u64>, still: Option<u64>, patience_us: u64| {
             Some(since?.max(still?).saturating_add(patience_us))
         };
         let (hook, call) = (pending.oldest_hook(), pending.oldest_call());
         let ends = [
-            by(hook, lull.nothing, waits.hook_us),
-            by(hook, lull.waits, waits.hook_waiting_us),
-            by(call, lull.nothing, waits.call_us),
-            by(call, lull.waits, waits.call_waiting_us),
+            by(hook, idle.nothing, waits.hook_us),
+            by(hook, idle.waits, waits.hook_waiting_us),
+            by(call, idle.nothing, waits.call_us),
+            by(call, idle.waits, waits.call_waiting_us),
         ];
         ends.into_iter().flatten().min()
     }
@@ -218,37 +217,37 @@ fn earlier(one: Option<u64>, other: u64) -> Option<u64> {
 }
 
 impl Extension {
-    /// Whether something is under way that ends by itself.
+    /// Returns whether work is pending that ends by itself.
     fn moves(&self) -> bool {
         self.link.running.is_some() || !self.ticks.is_idle() || self.progress.open_calls > self.progress.listening.len()
     }
 
-    fn prospect(&self, others_move: bool, has_person: bool) -> Prospect {
-        let is_asked = has_person && self.status == Status::Live && self.hears_a_person();
+    fn prospect(&self, others_move: bool, has_person: bool) -> PendingWork {
+        let is_asked = has_person && self.status == ExtensionStatus::Live && self.accepts_user_input();
         if self.moves() || self.ahead.as_ref().is_some_and(Ahead::has_answered) {
-            Prospect::Moves
+            PendingWork::InFlight
         } else if is_asked {
-            Prospect::Person
+            PendingWork::User
         } else if others_move || self.ticks.live_timers() > 0 || !self.progress.listening.is_empty() {
-            Prospect::Waits
+            PendingWork::Indefinite
         } else {
-            Prospect::Nothing
+            PendingWork::Nothing
         }
     }
 
-    /// Whether a key, a command or a word of a person reaches it.
-    fn hears_a_person(&self) -> bool {
+    /// Returns whether a key, a command or text of the user reaches it.
+    fn accepts_user_input(&self) -> bool {
         self.registry.commands().next().is_some()
             || self.registry.has_handler("input")
             || self.registry.others().any(|(_, other)| matches!(other, Registration::Shortcut { .. }))
     }
 }
 
-/// Calls of an extension that listen.
+/// Calls of an extension that wait for outside events.
 pub(crate) type Listening = BTreeSet<CallId>;
 
-impl Pending {
-    /// Whether a handler of an event that begins the session is waited for.
+impl PendingCalls {
+    /// Returns whether a handler of an event that starts the session is awaited.
     pub(crate) fn is_start(&self) -> bool {
         self.events.values().any(|waiter| waiter.is_start)
     }
@@ -264,8 +263,8 @@ impl Pending {
         tools.chain(commands).chain(self.callbacks.values().map(|waiter| waiter.since_us)).min()
     }
 
-    /// Answers in place of the extension whoever has waited for so long since the abort. Whether anybody had, and when
-    /// the next one will have.
+    /// Answers callers whose limit after the abort has expired, in place of the extension. Returns whether there were any, and
+    /// the next expiry.
     fn give_up(
         &mut self,
         asked_us: u64,
@@ -278,13 +277,13 @@ impl Pending {
         for (id, waiter) in take_late(&mut self.events, |waiter| at(waiter.since_us) <= now_us) {
             let error = Some(aborted("abort"));
             let result = EventResult { event_id: id, value: None, changed: Map::new(), error };
-            waiter.answer(Ok(Answered { result, place: handlers.enter() }));
+            waiter.answer(Ok(OrderedAnswer { result, place: handlers.enter() }));
             acted = true;
         }
         for (id, waiter) in take_late(&mut self.tools, |waiter| at(waiter.done.since_us) <= now_us) {
             let error = Some(aborted("tool"));
             let result = ToolResult { tool_call_id: id, output: Value::Null, is_error: true, error };
-            waiter.done.answer(Ok(Answered { result, place: tools.enter() }));
+            waiter.done.answer(Ok(OrderedAnswer { result, place: tools.enter() }));
             acted = true;
         }
         for (id, waiter) in take_late(&mut self.commands, |waiter| at(waiter.since_us) <= now_us) {
@@ -313,9 +312,9 @@ fn take_late<K: Ord + Clone, V>(
     late.into_iter().filter_map(|id| all.remove_entry(&id)).collect()
 }
 
-/// The caller of `load`.
+/// Caller of `load`.
 pub(crate) struct LoadWaiter {
     pub(crate) entry: EntryIndex,
-    pub(crate) done: oneshot::Sender<Loaded>,
+    pub(crate) done: oneshot::Sender<EntryLoaded>,
     pub(crate) since_us: u64,
 }

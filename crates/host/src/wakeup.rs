@@ -1,8 +1,8 @@
-//! Being told when a realm in another process has something to say.
+//! Wakes the host when a realm in another process needs it.
 //!
-//! [`Bell`] is what rings: one per realm, shared with the tasks that watch its worker and with the threads that
-//! answer its synchronous hostcalls. Ringing wakes [`Host::drive`](crate::Host::drive), which then goes on with
-//! the turn; nothing of the realm itself is touched from another thread.
+//! Each realm has a [`RealmWaker`], shared with the tasks that watch its worker and with the threads that answer its synchronous
+//! hostcalls. Waking it notifies [`Host::drive`](crate::Host::drive), which then resumes the turn; the realm itself is never
+//! touched from another thread.
 //!
 //! Watching needs a tokio runtime with its I/O and time drivers on (`enable_all`); hosts whose realms all run in
 //! the thread need neither.
@@ -14,30 +14,30 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// Rings when a realm needs its host.
-pub(crate) struct Bell {
+/// Wakes the host for one realm.
+pub(crate) struct RealmWaker {
     rung: AtomicBool,
-    /// The process has ended.
+    /// Whether the process has ended.
     dead: AtomicBool,
-    shared: Mutex<Shared>,
-    /// An answer has come in.
+    shared: Mutex<SyncCall>,
+    /// Notified of an answer.
     arrived: Condvar,
-    /// The time at which to ring has changed.
+    /// Notified of a change of the wake-up time.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only processes are watched"))]
     retimed: Notify,
-    /// Wakes the driver.
+    /// Notifies the driver.
     wake: Arc<Notify>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SyncCall {
     by: Option<Instant>,
-    /// The answer to the synchronous hostcall that is under way on another thread.
+    /// Answer to the synchronous hostcall that runs on another thread.
     answer: Option<HostResult>,
     is_asking: bool,
 }
 
-impl Bell {
+impl RealmWaker {
     pub(crate) fn new(wake: Arc<Notify>) -> Arc<Self> {
         Arc::new(Self {
             rung: AtomicBool::new(false),
@@ -49,32 +49,32 @@ impl Bell {
         })
     }
 
-    fn shared(&self) -> MutexGuard<'_, Shared> {
+    fn shared(&self) -> MutexGuard<'_, SyncCall> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn ring(&self) {
+    pub(crate) fn wake(&self) {
         self.rung.store(true, Ordering::Release);
-        // Every time: it may have rung, unheard, since a turn that is long over.
+        // The driver is notified every time: an earlier wake-up may belong to a turn that is over.
         self.wake.notify_one();
     }
 
-    /// Whether it rang since the last time somebody asked.
-    pub(crate) fn heard(&self) -> bool {
+    /// Returns whether it was woken since the last call, and resets that.
+    pub(crate) fn take_wakeup(&self) -> bool {
         self.rung.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether the realm's process has ended.
-    pub(crate) fn tolls(&self) -> bool {
+    /// Returns whether the realm's process has ended.
+    pub(crate) fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Acquire)
     }
 
-    /// Runs a synchronous hostcall that may take its time on a thread of its own. `false`: there is no runtime to do it.
+    /// Runs a slow synchronous hostcall on a thread of its own. Returns `false` without a runtime.
     pub(crate) fn ask(self: &Arc<Self>, dispatcher: &Dispatcher, caller: &Caller, call: HostCall) -> bool {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return false };
         self.shared().is_asking = true;
         let (dispatcher, caller) = (dispatcher.clone(), caller.clone());
-        let promise = Promise { bell: Arc::clone(self), call_id: Some(call.call_id.clone()) };
+        let promise = AnswerGuard { waker: Arc::clone(self), call_id: Some(call.call_id.clone()) };
         runtime.spawn_blocking(move || {
             let answer = dispatcher.call_sync(&caller, call);
             promise.keep(answer);
@@ -82,12 +82,12 @@ impl Bell {
         true
     }
 
-    /// Whether the realm waits for such a call.
-    pub(crate) fn is_asking(&self) -> bool {
+    /// Returns whether the realm waits for such a call.
+    pub(crate) fn awaits_answer(&self) -> bool {
         self.shared().is_asking
     }
 
-    /// The answer, if it is there.
+    /// Takes the answer, if it has arrived.
     pub(crate) fn answer(&self) -> Option<HostResult> {
         let mut shared = self.shared();
         let answer = shared.answer.take();
@@ -95,49 +95,49 @@ impl Bell {
         answer
     }
 
-    /// Waits for an answer that is under way, for at most this long.
+    /// Waits for an answer in flight, for at most this long.
     pub(crate) fn wait_for_answer(&self, patience: Duration) {
         let shared = self.shared();
-        let waits = |shared: &mut Shared| shared.is_asking && shared.answer.is_none();
+        let waits = |shared: &mut SyncCall| shared.is_asking && shared.answer.is_none();
         drop(self.arrived.wait_timeout_while(shared, patience, waits));
     }
 
     fn bring(&self, answer: HostResult) {
         self.shared().answer = Some(answer);
         self.arrived.notify_all();
-        self.ring();
+        self.wake();
     }
 }
 
-/// An answer that will come: also when the thread that works on it does not survive.
-struct Promise {
-    bell: Arc<Bell>,
+/// Guarantees an answer, even if the thread of the call panics.
+struct AnswerGuard {
+    waker: Arc<RealmWaker>,
     call_id: Option<CallId>,
 }
 
-impl Promise {
+impl AnswerGuard {
     fn keep(mut self, answer: HostResult) {
         self.call_id = None;
-        self.bell.bring(answer);
+        self.waker.bring(answer);
     }
 }
 
-impl Drop for Promise {
+impl Drop for AnswerGuard {
     fn drop(&mut self) {
         if let Some(call_id) = self.call_id.take() {
             let error = HostcallError::new(ErrorCode::Internal, "the call was given up; this is a bug of the host")
                 .with("reason", "invariant");
-            self.bell.bring(HostResult::failed(call_id, error));
+            self.waker.bring(HostResult::failed(call_id, error));
         }
     }
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::Watch;
+pub(crate) use linux::DescriptorWatch;
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::Bell;
+    use super::RealmWaker;
     use std::os::fd::OwnedFd;
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
@@ -146,46 +146,46 @@ mod linux {
     use tokio::io::unix::AsyncFd;
     use tokio::task::AbortHandle;
 
-    /// Between two looks where nothing tells us.
+    /// Polling interval without notifications.
     const LOOK_EVERY: Duration = Duration::from_millis(5);
 
     /// A task that watches a file descriptor. Dropping it ends the task.
-    pub(crate) struct Watch(AbortHandle);
+    pub(crate) struct DescriptorWatch(AbortHandle);
 
-    impl Drop for Watch {
+    impl Drop for DescriptorWatch {
         fn drop(&mut self) {
             self.0.abort();
         }
     }
 
-    impl Watch {
-        /// Rings when a turn can go on.
-        pub(crate) fn turn(socket: Option<OwnedFd>, by: Option<Instant>, bell: &Arc<Bell>) -> Self {
-            bell.set_time(by);
-            let bell = Arc::clone(bell);
-            Self(tokio::spawn(async move { watch_turn(socket, &bell).await }).abort_handle())
+    impl DescriptorWatch {
+        /// Wakes the host when a turn can continue.
+        pub(crate) fn turn(socket: Option<OwnedFd>, by: Option<Instant>, waker: &Arc<RealmWaker>) -> Self {
+            waker.set_time(by);
+            let waker = Arc::clone(waker);
+            Self(tokio::spawn(async move { watch_turn(socket, &waker).await }).abort_handle())
         }
 
-        /// Rings for good when a process ends.
-        pub(crate) fn death(process: OwnedFd, bell: &Arc<Bell>) -> Option<Self> {
+        /// Wakes the host when a process ends, and marks it as dead.
+        pub(crate) fn death(process: OwnedFd, waker: &Arc<RealmWaker>) -> Option<Self> {
             let process = registered(process, Interest::READABLE)?;
-            let bell = Arc::clone(bell);
+            let waker = Arc::clone(waker);
             let watch = async move {
                 if process.readable().await.is_ok() {
-                    bell.dead.store(true, Ordering::Release);
-                    bell.ring();
+                    waker.dead.store(true, Ordering::Release);
+                    waker.wake();
                 }
             };
             Some(Self(tokio::spawn(watch).abort_handle()))
         }
     }
 
-    impl Bell {
-        /// When to ring, whatever happens.
+    impl RealmWaker {
+        /// Sets the time of an unconditional wake-up.
         pub(crate) fn set_time(&self, by: Option<Instant>) {
             let before = std::mem::replace(&mut self.shared().by, by);
             if by.is_some_and(|by| by <= Instant::now()) {
-                self.ring();
+                self.wake();
             } else if before != by {
                 self.retimed.notify_one();
             }
@@ -197,31 +197,31 @@ mod linux {
         AsyncFd::with_interest(descriptor, interest).ok()
     }
 
-    async fn watch_turn(socket: Option<OwnedFd>, bell: &Bell) {
-        // Both at once: a worker may take what was sent to it, or say something.
+    async fn watch_turn(socket: Option<OwnedFd>, waker: &RealmWaker) {
+        // Watches both: a worker may read what was sent to it, or write.
         let interest = Interest::READABLE | Interest::WRITABLE;
         let mut socket = socket.and_then(|socket| registered(socket, interest));
         let mut earliest = Instant::now();
         loop {
-            let by = bell.shared().by.map(|by| by.max(earliest));
+            let by = waker.shared().by.map(|by| by.max(earliest));
             let look = if socket.is_some() { by } else { Some(Instant::now() + LOOK_EVERY) };
             tokio::select! {
                 biased;
-                () = bell.retimed.notified() => continue,
+                () = waker.retimed.notified() => continue,
                 is_open = readiness(socket.as_ref(), interest) => if !is_open {
-                    // A socket that was hung up is ready for ever.
+                    // A socket that was closed by the peer stays ready.
                     socket = None;
                 },
                 () = until(look) => earliest = Instant::now() + LOOK_EVERY,
             }
-            bell.ring();
+            waker.wake();
         }
     }
 
-    /// Waits for news from the socket, and says whether more can come; for ever without one.
+    /// Waits until the socket is ready, and returns whether more can come; forever without one.
     async fn readiness(socket: Option<&AsyncFd<OwnedFd>>, interest: Interest) -> bool {
         match socket {
-            // It is never read here: the next edge counts.
+            // The socket is not read here: the next edge counts.
             Some(socket) => match socket.ready(interest).await {
                 Ok(mut ready) => {
                     let is_closed = ready.ready().is_read_closed() || ready.ready().is_write_closed();

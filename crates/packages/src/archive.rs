@@ -26,7 +26,7 @@ const RATIO_FLOOR: usize = 1024 * 1024;
 /// Caps on what one package, and one install, may take. The defaults leave room above the largest honest dependencies of
 /// the corpus (mistralai 2.7.0: 6,300 files; onnxruntime-node 1.14: 93 MB unpacked).
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct InstallLimits {
     /// Bytes of one tarball.
     pub compressed: usize,
     /// Bytes of one unpacked archive.
@@ -51,7 +51,7 @@ pub struct Limits {
     pub total: Duration,
 }
 
-impl Default for Limits {
+impl Default for InstallLimits {
     fn default() -> Self {
         Self {
             compressed: 64 << 20,
@@ -86,9 +86,9 @@ impl Unpacked {
 
     /// Collects files that come from elsewhere than an archive, under the same rules for names. Each path has a folder at the
     /// top.
-    pub(crate) fn from_files(files: impl Iterator<Item = (Vec<u8>, Vec<u8>)>, limits: &Limits) -> Result<Self> {
+    pub(crate) fn from_files(files: impl Iterator<Item = (Vec<u8>, Vec<u8>)>, limits: &InstallLimits) -> Result<Self> {
         let mut this = Self::empty();
-        let mut names = Names::default();
+        let mut names = TakenNames::default();
         for (raw, bytes) in files {
             // No tool writes such an entry into a tree.
             if guard!(ArchivePath) && raw.split(|byte| *byte == b'/').any(|component| component == b".") {
@@ -171,9 +171,10 @@ pub(crate) fn digest_files<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>)
 /// # Errors
 ///
 /// `IN_PATH`, `IN_LINK`, `IN_SIZE` or `IN_FORMAT`, with the entry it is about.
-pub fn unpack(tgz: &[u8], limits: &Limits) -> Result<Unpacked> {
+pub fn unpack(tgz: &[u8], limits: &InstallLimits) -> Result<Unpacked> {
     let tar = gunzip(tgz, limits)?;
-    let mut reader = Reader { tar: &tar, at: 0, limits, names: Names::default(), entries: 0, warnings: Vec::new() };
+    let mut reader =
+        ArchiveReader { tar: &tar, at: 0, limits, names: TakenNames::default(), entries: 0, warnings: Vec::new() };
     let files = reader.read()?;
     let warnings = std::mem::take(&mut reader.warnings);
     Ok(Unpacked { tar, files, warnings })
@@ -184,7 +185,7 @@ fn refuse(code: InstallCode, entry: &str, why: impl Into<String>) -> PackageErro
 }
 
 /// Decompresses exactly one gzip member; bytes after it are refused.
-fn gunzip(tgz: &[u8], limits: &Limits) -> Result<Vec<u8>> {
+fn gunzip(tgz: &[u8], limits: &InstallLimits) -> Result<Vec<u8>> {
     let archive = "archive";
     if tgz.len() > limits.compressed && guard!(ArchiveCaps) {
         return Err(refuse(InstallCode::Size, archive, format!("more than {} bytes compressed", limits.compressed)));
@@ -229,16 +230,16 @@ struct Extended {
     seen: bool,
 }
 
-struct Reader<'a> {
+struct ArchiveReader<'a> {
     tar: &'a [u8],
     at: usize,
-    limits: &'a Limits,
-    names: Names,
+    limits: &'a InstallLimits,
+    names: TakenNames,
     entries: usize,
     warnings: Vec<String>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ArchiveReader<'a> {
     fn read(&mut self) -> Result<BTreeMap<String, Range<usize>>> {
         let mut files = BTreeMap::new();
         let mut pending = Extended::default();
@@ -426,7 +427,7 @@ fn decimal(text: &[u8]) -> Option<u64> {
 /// Key and value of a PAX record.
 type PaxRecord<'a> = (&'a [u8], &'a [u8]);
 
-fn pax_records<'a>(name: &str, data: &'a [u8], limits: &Limits) -> Result<Vec<PaxRecord<'a>>> {
+fn pax_records<'a>(name: &str, data: &'a [u8], limits: &InstallLimits) -> Result<Vec<PaxRecord<'a>>> {
     match parse_pax(name, data, limits) {
         Err(_) if !guard!(ArchivePax) => Ok(Vec::new()),
         parsed => parsed,
@@ -434,7 +435,7 @@ fn pax_records<'a>(name: &str, data: &'a [u8], limits: &Limits) -> Result<Vec<Pa
 }
 
 /// Parses records of the form `LENGTH KEY=VALUE`, each with a line feed, where LENGTH counts the whole record.
-fn parse_pax<'a>(name: &str, mut data: &'a [u8], limits: &Limits) -> Result<Vec<PaxRecord<'a>>> {
+fn parse_pax<'a>(name: &str, mut data: &'a [u8], limits: &InstallLimits) -> Result<Vec<PaxRecord<'a>>> {
     let broken = || refuse(InstallCode::Format, name, "a malformed PAX record");
     let mut records = Vec::new();
     while !data.is_empty() {
@@ -457,22 +458,22 @@ fn parse_pax<'a>(name: &str, mut data: &'a [u8], limits: &Limits) -> Result<Vec<
 
 /// Kind of a path, or of a folder above it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum EntryKind {
     File,
     Folder,
 }
 
 /// Names of the entries so far. Refuses two names that a file system may confuse.
 #[derive(Default)]
-struct Names {
+struct TakenNames {
     top: Option<String>,
     /// Case-folded path to the spelling that was seen first.
-    taken: BTreeMap<String, (String, Kind)>,
+    taken: BTreeMap<String, (String, EntryKind)>,
 }
 
-impl Names {
+impl TakenNames {
     /// Checks one entry. Returns the path to write for a file, `None` for a folder.
-    fn take(&mut self, raw: &[u8], directory: bool, limits: &Limits) -> Result<Option<String>> {
+    fn take(&mut self, raw: &[u8], directory: bool, limits: &InstallLimits) -> Result<Option<String>> {
         let shown = String::from_utf8_lossy(raw).into_owned();
         let Ok(text) = std::str::from_utf8(raw) else {
             return Err(refuse(InstallCode::Path, &shown, "the name is not UTF-8"));
@@ -512,7 +513,7 @@ impl Names {
         let inner = &components[1..];
         for end in 1..=inner.len() {
             let path = inner[..end].join("/");
-            let kind = if end < inner.len() || directory { Kind::Folder } else { Kind::File };
+            let kind = if end < inner.len() || directory { EntryKind::Folder } else { EntryKind::File };
             let (spelling, before) = self.taken.entry(fold(&path)).or_insert_with(|| (path.clone(), kind));
             if *spelling != path && guard!(ArchiveTwins) {
                 let why = format!("cannot be told from {} on every file system", printable(spelling));

@@ -8,10 +8,10 @@ use crate::error::{InstallCode, PackageError, Result};
 use crate::git::GitSource;
 use crate::lock::LockFile;
 use crate::manifest::Manifest;
-use crate::settings::Settings;
-use crate::source::{PackageName, Source};
-use crate::store::{Held, Store, write_file};
-use crate::{Dirs, Scope};
+use crate::settings::PackageSettings;
+use crate::source::{PackageName, PackageSource};
+use crate::store::{LockedStore, PackageStore, write_file};
+use crate::{Dirs, InstallScope};
 use pijs_durable::{Disk, Replace};
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
@@ -23,7 +23,7 @@ const LARGEST: u64 = 64 << 20;
 /// A change as the journal records it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Change {
+pub(crate) struct PackageChange {
     /// `npm:NAME` or `git:HOST/PATH`.
     pub(crate) identity: String,
     /// Folder in staging; for a removal, the folder that the package is moved to.
@@ -39,9 +39,9 @@ pub(crate) struct Change {
     pub(crate) lock_after: String,
 }
 
-impl Change {
+impl PackageChange {
     /// Makes the whole change. After an error it is rolled back, or left for [`settle`] when the rollback fails too.
-    pub(crate) fn make(&self, held: &Held, home: &Path) -> Result<()> {
+    pub(crate) fn make(&self, held: &LockedStore, home: &Path) -> Result<()> {
         let store = held.store();
         let staged = &self.staged;
         // An unreadable path is reported before anything is changed.
@@ -63,18 +63,18 @@ impl Change {
     }
 
     /// Returns the folder of the package. The identity is parsed again, because the journal may have been edited.
-    fn place(&self, store: &Store) -> Result<PathBuf> {
+    fn place(&self, store: &PackageStore) -> Result<PathBuf> {
         match GitSource::parse(&self.identity) {
             Some(git) => Ok(store.root().join(git?.place())),
             None => {
                 let name = PackageName::parse(self.identity.strip_prefix("npm:").unwrap_or_default())?;
-                Ok(Store::place(store.root(), &name))
+                Ok(PackageStore::place(store.root(), &name))
             }
         }
     }
 
     /// Completes the change. `put` moves the package into place, unless it is there already.
-    fn forward(&self, held: &Held, home: &Path, put: bool) -> Result<()> {
+    fn forward(&self, held: &LockedStore, home: &Path, put: bool) -> Result<()> {
         let store = held.store();
         if self.manifest.is_none() {
             // Settings come first: no session loads files that settings do not list.
@@ -92,7 +92,7 @@ impl Change {
         Ok(())
     }
 
-    fn back(&self, held: &Held, home: &Path) -> Result<()> {
+    fn back(&self, held: &LockedStore, home: &Path) -> Result<()> {
         let store = held.store();
         let place = self.place(store)?;
         if self.manifest.is_none() {
@@ -118,7 +118,7 @@ impl Change {
     }
 
     /// Returns whether the new package is in place.
-    fn is_in_place(&self, store: &Store) -> Result<bool> {
+    fn is_in_place(&self, store: &PackageStore) -> Result<bool> {
         match Manifest::read_on(store.disk(), &self.place(store)?) {
             Ok(there) => Ok(there.is_some_and(|there| Some(&there.hash) == self.manifest.as_ref())),
             // A manifest that cannot be parsed belongs to another package. One that cannot be read may be this package's.
@@ -127,10 +127,10 @@ impl Change {
         }
     }
 
-    fn list(&self, store: &Store, home: &Path, source: Option<&str>) -> Result<()> {
-        let mut settings = Settings::read(store.files(), store.root())?;
+    fn list(&self, store: &PackageStore, home: &Path, source: Option<&str>) -> Result<()> {
+        let mut settings = PackageSettings::read(store.files(), store.root())?;
         match source {
-            Some(text) => settings.add(&Source::from_settings(text, store.root(), home)?, home)?,
+            Some(text) => settings.add(&PackageSource::from_settings(text, store.root(), home)?, home)?,
             None => {
                 if !settings.remove(&self.identity, home) {
                     return Ok(());
@@ -142,7 +142,7 @@ impl Change {
 
     /// Removes the journal. One that remains, or reappears after a power cut, is settled once more, which changes nothing; so a
     /// failure here does not fail the change.
-    fn strike(&self, store: &Store) {
+    fn strike(&self, store: &PackageStore) {
         let _ = store.disk().remove(&store.pending());
     }
 }
@@ -152,12 +152,12 @@ fn exists(disk: &Disk, path: &Path) -> Result<bool> {
 }
 
 /// Completes or rolls back the change of a process that ended, then sweeps staging.
-pub(crate) fn settle(held: &Held, home: &Path) -> Result<()> {
+pub(crate) fn settle(held: &LockedStore, home: &Path) -> Result<()> {
     let store = held.store();
     let path = store.pending();
     let note = store.disk().read(&path, LARGEST).map_err(|error| PackageError::io("read it", &path, error))?;
     if let Some(note) = note {
-        let change: Change = serde_json::from_slice(&note).map_err(|error| {
+        let change: PackageChange = serde_json::from_slice(&note).map_err(|error| {
             PackageError::new(InstallCode::Manifest, path.display().to_string(), error.to_string())
                 .help("remove the file and install the package again")
         })?;
@@ -188,14 +188,14 @@ pub(crate) fn settle(held: &Held, home: &Path) -> Result<()> {
 /// # Errors
 ///
 /// One error for each scope that cannot be settled; its packages load nevertheless.
-pub fn recover(disk: &Disk, dirs: &Dirs, scopes: &[Scope]) -> Vec<PackageError> {
+pub fn recover(disk: &Disk, dirs: &Dirs, scopes: &[InstallScope]) -> Vec<PackageError> {
     let mut problems = Vec::new();
     for scope in scopes {
-        let settled = Store::at(disk, &dirs.root(*scope), *scope).and_then(|store| {
+        let settled = PackageStore::at(disk, &dirs.root(*scope), *scope).and_then(|store| {
             if !store.is_unsettled() {
                 return Ok(());
             }
-            let store = Store::open(disk, store.root(), *scope)?;
+            let store = PackageStore::open(disk, store.root(), *scope)?;
             match store.lock_within(Duration::ZERO, |_| ()) {
                 Err(error) if error.is_busy() => Ok(()),
                 Err(error) => Err(error),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Kinds of resources that a package provides besides extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ResourceKind {
     /// Instructions for the model.
     Skills,
     /// Templates of user messages.
@@ -21,7 +21,7 @@ pub enum Kind {
     Themes,
 }
 
-impl Kind {
+impl ResourceKind {
     pub(crate) const ALL: [Self; 3] = [Self::Skills, Self::Prompts, Self::Themes];
 
     /// The key in `pi` of package.json and in settings, and the folder's name.
@@ -47,7 +47,7 @@ impl Kind {
 
 /// Depth to which a folder is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Search {
+pub(crate) enum SearchDepth {
     /// All levels: the folder of a package, or one that the user named.
     Whole,
     /// `prompts` or `themes` of a scope: the files in it.
@@ -69,15 +69,15 @@ const MOST_RULES: usize = 10_000;
 const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".fdignore"];
 
 /// The files of one kind in a folder; none when it is not there.
-pub(crate) fn collect(kind: Kind, folder: &Path, search: Search) -> Vec<PathBuf> {
+pub(crate) fn collect(kind: ResourceKind, folder: &Path, search: SearchDepth) -> Vec<PathBuf> {
     let mut walk = Walk { kind, search, folders: 0, ignored: Vec::new(), found: Vec::new() };
     walk.folder(folder, 0);
     walk.found
 }
 
 struct Walk {
-    kind: Kind,
-    search: Search,
+    kind: ResourceKind,
+    search: SearchDepth,
     /// Folders visited so far.
     folders: usize,
     /// Rules of the folders from the first to this one.
@@ -97,7 +97,7 @@ impl Walk {
     }
 
     fn contents(&mut self, folder: &Path, depth: usize) {
-        if self.kind == Kind::Skills {
+        if self.kind == ResourceKind::Skills {
             let declared = folder.join("SKILL.md");
             if declared.is_file() && !self.is_ignored(&declared, false) {
                 self.found.push(declared);
@@ -110,7 +110,7 @@ impl Walk {
                 continue;
             }
             if is_folder {
-                if self.search != Search::Flat && depth < MAX_DEPTH {
+                if self.search != SearchDepth::Flat && depth < MAX_DEPTH {
                     self.folder(&path, depth + 1);
                 }
             } else if self.counts_at(depth) && self.kind.is_file(&path) {
@@ -121,8 +121,8 @@ impl Walk {
 
     fn counts_at(&self, depth: usize) -> bool {
         match (self.kind, self.search) {
-            (Kind::Skills, Search::Agents) => depth > 0,
-            (Kind::Skills, _) => depth == 0,
+            (ResourceKind::Skills, SearchDepth::Agents) => depth > 0,
+            (ResourceKind::Skills, _) => depth == 0,
             _ => true,
         }
     }
@@ -182,7 +182,7 @@ mod tests {
         folder
     }
 
-    fn names(folder: &tempfile::TempDir, kind: Kind, search: Search) -> Vec<String> {
+    fn names(folder: &tempfile::TempDir, kind: ResourceKind, search: SearchDepth) -> Vec<String> {
         let relative = |path: PathBuf| path.strip_prefix(folder.path()).unwrap().display().to_string();
         collect(kind, folder.path(), search).into_iter().map(relative).collect()
     }
@@ -198,8 +198,11 @@ mod tests {
             ("node_modules/x/SKILL.md", ""),
             (".hidden/SKILL.md", ""),
         ]);
-        assert_eq!(names(&folder, Kind::Skills, Search::Whole), ["a/SKILL.md", "b.md", "group/c/SKILL.md"]);
-        let agents = names(&folder, Kind::Skills, Search::Agents);
+        assert_eq!(
+            names(&folder, ResourceKind::Skills, SearchDepth::Whole),
+            ["a/SKILL.md", "b.md", "group/c/SKILL.md"]
+        );
+        let agents = names(&folder, ResourceKind::Skills, SearchDepth::Agents);
         assert_eq!(agents, ["a/SKILL.md", "group/c/SKILL.md", "group/d.md"]);
     }
 
@@ -212,7 +215,7 @@ mod tests {
         for name in ["b", "c", "d", "e", "f", "g"] {
             std::os::unix::fs::symlink(".", folder.path().join(name)).unwrap();
         }
-        assert_eq!(names(&folder, Kind::Skills, Search::Whole), ["z.md"]);
+        assert_eq!(names(&folder, ResourceKind::Skills, SearchDepth::Whole), ["z.md"]);
     }
 
     #[cfg(unix)]
@@ -220,7 +223,7 @@ mod tests {
     fn a_file_of_patterns_without_an_end_is_none() {
         let folder = tree(&[("a/SKILL.md", "")]);
         std::os::unix::fs::symlink("/dev/zero", folder.path().join(".gitignore")).unwrap();
-        assert_eq!(names(&folder, Kind::Skills, Search::Whole), ["a/SKILL.md"]);
+        assert_eq!(names(&folder, ResourceKind::Skills, SearchDepth::Whole), ["a/SKILL.md"]);
     }
 
     #[test]
@@ -234,7 +237,7 @@ mod tests {
             ("in/drop.md", ""),
             ("out/keep.md", ""),
         ]);
-        assert_eq!(names(&folder, Kind::Prompts, Search::Whole), ["in/again.md", "keep.md"]);
-        assert_eq!(names(&folder, Kind::Prompts, Search::Flat), ["keep.md"]);
+        assert_eq!(names(&folder, ResourceKind::Prompts, SearchDepth::Whole), ["in/again.md", "keep.md"]);
+        assert_eq!(names(&folder, ResourceKind::Prompts, SearchDepth::Flat), ["keep.md"]);
     }
 }

@@ -6,7 +6,7 @@
 //! replace a package that the user has installed.
 
 use crate::entries::{
-    Entries, apply_filter, auto_dir_with_problems, directory_entries, is_artifact_file, is_component_file,
+    PackageEntries, apply_filter, auto_dir_with_problems, directory_entries, is_artifact_file, is_component_file,
     is_extension_file, package_entries,
 };
 use crate::error::{InstallCode, PackageError, Result};
@@ -14,10 +14,10 @@ use crate::package_manifest::PackageManifest;
 use crate::realms::realms;
 use crate::resources::Provenance;
 use crate::selection::{Selected, selected};
-use crate::settings::Settings;
-use crate::source::{Source, local_path};
-use crate::store::Store;
-use crate::{Dirs, Scope};
+use crate::settings::PackageSettings;
+use crate::source::{PackageSource, local_path};
+use crate::store::PackageStore;
+use crate::{Dirs, InstallScope};
 use pijs_durable::{Disk, real_path};
 use pijs_protocol::{ExtensionId, guard};
 use std::collections::BTreeSet;
@@ -38,15 +38,15 @@ pub struct DiscoverOptions {
 
 /// Setting or folder that an extension was found in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Origin {
+pub enum DiscoveryOrigin {
     /// `-e`
     Named,
     /// `extensions` of a settings file.
-    Settings(Scope),
+    Settings(InstallScope),
     /// The `extensions` folder of a scope.
-    Folder(Scope),
+    Folder(InstallScope),
     /// `packages` of a settings file.
-    Package(Scope),
+    Package(InstallScope),
 }
 
 /// One realm to load: its entries run in it in order. A package may have several ([`crate::realms()`]).
@@ -62,9 +62,9 @@ pub struct PackageEntry {
     /// Absolute paths of its entries.
     pub entries: Vec<PathBuf>,
     /// Setting or folder that it was found in.
-    pub origin: Origin,
+    pub origin: DiscoveryOrigin,
     /// Scope that it is installed in; `None` for a path. A lookup by name returns the first package.
-    pub installed: Option<Scope>,
+    pub installed: Option<InstallScope>,
     /// Source of its extensions, as events report it.
     pub from: Provenance,
     /// Whether the folder as a whole is the extension, with the folder's name.
@@ -106,8 +106,8 @@ pub struct Discovery {
 
 impl DiscoverOptions {
     /// Returns the scopes to search, in pi's order. The project's comes first and needs trust.
-    pub(crate) fn scopes(&self) -> &'static [Scope] {
-        if self.trusted { &[Scope::Project, Scope::User] } else { &[Scope::User] }
+    pub(crate) fn scopes(&self) -> &'static [InstallScope] {
+        if self.trusted { &[InstallScope::Project, InstallScope::User] } else { &[InstallScope::User] }
     }
 }
 
@@ -123,10 +123,10 @@ pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
     if options.only_named {
         return finder.found;
     }
-    finder.found.untrusted = !options.trusted && offers_extensions(&options.dirs.root(Scope::Project));
+    finder.found.untrusted = !options.trusted && offers_extensions(&options.dirs.root(InstallScope::Project));
     let mut settings = Vec::new();
     for scope in options.scopes() {
-        match Settings::read(&Disk::system(), &options.dirs.root(*scope)) {
+        match PackageSettings::read(&Disk::system(), &options.dirs.root(*scope)) {
             Ok(read) => settings.push((*scope, read)),
             Err(error) => finder.found.problems.push(error),
         }
@@ -144,10 +144,11 @@ pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
 
 /// Finds the folder of a package that settings list by its path, by the name in its manifest. The project's settings come first.
 pub fn listed_folder(options: &DiscoverOptions, name: &str) -> Option<PathBuf> {
-    let read = |scope: &Scope| Some((*scope, Settings::read(&Disk::system(), &options.dirs.root(*scope)).ok()?));
+    let read =
+        |scope: &InstallScope| Some((*scope, PackageSettings::read(&Disk::system(), &options.dirs.root(*scope)).ok()?));
     let settings: Vec<_> = options.scopes().iter().filter_map(read).collect();
     let folders = selected(&settings, &options.dirs.home).into_iter().filter_map(|selected| match selected.source {
-        Ok(Source::Path(path)) if path.is_dir() => Some(path),
+        Ok(PackageSource::Path(path)) if path.is_dir() => Some(path),
         _ => None,
     });
     let has_name = |folder: &PathBuf| PackageManifest::read(folder).is_ok_and(|manifest| manifest.name() == Some(name));
@@ -155,7 +156,7 @@ pub fn listed_folder(options: &DiscoverOptions, name: &str) -> Option<PathBuf> {
 }
 
 fn offers_extensions(root: &Path) -> bool {
-    let listed = Settings::read(&Disk::system(), root)
+    let listed = PackageSettings::read(&Disk::system(), root)
         .is_ok_and(|settings| !settings.packages().is_empty() || !settings.extensions().is_empty());
     listed || root.join("extensions").is_dir()
 }
@@ -163,7 +164,7 @@ fn offers_extensions(root: &Path) -> bool {
 struct Finder<'a> {
     dirs: &'a Dirs,
     /// Scopes whose installed packages can be named.
-    scopes: &'static [Scope],
+    scopes: &'static [InstallScope],
     /// Real paths of entries.
     seen: BTreeSet<PathBuf>,
     found: Discovery,
@@ -178,38 +179,44 @@ impl Finder<'_> {
 
     fn named(&mut self, text: &str) -> Result<()> {
         // As in settings, and unlike `pi install`: without `npm:` it is a path.
-        let source = Source::from_settings(text, &self.dirs.cwd, &self.dirs.home)?;
+        let source = PackageSource::from_settings(text, &self.dirs.cwd, &self.dirs.home)?;
         match source {
-            Source::Path(path) => self.path(&path, Origin::Named, Provenance::cli()),
-            Source::Npm { name, range } => {
-                let Some((scope, root)) = self.installed(&Source::Npm { name: name.clone(), range })? else {
+            PackageSource::Path(path) => self.path(&path, DiscoveryOrigin::Named, Provenance::cli()),
+            PackageSource::Npm { name, range } => {
+                let Some((scope, root)) = self.installed(&PackageSource::Npm { name: name.clone(), range })? else {
                     return Err(PackageError::new(InstallCode::Source, format!("npm:{name}"), "it is not installed")
                         .help(format!("run: pi install npm:{name}")));
                 };
                 let entries = package_entries(&root, false)?;
                 let id = ExtensionId::new(format!("npm:{name}"));
-                self.package_at((id, Some(scope)), &root, entries, Origin::Named, Provenance::cli());
+                self.package_at((id, Some(scope)), &root, entries, DiscoveryOrigin::Named, Provenance::cli());
                 Ok(())
             }
-            Source::Git(git) => {
+            PackageSource::Git(git) => {
                 let id = git.identity();
-                let Some((scope, root)) = self.installed(&Source::Git(git.clone()))? else {
+                let Some((scope, root)) = self.installed(&PackageSource::Git(git.clone()))? else {
                     return Err(PackageError::new(InstallCode::Source, id, "it is not installed")
                         .help(format!("run: pi install {}", git.to_settings())));
                 };
                 let entries = package_entries(&root, false)?;
-                self.package_at((ExtensionId::new(id), Some(scope)), &root, entries, Origin::Named, Provenance::cli());
+                self.package_at(
+                    (ExtensionId::new(id), Some(scope)),
+                    &root,
+                    entries,
+                    DiscoveryOrigin::Named,
+                    Provenance::cli(),
+                );
                 Ok(())
             }
         }
     }
 
     /// Returns the folder of an installed package, in the first scope that has it.
-    fn installed(&self, source: &Source) -> Result<Option<(Scope, PathBuf)>> {
+    fn installed(&self, source: &PackageSource) -> Result<Option<(InstallScope, PathBuf)>> {
         for scope in self.scopes {
             let root = self.dirs.root(*scope);
-            let place = Store::place_of(&root, source);
-            if Store::holds(&Disk::system(), &root, *scope, &place)? {
+            let place = PackageStore::place_of(&root, source);
+            if PackageStore::holds(&Disk::system(), &root, *scope, &place)? {
                 return Ok(Some((*scope, place)));
             }
         }
@@ -217,7 +224,7 @@ impl Finder<'_> {
     }
 
     /// Adds a file or folder that the user or settings name.
-    fn path(&mut self, path: &Path, origin: Origin, from: Provenance) -> Result<()> {
+    fn path(&mut self, path: &Path, origin: DiscoveryOrigin, from: Provenance) -> Result<()> {
         if path.is_dir() {
             let entries = package_entries(path, true)?;
             self.package_at((path_id(path), None), path, entries, origin, from);
@@ -235,7 +242,7 @@ impl Finder<'_> {
         Ok(())
     }
 
-    fn loose(&mut self, file: &Path, origin: Origin, from: Provenance) {
+    fn loose(&mut self, file: &Path, origin: DiscoveryOrigin, from: Provenance) {
         let folder = file.parent().unwrap_or(file);
         self.push(
             (path_id(file), None),
@@ -247,13 +254,14 @@ impl Finder<'_> {
     }
 
     /// Adds `extensions` of the settings, then the folder, filtered by the settings' `!`, `+` and `-` entries.
-    fn listed_and_folder(&mut self, scope: Scope, settings: &Settings) -> Result<()> {
+    fn listed_and_folder(&mut self, scope: InstallScope, settings: &PackageSettings) -> Result<()> {
         let root = self.dirs.root(scope);
         let (overrides, listed): (Vec<String>, Vec<String>) =
             settings.extensions().into_iter().partition(|entry| entry.starts_with(['!', '+', '-']));
         for text in listed {
             let path = local_path(&text, &root, &self.dirs.home);
-            let result = self.path(&path, Origin::Settings(scope), Provenance::top_level("local", scope, None));
+            let result =
+                self.path(&path, DiscoveryOrigin::Settings(scope), Provenance::top_level("local", scope, None));
             self.keep(result);
         }
         let folder = root.join("extensions");
@@ -261,7 +269,7 @@ impl Finder<'_> {
         let own = if folder.is_dir() { directory_entries(&folder).unwrap_or_default() } else { Vec::new() };
         if !own.is_empty() {
             let entries = apply_filter(&root, own, &overrides)?;
-            self.push((path_id(&folder), None), &folder, entries, Origin::Folder(scope), (from, None));
+            self.push((path_id(&folder), None), &folder, entries, DiscoveryOrigin::Folder(scope), (from, None));
             return Ok(());
         }
         // Files are loose extensions; a folder with several entries is one package.
@@ -282,9 +290,9 @@ impl Finder<'_> {
         }
         for (top, entries) in groups {
             if is_extension_file(&top) || is_artifact_file(&top) || is_component_file(&top) {
-                self.loose(&top, Origin::Folder(scope), from.clone());
+                self.loose(&top, DiscoveryOrigin::Folder(scope), from.clone());
             } else {
-                self.push((path_id(&top), None), &top, entries, Origin::Folder(scope), (from.clone(), None));
+                self.push((path_id(&top), None), &top, entries, DiscoveryOrigin::Folder(scope), (from.clone(), None));
             }
         }
         Ok(())
@@ -299,21 +307,25 @@ impl Finder<'_> {
         let settings_dir = self.dirs.root(scope);
         let identity = source.identity();
         let (id, root, local) = match &source {
-            Source::Npm { name, .. } => (ExtensionId::new(identity), Store::place(&settings_dir, name), false),
-            Source::Git(_) => (ExtensionId::new(identity), Store::place_of(&settings_dir, &source), false),
-            Source::Path(path) if path.is_dir() => (path_id(path), path.clone(), true),
-            Source::Path(path) => {
+            PackageSource::Npm { name, .. } => {
+                (ExtensionId::new(identity), PackageStore::place(&settings_dir, name), false)
+            }
+            PackageSource::Git(_) => {
+                (ExtensionId::new(identity), PackageStore::place_of(&settings_dir, &source), false)
+            }
+            PackageSource::Path(path) if path.is_dir() => (path_id(path), path.clone(), true),
+            PackageSource::Path(path) => {
                 let from = Provenance::package(text, scope.as_str(), path.parent().unwrap_or(path));
-                return self.path(path, Origin::Package(scope), from);
+                return self.path(path, DiscoveryOrigin::Package(scope), from);
             }
         };
-        if !local && !Store::holds(&Disk::system(), &settings_dir, scope, &root)? {
+        if !local && !PackageStore::holds(&Disk::system(), &settings_dir, scope, &root)? {
             return Err(PackageError::new(
                 InstallCode::Source,
                 source.to_string(),
                 "settings list it, but it is not installed",
             )
-            .help(format!("run: pi install {text}{}", if scope == Scope::Project { " -l" } else { "" })));
+            .help(format!("run: pi install {text}{}", if scope == InstallScope::Project { " -l" } else { "" })));
         }
         let mut entries = package_entries(&root, local)?;
         let all = || entries.files.clone();
@@ -322,7 +334,7 @@ impl Finder<'_> {
         entries.files = files;
         let from = Provenance::package(text, scope.as_str(), &root);
         let installed = (!local).then_some(scope);
-        self.package_at((id, installed), &root, entries, Origin::Package(scope), from);
+        self.package_at((id, installed), &root, entries, DiscoveryOrigin::Package(scope), from);
         Ok(())
     }
 
@@ -333,11 +345,13 @@ impl Finder<'_> {
         id: &ExtensionId,
         root: &Path,
         entries: &[PathBuf],
-        origin: Origin,
+        origin: DiscoveryOrigin,
     ) -> Option<PackageError> {
         let brought = matches!(
             origin,
-            Origin::Settings(Scope::Project) | Origin::Folder(Scope::Project) | Origin::Package(Scope::Project)
+            DiscoveryOrigin::Settings(InstallScope::Project)
+                | DiscoveryOrigin::Folder(InstallScope::Project)
+                | DiscoveryOrigin::Package(InstallScope::Project)
         );
         let loose = matches!(entries, [file] if *id == path_id(file));
         if !brought || loose || !guard!(PackagesEnclosingFolder) {
@@ -363,13 +377,13 @@ impl Finder<'_> {
     /// Adds the entries of a package. A package without any is reported, unless it is installed: its install reported that.
     fn package_at(
         &mut self,
-        who: (ExtensionId, Option<Scope>),
+        who: (ExtensionId, Option<InstallScope>),
         root: &Path,
-        entries: Entries,
-        origin: Origin,
+        entries: PackageEntries,
+        origin: DiscoveryOrigin,
         from: Provenance,
     ) {
-        let told = who.1.is_some() && origin != Origin::Named;
+        let told = who.1.is_some() && origin != DiscoveryOrigin::Named;
         self.found.problems.extend(entries.nothing.filter(|_| !told));
         let before = self.found.packages.len();
         self.push(who, root, entries.files, origin, (from, Some(entries.manifest)));
@@ -380,10 +394,10 @@ impl Finder<'_> {
 
     fn push(
         &mut self,
-        (id, installed): (ExtensionId, Option<Scope>),
+        (id, installed): (ExtensionId, Option<InstallScope>),
         root: &Path,
         entries: Vec<PathBuf>,
-        origin: Origin,
+        origin: DiscoveryOrigin,
         (from, manifest): (Provenance, Option<PackageManifest>),
     ) {
         let real = |path: &Path| real_path(path).unwrap_or_else(|_| path.to_path_buf());

@@ -4,7 +4,7 @@
 //! it the folder `extensions/` counts; a folder without either that the user names is one module. Where pi leaves the order to
 //! `readdir`, entries are sorted by name.
 
-use crate::collect::{Kind, is_ignored_by, rules};
+use crate::collect::{ResourceKind, is_ignored_by, rules};
 use crate::error::{InstallCode, PackageError, Result};
 use crate::manifest::Manifest;
 use crate::package_manifest::PackageManifest;
@@ -35,7 +35,7 @@ const NOTHING: &str = "pi loads nothing of it: its package.json has no \"pi\", a
 
 /// Extensions of a package.
 #[derive(Debug, Default)]
-pub struct Entries {
+pub struct PackageEntries {
     /// In load order; each is a file.
     pub files: Vec<PathBuf>,
     /// Whether the folder as a whole is the extension, and the file its main module.
@@ -46,7 +46,7 @@ pub struct Entries {
     pub nothing: Option<PackageError>,
 }
 
-impl Entries {
+impl PackageEntries {
     fn of(files: Vec<PathBuf>) -> Self {
         Self { files, ..Self::default() }
     }
@@ -65,29 +65,29 @@ impl Entries {
 ///
 /// `named` is for a folder that the user named, not for one of a registry or a repository: without a list of extensions it is one
 /// module, like a folder that is imported. Fails when it is none.
-pub fn package_entries(root: &Path, named: bool) -> Result<Entries> {
+pub fn package_entries(root: &Path, named: bool) -> Result<PackageEntries> {
     let manifest = Manifest::read(root)?.unwrap_or_default();
     Ok(entries_under(root, &manifest, named)?.under(&manifest))
 }
 
-fn entries_under(root: &Path, manifest: &Manifest, named: bool) -> Result<Entries> {
+fn entries_under(root: &Path, manifest: &Manifest, named: bool) -> Result<PackageEntries> {
     const LIST: &str = "add {\"pi\": {\"extensions\": [\"./FILE.ts\"]}} to its package.json";
     if let Some(pi) = &manifest.pi {
         let listed = pi.extensions.as_deref().unwrap_or_default();
         let files = declared_entries(root, listed, &manifest.bundle_dependencies)?;
-        let others = Kind::ALL.iter().any(|kind| pi.list(kind.key()).is_some_and(|list| !list.is_empty()));
+        let others = ResourceKind::ALL.iter().any(|kind| pi.list(kind.key()).is_some_and(|list| !list.is_empty()));
         let has_servers = pi.mcp_servers.as_ref().is_some_and(|servers| !servers.is_empty());
         return Ok(match (files.is_empty(), listed.is_empty()) {
-            (false, _) => Entries::of(files),
+            (false, _) => PackageEntries::of(files),
             // The realm runs no code; its grants are those of the servers.
-            (true, true) if has_servers => Entries::of(vec![root.join(MANIFEST_FILE)]),
-            (true, true) if others => Entries::default(),
-            (true, true) => Entries::none(
+            (true, true) if has_servers => PackageEntries::of(vec![root.join(MANIFEST_FILE)]),
+            (true, true) if others => PackageEntries::default(),
+            (true, true) => PackageEntries::none(
                 root,
                 "\"pi\" of its package.json names neither extensions nor skills, prompts or themes",
                 LIST,
             ),
-            (true, false) => Entries::none(
+            (true, false) => PackageEntries::none(
                 root,
                 &format!("no file matches \"pi.extensions\" of its package.json: {}", listed.join(", ")),
                 "correct the paths under pi.extensions: files, folders, or patterns with * and ?",
@@ -97,14 +97,14 @@ fn entries_under(root: &Path, manifest: &Manifest, named: bool) -> Result<Entrie
     let folder = root.join("extensions");
     let files = auto_dir(&folder)?;
     if !files.is_empty() {
-        return Ok(Entries::of(files));
+        return Ok(PackageEntries::of(files));
     }
     match (folder.exists() || has_resources(root), named) {
-        (true, _) if has_resources(root) => Ok(Entries::default()),
-        (true, _) => Ok(Entries::none(root, "there is no extension in its folder extensions/", LIST)),
-        (false, false) => Ok(Entries::none(root, NOTHING, LIST)),
+        (true, _) if has_resources(root) => Ok(PackageEntries::default()),
+        (true, _) => Ok(PackageEntries::none(root, "there is no extension in its folder extensions/", LIST)),
+        (false, false) => Ok(PackageEntries::none(root, NOTHING, LIST)),
         (false, true) => match module_of(root, manifest.main.as_deref()).or_else(|| artifact_in(root)) {
-            Some(file) => Ok(Entries { files: vec![file], is_module: true, ..Entries::default() }),
+            Some(file) => Ok(PackageEntries { files: vec![file], is_module: true, ..PackageEntries::default() }),
             None => Err(PackageError::new(
                 InstallCode::Manifest,
                 root.display().to_string(),
@@ -124,7 +124,7 @@ pub(crate) fn missing_entries(root: &Path) -> Vec<String> {
 }
 
 fn has_resources(root: &Path) -> bool {
-    Kind::ALL.iter().any(|kind| root.join(kind.key()).exists())
+    ResourceKind::ALL.iter().any(|kind| root.join(kind.key()).exists())
 }
 
 /// Returns the main module of a folder: `index`, else `main`, for which Node does not try TypeScript's suffixes.
@@ -158,8 +158,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 /// Resolves the files, folders, globs and `!`, `+`, `-` entries of a manifest, all inside the package.
 fn declared_entries(root: &Path, patterns: &[String], bundled: &Bundled) -> Result<Vec<PathBuf>> {
-    let mut found = Found::default();
-    let mut declared = Declared::new(root, bundled);
+    let mut found = UniqueFiles::default();
+    let mut declared = DeclaredEntries::new(root, bundled);
     for pattern in patterns.iter().filter(|pattern| !pattern.starts_with(['!', '+', '-'])) {
         declared.check_inside(pattern)?;
         let is_glob = has_glob(pattern);
@@ -177,12 +177,12 @@ fn declared_entries(root: &Path, patterns: &[String], bundled: &Bundled) -> Resu
 
 /// Files, each once, in the order they were found.
 #[derive(Default)]
-struct Found {
+struct UniqueFiles {
     files: Vec<PathBuf>,
     known: BTreeSet<PathBuf>,
 }
 
-impl Found {
+impl UniqueFiles {
     fn push(&mut self, file: PathBuf) {
         if self.known.insert(file.clone()) {
             self.files.push(file);
@@ -191,14 +191,14 @@ impl Found {
 }
 
 /// Resolves the entries of one list of a manifest. The first glob walks the package, once.
-pub(crate) struct Declared<'a> {
+pub(crate) struct DeclaredEntries<'a> {
     root: &'a Path,
     bundled: &'a Bundled,
     walked: Option<Vec<PathBuf>>,
     globs: usize,
 }
 
-impl<'a> Declared<'a> {
+impl<'a> DeclaredEntries<'a> {
     pub(crate) fn new(root: &'a Path, bundled: &'a Bundled) -> Self {
         Self { root, bundled, walked: None, globs: 0 }
     }
@@ -379,8 +379,8 @@ pub(crate) fn auto_dir_with_problems(dir: &Path) -> (Vec<PathBuf>, Vec<PackageEr
 /// `index.ts`, else `index.js`.
 pub(crate) fn directory_entries(dir: &Path) -> Result<Vec<PathBuf>> {
     let manifest = Manifest::read(dir)?.unwrap_or_default();
-    let mut found = Found::default();
-    let declared = Declared::new(dir, &manifest.bundle_dependencies);
+    let mut found = UniqueFiles::default();
+    let declared = DeclaredEntries::new(dir, &manifest.bundle_dependencies);
     for entry in manifest.pi.and_then(|pi| pi.extensions).unwrap_or_default() {
         let path = clean(dir, &entry);
         if !path.exists() {

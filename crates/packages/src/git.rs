@@ -10,7 +10,7 @@
 
 mod links;
 
-use crate::archive::{Limits, Unpacked};
+use crate::archive::{InstallLimits, Unpacked};
 use crate::error::{InstallCode, PackageError, Result};
 use crate::names::check;
 use crate::source::printable;
@@ -23,9 +23,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 /// Interval at which the size of a running fetch is measured.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Most bytes of git's error output.
-const MOST_WORDS: u64 = 16 << 10;
+const MOST_ERROR_BYTES: u64 = 16 << 10;
 /// Longest target of a link, as on Linux.
 const LONGEST_TARGET: u64 = 4096;
 /// Name of the fetched ref.
@@ -278,7 +278,7 @@ impl GitOptions {
         &self,
         source: &GitSource,
         commit: Option<&str>,
-        limits: &Limits,
+        limits: &InstallLimits,
         folder: &Path,
     ) -> Result<Checkout> {
         let repository = folder.join("repository");
@@ -333,8 +333,8 @@ impl GitOptions {
         &self,
         source: &GitSource,
         repository: &Path,
-        entries: &Entries,
-        limits: &Limits,
+        entries: &TreeListing,
+        limits: &InstallLimits,
     ) -> Result<Vec<Vec<u8>>> {
         let broken = |why: &str| PackageError::new(InstallCode::Format, source.identity(), why.to_owned());
         let mut command = self.command(source, repository)?;
@@ -378,12 +378,12 @@ fn joined(prefix: &str, path: &Path) -> OsString {
 }
 
 /// Entries of a tree as `ls-tree` prints it.
-struct Entries {
-    listed: Vec<Entry>,
+struct TreeListing {
+    listed: Vec<TreeEntry>,
     warnings: Vec<String>,
 }
 
-struct Entry {
+struct TreeEntry {
     /// Path in the repository.
     path: Vec<u8>,
     object: String,
@@ -392,9 +392,9 @@ struct Entry {
 }
 
 /// Returns the files of a tree, with copies in place of links.
-fn files(entries: Entries, blobs: Vec<Vec<u8>>, limits: &Limits) -> Result<Unpacked> {
-    let Entries { listed, mut warnings } = entries;
-    let mut tree = links::Tree::new(limits);
+fn files(entries: TreeListing, blobs: Vec<Vec<u8>>, limits: &InstallLimits) -> Result<Unpacked> {
+    let TreeListing { listed, mut warnings } = entries;
+    let mut tree = links::GitTree::new(limits);
     for (entry, blob) in listed.iter().zip(&blobs) {
         if entry.is_link { tree.link(&entry.path, blob) } else { tree.file(&entry.path, blob) }
     }
@@ -406,12 +406,12 @@ fn files(entries: Entries, blobs: Vec<Vec<u8>>, limits: &Limits) -> Result<Unpac
     Ok(Unpacked::from_files(all, limits)?.with_warnings(warnings))
 }
 
-fn entries(source: &GitSource, list: &[u8], limits: &Limits) -> Result<Entries> {
+fn entries(source: &GitSource, list: &[u8], limits: &InstallLimits) -> Result<TreeListing> {
     let refuse = |code, path: &[u8], why: &str| {
         let name = printable(&String::from_utf8_lossy(path));
         Err(PackageError::new(code, format!("{}: {name}", source.identity()), why.to_owned()))
     };
-    let mut entries = Entries { listed: Vec::new(), warnings: Vec::new() };
+    let mut entries = TreeListing { listed: Vec::new(), warnings: Vec::new() };
     let mut bytes: u64 = 0;
     for record in list.split(|byte| *byte == 0).filter(|record| !record.is_empty()) {
         let Some(tab) = record.iter().position(|byte| *byte == b'\t') else {
@@ -441,7 +441,7 @@ fn entries(source: &GitSource, list: &[u8], limits: &Limits) -> Result<Entries> 
             return refuse(InstallCode::Size, path, "more files or bytes than a package may have");
         }
         let is_link = mode == "120000" && guard!(GitLinks);
-        entries.listed.push(Entry { path: path.to_vec(), object, size, is_link });
+        entries.listed.push(TreeEntry { path: path.to_vec(), object, size, is_link });
     }
     Ok(entries)
 }
@@ -454,15 +454,15 @@ fn spawn(command: &mut Command) -> Result<Child> {
 }
 
 /// Runs git within limits of time and bytes and returns its output.
-async fn run(mut command: Command, source: &GitSource, limits: &Limits, folder: &Path) -> Result<Vec<u8>> {
+async fn run(mut command: Command, source: &GitSource, limits: &InstallLimits, folder: &Path) -> Result<Vec<u8>> {
     let mut child = spawn(&mut command)?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let most = limits.entries as u64 * 512;
-    let reading = async { tokio::join!(read(out, most), read(err, MOST_WORDS)) };
+    let reading = async { tokio::join!(read(out, most), read(err, MOST_ERROR_BYTES)) };
     let started = Instant::now();
     let watch = async {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             if started.elapsed() > limits.total {
                 return PackageError::new(InstallCode::Timeout, source.identity(), "git did not end in time");
             }

@@ -2,7 +2,7 @@
 //!
 //! An install from a registry has a fixed order of steps, and only the last three are visible to others: resolve, download and
 //! verify, unpack into staging, check the manifest, build, **move into place, lock file, settings**. These three are one
-//! [`Change`]: made under the lock, rolled back when one fails, completed by the next process when this one is killed.
+//! [`PackageChange`]: made under the lock, rolled back when one fails, completed by the next process when this one is killed.
 
 mod fetch;
 mod intact;
@@ -10,20 +10,20 @@ mod local;
 mod own_modules;
 mod repository;
 
-use crate::archive::Limits;
-use crate::change::{Change, settle};
+use crate::archive::InstallLimits;
+use crate::change::{PackageChange, settle};
 use crate::entries::{missing_entries, package_entries};
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::{GitOptions, GitSource};
 use crate::lock::LockFile;
 use crate::manifest::Manifest;
 use crate::npmrc::NpmConfig;
-use crate::registry::Registry;
+use crate::registry::RegistryClient;
 use crate::resources::count_resources;
-use crate::settings::Settings;
-use crate::source::{PackageName, Source, Wanted};
-use crate::store::{Held, Store};
-use crate::{Dirs, Scope};
+use crate::settings::PackageSettings;
+use crate::source::{PackageName, PackageSource, VersionRequest};
+use crate::store::{LockedStore, PackageStore};
+use crate::{Dirs, InstallScope};
 use fetch::Plan;
 use nodejs_semver::Version;
 use pijs_durable::Disk;
@@ -39,11 +39,11 @@ use tracing::Instrument as _;
 /// the installed version stays.
 pub trait Builder: Send + Sync {
     /// Builds the entries of a package that lies complete under [`BuildInput::root`]. There may be none.
-    fn build(&self, input: &BuildInput) -> Result<Built>;
+    fn build(&self, input: &BuildInput) -> Result<BuildReport>;
 }
 
-impl<F: Fn(&BuildInput) -> Result<Built> + Send + Sync> Builder for F {
-    fn build(&self, input: &BuildInput) -> Result<Built> {
+impl<F: Fn(&BuildInput) -> Result<BuildReport> + Send + Sync> Builder for F {
+    fn build(&self, input: &BuildInput) -> Result<BuildReport> {
         self(input)
     }
 }
@@ -58,7 +58,7 @@ pub struct BuildInput {
     /// Its extension entries, in order, below the root.
     pub entries: Vec<PathBuf>,
     /// Scope of the install.
-    pub scope: Scope,
+    pub scope: InstallScope,
     /// Version in its manifest.
     pub version: Option<String>,
     /// Installed version that it replaces; absent when there is none, and for a local path, which is used where it lies.
@@ -67,13 +67,13 @@ pub struct BuildInput {
 
 /// Output of a [`Builder`].
 #[derive(Debug, Clone, Default)]
-pub struct Built {
+pub struct BuildReport {
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
 
 /// Observes an install; the command line draws a bar on a terminal.
-pub trait Progress: Send + Sync {
+pub trait InstallProgress: Send + Sync {
     /// A step begins; `what` describes it.
     fn step(&self, what: &str);
     /// Packages of the current step that are done.
@@ -84,7 +84,7 @@ pub trait Progress: Send + Sync {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProgress;
 
-impl Progress for NoProgress {
+impl InstallProgress for NoProgress {
     fn step(&self, _what: &str) {}
     fn done(&self, _done: usize, _total: usize) {}
 }
@@ -114,7 +114,7 @@ pub struct Installed {
 
 /// Result for one package among several.
 #[derive(Debug)]
-pub struct Attempt {
+pub struct PackageAttempt {
     /// `npm:NAME` or `git:HOST/PATH`.
     pub id: String,
     /// Its result. An error leaves this package unchanged and does not affect the others.
@@ -123,11 +123,11 @@ pub struct Attempt {
 
 /// A package that settings list.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct ListedPackage {
     /// `npm:NAME` or `path:PATH`.
     pub id: String,
     /// Scope whose settings list it.
-    pub scope: Scope,
+    pub scope: InstallScope,
     /// Source that settings list.
     pub source: String,
     /// Version in its `package.json`.
@@ -150,10 +150,10 @@ pub struct Removed {
 /// Installs, restores, lists and removes the packages of one user and one project.
 pub struct Installer {
     dirs: Dirs,
-    registry: Registry,
-    limits: Limits,
+    registry: RegistryClient,
+    limits: InstallLimits,
     builder: Arc<dyn Builder>,
-    progress: Arc<dyn Progress>,
+    progress: Arc<dyn InstallProgress>,
     disk: Disk,
     similar_names: bool,
     git: GitOptions,
@@ -162,12 +162,12 @@ pub struct Installer {
 impl Installer {
     /// Creates an installer for the given folders and registries; nothing is read or created yet.
     pub fn new(dirs: Dirs, npm: NpmConfig, builder: Arc<dyn Builder>) -> Result<Self> {
-        Self::with_limits(dirs, npm, builder, Limits::default())
+        Self::with_limits(dirs, npm, builder, InstallLimits::default())
     }
 
     /// Creates an installer with other limits.
-    pub fn with_limits(dirs: Dirs, npm: NpmConfig, builder: Arc<dyn Builder>, limits: Limits) -> Result<Self> {
-        let registry = Registry::new(npm, limits.clone())?;
+    pub fn with_limits(dirs: Dirs, npm: NpmConfig, builder: Arc<dyn Builder>, limits: InstallLimits) -> Result<Self> {
+        let registry = RegistryClient::new(npm, limits.clone())?;
         let progress = Arc::new(NoProgress);
         let (disk, git) = (Disk::system(), GitOptions::default());
         Ok(Self { dirs, registry, limits, builder, progress, disk, similar_names: false, git })
@@ -175,7 +175,7 @@ impl Installer {
 
     /// Reports what it does to `progress`.
     #[must_use]
-    pub fn progress(mut self, progress: Arc<dyn Progress>) -> Self {
+    pub fn progress(mut self, progress: Arc<dyn InstallProgress>) -> Self {
         self.progress = progress;
         self
     }
@@ -215,14 +215,14 @@ impl Installer {
     /// # Errors
     ///
     /// Every refusal leaves packages, lock and settings as they were.
-    pub async fn install(&self, source: &str, scope: Scope) -> Result<Installed> {
-        let source = Source::parse(source, &self.dirs.cwd, &self.dirs.home)?;
+    pub async fn install(&self, source: &str, scope: InstallScope) -> Result<Installed> {
+        let source = PackageSource::parse(source, &self.dirs.cwd, &self.dirs.home)?;
         let span = tracing::debug_span!("install", extension_id = source.identity());
         let installing = async {
             match source {
-                Source::Path(path) => self.install_path(&path, scope).await,
-                Source::Npm { name, range } => self.install_npm(&name, &range, scope).await,
-                Source::Git(git) => self.install_git(git, scope).await,
+                PackageSource::Path(path) => self.install_path(&path, scope).await,
+                PackageSource::Npm { name, range } => self.install_npm(&name, &range, scope).await,
+                PackageSource::Git(git) => self.install_git(git, scope).await,
             }
         };
         installing.instrument(span).await
@@ -236,56 +236,56 @@ impl Installer {
 
     /// Installs packages that settings list and the disk lacks, with the same bytes where the lock file has an entry. A failure
     /// does not stop the others.
-    pub async fn restore(&self, scope: Scope) -> Result<Vec<Attempt>> {
+    pub async fn restore(&self, scope: InstallScope) -> Result<Vec<PackageAttempt>> {
         let mut attempts = Vec::new();
         let missing = self.list()?.into_iter().filter(|listed| listed.scope == scope && !listed.present);
         for listed in missing {
-            let outcome = match Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home) {
-                Ok(Source::Npm { name, range }) => self.restore_npm(&name, &range, scope).await,
-                Ok(Source::Git(git)) => self.restore_git(git, scope).await,
-                Ok(Source::Path(_)) => continue,
+            let outcome = match PackageSource::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home) {
+                Ok(PackageSource::Npm { name, range }) => self.restore_npm(&name, &range, scope).await,
+                Ok(PackageSource::Git(git)) => self.restore_git(git, scope).await,
+                Ok(PackageSource::Path(_)) => continue,
                 Err(error) => Err(error),
             };
-            self.note(&mut attempts, Attempt { id: listed.id, outcome })?;
+            self.note(&mut attempts, PackageAttempt { id: listed.id, outcome })?;
         }
         Ok(attempts)
     }
 
     /// Installs the newest version that settings allow, of one package or of all; exact versions stay. One that fails
     /// does not stop the others.
-    pub async fn update(&self, source: Option<&str>, scope: Scope) -> Result<Vec<Attempt>> {
+    pub async fn update(&self, source: Option<&str>, scope: InstallScope) -> Result<Vec<PackageAttempt>> {
         let only = source.map(|text| self.find(text, scope)).transpose()?;
         let mut attempts = Vec::new();
         for listed in self.list()?.into_iter().filter(|listed| listed.scope == scope) {
             if only.as_ref().is_some_and(|only| only.id != listed.id) {
                 continue;
             }
-            let outcome = match Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home) {
-                Ok(Source::Npm { name, range }) => self.update_npm(&name, &range, scope).await,
-                Ok(Source::Git(git)) if !git.is_pinned() => self.install_git(git, scope).await.map(Some),
-                Ok(Source::Git(_) | Source::Path(_)) => continue,
+            let outcome = match PackageSource::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home) {
+                Ok(PackageSource::Npm { name, range }) => self.update_npm(&name, &range, scope).await,
+                Ok(PackageSource::Git(git)) if !git.is_pinned() => self.install_git(git, scope).await.map(Some),
+                Ok(PackageSource::Git(_) | PackageSource::Path(_)) => continue,
                 Err(error) => Err(error),
             };
             if let Some(outcome) = outcome.transpose() {
-                self.note(&mut attempts, Attempt { id: listed.id, outcome })?;
+                self.note(&mut attempts, PackageAttempt { id: listed.id, outcome })?;
             }
         }
         Ok(attempts)
     }
 
     /// Adds the result of one package.
-    fn note(&self, attempts: &mut Vec<Attempt>, attempt: Attempt) -> Result<()> {
+    fn note(&self, attempts: &mut Vec<PackageAttempt>, attempt: PackageAttempt) -> Result<()> {
         match attempt.outcome {
             Err(error) if !guard!(PackagesEach) => Err(error),
             outcome => {
-                attempts.push(Attempt { outcome, ..attempt });
+                attempts.push(PackageAttempt { outcome, ..attempt });
                 Ok(())
             }
         }
     }
 
     /// `None` when there is no newer one.
-    async fn update_npm(&self, name: &PackageName, range: &str, scope: Scope) -> Result<Option<Installed>> {
+    async fn update_npm(&self, name: &PackageName, range: &str, scope: InstallScope) -> Result<Option<Installed>> {
         if Version::parse(range).is_ok() || !self.has_newer(name, range, scope).await? {
             return Ok(None);
         }
@@ -293,13 +293,13 @@ impl Installer {
     }
 
     /// The packages that settings list, user scope first, in the order of the files.
-    pub fn list(&self) -> Result<Vec<Listed>> {
+    pub fn list(&self) -> Result<Vec<ListedPackage>> {
         let mut all = Vec::new();
-        for scope in [Scope::User, Scope::Project] {
+        for scope in [InstallScope::User, InstallScope::Project] {
             let root = self.dirs.root(scope);
-            for configured in Settings::read(&self.disk, &root)?.packages() {
-                let Ok(source) = Source::from_settings(&configured.text, &root, &self.dirs.home) else {
-                    all.push(Listed {
+            for configured in PackageSettings::read(&self.disk, &root)?.packages() {
+                let Ok(source) = PackageSource::from_settings(&configured.text, &root, &self.dirs.home) else {
+                    all.push(ListedPackage {
                         id: configured.text.clone(),
                         scope,
                         source: configured.text,
@@ -309,15 +309,22 @@ impl Installer {
                     });
                     continue;
                 };
-                let path = Store::place_of(&root, &source);
+                let path = PackageStore::place_of(&root, &source);
                 let manifest = Manifest::read(&path).ok().flatten();
                 let present = match &source {
-                    Source::Path(path) => path.exists(),
+                    PackageSource::Path(path) => path.exists(),
                     // The target of a link is not the package.
-                    _ => Store::holds(&self.disk, &root, scope, &path).unwrap_or(false),
+                    _ => PackageStore::holds(&self.disk, &root, scope, &path).unwrap_or(false),
                 };
                 let version = manifest.and_then(|manifest| manifest.version);
-                all.push(Listed { id: source.identity(), scope, source: configured.text, version, path, present });
+                all.push(ListedPackage {
+                    id: source.identity(),
+                    scope,
+                    source: configured.text,
+                    version,
+                    path,
+                    present,
+                });
             }
         }
         Ok(all)
@@ -325,10 +332,10 @@ impl Installer {
 
     /// Removes a package from settings, lock file and disk, by its source or its name. A local folder is only removed from the
     /// settings.
-    pub fn remove(&self, source: &str, scope: Scope) -> Result<Removed> {
+    pub fn remove(&self, source: &str, scope: InstallScope) -> Result<Removed> {
         let found = self.find(source, scope)?;
         let root = self.dirs.root(scope);
-        let store = Store::open(&self.disk, &root, scope)?;
+        let store = PackageStore::open(&self.disk, &root, scope)?;
         let held = self.lock(&store)?;
         if let Some(git) = GitSource::parse(&found.id) {
             self.check_holds_none(&store, &git?)?;
@@ -337,34 +344,34 @@ impl Installer {
             let (mut lock, lock_before) = LockFile::read_text(store.files(), &root)?;
             lock.packages.remove(&found.id);
             let staging = store.stage("remove")?;
-            let change = Change {
+            let change = PackageChange {
                 identity: found.id.clone(),
                 staged: staging.path().join("package"),
                 manifest: None,
                 source: None,
-                listed: Settings::read(store.files(), &root)?.listed(&found.id, &self.dirs.home),
+                listed: PackageSettings::read(store.files(), &root)?.listed(&found.id, &self.dirs.home),
                 lock_before,
                 lock_after: lock.to_text(),
             };
             change.make(&held, &self.dirs.home)?;
         } else {
-            let mut settings = Settings::read(store.files(), &root)?;
+            let mut settings = PackageSettings::read(store.files(), &root)?;
             settings.remove(&found.id, &self.dirs.home);
             settings.save()?;
         }
         Ok(Removed { id: found.id, path: found.path })
     }
 
-    fn find(&self, text: &str, scope: Scope) -> Result<Listed> {
-        let wanted = Source::parse(text, &self.dirs.cwd, &self.dirs.home).ok().map(|source| source.identity());
-        let listed: Vec<Listed> = self.list()?.into_iter().filter(|listed| listed.scope == scope).collect();
+    fn find(&self, text: &str, scope: InstallScope) -> Result<ListedPackage> {
+        let wanted = PackageSource::parse(text, &self.dirs.cwd, &self.dirs.home).ok().map(|source| source.identity());
+        let listed: Vec<ListedPackage> = self.list()?.into_iter().filter(|listed| listed.scope == scope).collect();
         let names: Vec<&str> = listed.iter().map(|listed| listed.source.as_str()).collect();
         let help = if names.is_empty() {
             "nothing is installed in this scope".to_owned()
         } else {
             format!("installed: {}", names.join(", "))
         };
-        let by_name = |listed: &Listed| {
+        let by_name = |listed: &ListedPackage| {
             let manifest = Manifest::read(&listed.path).ok().flatten();
             manifest.and_then(|manifest| manifest.name).as_deref() == Some(text)
         };
@@ -386,7 +393,7 @@ impl Installer {
     }
 
     /// Returns whether the registry has a version above the locked one.
-    async fn has_newer(&self, name: &PackageName, range: &str, scope: Scope) -> Result<bool> {
+    async fn has_newer(&self, name: &PackageName, range: &str, scope: InstallScope) -> Result<bool> {
         let lock = LockFile::read(&self.disk, &self.dirs.root(scope))?;
         let Some(locked) = lock.packages.get(&format!("npm:{name}")) else { return Ok(true) };
         self.check_registries(&lock, name)?;
@@ -414,15 +421,15 @@ impl Installer {
         Ok(())
     }
 
-    async fn install_npm(&self, name: &PackageName, range: &str, scope: Scope) -> Result<Installed> {
+    async fn install_npm(&self, name: &PackageName, range: &str, scope: InstallScope) -> Result<Installed> {
         let root = self.dirs.root(scope);
         self.check_similar(name)?;
-        let store = Store::open(&self.disk, &root, scope)?;
+        let store = PackageStore::open(&self.disk, &root, scope)?;
         let lock = LockFile::read(store.files(), &root)?;
         self.check_registries(&lock, name)?;
         self.step(&format!("resolving {name}"));
         let info = self.registry.document(name).await?.pick(range)?;
-        let source = Source::Npm { name: name.clone(), range: range.to_owned() };
+        let source = PackageSource::Npm { name: name.clone(), range: range.to_owned() };
         refuse_step_back(&lock, &source, range, &info)?;
         if let Some(locked) = lock.packages.get(&source.identity()).filter(|locked| locked.version == info.version)
             && let Some(installed) = self.keep_in_place((&store, scope), &source, locked)?
@@ -441,10 +448,10 @@ impl Installer {
         self.finish((&store, scope), &source, staged, tree.notes, &unchanged).await
     }
 
-    async fn restore_npm(&self, name: &PackageName, range: &str, scope: Scope) -> Result<Installed> {
+    async fn restore_npm(&self, name: &PackageName, range: &str, scope: InstallScope) -> Result<Installed> {
         let root = self.dirs.root(scope);
-        let source = Source::Npm { name: name.clone(), range: range.to_owned() };
-        let store = Store::open(&self.disk, &root, scope)?;
+        let source = PackageSource::Npm { name: name.clone(), range: range.to_owned() };
+        let store = PackageStore::open(&self.disk, &root, scope)?;
         let lock = LockFile::read(store.files(), &root)?;
         let entry = lock.packages.get(&source.identity()).cloned();
         let allowed =
@@ -470,7 +477,7 @@ impl Installer {
     }
 
     /// Takes the lock and settles the change that an ended process left. Blocks.
-    fn lock(&self, store: &Store) -> Result<Held> {
+    fn lock(&self, store: &PackageStore) -> Result<LockedStore> {
         let held = store.lock(|holder| {
             let who = holder.map_or_else(|| "another pi".to_owned(), |pid| format!("the pi with process id {pid}"));
             self.step(&format!("waiting for {who}"));
@@ -498,8 +505,8 @@ impl Installer {
     }
 
     /// Returns the version of the installed package; empty when its manifest has none.
-    fn in_place(&self, store: &Store, scope: Scope, place: &Path) -> Result<Option<String>> {
-        if !Store::holds(&self.disk, store.root(), scope, place)? {
+    fn in_place(&self, store: &PackageStore, scope: InstallScope, place: &Path) -> Result<Option<String>> {
+        if !PackageStore::holds(&self.disk, store.root(), scope, place)? {
             return Ok(None);
         }
         let manifest = Manifest::read_on(store.disk(), place).ok().flatten();
@@ -509,16 +516,16 @@ impl Installer {
     /// Builds a staged package and makes the visible change. `still` checks the lock file again under the lock.
     async fn finish(
         &self,
-        (store, scope): (&Store, Scope),
-        source: &Source,
-        staged: fetch::Staged,
+        (store, scope): (&PackageStore, InstallScope),
+        source: &PackageSource,
+        staged: fetch::StagedPackage,
         mut warnings: Vec<String>,
         still: &(dyn Fn(&LockFile) -> Result<()> + Sync + '_),
     ) -> Result<Installed> {
         let (id, root) = (source.identity(), store.root());
         self.step(&format!("building {source}"));
         let entries = package_entries(staged.package(), false).map_err(|error| at_package(error, source))?;
-        let place = Store::place_of(root, source);
+        let place = PackageStore::place_of(root, source);
         let replaces = self.in_place(store, scope, &place)?;
         if replaces.is_some() && guard!(InstallReview) {
             check_brings(source, staged.package(), &place)?;
@@ -543,7 +550,7 @@ impl Installer {
             .map(|entry| place.join(entry.strip_prefix(&input.root).expect("entries lie in the package")))
             .collect();
         let held = self.lock(store)?;
-        if let Source::Git(git) = source {
+        if let PackageSource::Git(git) = source {
             self.check_nested(store, git)?;
         }
         let (mut lock, lock_before) = LockFile::read_text(store.files(), root)?;
@@ -555,12 +562,12 @@ impl Installer {
             let registry = self.registry.config().registry(name).as_str().to_owned();
             lock.registries.insert(name.scope().unwrap_or_default().to_owned(), registry);
         }
-        let change = Change {
+        let change = PackageChange {
             identity: id.clone(),
             staged: staged.package().to_owned(),
             manifest: Some(staged.manifest.hash.clone()),
             source: Some(text.clone()),
-            listed: Settings::read(store.files(), root)?.listed(&id, &self.dirs.home),
+            listed: PackageSettings::read(store.files(), root)?.listed(&id, &self.dirs.home),
             lock_before,
             lock_after: lock.to_text(),
         };
@@ -585,7 +592,7 @@ fn names_missing(entry: &str) -> String {
 }
 
 /// Refuses an update of which pi loads nothing, or less than its manifest lists, when the installed version works.
-fn check_brings(source: &Source, staged: &Path, place: &Path) -> Result<()> {
+fn check_brings(source: &PackageSource, staged: &Path, place: &Path) -> Result<()> {
     let known = missing_entries(place);
     let missing = missing_entries(staged).into_iter().find(|entry| !known.contains(entry));
     let nothing = || {
@@ -607,12 +614,17 @@ fn brings_something(place: &Path) -> bool {
 }
 
 /// Replaces the path in staging, which means nothing to a user.
-fn at_package(error: PackageError, source: &Source) -> PackageError {
+fn at_package(error: PackageError, source: &PackageSource) -> PackageError {
     PackageError { subject: source.to_string(), ..error }
 }
 
 /// Refuses other bytes for a locked version, and an older version for the same range.
-fn refuse_step_back(lock: &LockFile, source: &Source, range: &str, info: &crate::registry::VersionInfo) -> Result<()> {
+fn refuse_step_back(
+    lock: &LockFile,
+    source: &PackageSource,
+    range: &str,
+    info: &crate::registry::VersionInfo,
+) -> Result<()> {
     let Some(locked) = lock.packages.get(&source.identity()) else { return Ok(()) };
     let refuse = |why: String| {
         Err(PackageError::new(InstallCode::Integrity, source.to_string(), why)
@@ -624,7 +636,7 @@ fn refuse_step_back(lock: &LockFile, source: &Source, range: &str, info: &crate:
         return refuse(format!("the registry has other bytes for {} than the lock file", info.version));
     }
     let (Ok(before), Ok(now)) = (Version::parse(&locked.version), Version::parse(&info.version)) else { return Ok(()) };
-    let tag = matches!(Wanted::parse(range), Some(Wanted::Tag(tag)) if tag != "latest");
+    let tag = matches!(VersionRequest::parse(range), Some(VersionRequest::Tag(tag)) if tag != "latest");
     if now < before && !tag && crate::source::allows(range, &before) && guard!(LockStepBack) {
         return refuse(format!("the registry offers {now}, older than the installed {before}"));
     }

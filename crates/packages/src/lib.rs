@@ -3,10 +3,10 @@
 //! | type | for |
 //! |---|---|
 //! | [`Installer`] | install, list, remove, restore from the lock |
-//! | [`Source`] | what the user called the package |
+//! | [`PackageSource`] | what the user called the package |
 //! | [`NpmConfig`] | registries and tokens, read from the user's `.npmrc` |
 //! | [`Builder`] | compiles a package before it is put in place; the command line passes `extc` |
-//! | [`Depot`] | packages that a program pins by digest, kept as tarballs |
+//! | [`TarballCache`] | packages that a program pins by digest, kept as tarballs |
 //! | [`package_entries`] | which files of a package are extensions |
 //! | [`PackageManifest`] | members of a package's `package.json`, read once |
 //! | [`mod@realms`] | which entries of a package run together |
@@ -48,25 +48,28 @@ mod similar;
 mod source;
 mod store;
 
-pub use archive::{Limits, Unpacked, unpack};
+pub use archive::{InstallLimits, Unpacked, unpack};
 pub use change::recover;
-pub use collect::Kind as ResourceKind;
-pub use discover::{DiscoverOptions, Discovery, Origin, PackageEntry, listed_folder, resolve_extensions};
-pub use entries::{ARTIFACT_FILE, Entries, MANIFEST_FILE, is_artifact_file, is_component_file, package_entries};
+pub use collect::ResourceKind;
+pub use discover::{DiscoverOptions, Discovery, DiscoveryOrigin, PackageEntry, listed_folder, resolve_extensions};
+pub use entries::{ARTIFACT_FILE, MANIFEST_FILE, PackageEntries, is_artifact_file, is_component_file, package_entries};
 pub use error::{InstallCode, PackageError, Result};
 pub use git::{GitOptions, GitSource};
-pub use install::{Attempt, BuildInput, Builder, Built, Installed, Installer, Listed, NoProgress, Progress, Removed};
+pub use install::{
+    BuildInput, BuildReport, Builder, InstallProgress, Installed, Installer, ListedPackage, NoProgress, PackageAttempt,
+    Removed,
+};
 pub use lock::{LockText, is_locked, lock_path, read_lock};
 pub use members::{manifest_folders, members};
 pub use npmrc::NpmConfig;
 pub use package_manifest::PackageManifest;
-pub use pinned::{Depot, PinnedPackage};
+pub use pinned::{PinnedPackage, TarballCache};
 pub use realms::{package_of_realm, realms};
 pub use resources::{
     LeftOut, Provenance, Resource, ResourceFiles, ResourceOptions, count_resources, files_at as resource_files,
     resolve_resources,
 };
-pub use source::{PackageName, Source, Wanted};
+pub use source::{PackageName, PackageSource, VersionRequest};
 
 use std::path::PathBuf;
 
@@ -83,24 +86,24 @@ pub struct Dirs {
 
 impl Dirs {
     /// The folder that holds `settings.json`, the lock file and `npm/` of a scope.
-    pub fn root(&self, scope: Scope) -> PathBuf {
+    pub fn root(&self, scope: InstallScope) -> PathBuf {
         match scope {
-            Scope::User => self.agent_dir.clone(),
-            Scope::Project => self.cwd.join(".pi"),
+            InstallScope::User => self.agent_dir.clone(),
+            InstallScope::Project => self.cwd.join(".pi"),
         }
     }
 }
 
 /// Scope that a package is installed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
+pub enum InstallScope {
     /// Every project of this user.
     User,
     /// This project (`-l`).
     Project,
 }
 
-impl Scope {
+impl InstallScope {
     /// `user` or `project`.
     pub fn as_str(self) -> &'static str {
         match self {

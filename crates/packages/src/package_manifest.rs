@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 /// Members of a package's manifest that a session needs. Cheap to clone; the default is that of a package without one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PackageManifest(Arc<Members>);
+pub struct PackageManifest(Arc<ManifestMembers>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Members {
+struct ManifestMembers {
     name: Option<String>,
     capabilities: Option<Value>,
     mcp_servers: Map<String, Value>,
@@ -31,7 +31,7 @@ impl PackageManifest {
 
     pub(crate) fn of(manifest: &Manifest) -> Self {
         let pi = manifest.pi.as_ref();
-        Self(Arc::new(Members {
+        Self(Arc::new(ManifestMembers {
             name: manifest.name.clone(),
             capabilities: pi.and_then(|pi| pi.capabilities.clone()),
             mcp_servers: pi.and_then(|pi| pi.mcp_servers.clone()).unwrap_or_default(),

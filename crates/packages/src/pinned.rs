@@ -7,11 +7,11 @@
 //! A tarball is verified in memory before it is unpacked, so a file that changed in between is never used. No document of a
 //! registry is fetched: the version gives the address of the tarball, the digest its identity.
 
-use crate::archive::{Limits, unpack};
+use crate::archive::{InstallLimits, unpack};
 use crate::error::{InstallCode, PackageError, Result};
 use crate::integrity;
 use crate::npmrc::NpmConfig;
-use crate::registry::Registry;
+use crate::registry::RegistryClient;
 use crate::source::PackageName;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -39,8 +39,8 @@ pub struct PinnedPackage {
 ///
 /// ```no_run
 /// # async fn example() -> pijs_packages::Result<()> {
-/// use pijs_packages::{Depot, NpmConfig, PinnedPackage};
-/// let depot = Depot::open("/home/me/.cache/pijs/packages", NpmConfig::default())?;
+/// use pijs_packages::{TarballCache, NpmConfig, PinnedPackage};
+/// let depot = TarballCache::open("/home/me/.cache/pijs/packages", NpmConfig::default())?;
 /// let package = PinnedPackage {
 ///     name: "left-pad".to_owned(),
 ///     version: "1.3.0".to_owned(),
@@ -50,23 +50,23 @@ pub struct PinnedPackage {
 /// # Ok(())
 /// # }
 /// ```
-pub struct Depot {
+pub struct TarballCache {
     dir: PathBuf,
-    registry: Registry,
-    limits: Limits,
+    registry: RegistryClient,
+    limits: InstallLimits,
     /// Embedded tarballs, by their file names.
     carried: BTreeMap<&'static str, &'static [u8]>,
 }
 
-impl Depot {
+impl TarballCache {
     /// Uses a folder, which is created on the first download.
     ///
     /// # Errors
     ///
     /// `io` when there is no https client.
     pub fn open(dir: impl Into<PathBuf>, npm: NpmConfig) -> Result<Self> {
-        let limits = Limits::default();
-        let registry = Registry::new(npm, limits.clone())?;
+        let limits = InstallLimits::default();
+        let registry = RegistryClient::new(npm, limits.clone())?;
         Ok(Self { dir: dir.into(), registry, limits, carried: BTreeMap::new() })
     }
 
@@ -109,7 +109,7 @@ impl Depot {
     ///
     /// # Errors
     ///
-    /// As [`Depot::unpack`].
+    /// As [`TarballCache::unpack`].
     pub async fn tarball(&self, package: &PinnedPackage) -> Result<Vec<u8>> {
         // The name is validated because it becomes a path here and part of a URL.
         let name = PackageName::parse(&package.name)?;

@@ -3,11 +3,11 @@
 //! A document is only fetched from the registry that is configured for the package; a redirect to another origin is refused. A
 //! tarball may lie elsewhere, but then only behind https and without the token: its digest decides.
 
-use crate::archive::Limits;
+use crate::archive::InstallLimits;
 use crate::error::{InstallCode, PackageError, Result};
 use crate::manifest::{if_readable, readable_members};
 use crate::npmrc::NpmConfig;
-use crate::source::{PackageName, Wanted, printable};
+use crate::source::{PackageName, VersionRequest, printable};
 use nodejs_semver::{Range, Version};
 use pijs_protocol::guard;
 use reqwest::header::{ACCEPT, AUTHORIZATION, LOCATION};
@@ -26,16 +26,16 @@ const MAX_REDIRECTS: usize = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A client for all registries of one configuration.
-pub(crate) struct Registry {
+pub(crate) struct RegistryClient {
     http: reqwest::Client,
     config: NpmConfig,
-    limits: Limits,
+    limits: InstallLimits,
     /// Versions that were published later are ignored.
     not_newer_than: Option<SystemTime>,
 }
 
 /// All versions of one package.
-pub(crate) struct Document {
+pub(crate) struct PackageDocument {
     name: PackageName,
     tags: BTreeMap<String, String>,
     versions: Map<String, Value>,
@@ -102,8 +102,8 @@ pub(crate) struct Dist {
     pub(crate) integrity: Option<String>,
 }
 
-impl Registry {
-    pub(crate) fn new(config: NpmConfig, limits: Limits) -> Result<Self> {
+impl RegistryClient {
+    pub(crate) fn new(config: NpmConfig, limits: InstallLimits) -> Result<Self> {
         let failed = |error: reqwest::Error| {
             PackageError::new(InstallCode::Io, "https client", error.to_string()).caused_by(error)
         };
@@ -130,7 +130,7 @@ impl Registry {
     }
 
     /// Fetches the document of a package.
-    pub(crate) async fn document(&self, name: &PackageName) -> Result<Document> {
+    pub(crate) async fn document(&self, name: &PackageName) -> Result<PackageDocument> {
         let base = self.config.registry(name);
         let url = base.join(&name.as_str().replace('/', "%2f")).expect("a checked name is a relative URL");
         let body = self.get(&url, base, &Want::Document(name)).await?;
@@ -153,7 +153,7 @@ impl Registry {
             versions.retain(|version, _| is_older(times.as_ref(), version, latest));
         }
         let tags = tags.into_iter().filter_map(|(tag, version)| Some((tag, version.as_str()?.to_owned()))).collect();
-        Ok(Document { name: name.clone(), tags, versions, waits: self.not_newer_than.is_some() })
+        Ok(PackageDocument { name: name.clone(), tags, versions, waits: self.not_newer_than.is_some() })
     }
 
     /// Fetches a tarball; only its size is checked.
@@ -239,7 +239,7 @@ impl Registry {
     }
 }
 
-impl Document {
+impl PackageDocument {
     /// Selects a version: the tag's, else `latest` when it satisfies the range, else the highest that is not deprecated.
     pub(crate) fn pick(&self, wanted: &str) -> Result<VersionInfo> {
         let none = |why: String| {
@@ -250,9 +250,9 @@ impl Document {
                 tags.join(", ")
             ))
         };
-        let range = match Wanted::parse(wanted) {
-            Some(Wanted::Range(range)) => range,
-            Some(Wanted::Tag(tag)) => {
+        let range = match VersionRequest::parse(wanted) {
+            Some(VersionRequest::Range(range)) => range,
+            Some(VersionRequest::Tag(tag)) => {
                 let version = self.tags.get(&tag).ok_or_else(|| none(format!("there is no version tagged {tag}")))?;
                 if !self.waits || self.versions.contains_key(version) {
                     return self.version(version);

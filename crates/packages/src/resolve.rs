@@ -6,10 +6,10 @@
 //! was considered: its result is a graph to be joined by links, and none is written here, and it fetches peers that the host
 //! supplies.)
 
-use crate::archive::Limits;
+use crate::archive::InstallLimits;
 use crate::error::{InstallCode, PackageError, Result};
 use crate::members::folder_of;
-use crate::registry::{Document, Registry, VersionInfo};
+use crate::registry::{PackageDocument, RegistryClient, VersionInfo};
 use crate::source::{PackageName, allows, printable};
 use futures_util::{StreamExt, stream};
 use nodejs_semver::Version;
@@ -29,7 +29,7 @@ pub(crate) struct Placed {
 
 /// A whole tree, in path order.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct DependencyTree {
     pub(crate) packages: Vec<Placed>,
     /// Optional dependencies that were left out, and peers that do not fit.
     pub(crate) notes: Vec<String>,
@@ -45,7 +45,7 @@ pub(crate) struct MemberInfo {
     pub(crate) info: VersionInfo,
 }
 
-struct Node {
+struct TreeNode {
     /// Name in imports; differs from the package's under an alias.
     key: String,
     name: PackageName,
@@ -74,13 +74,13 @@ struct Edge {
 
 /// Resolves all dependencies of `root` and its members.
 pub(crate) async fn resolve(
-    registry: &Registry,
-    limits: &Limits,
+    registry: &RegistryClient,
+    limits: &InstallLimits,
     name: &PackageName,
     root: VersionInfo,
     members: Vec<MemberInfo>,
-) -> Result<Tree> {
-    let node = Node {
+) -> Result<DependencyTree> {
+    let node = TreeNode {
         key: String::new(),
         name: name.clone(),
         info: root,
@@ -88,14 +88,14 @@ pub(crate) async fn resolve(
         parent: None,
         children: BTreeMap::new(),
     };
-    let mut resolver = Resolver { nodes: vec![node], used: Vec::new(), notes: Vec::new() };
+    let mut resolver = TreeResolver { nodes: vec![node], used: Vec::new(), notes: Vec::new() };
     for MemberInfo { name, folder, info } in members {
         let (at, key) = (resolver.nodes.len(), name.as_str().to_owned());
         resolver.nodes[0].children.insert(key.clone(), at);
         let folder = Some(folder);
-        resolver.nodes.push(Node { key, name, info, folder, parent: Some(0), children: BTreeMap::new() });
+        resolver.nodes.push(TreeNode { key, name, info, folder, parent: Some(0), children: BTreeMap::new() });
     }
-    let mut documents: BTreeMap<PackageName, Result<Document>> = BTreeMap::new();
+    let mut documents: BTreeMap<PackageName, Result<PackageDocument>> = BTreeMap::new();
     let mut level = Vec::new();
     for known in 0..resolver.nodes.len() {
         level.extend(resolver.edges_of(known)?);
@@ -118,14 +118,14 @@ pub(crate) async fn resolve(
     Ok(resolver.finish())
 }
 
-struct Resolver {
-    nodes: Vec<Node>,
+struct TreeResolver {
+    nodes: Vec<TreeNode>,
     /// Edges and the nodes they resolved to, so that a later node is not placed in between.
     used: Vec<(Edge, usize)>,
     notes: Vec<String>,
 }
 
-impl Resolver {
+impl TreeResolver {
     /// Returns the dependencies of a node in name order, without the host's packages: extensions get the host's own.
     fn edges_of(&mut self, from: usize) -> Result<Vec<Edge>> {
         let info = self.nodes[from].info.clone();
@@ -199,8 +199,8 @@ impl Resolver {
     fn place(
         &mut self,
         edge: Edge,
-        documents: &mut BTreeMap<PackageName, Result<Document>>,
-        limits: &Limits,
+        documents: &mut BTreeMap<PackageName, Result<PackageDocument>>,
+        limits: &InstallLimits,
     ) -> Result<Option<usize>> {
         if let Some(found) = self.visible(edge.from, &edge.key)
             && self.is_met(&edge)
@@ -256,7 +256,7 @@ impl Resolver {
         }
         let parent = self.highest(&edge, &info);
         let new = self.nodes.len();
-        let node = Node {
+        let node = TreeNode {
             key: edge.key.clone(),
             name: edge.name.clone(),
             info,
@@ -308,7 +308,7 @@ impl Resolver {
         false
     }
 
-    fn finish(self) -> Tree {
+    fn finish(self) -> DependencyTree {
         let path = |mut index: usize| {
             let mut parts = Vec::new();
             while let Some(parent) = self.nodes[index].parent {
@@ -328,7 +328,7 @@ impl Resolver {
             })
             .collect();
         packages.sort_by(|a, b| a.path.cmp(&b.path));
-        Tree { packages, notes: self.notes }
+        DependencyTree { packages, notes: self.notes }
     }
 }
 
@@ -340,7 +340,7 @@ fn registry_spec(name: &PackageName, spec: &str) -> Result<(PackageName, String)
         let (real, range) = at.map_or((alias, ""), |at| (&alias[..at], &alias[at + 1..]));
         return Ok((PackageName::parse(real)?, range.to_owned()));
     }
-    if spec.contains([':', '/']) || crate::source::Wanted::parse(spec).is_none() {
+    if spec.contains([':', '/']) || crate::source::VersionRequest::parse(spec).is_none() {
         let why = format!("it depends on {name} from {}, which is no registry", printable(spec));
         return Err(PackageError::new(InstallCode::Source, format!("npm:{name}"), why)
             .help("dependencies are taken from npm registries only"));

@@ -5,16 +5,16 @@
 //! count only when the user trusts the folder. Errors are ignored here: [`resolve_extensions`](crate::resolve_extensions) reads
 //! the same packages and reports them.
 
-use crate::collect::{Kind, Search, collect};
+use crate::collect::{ResourceKind, SearchDepth, collect};
 use crate::discover::DiscoverOptions;
-use crate::entries::{Declared, apply_filter};
+use crate::entries::{DeclaredEntries, apply_filter};
 use crate::manifest::Manifest;
 use crate::registry::Bundled;
 use crate::selection::{Selected, selected};
-use crate::settings::Settings;
-use crate::source::{Source, local_path};
-use crate::store::Store;
-use crate::{Dirs, Scope};
+use crate::settings::PackageSettings;
+use crate::source::{PackageSource, local_path};
+use crate::store::PackageStore;
+use crate::{Dirs, InstallScope};
 use pijs_durable::{Disk, real_path};
 use pijs_protocol::guard;
 use serde_json::{Value, json};
@@ -40,11 +40,11 @@ pub struct ResourceOptions {
 }
 
 impl ResourceOptions {
-    fn named(&self, kind: Kind) -> (&[String], bool) {
+    fn named(&self, kind: ResourceKind) -> (&[String], bool) {
         match kind {
-            Kind::Skills => (&self.skills, self.only_named_skills),
-            Kind::Prompts => (&self.prompts, self.only_named_prompts),
-            Kind::Themes => (&self.themes, self.only_named_themes),
+            ResourceKind::Skills => (&self.skills, self.only_named_skills),
+            ResourceKind::Prompts => (&self.prompts, self.only_named_prompts),
+            ResourceKind::Themes => (&self.themes, self.only_named_themes),
         }
     }
 }
@@ -67,7 +67,7 @@ impl Provenance {
         Self { source: "cli".to_owned(), scope: "temporary", origin: "top-level", base_dir: None }
     }
 
-    pub(crate) fn top_level(source: &str, scope: Scope, base_dir: Option<PathBuf>) -> Self {
+    pub(crate) fn top_level(source: &str, scope: InstallScope, base_dir: Option<PathBuf>) -> Self {
         Self { source: source.to_owned(), scope: scope.as_str(), origin: "top-level", base_dir }
     }
 
@@ -119,11 +119,11 @@ pub struct ResourceFiles {
 }
 
 impl ResourceFiles {
-    fn of(&mut self, kind: Kind) -> &mut Vec<Resource> {
+    fn of(&mut self, kind: ResourceKind) -> &mut Vec<Resource> {
         match kind {
-            Kind::Skills => &mut self.skills,
-            Kind::Prompts => &mut self.prompts,
-            Kind::Themes => &mut self.themes,
+            ResourceKind::Skills => &mut self.skills,
+            ResourceKind::Prompts => &mut self.prompts,
+            ResourceKind::Themes => &mut self.themes,
         }
     }
 }
@@ -131,20 +131,20 @@ impl ResourceFiles {
 /// Finds all resources of a session.
 pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> ResourceFiles {
     let dirs = &options.dirs;
-    let settings: Vec<(Scope, Settings)> = options
+    let settings: Vec<(InstallScope, PackageSettings)> = options
         .scopes()
         .iter()
-        .filter_map(|scope| Some((*scope, Settings::read(&Disk::system(), &dirs.root(*scope)).ok()?)))
+        .filter_map(|scope| Some((*scope, PackageSettings::read(&Disk::system(), &dirs.root(*scope)).ok()?)))
         .collect();
     // Each package is read once for all kinds.
-    let packages: Vec<(Selected, OnceCell<Option<Place>>)> =
+    let packages: Vec<(Selected, OnceCell<Option<PackageFolder>>)> =
         selected(&settings, &dirs.home).into_iter().map(|package| (package, OnceCell::new())).collect();
     let mut files = ResourceFiles::default();
     let mut left_out = Vec::new();
-    for kind in Kind::ALL {
+    for kind in ResourceKind::ALL {
         let (named, only_named) = asked.named(kind);
         let (seen, left_out) = (BTreeSet::new(), &mut left_out);
-        let mut found = Found { dirs, kind, seen, files: files.of(kind), left_out };
+        let mut found = ResourceFinder { dirs, kind, seen, files: files.of(kind), left_out };
         for text in &options.named {
             found.named_package(text, options.scopes());
         }
@@ -172,16 +172,16 @@ pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> 
     files
 }
 
-struct Found<'a> {
+struct ResourceFinder<'a> {
     dirs: &'a Dirs,
-    kind: Kind,
+    kind: ResourceKind,
     /// Real paths.
     seen: BTreeSet<PathBuf>,
     files: &'a mut Vec<Resource>,
     left_out: &'a mut Vec<LeftOut>,
 }
 
-impl Found<'_> {
+impl ResourceFinder<'_> {
     fn add(&mut self, paths: impl IntoIterator<Item = PathBuf>, from: &Provenance) {
         for path in paths {
             let real = real_path(&path).unwrap_or_else(|_| path.clone());
@@ -211,22 +211,22 @@ impl Found<'_> {
     }
 
     /// Adds a package of `-e`. pi reports its skills as the command line's, the rest as the package's.
-    fn named_package(&mut self, text: &str, scopes: &[Scope]) {
-        let Ok(source) = Source::from_settings(text, &self.dirs.cwd, &self.dirs.home) else { return };
+    fn named_package(&mut self, text: &str, scopes: &[InstallScope]) {
+        let Ok(source) = PackageSource::from_settings(text, &self.dirs.cwd, &self.dirs.home) else { return };
         let root = match &source {
-            Source::Path(path) => Some(path.clone()).filter(|path| path.is_dir()),
+            PackageSource::Path(path) => Some(path.clone()).filter(|path| path.is_dir()),
             _ => scopes.iter().find_map(|scope| installed(&self.dirs.root(*scope), *scope, &source)),
         };
         let Some(root) = root else { return };
         let from = match self.kind {
-            Kind::Skills => Provenance::cli(),
+            ResourceKind::Skills => Provenance::cli(),
             _ => Provenance::package(text, "temporary", &root),
         };
         self.add_of_package(&root, offered(self.kind, &root, declared(&root).as_ref(), false), &from);
     }
 
     /// Adds files and folders of settings, less those that patterns exclude.
-    fn listed(&mut self, scope: Scope, settings: &Settings) {
+    fn listed(&mut self, scope: InstallScope, settings: &PackageSettings) {
         let root = self.dirs.root(scope);
         let (patterns, plain): (Vec<String>, Vec<String>) =
             settings.list(self.kind.key()).into_iter().partition(|entry| is_pattern(entry));
@@ -236,7 +236,7 @@ impl Found<'_> {
     }
 
     /// Adds the folders of a scope, less those that `!`, `+` and `-` of its settings exclude.
-    fn folders(&mut self, scope: Scope, settings: &Settings) {
+    fn folders(&mut self, scope: InstallScope, settings: &PackageSettings) {
         let (kind, dirs) = (self.kind, self.dirs);
         let root = dirs.root(scope);
         let overrides: Vec<String> =
@@ -245,22 +245,22 @@ impl Found<'_> {
             let files = apply_filter(base, collect(kind, folder, search), &overrides).unwrap_or_default();
             self.add(files, &Provenance::top_level("auto", scope, Some(base.to_owned())));
         };
-        if kind != Kind::Skills {
-            take(&root.join(kind.key()), &root, Search::Flat);
+        if kind != ResourceKind::Skills {
+            take(&root.join(kind.key()), &root, SearchDepth::Flat);
             return;
         }
-        take(&root.join("skills"), &root, Search::Whole);
+        take(&root.join("skills"), &root, SearchDepth::Whole);
         let users = dirs.home.join(".agents");
         let bases = match scope {
-            Scope::User => vec![users],
-            Scope::Project => agents_above(&dirs.cwd).into_iter().filter(|base| *base != users).collect(),
+            InstallScope::User => vec![users],
+            InstallScope::Project => agents_above(&dirs.cwd).into_iter().filter(|base| *base != users).collect(),
         };
         for base in bases {
-            take(&base.join("skills"), &base, Search::Agents);
+            take(&base.join("skills"), &base, SearchDepth::Agents);
         }
     }
 
-    fn package(&mut self, package: &Selected, Place { root, manifest }: &Place) {
+    fn package(&mut self, package: &Selected, PackageFolder { root, manifest }: &PackageFolder) {
         let Selected { scope, choice, .. } = package;
         let from = Provenance::package(&choice.configured.text, scope.as_str(), root);
         let (kind, manifest) = (self.kind, manifest.as_ref());
@@ -271,52 +271,52 @@ impl Found<'_> {
 }
 
 /// Folder of a package, and its manifest if that has a `pi` member.
-struct Place {
+struct PackageFolder {
     root: PathBuf,
     manifest: Option<Manifest>,
 }
 
 /// Finds the folder of a package that settings select, if it exists.
-fn place_of(dirs: &Dirs, package: &Selected) -> Option<Place> {
+fn place_of(dirs: &Dirs, package: &Selected) -> Option<PackageFolder> {
     let root = match package.source.as_ref().ok()? {
-        Source::Path(path) => Some(path.clone()).filter(|path| path.is_dir()),
+        PackageSource::Path(path) => Some(path.clone()).filter(|path| path.is_dir()),
         source => installed(&dirs.root(package.lies_in), package.lies_in, source),
     }?;
     let manifest = declared(&root);
-    Some(Place { root, manifest })
+    Some(PackageFolder { root, manifest })
 }
 
 /// Returns the folder of an installed package.
-fn installed(root: &Path, scope: Scope, source: &Source) -> Option<PathBuf> {
-    let place = Store::place_of(root, source);
-    Store::holds(&Disk::system(), root, scope, &place).is_ok_and(|held| held).then_some(place)
+fn installed(root: &Path, scope: InstallScope, source: &PackageSource) -> Option<PathBuf> {
+    let place = PackageStore::place_of(root, source);
+    PackageStore::holds(&Disk::system(), root, scope, &place).is_ok_and(|held| held).then_some(place)
 }
 
 /// Counts the skills, prompt templates and themes that a package loads without settings.
-pub fn count_resources(root: &Path) -> [(Kind, usize); 3] {
+pub fn count_resources(root: &Path) -> [(ResourceKind, usize); 3] {
     let manifest = declared(root);
-    Kind::ALL.map(|kind| (kind, offered(kind, root, manifest.as_ref(), false).len()))
+    ResourceKind::ALL.map(|kind| (kind, offered(kind, root, manifest.as_ref(), false).len()))
 }
 
 /// Returns the files that load by default: those of the manifest; those in the kind's folder without a manifest, or where
 /// settings list the package and the manifest does not mention the kind.
-fn offered(kind: Kind, root: &Path, manifest: Option<&Manifest>, or_folder: bool) -> Vec<PathBuf> {
+fn offered(kind: ResourceKind, root: &Path, manifest: Option<&Manifest>, or_folder: bool) -> Vec<PathBuf> {
     match manifest {
         Some(manifest) => match manifest.resources(kind.key()) {
             Some(entries) => declared_resources(kind, root, entries, &manifest.bundle_dependencies),
-            None if or_folder => collect(kind, &root.join(kind.key()), Search::Whole),
+            None if or_folder => collect(kind, &root.join(kind.key()), SearchDepth::Whole),
             None => Vec::new(),
         },
-        None => collect(kind, &root.join(kind.key()), Search::Whole),
+        None => collect(kind, &root.join(kind.key()), SearchDepth::Whole),
     }
 }
 
 /// Returns the files that patterns of settings may name: those of the manifest, else those in the folder of that name.
-fn all_of(kind: Kind, root: &Path, manifest: Option<&Manifest>) -> Vec<PathBuf> {
+fn all_of(kind: ResourceKind, root: &Path, manifest: Option<&Manifest>) -> Vec<PathBuf> {
     let named = manifest.and_then(|manifest| Some((manifest, manifest.resources(kind.key())?)));
     match named.filter(|(_, list)| !list.is_empty()) {
         Some((manifest, entries)) => declared_resources(kind, root, entries, &manifest.bundle_dependencies),
-        None => collect(kind, &root.join(kind.key()), Search::Whole),
+        None => collect(kind, &root.join(kind.key()), SearchDepth::Whole),
     }
 }
 
@@ -326,10 +326,10 @@ fn declared(root: &Path) -> Option<Manifest> {
 }
 
 /// Resolves files, folders, globs and `!`, `+`, `-` entries of a manifest. Paths that leave the package are ignored.
-fn declared_resources(kind: Kind, root: &Path, entries: &[String], bundled: &Bundled) -> Vec<PathBuf> {
+fn declared_resources(kind: ResourceKind, root: &Path, entries: &[String], bundled: &Bundled) -> Vec<PathBuf> {
     let (patterns, named): (Vec<String>, Vec<String>) =
         entries.iter().cloned().partition(|entry| entry.starts_with(['!', '+', '-']));
-    let mut declared = Declared::new(root, bundled);
+    let mut declared = DeclaredEntries::new(root, bundled);
     let mut files = Vec::new();
     for entry in &named {
         let paths = if declared.is_inside(entry) { declared.files(entry).unwrap_or_default() } else { Vec::new() };
@@ -339,14 +339,18 @@ fn declared_resources(kind: Kind, root: &Path, entries: &[String], bundled: &Bun
 }
 
 /// Returns the files that an option names: of a folder of templates or themes, those right in it.
-fn named_files(kind: Kind, path: &Path) -> Vec<PathBuf> {
-    if kind != Kind::Skills && path.is_dir() { collect(kind, path, Search::Flat) } else { files_at(kind, path) }
+fn named_files(kind: ResourceKind, path: &Path) -> Vec<PathBuf> {
+    if kind != ResourceKind::Skills && path.is_dir() {
+        collect(kind, path, SearchDepth::Flat)
+    } else {
+        files_at(kind, path)
+    }
 }
 
 /// Returns the file itself, if it is of this kind, or the files of a folder.
-pub fn files_at(kind: Kind, path: &Path) -> Vec<PathBuf> {
+pub fn files_at(kind: ResourceKind, path: &Path) -> Vec<PathBuf> {
     if path.is_dir() {
-        return collect(kind, path, Search::Whole);
+        return collect(kind, path, SearchDepth::Whole);
     }
     if kind.is_file(path) { vec![path.to_owned()] } else { Vec::new() }
 }

@@ -9,66 +9,66 @@
 //! loaded:  extensions/d.ts, extensions/b.ts
 //! ```
 
-use crate::Scope;
+use crate::InstallScope;
 use crate::entries::{apply_filter, delta_decisions};
 use crate::error::Result;
-use crate::settings::{Configured, Settings};
-use crate::source::Source;
+use crate::settings::{Configured, PackageSettings};
+use crate::source::PackageSource;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// An effective entry of settings.
 pub(crate) struct Selected {
     /// Scope of the entry.
-    pub(crate) scope: Scope,
+    pub(crate) scope: InstallScope,
     /// Package that it names, or the parse error.
-    pub(crate) source: Result<Source>,
+    pub(crate) source: Result<PackageSource>,
     /// Scope that the package is installed in: the user's for a change to the user's entry.
-    pub(crate) lies_in: Scope,
-    pub(crate) choice: Choice,
+    pub(crate) lies_in: InstallScope,
+    pub(crate) choice: FileChoice,
     /// Whether it only modifies the user's entry, which follows.
     pub(crate) is_change: bool,
 }
 
 /// Files of a package that an entry selects.
-pub(crate) struct Choice {
+pub(crate) struct FileChoice {
     pub(crate) configured: Configured,
     /// The project's change to the user's entry.
     change: Option<Configured>,
 }
 
 /// Lists the effective entries of settings, in pi's order. The project's settings come first.
-pub(crate) fn selected(settings: &[(Scope, Settings)], home: &Path) -> Vec<Selected> {
+pub(crate) fn selected(settings: &[(InstallScope, PackageSettings)], home: &Path) -> Vec<Selected> {
     let mut all: Vec<Selected> = Vec::new();
     // Indexes in the list by identity.
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for (scope, settings) in settings {
         for configured in settings.packages() {
-            let source = Source::from_settings(&configured.text, settings.dir(), home);
-            let identity = source.as_ref().ok().map(Source::identity);
+            let source = PackageSource::from_settings(&configured.text, settings.dir(), home);
+            let identity = source.as_ref().ok().map(PackageSource::identity);
             let before = identity.as_ref().and_then(|identity| known.get(identity).copied());
             let mut change = None;
             if let Some(before) = before {
                 let before = &mut all[before];
-                let is_change = *scope == Scope::User && before.scope == Scope::Project;
+                let is_change = *scope == InstallScope::User && before.scope == InstallScope::Project;
                 if !is_change || before.choice.configured.autoload || before.is_change {
                     continue;
                 }
                 change = Some(before.choice.configured.clone());
                 (before.is_change, before.lies_in) = (true, *scope);
-                before.source = Source::from_settings(&configured.text, settings.dir(), home);
+                before.source = PackageSource::from_settings(&configured.text, settings.dir(), home);
             }
             if let Some(identity) = identity {
                 known.insert(identity, all.len());
             }
-            let choice = Choice { configured, change };
+            let choice = FileChoice { configured, change };
             all.push(Selected { scope: *scope, source, lies_in: *scope, choice, is_change: false });
         }
     }
     all
 }
 
-impl Choice {
+impl FileChoice {
     fn change_of(&self, key: &str) -> Option<&[String]> {
         self.change.as_ref()?.filter_of(key).filter(|patterns| !patterns.is_empty())
     }

@@ -4,7 +4,7 @@
 //! replaced in one rename, and the previous version stays beside it as `settings.json.bak`.
 
 use crate::error::{InstallCode, PackageError, Result};
-use crate::source::Source;
+use crate::source::PackageSource;
 use crate::store::write_file;
 use pijs_durable::{Disk, Replace};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Settings of one scope, as they are on disk.
-pub(crate) struct Settings {
+pub(crate) struct PackageSettings {
     disk: Disk,
     path: PathBuf,
     object: Map<String, Value>,
@@ -43,7 +43,7 @@ impl Configured {
 /// Keys under which settings list paths and patterns.
 const KEYS: [&str; 4] = ["extensions", "skills", "prompts", "themes"];
 
-impl Settings {
+impl PackageSettings {
     pub(crate) fn read(disk: &Disk, root: &Path) -> Result<Self> {
         let path = root.join("settings.json");
         let refuse = |why: String| {
@@ -100,7 +100,7 @@ impl Settings {
     }
 
     /// Adds a package to the list. An entry with the same identity keeps its position and its filters and gets the new source.
-    pub(crate) fn add(&mut self, source: &Source, home: &Path) -> Result<()> {
+    pub(crate) fn add(&mut self, source: &PackageSource, home: &Path) -> Result<()> {
         let dir = self.dir().to_path_buf();
         let text = Value::String(source.to_settings(&dir));
         let path = self.path.clone();
@@ -143,7 +143,8 @@ impl Settings {
     pub(crate) fn listed(&self, identity: &str, home: &Path) -> Option<String> {
         let packages = self.packages();
         let found = packages.into_iter().find(|package| {
-            Source::from_settings(&package.text, self.dir(), home).is_ok_and(|source| source.identity() == identity)
+            PackageSource::from_settings(&package.text, self.dir(), home)
+                .is_ok_and(|source| source.identity() == identity)
         });
         found.map(|package| package.text)
     }
@@ -155,5 +156,5 @@ fn strings(list: &[Value]) -> Vec<String> {
 
 fn identity_of(element: &Value, dir: &Path, home: &Path) -> Option<String> {
     let text = element.as_str().or_else(|| element.get("source")?.as_str())?;
-    Source::from_settings(text, dir, home).ok().map(|source| source.identity())
+    PackageSource::from_settings(text, dir, home).ok().map(|source| source.identity())
 }

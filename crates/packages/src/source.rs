@@ -1,7 +1,7 @@
 //! Parses the name of a package on the command line or in settings into its identity.
 //!
 //! On the command line a bare word is an npm name (`pi install pi-ttsr`); in settings pi takes it for a path. Hence two
-//! constructors: [`Source::parse`] and [`Source::from_settings`]. Sources that PiJS writes into settings mean the same to both.
+//! constructors: [`PackageSource::parse`] and [`PackageSource::from_settings`]. Sources that PiJS writes into settings mean the same to both.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::GitSource;
@@ -79,14 +79,14 @@ impl fmt::Display for PackageName {
 
 /// Requested version of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum VersionRequest {
     /// A semver range, or an exact version.
     Range(Range),
     /// A dist-tag; `latest` when nothing was written.
     Tag(String),
 }
 
-impl Wanted {
+impl VersionRequest {
     /// Parses the text after the `@`; `None` when it is neither a range nor a tag.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -103,7 +103,7 @@ impl Wanted {
 
 /// Source of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum PackageSource {
     /// A package of an npm registry.
     Npm {
         /// Its name.
@@ -117,16 +117,16 @@ pub enum Source {
     Path(PathBuf),
 }
 
-impl Source {
+impl PackageSource {
     /// Reads a source from the command line; paths are relative to `cwd`, `~` is `home`.
     ///
     /// # Examples
     ///
     /// ```
-    /// use pijs_packages::Source;
+    /// use pijs_packages::PackageSource;
     /// use std::path::Path;
     ///
-    /// let at = |text| Source::parse(text, Path::new("/projects"), Path::new("/home/me")).map(|source| source.identity());
+    /// let at = |text| PackageSource::parse(text, Path::new("/projects"), Path::new("/home/me")).map(|source| source.identity());
     /// assert_eq!(at("pi-ttsr@^1").unwrap(), "npm:pi-ttsr");
     /// assert_eq!(at("./mine").unwrap(), "path:/projects/mine");
     /// assert_eq!(at("git:example.org/a/b@v1").unwrap(), "git:example.org/a/b");
@@ -175,7 +175,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for PackageSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Npm { name, range } if range.is_empty() => write!(f, "npm:{name}"),
@@ -186,7 +186,7 @@ impl fmt::Display for Source {
     }
 }
 
-fn parse_npm(spec: &str) -> Result<Source> {
+fn parse_npm(spec: &str) -> Result<PackageSource> {
     let at = spec.char_indices().skip(1).find(|(_, c)| *c == '@').map(|(index, _)| index);
     let (name, range) = match at {
         Some(at) => (&spec[..at], spec[at + 1..].trim()),
@@ -195,7 +195,7 @@ fn parse_npm(spec: &str) -> Result<Source> {
     let name = PackageName::parse(name).map_err(|error| {
         error.help("write npm:NAME, npm:@SCOPE/NAME or npm:NAME@RANGE for a package, ./NAME for a folder")
     })?;
-    if Wanted::parse(range).is_none() {
+    if VersionRequest::parse(range).is_none() {
         return Err(PackageError::new(
             InstallCode::Source,
             format!("npm:{name}@{range}"),
@@ -203,7 +203,7 @@ fn parse_npm(spec: &str) -> Result<Source> {
         )
         .help("examples: @1.2.3, @^1.2, @latest"));
     }
-    Ok(Source::Npm { name, range: range.to_owned() })
+    Ok(PackageSource::Npm { name, range: range.to_owned() })
 }
 
 fn looks_like_path(text: &str) -> bool {
@@ -258,9 +258,9 @@ fn relative(from: &Path, to: &Path) -> String {
 
 /// Returns whether the text after the `@` allows `version`, without a request to a registry.
 pub(crate) fn allows(range: &str, version: &Version) -> bool {
-    match Wanted::parse(range) {
-        Some(Wanted::Range(range)) => range.satisfies(version),
-        Some(Wanted::Tag(_)) => true,
+    match VersionRequest::parse(range) {
+        Some(VersionRequest::Range(range)) => range.satisfies(version),
+        Some(VersionRequest::Tag(_)) => true,
         None => false,
     }
 }
@@ -282,8 +282,8 @@ pub(crate) fn printable(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> Result<Source> {
-        Source::parse(text, Path::new("/projects/app"), Path::new("/home/me"))
+    fn parsed(text: &str) -> Result<PackageSource> {
+        PackageSource::parse(text, Path::new("/projects/app"), Path::new("/home/me"))
     }
 
     #[test]
@@ -365,9 +365,11 @@ mod tests {
             let source = parsed(text).expect(text);
             assert_eq!(source.identity(), identity, "{text}");
             assert_eq!(source.to_settings(Path::new("/settings")), settings, "{text}");
-            let again = Source::from_settings(settings, Path::new("/settings"), Path::new("/home/me")).expect(settings);
+            let again =
+                PackageSource::from_settings(settings, Path::new("/settings"), Path::new("/home/me")).expect(settings);
             assert_eq!(again, source, "{text}");
-            let shown = if let Source::Path(path) = &source { path.display().to_string() } else { settings.to_owned() };
+            let shown =
+                if let PackageSource::Path(path) = &source { path.display().to_string() } else { settings.to_owned() };
             assert_eq!(source.to_string(), shown);
         }
         for (text, code) in [

@@ -14,10 +14,10 @@
 //! A cloned project brings its own `.pi`, so files below the root are untrusted: all of them are opened without following a link,
 //! by [`Disk::beneath`]. Only the user's own `npm` and `git` may be links, and the user's settings and lock file.
 
-use crate::Scope;
+use crate::InstallScope;
 use crate::error::{InstallCode, PackageError, Result};
 use crate::lock::LockFile;
-use crate::source::{PackageName, Source};
+use crate::source::{PackageName, PackageSource};
 use pijs_durable::{Disk, Kind, LinkInTheWay, Lock, LockError, Owner, Replace};
 use pijs_protocol::guard;
 use std::ffi::OsString;
@@ -26,11 +26,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Longest wait for the lock, which is held for a few renames and flushes.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Packages of one scope.
 #[derive(Debug, Clone)]
-pub(crate) struct Store {
+pub(crate) struct PackageStore {
     /// Disk for paths below the root.
     disk: Disk,
     /// Disk for settings and lock file.
@@ -40,8 +40,8 @@ pub(crate) struct Store {
 
 /// A store that is locked for writing until dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
-    store: Store,
+pub(crate) struct LockedStore {
+    store: PackageStore,
     _lock: Lock,
 }
 
@@ -73,18 +73,18 @@ impl Drop for Staging {
     }
 }
 
-impl Store {
+impl PackageStore {
     /// Returns the folder of an npm package of a scope, installed or not.
     pub(crate) fn place(root: &Path, name: &PackageName) -> PathBuf {
         root.join("npm").join("node_modules").join(name.as_str())
     }
 
     /// Returns the folder of a package of any source; a local path is used in place.
-    pub(crate) fn place_of(root: &Path, source: &Source) -> PathBuf {
+    pub(crate) fn place_of(root: &Path, source: &PackageSource) -> PathBuf {
         match source {
-            Source::Npm { name, .. } => Self::place(root, name),
-            Source::Git(git) => root.join(git.place()),
-            Source::Path(path) => path.clone(),
+            PackageSource::Npm { name, .. } => Self::place(root, name),
+            PackageSource::Git(git) => root.join(git.place()),
+            PackageSource::Path(path) => path.clone(),
         }
     }
 
@@ -94,8 +94,8 @@ impl Store {
     ///
     /// `IN_LINK` when the path of a project's package is, or goes through, a link: other code would get the package's name, and
     /// with it the grants of its user.
-    pub(crate) fn holds(disk: &Disk, root: &Path, scope: Scope, place: &Path) -> Result<bool> {
-        if scope == Scope::User || !guard!(PackagesNoLinks) {
+    pub(crate) fn holds(disk: &Disk, root: &Path, scope: InstallScope, place: &Path) -> Result<bool> {
+        if scope == InstallScope::User || !guard!(PackagesNoLinks) {
             return Ok(place.is_dir());
         }
         match Self::at(disk, root, scope)?.disk.stat(place).map(|stat| stat.kind) {
@@ -107,19 +107,19 @@ impl Store {
     }
 
     /// Opens a store for reading; nothing is created.
-    pub(crate) fn at(disk: &Disk, root: &Path, scope: Scope) -> Result<Self> {
+    pub(crate) fn at(disk: &Disk, root: &Path, scope: InstallScope) -> Result<Self> {
         let root = root.to_owned();
         if !guard!(PackagesNoLinks) {
             return Ok(Self { disk: disk.clone(), files: disk.clone(), root });
         }
         let roots = match scope {
             // Users may keep their packages on another disk.
-            Scope::User => vec![root.clone(), root.join("npm"), root.join("git")],
+            InstallScope::User => vec![root.clone(), root.join("npm"), root.join("git")],
             // A cloned project could link anything anywhere, its `.pi` too.
-            Scope::Project => vec![root.parent().unwrap_or(&root).to_owned()],
+            InstallScope::Project => vec![root.parent().unwrap_or(&root).to_owned()],
         };
         let inside = disk.beneath(&roots).map_err(|error| PackageError::io("open it", &root, error))?;
-        let files = if scope == Scope::User { disk.clone() } else { inside.clone() };
+        let files = if scope == InstallScope::User { disk.clone() } else { inside.clone() };
         Ok(Self { disk: inside, files, root })
     }
 
@@ -128,10 +128,10 @@ impl Store {
     /// # Errors
     ///
     /// `IN_LINK` when a file of a project's store is a link, before anything is fetched for it.
-    pub(crate) fn open(disk: &Disk, root: &Path, scope: Scope) -> Result<Self> {
+    pub(crate) fn open(disk: &Disk, root: &Path, scope: InstallScope) -> Result<Self> {
         let this = Self::at(disk, root, scope)?;
         let npm = this.npm();
-        if scope == Scope::Project && guard!(PackagesNoLinks) {
+        if scope == InstallScope::Project && guard!(PackagesNoLinks) {
             for path in [root.join("settings.json"), LockFile::path(root), this.pending(), root.join("git")] {
                 match this.files.stat(&path) {
                     Ok(stat) if stat.kind == Kind::Link => return Err(PackageError::link(&path)),
@@ -192,12 +192,12 @@ impl Store {
     /// Waits for other writers, up to ten seconds; `waiting` gets the process id of the holder. Blocks.
     ///
     /// The caller settles a pending change before anything else: [`crate::change::settle`].
-    pub(crate) fn lock(&self, waiting: impl FnOnce(Option<u32>)) -> Result<Held> {
-        self.lock_within(PATIENCE, waiting)
+    pub(crate) fn lock(&self, waiting: impl FnOnce(Option<u32>)) -> Result<LockedStore> {
+        self.lock_within(LOCK_TIMEOUT, waiting)
     }
 
     /// Like `lock`, with another timeout.
-    pub(crate) fn lock_within(&self, patience: Duration, waiting: impl FnOnce(Option<u32>)) -> Result<Held> {
+    pub(crate) fn lock_within(&self, patience: Duration, waiting: impl FnOnce(Option<u32>)) -> Result<LockedStore> {
         let path = self.npm().join(".lock");
         let lock = Lock::take(&self.disk, &path, patience, waiting).map_err(|error| match error {
             LockError::Io { error, .. } => PackageError::io("lock it", &path, error),
@@ -207,7 +207,7 @@ impl Store {
                     .caused_by(io::Error::from(io::ErrorKind::ResourceBusy))
             }
         })?;
-        Ok(Held { store: self.clone(), _lock: lock })
+        Ok(LockedStore { store: self.clone(), _lock: lock })
     }
 
     /// Creates an empty folder to build a package in.
@@ -216,8 +216,8 @@ impl Store {
     }
 }
 
-impl Held {
-    pub(crate) fn store(&self) -> &Store {
+impl LockedStore {
+    pub(crate) fn store(&self) -> &PackageStore {
         &self.store
     }
 

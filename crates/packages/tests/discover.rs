@@ -3,7 +3,9 @@
 #[expect(dead_code, reason = "each test binary uses its own part")]
 mod support;
 
-use pijs_packages::{DiscoverOptions, Discovery, InstallCode, Origin, PackageError, Scope, resolve_extensions};
+use pijs_packages::{
+    DiscoverOptions, Discovery, DiscoveryOrigin, InstallCode, InstallScope, PackageError, resolve_extensions,
+};
 use pijs_testkit::registry::Registry;
 use serde_json::json;
 use std::path::Path;
@@ -72,9 +74,13 @@ fn the_order_is_named_project_user_packages() {
             "agent/upack/src/main.ts",
         ]
     );
-    let origins: Vec<Origin> = found.packages.iter().map(|package| package.origin).collect();
-    assert_eq!(origins[0], Origin::Named);
-    assert_eq!(origins[6], Origin::Package(Scope::Project), "the same package in both scopes counts for the project");
+    let origins: Vec<DiscoveryOrigin> = found.packages.iter().map(|package| package.origin).collect();
+    assert_eq!(origins[0], DiscoveryOrigin::Named);
+    assert_eq!(
+        origins[6],
+        DiscoveryOrigin::Package(InstallScope::Project),
+        "the same package in both scopes counts for the project"
+    );
 }
 
 #[test]
@@ -85,7 +91,7 @@ fn a_project_without_trust_brings_nothing() {
     assert!(found.untrusted);
     assert!(order(&home, &found).iter().all(|entry| entry.starts_with("agent/") || entry.starts_with("project/pack/")));
     // Named by the user's own settings, not by the project's.
-    assert_eq!(found.packages.last().expect("some").origin, Origin::Package(Scope::User));
+    assert_eq!(found.packages.last().expect("some").origin, DiscoveryOrigin::Package(InstallScope::User));
     assert!(!find(&Home::new(), &[], false).untrusted);
 }
 
@@ -138,18 +144,18 @@ fn settings_filter_what_a_folder_and_a_package_offer() {
 #[tokio::test]
 async fn an_installed_package_is_found_by_settings_and_by_name() {
     let (home, registry) = (Home::new(), Registry::start().with_fixtures(&support::fixtures()));
-    home.installer(&registry).install("pi-ttsr", Scope::User).await.expect("installed");
+    home.installer(&registry).install("pi-ttsr", InstallScope::User).await.expect("installed");
     for named in [&[][..], &["npm:pi-ttsr"][..]] {
         let found = find(&home, named, true);
         assert_eq!(found.packages.len(), 1, "{:?}", found.problems);
         assert_eq!(found.packages[0].id.as_str(), "npm:pi-ttsr");
-        assert_eq!(found.packages[0].installed, Some(Scope::User));
+        assert_eq!(found.packages[0].installed, Some(InstallScope::User));
         assert_eq!(order(&home, &found), ["agent/npm/node_modules/pi-ttsr/extensions/ttsr/index.ts"]);
     }
     // The project's comes before the user's, where the project counts.
-    home.installer(&registry).install("pi-ttsr", Scope::Project).await.expect("installed");
+    home.installer(&registry).install("pi-ttsr", InstallScope::Project).await.expect("installed");
     for named in [&[][..], &["npm:pi-ttsr"][..]] {
-        for (trusted, scope) in [(true, Scope::Project), (false, Scope::User)] {
+        for (trusted, scope) in [(true, InstallScope::Project), (false, InstallScope::User)] {
             let found = find(&home, named, trusted);
             assert_eq!(found.packages[0].installed, Some(scope), "{:?}", found.problems);
         }

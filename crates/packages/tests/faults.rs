@@ -10,7 +10,7 @@ mod support;
 
 use pijs_durable::Disk;
 use pijs_durable::fault::{Case, Density, Work, survey};
-use pijs_packages::{Scope, recover};
+use pijs_packages::{InstallScope, recover};
 use pijs_testkit::registry::Registry;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -58,7 +58,7 @@ impl Packages {
     fn install(&self, disk: &Disk, registry: &Registry) -> Result<(), pijs_packages::PackageError> {
         let config = support::npm(registry).with_registry(&registry.url()).expect("a registry");
         let installer = self.home.installer_for(config).disk(disk.clone());
-        self.runtime.block_on(installer.install("steady@^1", Scope::User)).map(drop)
+        self.runtime.block_on(installer.install("steady@^1", InstallScope::User)).map(drop)
     }
 
     fn wanted(&self) -> Option<&'static str> {
@@ -115,7 +115,7 @@ impl Work for Packages {
             Task::Update => self.install(disk, &self.second),
             Task::Remove => {
                 let installer = self.home.installer_for(support::npm(&self.first)).disk(disk.clone());
-                installer.remove("npm:steady", Scope::User).map(drop)
+                installer.remove("npm:steady", InstallScope::User).map(drop)
             }
         };
         if let Err(error) = &done {
@@ -129,14 +129,14 @@ impl Work for Packages {
         let disk = Disk::system();
         // As a session does when it starts. One that only looks sees a whole package even before that.
         self.places(case);
-        let problems = recover(&disk, &self.home.dirs(), &[Scope::User]);
+        let problems = recover(&disk, &self.home.dirs(), &[InstallScope::User]);
         assert!(problems.is_empty(), "{}: {problems:?}", case.name);
         let places = self.places(case);
         assert!(places.iter().all(|place| place == &places[0]), "{}: they do not agree: {places:?}", case.name);
         let now = places[0].as_deref();
         assert!(now == before || now == self.wanted(), "{}: {now:?}", case.name);
         assert!(!acknowledged || now == self.wanted(), "{}: said done, and it is not", case.name);
-        assert_eq!(self.home.staging(Scope::User), 0, "{}: something is left in staging", case.name);
+        assert_eq!(self.home.staging(InstallScope::User), 0, "{}: something is left in staging", case.name);
 
         // No hand is needed.
         if now != self.wanted() {
@@ -189,10 +189,10 @@ fn a_note_that_names_another_folder_is_refused() {
             "lockBefore": null, "lockAfter": "{}",
         });
         std::fs::write(npm.join(".pending.json"), note.to_string()).expect("written");
-        let problems = recover(&Disk::system(), &home.dirs(), &[Scope::User]);
+        let problems = recover(&Disk::system(), &home.dirs(), &[InstallScope::User]);
         assert_eq!(problems.len(), 1, "{staged:?}");
         assert!(problems[0].to_string().contains("outside the store"), "{}", problems[0]);
-        assert!(home.installer(&registry).remove("npm:steady", Scope::User).is_err());
+        assert!(home.installer(&registry).remove("npm:steady", InstallScope::User).is_err());
         assert!(victim.exists() && !npm.join("node_modules/steady").exists());
     }
 }

@@ -2,7 +2,9 @@
 
 mod support;
 
-use pijs_packages::{BuildInput, Built, InstallCode, Installer, Limits, NpmConfig, PackageError, Scope};
+use pijs_packages::{
+    BuildInput, BuildReport, InstallCode, InstallLimits, InstallScope, Installer, NpmConfig, PackageError,
+};
 use pijs_testkit::registry::{Registry, Reply, gzip, integrity};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -19,23 +21,23 @@ fn lock(home: &Home) -> Value {
 
 /// Installs and expects `code`; nothing that was there before may have changed.
 async fn refused(home: &Home, installer: &Installer, source: &str, code: InstallCode) -> PackageError {
-    let before = home.state(Scope::User);
-    let error = installer.install(source, Scope::User).await.expect_err("it should be refused");
+    let before = home.state(InstallScope::User);
+    let error = installer.install(source, InstallScope::User).await.expect_err("it should be refused");
     assert_eq!(error.code, code, "{error}");
-    let mut after = home.state(Scope::User);
+    let mut after = home.state(InstallScope::User);
     // The empty store is no state.
     after
         .retain(|path, _| before.contains_key(path) || !matches!(path.as_str(), "npm/.gitignore" | "npm/package.json"));
     assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
     assert_eq!(before, after);
-    assert_eq!(home.staging(Scope::User), 0, "staging is left behind");
+    assert_eq!(home.staging(InstallScope::User), 0, "staging is left behind");
     error
 }
 
 #[tokio::test]
 async fn pi_ttsr_installs_by_its_bare_name() {
     let (home, registry) = (Home::new(), Registry::start().with_fixtures(&fixtures()));
-    let installed = home.installer(&registry).install("pi-ttsr", Scope::User).await.expect("installed");
+    let installed = home.installer(&registry).install("pi-ttsr", InstallScope::User).await.expect("installed");
     assert_eq!(installed.id, "npm:pi-ttsr");
     assert_eq!(installed.version.as_deref(), Some("1.0.0"));
     assert_eq!(installed.path, home.agent().join("npm/node_modules/pi-ttsr"));
@@ -58,11 +60,11 @@ async fn pi_ttsr_installs_by_its_bare_name() {
 async fn dependencies_come_along_scoped_and_nested() {
     let (home, registry) = (Home::new(), Registry::start().with_fixtures(&fixtures()));
     let installer = home.installer(&registry);
-    let cjs = installer.install("npm:greets-cjs@^1", Scope::User).await.expect("installed");
+    let cjs = installer.install("npm:greets-cjs@^1", InstallScope::User).await.expect("installed");
     assert_eq!(cjs.dependencies, 2);
     assert!(cjs.path.join("node_modules/tiny-words/lib/index.js").is_file());
     assert!(cjs.path.join("node_modules/tiny-case/index.js").is_file(), "hoisted");
-    let esm = installer.install("npm:greets-esm", Scope::User).await.expect("installed");
+    let esm = installer.install("npm:greets-esm", InstallScope::User).await.expect("installed");
     assert!(esm.path.join("node_modules/@tiny/colors/dist/index.js").is_file());
     assert_eq!(settings(&home), json!({"packages": ["npm:greets-cjs@^1", "npm:greets-esm"]}));
 }
@@ -77,7 +79,7 @@ async fn a_range_picks_the_highest_version_that_fits() {
     for (source, version) in
         [("ranged@^1", "1.10.0"), ("ranged@1.2.0", "1.2.0"), ("ranged@~1.2", "1.2.0"), ("ranged@next", "3.0.0-beta.1")]
     {
-        let installed = Home::new().installer(&registry).install(source, Scope::User).await.expect(source);
+        let installed = Home::new().installer(&registry).install(source, InstallScope::User).await.expect(source);
         assert_eq!(installed.version.as_deref(), Some(version), "{source}");
     }
     let error = refused(&home, &home.installer(&registry), "ranged@^9", InstallCode::Source).await;
@@ -92,7 +94,7 @@ async fn two_versions_of_one_dependency_are_both_found_from_where_they_are_neede
     }
     registry.publish(json!({"name": "old", "version": "1.0.0", "dependencies": {"leaf": "^1"}}), &[]);
     registry.publish_extension("needs-both", "1.0.0", json!({"leaf": "^2", "old": "*"}));
-    let installed = home.installer(&registry).install("needs-both", Scope::User).await.expect("installed");
+    let installed = home.installer(&registry).install("needs-both", InstallScope::User).await.expect("installed");
     let leaf = |path: &str| std::fs::read_to_string(installed.path.join(path).join("index.js")).expect("there");
     assert_eq!(leaf("node_modules/leaf"), "2.0.0");
     assert_eq!(leaf("node_modules/old/node_modules/leaf"), "1.0.0");
@@ -104,7 +106,7 @@ async fn optional_dependencies_that_fail_are_left_out_and_named() {
     registry.publish(json!({"name": "native", "version": "1.0.0", "os": ["linux"]}), &[]);
     let manifest = json!({"name": "hopeful", "version": "1.0.0", "pi": {"extensions": ["./index.ts"]}, "optionalDependencies": {"native": "*", "nowhere": "*"}});
     registry.publish(manifest, &[("index.ts", "")]);
-    let installed = home.installer(&registry).install("hopeful", Scope::User).await.expect("installed");
+    let installed = home.installer(&registry).install("hopeful", InstallScope::User).await.expect("installed");
     assert_eq!(installed.dependencies, 0);
     assert!(
         ["native", "nowhere"].iter().all(|name| installed.warnings.iter().any(|warning| warning.contains(name))),
@@ -118,7 +120,7 @@ async fn a_peer_that_cannot_be_had_is_left_out_and_named() {
     let (home, registry) = (Home::new(), Registry::start());
     let manifest = json!({"name": "social", "version": "1.0.0", "pi": {"extensions": ["./index.ts"]}, "peerDependencies": {"nowhere": "^2"}});
     registry.publish(manifest, &[("index.ts", "")]);
-    let installed = home.installer(&registry).install("social", Scope::User).await.expect("installed");
+    let installed = home.installer(&registry).install("social", InstallScope::User).await.expect("installed");
     assert_eq!(installed.dependencies, 0);
     let named = |warning: &String| warning.contains("peer of social") && warning.contains("nowhere");
     assert!(installed.warnings.iter().any(named), "{:?}", installed.warnings);
@@ -128,25 +130,25 @@ async fn a_peer_that_cannot_be_had_is_left_out_and_named() {
 async fn the_lock_restores_the_same_bytes_although_the_registry_moved_on() {
     let (home, registry) = (Home::new(), Registry::start().with_fixtures(&fixtures()));
     let installer = home.installer(&registry);
-    installer.install("greets-cjs", Scope::User).await.expect("installed");
-    let before = home.state(Scope::User);
+    installer.install("greets-cjs", InstallScope::User).await.expect("installed");
+    let before = home.state(InstallScope::User);
     assert!(
         !String::from_utf8_lossy(&before["pijs-lock.json"]).contains("/tiny-words-1.2.0.tgz\"\n\"http"),
         "relative tarballs"
     );
     registry.publish(json!({"name": "tiny-words", "version": "1.9.0", "main": "index.js"}), &[("index.js", "")]);
     std::fs::remove_dir_all(home.agent().join("npm")).expect("removed");
-    let restored = all(installer.restore(Scope::User).await).expect("restored");
+    let restored = all(installer.restore(InstallScope::User).await).expect("restored");
     assert_eq!(restored.len(), 1);
-    assert_eq!(home.state(Scope::User), before);
-    assert!(installer.restore(Scope::User).await.expect("nothing to do").is_empty());
+    assert_eq!(home.state(InstallScope::User), before);
+    assert!(installer.restore(InstallScope::User).await.expect("nothing to do").is_empty());
 }
 
 #[tokio::test]
 async fn an_edited_lock_is_found() {
     let (home, registry) = (Home::new(), Registry::start().with_fixtures(&fixtures()));
     let installer = home.installer(&registry);
-    installer.install("greets-cjs", Scope::User).await.expect("installed");
+    installer.install("greets-cjs", InstallScope::User).await.expect("installed");
     std::fs::remove_dir_all(home.agent().join("npm")).expect("removed");
     let path = home.agent().join("pijs-lock.json");
     let good = std::fs::read_to_string(&path).expect("a lock file");
@@ -162,7 +164,7 @@ async fn an_edited_lock_is_found() {
     for (edited, code) in cases {
         assert_ne!(edited, good);
         std::fs::write(&path, &edited).expect("written");
-        assert_eq!(all(installer.restore(Scope::User).await).expect_err("refused").code, code);
+        assert_eq!(all(installer.restore(InstallScope::User).await).expect_err("refused").code, code);
     }
 }
 
@@ -195,7 +197,7 @@ async fn other_bytes_under_a_locked_version_and_steps_back_are_refused() {
     let (home, registry) = (Home::new(), Registry::start());
     registry.publish_extension("moves", "1.1.0", json!({}));
     let installer = home.installer(&registry);
-    installer.install("moves", Scope::User).await.expect("installed");
+    installer.install("moves", InstallScope::User).await.expect("installed");
     registry.publish(
         json!({"name": "moves", "version": "1.1.0", "pi": {"extensions": ["./index.ts"]}}),
         &[("index.ts", "/* changed */")],
@@ -204,7 +206,7 @@ async fn other_bytes_under_a_locked_version_and_steps_back_are_refused() {
     registry.publish_extension("moves", "1.0.0", json!({}));
     registry.edit("moves", |document| drop(document["versions"].as_object_mut().expect("versions").remove("1.1.0")));
     refused(&home, &installer, "moves", InstallCode::Integrity).await;
-    let older = installer.install("moves@1.0.0", Scope::User).await.expect("asked for by number");
+    let older = installer.install("moves@1.0.0", InstallScope::User).await.expect("asked for by number");
     assert_eq!(older.version.as_deref(), Some("1.0.0"));
 }
 
@@ -251,14 +253,14 @@ async fn a_registry_that_is_down_silent_or_wrong_is_named() {
         registry.reply("/wrong", reply);
         refused(&home, &home.installer(&registry), "wrong", code).await;
     }
-    let limited = |limits: Limits| {
+    let limited = |limits: InstallLimits| {
         Installer::with_limits(home.dirs(), npm(&registry), Arc::new(support::accept), limits).expect("an installer")
     };
     registry.reply("/silent", Reply::Silence);
-    let impatient = limited(Limits { idle: Duration::from_millis(200), ..Limits::default() });
+    let impatient = limited(InstallLimits { idle: Duration::from_millis(200), ..InstallLimits::default() });
     refused(&home, &impatient, "silent", InstallCode::Timeout).await;
     registry.reply("/huge", Reply::Body { content_type: "application/json", bytes: vec![b' '; 2_000] });
-    let small = limited(Limits { metadata: 1_000, ..Limits::default() });
+    let small = limited(InstallLimits { metadata: 1_000, ..InstallLimits::default() });
     refused(&home, &small, "huge", InstallCode::Size).await;
 }
 
@@ -270,7 +272,7 @@ async fn tokens_go_to_their_registry_and_scopes_to_theirs() {
     let place = private.url().replace("http:", "");
     let npmrc = format!("registry={}\n@corp:registry={}\n{place}:_authToken=${{T}}\n", public.url(), private.url());
     let config = NpmConfig::parse(&npmrc, &|name| (name == "T").then(|| "hush".to_owned())).expect("a configuration");
-    let installed = home.installer_for(config).install("@corp/tool", Scope::User).await.expect("installed");
+    let installed = home.installer_for(config).install("@corp/tool", InstallScope::User).await.expect("installed");
     assert_eq!(installed.version.as_deref(), Some("1.0.0"));
     assert!(private.requests().iter().all(|request| request.authorization.as_deref() == Some("Bearer hush")));
     assert!(public.requests().is_empty());
@@ -319,12 +321,12 @@ async fn a_tarball_that_is_not_what_the_registry_said_is_refused() {
 async fn a_package_that_says_nothing_to_pi_is_installed_and_loads_nothing() {
     let (home, registry) = (Home::new(), Registry::start());
     registry.publish(json!({"name": "silent", "version": "1.0.0", "main": "index.js"}), &[("index.js", "")]);
-    let installed = home.installer(&registry).install("silent", Scope::User).await.expect("installed");
+    let installed = home.installer(&registry).install("silent", InstallScope::User).await.expect("installed");
     assert!(installed.entries.is_empty());
     assert!(installed.warnings.iter().any(|warning| warning.contains("pi loads nothing of it")), "{installed:?}");
     let resource = json!({"name": "skilled", "version": "1.0.0"});
     registry.publish(resource, &[("skills/a/SKILL.md", "---\nname: a\ndescription: b\n---\n")]);
-    let installed = home.installer(&registry).install("skilled", Scope::User).await.expect("installed");
+    let installed = home.installer(&registry).install("skilled", InstallScope::User).await.expect("installed");
     assert_eq!(installed.warnings, Vec::<String>::new());
 }
 
@@ -374,7 +376,7 @@ async fn scripts_never_run_and_are_named() {
         manifest,
         &[("index.ts", ""), ("binding.gyp", "{}"), (".npmrc", "registry=http://evil.example/\nscript-shell=./evil")],
     );
-    let installed = home.installer(&registry).install("scripted", Scope::User).await.expect("installed");
+    let installed = home.installer(&registry).install("scripted", InstallScope::User).await.expect("installed");
     assert!(!marker.exists());
     let reported: Vec<_> = installed.warnings.iter().filter(|warning| warning.starts_with("IN_SCRIPT")).collect();
     assert_eq!(reported.len(), 4, "{reported:?}");
@@ -388,9 +390,9 @@ async fn scripts_never_run_and_are_named() {
 async fn a_package_that_does_not_build_is_not_put_in_place() {
     let (home, registry) = (Home::new(), Registry::start());
     registry.publish_extension("fragile", "1.0.0", json!({}));
-    home.installer(&registry).install("fragile", Scope::User).await.expect("installed");
+    home.installer(&registry).install("fragile", InstallScope::User).await.expect("installed");
     registry.publish_extension("fragile", "1.1.0", json!({}));
-    let broken = |input: &BuildInput| -> Result<Built, PackageError> {
+    let broken = |input: &BuildInput| -> Result<BuildReport, PackageError> {
         assert!(input.entries.iter().all(|entry| entry.is_file()));
         Err(PackageError::new(InstallCode::Build, &input.id, "a syntax error"))
     };
@@ -407,10 +409,10 @@ async fn a_reinstall_replaces_list_shows_and_remove_clears() {
     let (home, registry) = (Home::new(), Registry::start());
     registry.publish_extension("@me/tool", "1.0.0", json!({}));
     let installer = home.installer(&registry);
-    let first = installer.install("@me/tool", Scope::User).await.expect("installed");
+    let first = installer.install("@me/tool", InstallScope::User).await.expect("installed");
     std::fs::write(first.path.join("stray.ts"), "").expect("written");
     registry.publish_extension("@me/tool", "1.1.0", json!({}));
-    let second = installer.install("npm:@me/tool@^1.1", Scope::User).await.expect("installed");
+    let second = installer.install("npm:@me/tool@^1.1", InstallScope::User).await.expect("installed");
     assert_eq!((&second.path, second.version.as_deref()), (&first.path, Some("1.1.0")));
     assert!(!first.path.join("stray.ts").exists(), "the old folder is gone");
     assert_eq!(settings(&home), json!({"packages": ["npm:@me/tool@^1.1"]}));
@@ -422,9 +424,9 @@ async fn a_reinstall_replaces_list_shows_and_remove_clears() {
         ("npm:@me/tool", Some("1.1.0"), true)
     );
 
-    let error = installer.remove("npm:other", Scope::User).expect_err("not installed");
+    let error = installer.remove("npm:other", InstallScope::User).expect_err("not installed");
     assert_eq!(error.code, InstallCode::Source);
-    installer.remove("@me/tool", Scope::User).expect("removed");
+    installer.remove("@me/tool", InstallScope::User).expect("removed");
     assert!(!home.agent().join("npm/node_modules/@me").exists());
     assert_eq!(settings(&home), json!({"packages": []}));
     assert_eq!(lock(&home)["packages"], json!({}));
@@ -436,7 +438,7 @@ async fn settings_keep_what_is_not_ours_and_a_backup() {
     let text = "{\n  \"zeta\": 1,\n  \"packages\": [\n    {\n      \"source\": \"npm:pi-ttsr@^0.9\",\n      \"skills\": []\n    },\n    \"../mine\"\n  ],\n  \"alpha\": {\n    \"b\": 1.5,\n    \"a\": null\n  }\n}\n";
     let path = home.agent().join("settings.json");
     std::fs::write(&path, text).expect("written");
-    home.installer(&registry).install("pi-ttsr@^1", Scope::User).await.expect("installed");
+    home.installer(&registry).install("pi-ttsr@^1", InstallScope::User).await.expect("installed");
     assert_eq!(std::fs::read_to_string(&path).expect("settings"), text.replace("@^0.9", "@^1"));
     assert_eq!(std::fs::read_to_string(home.agent().join("settings.json.bak")).expect("a backup"), text);
 
@@ -455,14 +457,14 @@ async fn a_folder_is_listed_where_it_is_and_never_copied() {
     refused(&home, &installer, "./tools/mine", InstallCode::Manifest).await;
     std::fs::write(folder.join("index.ts"), "").expect("written");
     for spelling in ["./tools/mine", "tools/../tools/mine"] {
-        let installed = installer.install(spelling, Scope::User).await.expect("installed");
+        let installed = installer.install(spelling, InstallScope::User).await.expect("installed");
         assert_eq!(installed.path, folder);
         assert_eq!(settings(&home), json!({"packages": ["../project/tools/mine"]}));
     }
-    installer.remove("tools/mine", Scope::User).expect("removed");
+    installer.remove("tools/mine", InstallScope::User).expect("removed");
     assert!(folder.join("index.ts").exists());
 
-    installer.install("tools/mine", Scope::Project).await.expect("installed");
+    installer.install("tools/mine", InstallScope::Project).await.expect("installed");
     let local: Value =
         serde_json::from_slice(&std::fs::read(home.project().join(".pi/settings.json")).expect("settings"))
             .expect("json");
@@ -477,7 +479,7 @@ async fn a_project_that_points_its_store_elsewhere_is_refused() {
     std::fs::create_dir_all(&outside).expect("created");
     std::fs::create_dir(home.project().join(".pi")).expect("created");
     std::os::unix::fs::symlink(&outside, home.project().join(".pi/npm")).expect("linked");
-    let error = home.installer(&registry).install("pi-ttsr", Scope::Project).await.expect_err("refused");
+    let error = home.installer(&registry).install("pi-ttsr", InstallScope::Project).await.expect_err("refused");
     assert_eq!(error.code, InstallCode::Link);
     assert_eq!(std::fs::read_dir(&outside).expect("there").count(), 0);
 }
@@ -490,7 +492,7 @@ async fn a_home_that_cannot_be_written_is_named() {
     dirs.agent_dir = dirs.home.join("file/agent");
     std::fs::write(dirs.home.join("file"), "").expect("written");
     let installer = Installer::new(dirs, npm(&registry), Arc::new(support::accept)).expect("an installer");
-    let error = installer.install("pi-ttsr", Scope::User).await.expect_err("refused");
+    let error = installer.install("pi-ttsr", InstallScope::User).await.expect_err("refused");
     assert_eq!(error.code, InstallCode::Io, "{error}");
     assert!(error.subject.contains("file/agent"), "{error}");
 }
@@ -505,7 +507,7 @@ async fn installs_at_the_same_time_all_arrive() {
     let mut running = tokio::task::JoinSet::new();
     for name in names.iter().chain(&names) {
         let (installer, name) = (home.installer(&registry), name.clone());
-        running.spawn(async move { installer.install(&name, Scope::User).await });
+        running.spawn(async move { installer.install(&name, InstallScope::User).await });
     }
     while let Some(done) = running.join_next().await {
         done.expect("no panic").expect("installed");
@@ -521,5 +523,5 @@ async fn installs_at_the_same_time_all_arrive() {
     listed.sort();
     assert_eq!(listed, names.iter().map(|name| format!("npm:{name}")).collect::<Vec<_>>());
     assert_eq!(lock(&home)["packages"].as_object().expect("packages").len(), names.len());
-    assert_eq!(home.staging(Scope::User), 0);
+    assert_eq!(home.staging(InstallScope::User), 0);
 }

@@ -6,7 +6,8 @@ mod support;
 
 use pijs_durable::Disk;
 use pijs_packages::{
-    DiscoverOptions, InstallCode, PackageError, ResourceOptions, Scope, recover, resolve_extensions, resolve_resources,
+    DiscoverOptions, InstallCode, InstallScope, PackageError, ResourceOptions, recover, resolve_extensions,
+    resolve_resources,
 };
 use pijs_testkit::registry::Registry;
 use serde_json::{Value, json};
@@ -15,18 +16,18 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use support::{Home, all};
 
-const SCOPES: [Scope; 2] = [Scope::User, Scope::Project];
+const SCOPES: [InstallScope; 2] = [InstallScope::User, InstallScope::Project];
 
 /// A home with somebody's folder in it: `home/victim/KEPT/precious`, for each name.
 struct World {
     home: Home,
     registry: Registry,
     root: PathBuf,
-    scope: Scope,
+    scope: InstallScope,
 }
 
 impl World {
-    fn new(scope: Scope) -> Self {
+    fn new(scope: InstallScope) -> Self {
         let home = Home::new();
         let registry = Registry::start();
         registry.publish_extension("steady", "1.0.0", json!({}));
@@ -177,7 +178,7 @@ async fn nothing_of_a_project_s_store_may_be_a_link() {
         "settings.json",
         "pijs-lock.json",
     ] {
-        let world = World::new(Scope::Project);
+        let world = World::new(InstallScope::Project);
         let target = world.victim();
         if at.is_empty() {
             symlink(target, &world.root).expect("a link");
@@ -188,14 +189,14 @@ async fn nothing_of_a_project_s_store_may_be_a_link() {
         }
         let error = world.install("steady").await.expect_err(at);
         assert!(error.code == InstallCode::Link, "{at}: {error}");
-        assert!(recover(&Disk::system(), &world.home.dirs(), &[Scope::Project]).len() <= 1);
+        assert!(recover(&Disk::system(), &world.home.dirs(), &[InstallScope::Project]).len() <= 1);
         world.is_untouched(at);
     }
 }
 
 #[tokio::test]
 async fn a_user_may_keep_the_folder_the_packages_and_the_settings_elsewhere() {
-    let world = World::new(Scope::User);
+    let world = World::new(InstallScope::User);
     let elsewhere = world.home.dirs().home.join("elsewhere");
     for name in ["agent", "npm", "git"] {
         fs::create_dir_all(elsewhere.join(name)).expect("a folder");
@@ -235,14 +236,14 @@ async fn a_user_may_keep_the_folder_the_packages_and_the_settings_elsewhere() {
 async fn a_repository_below_another_is_refused_and_so_is_taking_one_away_with_another_in_it() {
     let (outer, inner) = ("git:example.org/o/n", "git:example.org/o/n/deep");
     for (listed, wanted) in [(outer, inner), (inner, outer)] {
-        let world = World::new(Scope::User);
+        let world = World::new(InstallScope::User);
         world.settings(&[listed, "git:example.org/o/number"]);
         let error = world.install(wanted).await.expect_err("nested");
         assert_eq!(error.code, InstallCode::Source, "{error}");
         assert!(error.to_string().contains(&format!("remove {listed} first")), "{error}");
     }
     // As another program, or an older one, left them.
-    let world = World::new(Scope::User);
+    let world = World::new(InstallScope::User);
     world.settings(&[outer, inner]);
     let place = world.root.join("git/example.org/o/n");
     write(&place.join("package.json"), r#"{"name": "n"}"#);
@@ -263,7 +264,7 @@ fn a_package_of_a_project_does_not_lie_around_it() {
         ("path", &(|root: &Path| write(&root.join("settings.json"), r#"{"packages": ["../.."]}"#)) as &dyn Fn(&Path)),
         ("extension", &|root| write(&root.join("settings.json"), r#"{"extensions": ["../.."]}"#)),
     ] {
-        let world = World::new(Scope::User);
+        let world = World::new(InstallScope::User);
         let around = world.home.dirs().home.join("around");
         let mut dirs = world.home.dirs();
         // A repository of that name, cloned beside others.
@@ -286,7 +287,7 @@ fn a_package_of_a_project_does_not_lie_around_it() {
 #[test]
 fn a_package_of_a_project_is_no_link() {
     for at in ["npm/node_modules/steady", "npm/node_modules", "npm", ""] {
-        let world = World::new(Scope::Project);
+        let world = World::new(InstallScope::Project);
         let evil = world.home.project().join("evil");
         let inside = Path::new("npm/node_modules/steady");
         let target = if at.is_empty() { evil.clone() } else { evil.join(at) };
@@ -322,7 +323,7 @@ fn a_package_of_a_project_is_no_link() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_manifest_that_is_a_link_out_of_its_folder_is_not_read() {
-    let world = World::new(Scope::Project);
+    let world = World::new(InstallScope::Project);
     let folder = world.home.project().join("evil");
     fs::create_dir(&folder).expect("a folder");
     symlink("/proc/self/pagemap", folder.join("package.json")).expect("a link");

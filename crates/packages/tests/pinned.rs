@@ -3,7 +3,7 @@
 #[expect(dead_code, reason = "each test binary uses its own part")]
 mod support;
 
-use pijs_packages::{Depot, InstallCode, PinnedPackage};
+use pijs_packages::{InstallCode, PinnedPackage, TarballCache};
 use pijs_testkit::registry::{Registry, integrity, pack};
 use serde_json::json;
 use std::path::Path;
@@ -30,7 +30,7 @@ async fn a_package_is_fetched_once_and_unpacked_each_time() {
     let registry = Registry::start();
     let pinned = [publish(&registry, "plain"), publish(&registry, "@scope/scoped")];
     let kept = tempfile::tempdir().expect("a folder");
-    let depot = Depot::open(kept.path(), npm(&registry)).expect("a depot");
+    let depot = TarballCache::open(kept.path(), npm(&registry)).expect("a depot");
     for _ in 0..2 {
         let folder = tempfile::tempdir().expect("a folder");
         depot.unpack(&pinned, folder.path()).await.expect("fetched");
@@ -45,11 +45,15 @@ async fn a_carried_tarball_is_not_fetched_and_is_checked_like_any_other() {
     let registry = Registry::start();
     let pinned = [publish(&registry, "@scope/scoped")];
     let kept = tempfile::tempdir().expect("a folder");
-    let tarball: &'static [u8] =
-        Depot::open(kept.path(), npm(&registry)).expect("a depot").tarball(&pinned[0]).await.expect("fetched").leak();
+    let tarball: &'static [u8] = TarballCache::open(kept.path(), npm(&registry))
+        .expect("a depot")
+        .tarball(&pinned[0])
+        .await
+        .expect("fetched")
+        .leak();
     for (carried, requests) in [(tarball, 1), (&tarball[1..], 2)] {
         let elsewhere = tempfile::tempdir().expect("a folder");
-        let depot = Depot::open(elsewhere.path(), npm(&registry)).expect("a depot");
+        let depot = TarballCache::open(elsewhere.path(), npm(&registry)).expect("a depot");
         let depot = depot.carrying([("@scope+scoped@1.2.3.tgz", carried)]);
         assert!(depot.holds(&pinned[0]));
         let folder = tempfile::tempdir().expect("a folder");
@@ -64,7 +68,7 @@ async fn a_kept_tarball_that_was_changed_is_fetched_again() {
     let registry = Registry::start();
     let pinned = [publish(&registry, "plain")];
     let kept = tempfile::tempdir().expect("a folder");
-    let depot = Depot::open(kept.path(), npm(&registry)).expect("a depot");
+    let depot = TarballCache::open(kept.path(), npm(&registry)).expect("a depot");
     depot.unpack(&pinned, tempfile::tempdir().expect("a folder").path()).await.expect("fetched");
     std::fs::write(kept.path().join("plain@1.2.3.tgz"), "something else").expect("written");
     let folder = tempfile::tempdir().expect("a folder");
@@ -79,7 +83,7 @@ async fn other_bytes_than_the_pinned_ones_are_refused_and_not_kept() {
     let pinned = PinnedPackage { integrity: integrity(b"what was reviewed"), ..publish(&registry, "plain") };
     let kept = tempfile::tempdir().expect("a folder");
     let folder = tempfile::tempdir().expect("a folder");
-    let depot = Depot::open(kept.path(), npm(&registry)).expect("a depot");
+    let depot = TarballCache::open(kept.path(), npm(&registry)).expect("a depot");
     let error = depot.unpack(&[pinned], folder.path()).await.expect_err("refused");
     assert_eq!((error.code, error.subject.as_str()), (InstallCode::Integrity, "npm:plain@1.2.3"));
     assert!(!folder.path().join("node_modules").exists());
@@ -91,6 +95,6 @@ async fn a_name_that_leaves_the_folder_is_refused() {
     let registry = Registry::start();
     let pinned = PinnedPackage { name: "../up".to_owned(), ..publish(&registry, "plain") };
     let folder = tempfile::tempdir().expect("a folder");
-    let depot = Depot::open(folder.path(), npm(&registry)).expect("a depot");
+    let depot = TarballCache::open(folder.path(), npm(&registry)).expect("a depot");
     assert_eq!(depot.unpack(&[pinned], folder.path()).await.expect_err("refused").code, InstallCode::Name);
 }

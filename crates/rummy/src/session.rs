@@ -20,7 +20,7 @@ use pijs_environment::Ambient;
 use pijs_hostcall::{Caller, Dispatcher, Profile};
 use pijs_llm::models::{ModelBackend, open_http};
 use pijs_llm::provider::Provider;
-use pijs_packages::{DiscoverOptions, Scope, listed_folder};
+use pijs_packages::{DiscoverOptions, InstallScope, listed_folder};
 use pijs_protocol::log::Level;
 use pijs_runtime::rules::RuleSet;
 use pijs_runtime::trust::Trust;
@@ -126,14 +126,18 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
     }
     // A project's own packages count once it is trusted, as its plugins do.
     let of_project = [environment.dirs.cwd.join("node_modules"), environment.dirs.cwd.join(".pi/npm/node_modules")];
-    let of_project = of_project.into_iter().filter(|_| trusted).map(|folder| (folder, Scope::Project));
-    let installed = (environment.dirs.agent_dir.join("npm/node_modules"), Scope::User);
-    let modules: Vec<(PathBuf, Scope)> = of_project.chain([installed]).collect();
+    let of_project = of_project.into_iter().filter(|_| trusted).map(|folder| (folder, InstallScope::Project));
+    let installed = (environment.dirs.agent_dir.join("npm/node_modules"), InstallScope::User);
+    let modules: Vec<(PathBuf, InstallScope)> = of_project.chain([installed]).collect();
     set.variables(&with_folders(environment, &modules, trusted), &modules)
 }
 
 /// The variables, with the path in place of the name of a folder that was installed where it lies.
-fn with_folders(environment: &Environment, modules: &[(PathBuf, Scope)], trusted: bool) -> BTreeMap<String, String> {
+fn with_folders(
+    environment: &Environment,
+    modules: &[(PathBuf, InstallScope)],
+    trusted: bool,
+) -> BTreeMap<String, String> {
     let named = Vec::new();
     let options = DiscoverOptions { dirs: environment.dirs.clone(), named, only_named: false, trusted };
     let mut variables = environment.variables.clone();

@@ -20,7 +20,7 @@ use crate::error::RummyError;
 use copy::{Copied, Copier, Source};
 use pijs_extc::FileAccess;
 use pijs_hostcall::BuildRecord;
-use pijs_packages::Scope;
+use pijs_packages::InstallScope;
 use pijs_protocol::{ExtensionId, guard};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -146,7 +146,7 @@ impl PluginSet {
     pub fn variables(
         mut self,
         variables: &BTreeMap<String, String>,
-        modules: &[(PathBuf, Scope)],
+        modules: &[(PathBuf, InstallScope)],
     ) -> Result<Self, RummyError> {
         for (variable, value) in variables {
             let Some(name) = variable.strip_prefix("RUMMY_PLUGIN_").filter(|_| !value.is_empty()) else { continue };
@@ -185,8 +185,8 @@ impl PluginSet {
         variable: &str,
         value: &str,
         name: &str,
-        modules: &[(PathBuf, Scope)],
-    ) -> Result<Option<(ExtensionId, Option<Scope>)>, RummyError> {
+        modules: &[(PathBuf, InstallScope)],
+    ) -> Result<Option<(ExtensionId, Option<InstallScope>)>, RummyError> {
         let missing = || RummyError::Missing { variable: variable.to_owned(), value: value.to_owned() };
         let installed = modules.iter().find(|(folder, _)| is_package_name(value) && folder.join(value).is_dir());
         let (folder, scope) = installed.ok_or_else(missing)?;
@@ -208,7 +208,7 @@ impl PluginSet {
         variable: &str,
         value: &str,
         name: &str,
-    ) -> Result<Option<(ExtensionId, Option<Scope>)>, RummyError> {
+    ) -> Result<Option<(ExtensionId, Option<InstallScope>)>, RummyError> {
         let missing = || RummyError::Missing { variable: variable.to_owned(), value: value.to_owned() };
         let found = Path::new(value).canonicalize().map_err(|_| missing())?;
         let (from, entry) = match found.is_dir() {

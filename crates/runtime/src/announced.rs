@@ -9,28 +9,28 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Key of an open dialog or component: extension, kind and number.
-type Open = (ExtensionId, &'static str, u64);
+type OpenPrompt = (ExtensionId, &'static str, u64);
 
 /// A UI port that notifies extensions of its prompts.
-pub(crate) struct Announced {
+pub(crate) struct NotifyingUi {
     port: Arc<dyn UiPort>,
     control: AgentControl,
-    open: Mutex<BTreeMap<Open, UiPrompt>>,
+    open: Mutex<BTreeMap<OpenPrompt, UiPrompt>>,
     /// Dialogs that were answered at once, while extensions still have to be notified of the prompt.
-    answered: Mutex<Answered>,
+    answered: Mutex<EarlyAnswers>,
 }
 
 /// Answers by the number of their dialog.
 #[derive(Default)]
-struct Answered {
+struct EarlyAnswers {
     values: BTreeMap<(ExtensionId, u64), Value>,
     next: u64,
 }
 
-/// First number of [`Answered`]; ports never count that far.
+/// First number of [`EarlyAnswers`]; ports never count that far.
 const FIRST_ANSWERED: u64 = 1 << 40;
 
-impl Announced {
+impl NotifyingUi {
     pub(crate) fn new(port: Arc<dyn UiPort>, control: AgentControl) -> Self {
         Self { port, control, open: Mutex::default(), answered: Mutex::default() }
     }
@@ -66,7 +66,7 @@ impl Announced {
     }
 }
 
-impl UiPort for Announced {
+impl UiPort for NotifyingUi {
     fn call(&self, caller: &Caller, call: UiCall, cancel: CancelToken) -> PortAnswer {
         let prompt = self.ended(caller, &call);
         let answer = match self.take_answered(caller, &call) {

@@ -8,7 +8,7 @@ use pijs_durable::read_regular;
 use pijs_hostcall::grant_store::{CurrentPackage, code_digest};
 use pijs_hostcall::requests::{Declared, parse_declared, requested};
 use pijs_hostcall::{Evidence, Mode};
-use pijs_packages::{Dirs, PackageManifest, Scope};
+use pijs_packages::{Dirs, InstallScope, PackageManifest};
 use pijs_protocol::artifact::{ArtifactMetadata, Finding, Offers};
 use pijs_protocol::guard;
 use pijs_protocol::manifest::{CapabilityManifest, Scope as ManifestScope};
@@ -19,7 +19,7 @@ use std::path::Path;
 pub const LONGEST_MANIFEST: u64 = 4 << 20;
 
 /// An extension after its build.
-pub struct Applicant {
+pub struct PackageRequest {
     /// `npm:NAME` or `path:PATH`.
     pub id: String,
     /// Under which name answers about it are kept, see [`grant_key`].
@@ -45,12 +45,12 @@ fn hidden_text(findings: &[Finding]) -> Vec<String> {
     hidden.map(|finding| format!("{}:{}", finding.file, finding.line)).collect()
 }
 
-impl Applicant {
+impl PackageRequest {
     /// Describes a package below `root`, with its manifest, that is installed in the scope `installed`. An unknown declaration is
     /// a warning, and under the strict policy a refusal.
     pub fn new(
         environment: &Environment,
-        (id, installed): (&str, Option<Scope>),
+        (id, installed): (&str, Option<InstallScope>),
         (root, manifest): (&Path, &PackageManifest),
         metadata: &ArtifactMetadata,
         mode: Mode,
@@ -123,9 +123,9 @@ fn joined(one: Option<ManifestScope>, other: Option<ManifestScope>) -> Option<Ma
 /// Returns the name under which answers about the package `id` of the scope `installed` are stored. A project's lock file decides
 /// the code that the project calls `npm:NAME`, so an answer under that name elsewhere was about other code. The folder does not
 /// tell: a project can lie in the folder of the user's own packages.
-pub fn grant_key(dirs: &Dirs, id: &str, installed: Option<Scope>) -> String {
+pub fn grant_key(dirs: &Dirs, id: &str, installed: Option<InstallScope>) -> String {
     // A path identifies the code by itself.
-    let is_projects = !id.starts_with("path:") && installed == Some(Scope::Project);
+    let is_projects = !id.starts_with("path:") && installed == Some(InstallScope::Project);
     if is_projects && guard!(GrantsProject) { format!("{id} in {}", dirs.cwd.display()) } else { id.to_owned() }
 }
 

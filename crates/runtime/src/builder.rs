@@ -16,20 +16,20 @@
 mod phases;
 
 use crate::agent_tape::AgentTap;
-use crate::announced::Announced;
+use crate::announced::NotifyingUi;
 use crate::compile::Compiler;
 use crate::config::SessionConfig;
 use crate::environment::Environment;
 use crate::facts::facts;
 use crate::failure::Result;
-use crate::grants::Decided;
+use crate::grants::UserDecisions;
 use crate::loading::{Failures, Loader, paths_of_code, provenance};
 use crate::mcp::McpSession;
 use crate::opening;
 use crate::session::{AgentSession, LoadedSession};
 use crate::supply::Supplier;
-use crate::unanswered::Unanswered;
-use phases::{Boundary, Found, Hosting, Kept};
+use crate::unanswered::LoggingNoUi;
+use phases::{Boundary, Discovered, Hosting, SessionParts};
 use pijs_agent::host::HostExtensions;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
 use pijs_agent::{AgentControl, FrontEnd, NoFrontEnd, StateSink};
@@ -40,14 +40,14 @@ use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_environment::{Ambient, Timer};
-use pijs_host::{Host, HostOptions, Observer, Quotes, ReadableState};
+use pijs_host::{Host, HostOptions, Observer, ReadableState, SourceExcerpts};
 use pijs_hostcall::places::Places;
 use pijs_hostcall::spilled::SpilledResults;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{BoxFuture, BuildRecord, Gate, Ledger, LedgerSink, Mode, Profile, Prompter};
 use pijs_llm::known_models::KnownModels;
 use pijs_llm::provider::Provider;
-use pijs_packages::{Discovery, Scope};
+use pijs_packages::{Discovery, InstallScope};
 use pijs_protocol::wire::Limits;
 use pijs_protocol::{ExtensionId, guard};
 use pijs_resources::ResourcePlaces;
@@ -120,7 +120,7 @@ pub struct CopiedPackage {
     /// The files that were copied into it, and those that were left out.
     pub record: BuildRecord,
     /// Identity for grants and the ledger, and the scope that it is installed in; without one it is identified by its path.
-    pub identity: Option<(ExtensionId, Option<Scope>)>,
+    pub identity: Option<(ExtensionId, Option<InstallScope>)>,
 }
 
 impl CopiedPackage {
@@ -325,8 +325,8 @@ impl SessionBuilder {
         let boundary = phases::enclose(&found, &kept, &config, &mut interface, &mut replaced)?;
         let hosting = phases::host(&found, &kept, &boundary, &config, &interface, &mut replaced)?;
 
-        let Found { environment, ambient, tap, settings, ready, compiler, supplier, discovery } = found;
-        let Kept { state, control, left_model, decided, ledger, answers, book } = kept;
+        let Discovered { environment, ambient, tap, settings, ready, compiler, supplier, discovery } = found;
+        let SessionParts { state, control, left_model, decided, ledger, answers, book } = kept;
         let Boundary { dispatcher, files, mcp, tool_requests, .. } = boundary;
         let Hosting { host, recorder, reports } = hosting;
         let asks = decided.asks;
@@ -422,7 +422,7 @@ fn extensions(
 }
 
 /// Creates the connector that runs programs; in strict mode they can write to the project and the temporary folder only.
-fn exec_connector(environment: &Environment, decided: &Decided, replaced: &mut Replaced) -> Arc<ExecConnector> {
+fn exec_connector(environment: &Environment, decided: &UserDecisions, replaced: &mut Replaced) -> Arc<ExecConnector> {
     let child = replaced.child_environment.take();
     let mut options = ExecOptions::new(child.unwrap_or_else(|| plain_environment(environment))).supervised();
     if decided.policy.mode == Mode::Strict && guard!(ExecWritable) {
@@ -442,7 +442,7 @@ fn gate(
     environment: &Environment,
     config: &SessionConfig,
     discovery: &Discovery,
-    decided: &Decided,
+    decided: &UserDecisions,
     interface: &Interface,
     parts: &ConnectorParts,
 ) -> pijs_hostcall::GateBuilder {
@@ -471,15 +471,15 @@ fn connectors(
     environment: &Environment,
     interface: &mut Interface,
     replaced: &mut Replaced,
-    quotes: &Quotes,
+    source_excerpts: &SourceExcerpts,
     (files, tap): (&Arc<FsConnector>, &Arc<AgentTap>),
     parts: ConnectorParts,
 ) -> (Connectors, ToolRequests) {
     let ConnectorParts { exec, control, ledger, timer } = &parts;
     let ui: Arc<dyn UiPort> = match interface.ui.take() {
-        Some(ui) if interface.announces_dialogs => Arc::new(Announced::new(ui, control.clone())),
+        Some(ui) if interface.announces_dialogs => Arc::new(NotifyingUi::new(ui, control.clone())),
         Some(ui) => ui,
-        None => Arc::new(Unanswered { ledger: ledger.clone(), timer: Arc::clone(timer) }),
+        None => Arc::new(LoggingNoUi { ledger: ledger.clone(), timer: Arc::clone(timer) }),
     };
     let (tools, tool_requests) = HostTools::new(Arc::clone(files), Arc::clone(exec), environment.dirs.cwd.clone());
     let connectors = Connectors::new()
@@ -493,7 +493,7 @@ fn connectors(
         .env(environment.variables.clone())
         .log(ledger.clone(), Arc::clone(timer))
         .timer(Arc::clone(timer))
-        .with("module", Arc::new(quotes.clone()))
+        .with("module", Arc::new(source_excerpts.clone()))
         .ui(ui)
         .session(tap.session(control.clone()));
     let connectors = match replaced.connectors.take() {
@@ -512,7 +512,7 @@ fn block_on(asking: BoxFuture<'_, ()>) {
     });
 }
 
-fn host_options(environment: &Environment, decided: &Decided, ambient: &Ambient) -> HostOptions {
+fn host_options(environment: &Environment, decided: &UserDecisions, ambient: &Ambient) -> HostOptions {
     let mut options = HostOptions { facts: facts(environment), ..HostOptions::default() };
     let mut seed = [0; 8];
     ambient.random.fill(&mut seed);
@@ -523,7 +523,7 @@ fn host_options(environment: &Environment, decided: &Decided, ambient: &Ambient)
 }
 
 /// Returns the limits of each extension from the settings.
-pub fn realm_limits(decided: &Decided) -> Limits {
+pub fn realm_limits(decided: &UserDecisions) -> Limits {
     let mut limits = Limits::default();
     if let Some(megabytes) = decided.max_memory_mb {
         limits.memory_bytes = megabytes << 20;

@@ -25,7 +25,7 @@ pub type GrantsBeforeBuild = (Vec<Grant>, Vec<Grant>);
 
 /// A package as `extc` compiled it. Cheap to clone.
 #[derive(Clone)]
-pub struct Built {
+pub struct CompiledPackage {
     /// Identity for the gate: the package, its location and the files compiled into it.
     pub profile: Profile,
     /// Metadata of the build.
@@ -36,7 +36,7 @@ pub struct Built {
     entries: Vec<Entry>,
 }
 
-impl Built {
+impl CompiledPackage {
     /// Compiles packages for a session concurrently, or finds them in the user's cache; returns and records them in their order.
     /// A single file may import the files that its grants let it read. A build that was refused a file is recorded as well.
     /// `progress` receives the remaining packages each time one is done.

@@ -10,7 +10,7 @@ const OFFER_MUTE: u32 = 3;
 
 /// An answer that is offered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct AnswerChoice {
     /// Its key, a letter.
     pub key: &'static str,
     /// Its label, without the key.
@@ -19,7 +19,7 @@ pub struct Choice {
     pub answer: Answer,
 }
 
-impl Choice {
+impl AnswerChoice {
     /// Formats the label with the key, as in `[y] once`.
     pub fn label(&self) -> String {
         format!("[{}] {}", self.key, self.words)
@@ -27,7 +27,7 @@ impl Choice {
 }
 
 /// Returns the answers to a question. `is_read` is set when the user sees all requests of the extension.
-pub fn choices(question: &Question, is_read: bool) -> Vec<Choice> {
+pub fn choices(question: &Question, is_read: bool) -> Vec<AnswerChoice> {
     let (this, any) = match question.capability.as_str() {
         _ if question.subject.is_empty() => ("", ""),
         "read" | "write" => ("this path", "any path"),
@@ -41,7 +41,7 @@ pub fn choices(question: &Question, is_read: bool) -> Vec<Choice> {
     };
     let of =
         |what: &str, how_long: &str| if what.is_empty() { how_long.to_owned() } else { format!("{what} {how_long}") };
-    let choice = |key, words: String, answer| Choice { key, words, answer };
+    let choice = |key, words: String, answer| AnswerChoice { key, words, answer };
     let mut choices = vec![
         choice("y", "yes, once".to_owned(), Answer::AllowOnce),
         choice("s", of(this, "this session"), Answer::AllowSubject),
@@ -72,7 +72,7 @@ pub fn choices(question: &Question, is_read: bool) -> Vec<Choice> {
 }
 
 /// Lists the keys.
-pub fn keys(choices: &[Choice]) -> String {
+pub fn keys(choices: &[AnswerChoice]) -> String {
     let keys: Vec<&str> = choices.iter().map(|choice| choice.key).collect();
     format!("answer with one of: {}", keys.join(" "))
 }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     fn labels(question: &Question, is_read: bool) -> String {
-        choices(question, is_read).iter().map(Choice::label).collect::<Vec<_>>().join(" ")
+        choices(question, is_read).iter().map(AnswerChoice::label).collect::<Vec<_>>().join(" ")
     }
 
     #[test]

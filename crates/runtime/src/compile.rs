@@ -3,7 +3,7 @@
 use crate::environment::Environment;
 use pijs_artifact::Verified;
 use pijs_extc::{BuildFailure, BuildOptions, BuildOutput, Cache, FileAccess, Input, Seal};
-use pijs_packages::{PackageEntry, Scope, lock_path};
+use pijs_packages::{InstallScope, PackageEntry, lock_path};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Compiler {
             }
         };
         let access = FileAccess::new(environment.places());
-        let root = environment.dirs.root(Scope::User);
+        let root = environment.dirs.root(InstallScope::User);
         let (lock, stores) = (lock_path(&root), [root.join("npm/node_modules"), root.join("git")]);
         Self { options: BuildOptions { cache, access, ..BuildOptions::default() }, lock, stores }
     }

@@ -2,7 +2,7 @@
 //!
 //! Defaults are replaced by `settings.json`, the environment and pi's own defaults, in this order.
 
-use crate::rules::Peer;
+use crate::rules::RuleProgram;
 use pijs_agent::ToolChoice;
 use pijs_host::PiProfile;
 use pijs_hostcall::Mode;
@@ -159,5 +159,5 @@ pub struct RulesConfig {
     /// Turns them on or off.
     pub enabled: Option<bool>,
     /// Other programs whose rules are read too, or the built-in ones; these turn rules on.
-    pub from: Vec<Peer>,
+    pub from: Vec<RuleProgram>,
 }

@@ -15,7 +15,7 @@ pub const FORMS: &str = ".html, .md or .jsonl";
 
 /// Origin of a file's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Name {
+pub enum NameOrigin {
     /// The user: a link of that name is followed.
     Theirs,
     /// A default: the folder's author may have put a link there.
@@ -23,10 +23,10 @@ pub enum Name {
 }
 
 /// Writes an export.
-pub fn put(to: &Path, text: &str, name: Name) -> std::io::Result<()> {
+pub fn put(to: &Path, text: &str, name: NameOrigin) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
-    if name == Name::Ours && guard!(ExportLink) {
+    if name == NameOrigin::Ours && guard!(ExportLink) {
         // Converts the flag's bits to the type of the system call.
         options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
     }

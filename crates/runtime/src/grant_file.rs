@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Larger than any real file, small enough to read into memory.
 const LONGEST: u64 = 16 << 20;
 /// Longest wait for another process that holds the lock.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The grant file of a user. Cheap to clone.
 #[derive(Clone)]
@@ -70,7 +70,7 @@ impl GrantFile {
                 .help("make its folder writable, or set PI_CODING_AGENT_DIR to another one")
         };
         self.disk.create_dirs(&self.folder).map_err(failed)?;
-        let _lock = Lock::take(&self.disk, &self.folder.join("grants.lock"), PATIENCE, |_| {})
+        let _lock = Lock::take(&self.disk, &self.folder.join("grants.lock"), LOCK_TIMEOUT, |_| {})
             .map_err(|error| Failure::failed(error.to_string()))?;
         let mut book = self.read()?;
         let before = book.clone();
@@ -90,14 +90,14 @@ impl GrantFile {
 }
 
 /// Stores the user's answers while extensions run. Each loaded extension is registered beforehand.
-pub struct Answers {
+pub struct AnswerRecorder {
     file: GrantFile,
     made: MadeFolder,
     /// Name under which answers are stored, and the code that they are bound to.
     loaded: Mutex<BTreeMap<ExtensionId, (String, PackageRecord)>>,
 }
 
-impl Answers {
+impl AnswerRecorder {
     /// Stores answers in `file`, and created files in `made`.
     pub fn new(file: GrantFile, made: MadeFolder) -> Self {
         Self { file, made, loaded: Mutex::default() }
@@ -120,7 +120,7 @@ impl Answers {
     }
 }
 
-impl Answers {
+impl AnswerRecorder {
     /// Stores the digests of an extension's tools, unless it was bound to other code in the meantime.
     pub fn keep_tools(&self, extension: &ExtensionId, tools: BTreeMap<String, String>) {
         let Some((key, ran)) = self.expected(extension) else { return };
@@ -135,7 +135,7 @@ impl Answers {
     }
 }
 
-impl MadeFiles for Answers {
+impl MadeFiles for AnswerRecorder {
     fn read(&self, extension: &ExtensionId) -> Option<Vec<(PathBuf, Stamp)>> {
         self.made.read(extension)
     }
@@ -145,7 +145,7 @@ impl MadeFiles for Answers {
     }
 }
 
-impl AnswerStore for Answers {
+impl AnswerStore for AnswerRecorder {
     fn remember(&self, extension: &ExtensionId, remembered: Remembered) {
         let Some((key, empty)) = self.expected(extension) else { return };
         let at = self.file.now();

@@ -1,6 +1,6 @@
 //! Derives the gate's grants from the scan, the settings and the command line.
 
-use crate::applicant::Applicant;
+use crate::applicant::PackageRequest;
 use crate::config::Permissions;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
@@ -14,7 +14,7 @@ use pijs_hostcall::requests::{allow_command, as_grants, describe, widening};
 use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
 use pijs_llm::provider::ProviderOptions;
-use pijs_packages::Origin;
+use pijs_packages::DiscoveryOrigin;
 use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest, Scope};
 use pijs_protocol::{Capability, guard};
 use serde::Deserialize;
@@ -24,18 +24,18 @@ use std::time::Duration;
 /// The part of `settings.json` that concerns extensions (`docs/spec/capabilities.md`, Policies).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Settings {
-    extensions: Extensions,
+struct ExtensionSettings {
+    extensions: ExtensionsMember,
     /// Version of pi that extensions see.
     #[serde(rename = "extensionProfile")]
     profile: Option<String>,
 }
 
-impl Settings {
+impl ExtensionSettings {
     fn policy(self) -> PolicySettings {
         match self.extensions {
-            Extensions::Policy { policy } => policy,
-            Extensions::Other => PolicySettings::default(),
+            ExtensionsMember::Policy { policy } => policy,
+            ExtensionsMember::Other => PolicySettings::default(),
         }
     }
 }
@@ -43,7 +43,7 @@ impl Settings {
 /// `extensions` is pi's list of paths, or an object with the policy; only the latter is used here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(try_from = "Value")]
-enum Extensions {
+enum ExtensionsMember {
     Policy {
         policy: PolicySettings,
     },
@@ -51,7 +51,7 @@ enum Extensions {
     Other,
 }
 
-impl TryFrom<Value> for Extensions {
+impl TryFrom<Value> for ExtensionsMember {
     type Error = String;
 
     /// A policy that cannot be parsed is an error: ignoring it would deny nothing.
@@ -111,7 +111,7 @@ impl PolicySettings {
 }
 
 /// Decisions of the user for this run.
-pub struct Decided {
+pub struct UserDecisions {
     /// Policy for capabilities that were not granted.
     pub policy: Policy,
     /// Quota of an extension's own requests to models.
@@ -125,7 +125,7 @@ pub struct Decided {
     allowed: Vec<Grant>,
 }
 
-impl Decided {
+impl UserDecisions {
     /// Merges the settings of the user with the command line.
     pub fn new(environment: &Environment, args: &Permissions, profile: Option<PiProfile>) -> Result<Self> {
         let settings = settings(environment)?;
@@ -169,8 +169,13 @@ impl Decided {
     ///
     /// An extension without a record gets the grants of one named with `-e`, unless the policy is strict: the user put it where
     /// it is loaded from.
-    pub fn held(&self, applicant: &Applicant, origin: Origin, record: Option<&PackageRecord>) -> Held {
-        let named = origin == Origin::Named;
+    pub fn held(
+        &self,
+        applicant: &PackageRequest,
+        origin: DiscoveryOrigin,
+        record: Option<&PackageRecord>,
+    ) -> ExtensionGrants {
+        let named = origin == DiscoveryOrigin::Named;
         let present = applicant.present();
         let more = |more: &[CapabilityRequest]| more.iter().map(describe).collect::<Vec<_>>().join("; ");
         let ask = |more: &[CapabilityRequest]| {
@@ -207,13 +212,13 @@ impl Decided {
             grants.extend(Grant::for_named_file(&found));
         }
         grants.extend(self.allowed.iter().cloned());
-        Held { grants, never: record.map(PackageRecord::never).unwrap_or_default(), note }
+        ExtensionGrants { grants, never: record.map(PackageRecord::never).unwrap_or_default(), note }
     }
 }
 
-impl Decided {
+impl UserDecisions {
     /// Lists the requests of an extension beyond its grants, without those that the user or the policy denied permanently.
-    pub fn wanted(&self, applicant: &Applicant, grants: &[Grant], never: &[Grant]) -> Vec<CapabilityRequest> {
+    pub fn wanted(&self, applicant: &PackageRequest, grants: &[Grant], never: &[Grant]) -> Vec<CapabilityRequest> {
         let of = |grant: &Grant| CapabilityRequest {
             capability: grant.capability.clone(),
             methods: grant.methods.clone(),
@@ -253,7 +258,7 @@ impl Decided {
 }
 
 /// Grants of an extension in a session.
-pub struct Held {
+pub struct ExtensionGrants {
     /// Grants that need no question.
     pub grants: Vec<Grant>,
     /// Requests that the user answered with *never*.
@@ -262,18 +267,18 @@ pub struct Held {
     pub note: Option<String>,
 }
 
-fn settings(environment: &Environment) -> Result<Settings> {
+fn settings(environment: &Environment) -> Result<ExtensionSettings> {
     let path = environment.dirs.agent_dir.join("settings.json");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if is_missing(&error) => return Ok(Settings::default()),
+        Err(error) if is_missing(&error) => return Ok(ExtensionSettings::default()),
         Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
     };
     serde_json::from_str(&text)
         .map_err(|error| Failure::failed(format!("{}: {error}", path.display())).help("correct the file, or remove it"))
 }
 
-fn profile_of(settings: &Settings) -> Result<PiProfile> {
+fn profile_of(settings: &ExtensionSettings) -> Result<PiProfile> {
     let name = settings.profile.as_deref().map(str::parse).transpose();
     let chosen = name.map_err(|error| Failure::failed(format!("extensionProfile of settings.json: {error}")))?;
     Ok(chosen.unwrap_or_default())
@@ -399,13 +404,14 @@ mod tests {
 
     #[test]
     fn pi_s_own_list_of_extensions_is_no_policy() {
-        let settings: Settings = serde_json::from_str(r#"{"extensions": ["./a.ts"], "theme": "dark"}"#).expect("valid");
-        assert!(matches!(settings.extensions, Extensions::Other));
-        let settings: Settings = serde_json::from_str(
+        let settings: ExtensionSettings =
+            serde_json::from_str(r#"{"extensions": ["./a.ts"], "theme": "dark"}"#).expect("valid");
+        assert!(matches!(settings.extensions, ExtensionsMember::Other));
+        let settings: ExtensionSettings = serde_json::from_str(
             r#"{"extensions": {"policy": {"mode": "strict", "max_memory_mb": 64, "max_turn_ms": 900, "deny_caps": ["exec"]}}}"#,
         )
         .expect("valid");
-        let Extensions::Policy { policy } = settings.extensions else { panic!("a policy") };
+        let ExtensionsMember::Policy { policy } = settings.extensions else { panic!("a policy") };
         assert_eq!(policy.policy.mode, Mode::Strict);
         assert_eq!((policy.max_memory_mb, policy.max_turn_ms), (Some(64), Some(900)));
         for bad in [
@@ -416,7 +422,7 @@ mod tests {
             r#"{"mode": "strict", "deny_caps": ["exce"]}"#,
             r#"["strict"]"#,
         ] {
-            let read = serde_json::from_str::<Settings>(&format!(r#"{{"extensions": {{"policy": {bad}}}}}"#));
+            let read = serde_json::from_str::<ExtensionSettings>(&format!(r#"{{"extensions": {{"policy": {bad}}}}}"#));
             assert!(read.is_err_and(|error| error.to_string().contains("extensions.policy")), "{bad}");
         }
     }

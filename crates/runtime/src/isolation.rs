@@ -3,7 +3,7 @@
 use crate::config::{Isolation, SessionConfig};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
-use crate::grants::Decided;
+use crate::grants::UserDecisions;
 use crate::text::clean;
 use pijs_host::{InThread, LoadError, OpenError, OpenRealm};
 use pijs_hostcall::Mode;
@@ -15,7 +15,11 @@ const ACCEPT: &str = "pass --accept-unsealed to run them all the same, or choose
 /// Returns the opener of realms: in sealed processes, or in the host's own thread.
 ///
 /// On a system that cannot seal, the user gets a notice; the strict policy refuses it, unless the user accepts it.
-pub fn realms(config: &SessionConfig, environment: &Environment, decided: &Decided) -> Result<Box<dyn OpenRealm>> {
+pub fn realms(
+    config: &SessionConfig,
+    environment: &Environment,
+    decided: &UserDecisions,
+) -> Result<Box<dyn OpenRealm>> {
     let sealed_only = decided.policy.mode == Mode::Strict && !config.permissions.accept_unsealed;
     if cfg!(not(target_os = "linux")) {
         if sealed_only {

@@ -44,12 +44,13 @@ pub(crate) fn open(environment: &Environment, session_id: &str, mode: Mode, time
     let inside = mode == Mode::Strict && folder.starts_with(&environment.dirs.cwd);
     let resumed = if inside { Err(io::Error::other("its folder lies in the project")) } else { file.resume() };
     let (sink, resumed): (Arc<dyn LedgerSink>, _) = match resumed {
-        Ok(resumed) => {
-            (Arc::new(Warned { sink: file, path, notices: notices.clone(), warned: AtomicBool::new(false) }), resumed)
-        }
+        Ok(resumed) => (
+            Arc::new(WarningSink { sink: file, path, notices: notices.clone(), warned: AtomicBool::new(false) }),
+            resumed,
+        ),
         Err(error) => {
             warn(notices, &path, &error);
-            (Arc::new(Refused(error.to_string())), Default::default())
+            (Arc::new(RefusingSink(error.to_string())), Default::default())
         }
     };
     let options = LedgerOptions {
@@ -143,15 +144,15 @@ fn warn(notices: &Notices, path: &Path, error: &io::Error) {
 }
 
 /// Warns once that the ledger cannot be written.
-struct Warned {
+struct WarningSink {
     sink: FileSink,
     path: PathBuf,
     notices: Notices,
     warned: AtomicBool,
 }
 
-impl Warned {
-    fn hear<T>(&self, answer: io::Result<T>) -> io::Result<T> {
+impl WarningSink {
+    fn warn_once<T>(&self, answer: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &answer
             && !self.warned.swap(true, Ordering::Relaxed)
         {
@@ -161,13 +162,13 @@ impl Warned {
     }
 }
 
-impl LedgerSink for Warned {
+impl LedgerSink for WarningSink {
     fn append(&self, lines: &[u8]) -> io::Result<()> {
-        self.hear(self.sink.append(lines))
+        self.warn_once(self.sink.append(lines))
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.hear(self.sink.sync())
+        self.warn_once(self.sink.sync())
     }
 
     fn pruning(&self) -> Option<pijs_hostcall::ledger::Pruned> {
@@ -180,9 +181,9 @@ impl LedgerSink for Warned {
 }
 
 /// Refuses all lines, because an existing file must not be continued.
-struct Refused(String);
+struct RefusingSink(String);
 
-impl LedgerSink for Refused {
+impl LedgerSink for RefusingSink {
     fn append(&self, _lines: &[u8]) -> io::Result<()> {
         Err(io::Error::other(self.0.clone()))
     }

@@ -3,17 +3,17 @@
 //! The order is pi's. An extension on the command line has to exist and to load; other errors are reported, and the session
 //! continues without the extension, unless `--fail-on-extension-error` is set.
 
-use crate::applicant::{Applicant, grant_key};
-use crate::built::Built;
+use crate::applicant::{PackageRequest, grant_key};
+use crate::built::CompiledPackage;
 use crate::compile::Compiler;
 use crate::config::SessionConfig;
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure, Result};
-use crate::grant_file::Answers;
-use crate::grants::Decided;
+use crate::grant_file::AnswerRecorder;
+use crate::grants::UserDecisions;
 use crate::isolation;
 use crate::notices::Notices;
-use crate::slow::Slow;
+use crate::slow::SlowTask;
 use crate::supply::Supplier;
 use crate::text::{clean, indented};
 use crate::trust::Trust;
@@ -23,7 +23,9 @@ use pijs_extc::BuildFailure;
 use pijs_host::{Digests, Host, LoadError, LoadReport, Observer, OpenError, Package, Report, ReportKind};
 use pijs_hostcall::grant_store::{GrantStore, PackageRecord};
 use pijs_hostcall::{Dispatcher, Grant};
-use pijs_packages::{DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
+use pijs_packages::{
+    DiscoverOptions, Discovery, DiscoveryOrigin, InstallScope, PackageEntry, recover, resolve_extensions,
+};
 use pijs_protocol::artifact::Finding;
 use pijs_protocol::message::ErrorReport;
 use pijs_protocol::{ExtensionId, guard};
@@ -42,7 +44,7 @@ use std::time::Duration;
 pub(crate) fn discover(environment: &Environment, config: &SessionConfig) -> Result<Discovery> {
     let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
     // A change that a killed process left is settled, in a project only when it is trusted.
-    let scopes = if trusted { &[Scope::User, Scope::Project][..] } else { &[Scope::User] };
+    let scopes = if trusted { &[InstallScope::User, InstallScope::Project][..] } else { &[InstallScope::User] };
     for problem in recover(&Disk::system(), &environment.dirs, scopes) {
         environment.notices.warn(problem);
     }
@@ -101,9 +103,9 @@ pub(crate) struct Loader {
     pub(crate) supplier: Supplier,
     pub(crate) host: Host,
     pub(crate) dispatcher: Arc<Dispatcher>,
-    pub(crate) decided: Decided,
+    pub(crate) decided: UserDecisions,
     /// Store of the user's answers; new ones are added.
-    pub(crate) answers: Arc<Answers>,
+    pub(crate) answers: Arc<AnswerRecorder>,
     /// Answers at the last load.
     pub(crate) book: RefCell<GrantStore>,
     /// Installed packages whose tools have no digests yet.
@@ -161,10 +163,10 @@ fn listed(packages: &[&ExtensionId]) -> String {
     names.join(", ")
 }
 
-fn slow(notices: &Notices, at_terminal: bool) -> Slow {
+fn slow(notices: &Notices, at_terminal: bool) -> SlowTask {
     const SOON: Duration = Duration::from_millis(500);
     let what = "loading extensions";
-    if at_terminal { Slow::after(notices, SOON, what) } else { Slow::begin(notices, what) }
+    if at_terminal { SlowTask::after(notices, SOON, what) } else { SlowTask::begin(notices, what) }
 }
 
 /// Reports extensions that cannot be loaded: to the front end, else on stderr.
@@ -180,7 +182,7 @@ pub(crate) struct Failures<'a> {
 impl Failures<'_> {
     /// Returns whether the session cannot continue without `found`.
     fn ends_session(&self, found: &PackageEntry, failure: &NotLoaded) -> bool {
-        let is_needed = failure.ends_run || found.origin == Origin::Named || !guard!(LoadContinues);
+        let is_needed = failure.ends_run || found.origin == DiscoveryOrigin::Named || !guard!(LoadContinues);
         is_needed || self.are_fatal
     }
 
@@ -212,7 +214,7 @@ impl Failures<'_> {
     /// Reports why `found` was not loaded. Fails when the session cannot continue: the user named the extension for this run,
     /// requires all extensions, or the cause is not the package.
     fn take(&self, found: &PackageEntry, NotLoaded { failure, ends_run }: NotLoaded) -> Result<()> {
-        if ends_run || found.origin == Origin::Named || !guard!(LoadContinues) {
+        if ends_run || found.origin == DiscoveryOrigin::Named || !guard!(LoadContinues) {
             return Err(failure);
         }
         if self.are_fatal {
@@ -297,7 +299,11 @@ impl Loader {
     }
 
     /// Sets a package's grants and returns it ready to load, with the findings about entries that export no function.
-    async fn prepare(&self, found: &PackageEntry, built: Result<Built>) -> Result<(Package, Vec<Finding>), NotLoaded> {
+    async fn prepare(
+        &self,
+        found: &PackageEntry,
+        built: Result<CompiledPackage>,
+    ) -> Result<(Package, Vec<Finding>), NotLoaded> {
         let built = built?;
         let notes = self.admit(found, &built)?;
         notes.iter().for_each(|note| self.environment.notices.warn(note));
@@ -306,7 +312,7 @@ impl Loader {
     }
 
     /// Sets a package's grants at the gate, and the digests of its tools at the host. Returns notes for the user.
-    fn admit(&self, found: &PackageEntry, built: &Built) -> Result<Vec<String>> {
+    fn admit(&self, found: &PackageEntry, built: &CompiledPackage) -> Result<Vec<String>> {
         let mut notes = Vec::new();
         if let Some(known) = self.grant(found, built, &mut notes)? {
             self.host.pin_tools(&found.id, known);
@@ -315,9 +321,13 @@ impl Loader {
     }
 
     /// Compiles packages concurrently, or finds them in the cache.
-    fn build_all(&self, packages: &[PackageEntry], progress: &(dyn Fn(&[&ExtensionId]) + Sync)) -> Vec<Result<Built>> {
+    fn build_all(
+        &self,
+        packages: &[PackageEntry],
+        progress: &(dyn Fn(&[&ExtensionId]) + Sync),
+    ) -> Vec<Result<CompiledPackage>> {
         let readable: Vec<_> = packages.iter().map(|found| (found, self.granted_before_build(found))).collect();
-        Built::all_in_session(&self.compiler, &self.dispatcher, &readable, progress)
+        CompiledPackage::all_in_session(&self.compiler, &self.dispatcher, &readable, progress)
     }
 
     /// Returns grants and refusals of a package whose code is not known yet.
@@ -330,11 +340,12 @@ impl Loader {
 
     /// Sets an extension's grants at the gate, with a note when they are fewer than before. Returns the known digests of its
     /// tools.
-    fn grant(&self, found: &PackageEntry, built: &Built, notes: &mut Vec<String>) -> Result<Option<Digests>> {
+    fn grant(&self, found: &PackageEntry, built: &CompiledPackage, notes: &mut Vec<String>) -> Result<Option<Digests>> {
         let profile = &built.profile;
         let who = (found.id.as_str(), found.installed);
         let mode = self.decided.policy.mode;
-        let applicant = Applicant::new(&self.environment, who, (&found.root, &found.manifest), &built.metadata, mode)?;
+        let applicant =
+            PackageRequest::new(&self.environment, who, (&found.root, &found.manifest), &built.metadata, mode)?;
         let book = self.book.borrow();
         let record = book.packages.get(&applicant.key);
         let held = self.decided.held(&applicant, found.origin, record);
@@ -433,7 +444,7 @@ impl Loader {
     /// Returns a package as it is on disk now; `old`, with its grants, if the code is unchanged.
     async fn anew(
         &self,
-        (found, built): (&PackageEntry, Result<Built>),
+        (found, built): (&PackageEntry, Result<CompiledPackage>),
         old: Option<&Package>,
     ) -> Result<(Package, Vec<String>)> {
         let built = built?;

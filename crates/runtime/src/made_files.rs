@@ -28,7 +28,7 @@ pub struct MadeFolder {
 
 /// A change: a path, and the stamp of the written file.
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct MadeLine {
     path: PathBuf,
     stamp: Option<Stamp>,
 }
@@ -62,7 +62,7 @@ impl MadeFolder {
 }
 
 fn text_of(path: &Path, stamp: Option<Stamp>) -> Option<String> {
-    let line = Line { path: path.to_owned(), stamp };
+    let line = MadeLine { path: path.to_owned(), stamp };
     // A path that is not UTF-8 is not recorded.
     serde_json::to_string(&line).ok().map(|text| text + "\n")
 }
@@ -76,9 +76,9 @@ impl MadeFiles for MadeFolder {
         let mut count = 0;
         for line in lines {
             count += 1;
-            match serde_json::from_slice::<Line>(line) {
-                Ok(Line { path, stamp: Some(stamp) }) => _ = known.insert(path, stamp),
-                Ok(Line { path, stamp: None }) => _ = known.remove(&path),
+            match serde_json::from_slice::<MadeLine>(line) {
+                Ok(MadeLine { path, stamp: Some(stamp) }) => _ = known.insert(path, stamp),
+                Ok(MadeLine { path, stamp: None }) => _ = known.remove(&path),
                 Err(_) => {}
             }
         }

@@ -13,11 +13,11 @@ mod port;
 mod program_files;
 mod tools;
 
-pub use self::login::{Login, login, logout};
+pub use self::login::{LoginInterface, login, logout};
 
-use self::auth_file::AuthFile;
+use self::auth_file::McpAuthFile;
 use self::pin_file::PinFile;
-use self::port::Port;
+use self::port::McpSessionPort;
 use self::program_files::ProgramFiles;
 use self::tools::McpTools;
 use crate::builder::{Interface, SessionBuilder};
@@ -190,12 +190,12 @@ impl McpSession {
         ambient: &Ambient,
         (ledger, control, has_ui): (&Ledger, &AgentControl, bool),
     ) -> Self {
-        let port = Port {
+        let port = McpSessionPort {
             roots: vec![environment.dirs.cwd.clone()],
             notices: environment.notices.clone(),
             pins: PinFile::new(environment),
             programs: ProgramFiles::new(environment),
-            sign_ins: AuthFile::new(environment),
+            sign_ins: McpAuthFile::new(environment),
             ledger: ledger.clone(),
             control: control.clone(),
             has_ui,
@@ -324,8 +324,8 @@ impl McpSession {
             return;
         }
         loader.environment.notices.warn(format!(
-            "the extension {id} registers /mcp and connects MCP servers itself, so those of {} are not used: {}. The file is closed to \
-             extensions, since keys stand in it. To use them, run: pi remove {id}. Or move entries into .mcp.json of the project, with \
+            "the extension {id} registers /mcp and connects MCP servers itself, so those of {} are not used: {}. Extensions \
+             cannot read the file, because it contains keys. To use them, run: pi remove {id}. Or move entries into .mcp.json of the project, with \
              keys as ${{NAME}}",
             user_file(&loader.environment).display(),
             names.join(", ")
@@ -474,10 +474,8 @@ fn admit(loader: &Loader, config: &ServerConfig, key: &str) -> Vec<String> {
     };
     match record.map(|record| record.standing(present)) {
         Some(AnswerValidity::Holds) => grants.extend(record.into_iter().flat_map(PackageRecord::grants)),
-        Some(_) => notes.push(
-            "it is another program or address than the one you answered questions about; they are asked again"
-                .to_owned(),
-        ),
+        Some(_) => notes
+            .push("its program or address has changed since you answered; the questions are asked again".to_owned()),
         None => {}
     }
     grants.extend(loader.decided.allowed().iter().cloned());

@@ -87,14 +87,14 @@ pub fn known(
 
 /// Settings of models in `settings.json`.
 #[derive(Debug, Default)]
-struct Settings {
+struct ModelSettings {
     default_provider: Option<String>,
     default_model: Option<String>,
     default_thinking_level: Option<String>,
     enabled_models: Option<Vec<String>>,
 }
 
-impl Settings {
+impl ModelSettings {
     /// Merges the user's settings with those of a trusted folder.
     fn read(environment: &Environment) -> Result<Self> {
         let all = crate::settings::merged(environment);
@@ -111,7 +111,7 @@ impl Settings {
 
 /// Model that a session starts with.
 #[derive(Debug)]
-pub struct Choice {
+pub struct ModelChoice {
     /// Selected model.
     pub model: Model,
     /// Thinking level.
@@ -124,7 +124,7 @@ pub struct Choice {
     pub is_named: bool,
 }
 
-impl Choice {
+impl ModelChoice {
     /// Creates the choice of a given model.
     pub fn ready(environment: &Environment, args: &ModelConfig, model: Model) -> Result<Self> {
         let thinking = level(environment, args).unwrap_or(THINKING).to_owned();
@@ -157,8 +157,8 @@ pub fn choose(
     models: &Models,
     left: Option<(String, String)>,
     stays: bool,
-) -> Result<Choice> {
-    let settings = Settings::read(environment)?;
+) -> Result<ModelChoice> {
+    let settings = ModelSettings::read(environment)?;
     let level = level(environment, args).map(str::to_owned);
     let (scope, warnings) = scope(args, &settings, models);
     let named = match &args.name {
@@ -191,7 +191,7 @@ pub fn choose(
             return Err(Failure::usage("--base-url needs a model that is asked there, and none can be used").help(HOW));
         }
         if stays && args.api_key.is_none() {
-            return Ok(Choice::none(session_first));
+            return Ok(ModelChoice::none(session_first));
         }
         let usage = if args.api_key.is_some() { "--api-key needs a --model" } else { "no model" };
         return Err(Failure::usage(usage).help(HOW));
@@ -208,11 +208,11 @@ pub fn choose(
         return Err(no_key(&model));
     }
     let thinking = level.or(thinking).or(settings.default_thinking_level);
-    Ok(Choice { model, thinking: thinking.unwrap_or_else(|| THINKING.to_owned()), scope, session_first, is_named })
+    Ok(ModelChoice { model, thinking: thinking.unwrap_or_else(|| THINKING.to_owned()), scope, session_first, is_named })
 }
 
 /// Returns the models that `--models`, or the setting, lets the next-model key cycle through.
-fn scope(args: &ModelConfig, settings: &Settings, models: &Models) -> (Vec<ChosenModel>, Vec<String>) {
+fn scope(args: &ModelConfig, settings: &ModelSettings, models: &Models) -> (Vec<ChosenModel>, Vec<String>) {
     let patterns = match &args.scope {
         Some(patterns) => patterns.split(',').map(|pattern| pattern.trim().to_owned()).collect(),
         None => settings.enabled_models.clone().unwrap_or_default(),

@@ -84,13 +84,13 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
                 return Err(Failure::failed(format!("Session already exists with id '{id}'")));
             }
             match sessions.find(environment, name) {
-                Some(Found::Here(path) | Found::Elsewhere { path, .. }) => copy(&path),
+                Some(SessionMatch::Here(path) | SessionMatch::Elsewhere { path, .. }) => copy(&path),
                 None => Err(missing(name)),
             }
         }
         SessionChoice::Named(name) => match sessions.find(environment, name) {
-            Some(Found::Here(path)) => open(&path),
-            Some(Found::Elsewhere { cwd, .. }) => {
+            Some(SessionMatch::Here(path)) => open(&path),
+            Some(SessionMatch::Elsewhere { cwd, .. }) => {
                 Err(Failure::failed(format!("this session belongs to another folder: {}", clean(&cwd)))
                     .help(format!("go on with a copy of it here: pi --fork {}", clean(name))))
             }
@@ -114,7 +114,7 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
 }
 
 /// Location of a session.
-enum Found {
+enum SessionMatch {
     /// A file that was named, or one of this folder's.
     Here(PathBuf),
     Elsewhere {
@@ -174,14 +174,14 @@ impl Sessions {
         self.listed().into_iter().find(|path| header(path).is_some_and(|header| header.id == id))
     }
 
-    fn find(&self, environment: &Environment, name: &str) -> Option<Found> {
+    fn find(&self, environment: &Environment, name: &str) -> Option<SessionMatch> {
         if is_path(name) {
-            return Some(Found::Here(environment.path(name)));
+            return Some(SessionMatch::Here(environment.path(name)));
         }
         let begins = |path: &PathBuf| header(path).is_some_and(|header| header.id.starts_with(name));
         let here = self.of_id(name).or_else(|| self.listed().into_iter().find(begins));
         if let Some(path) = here {
-            return Some(Found::Here(path));
+            return Some(SessionMatch::Here(path));
         }
         let folders = match &self.only_of {
             Some(_) => vec![self.folder.clone()],
@@ -190,7 +190,7 @@ impl Sessions {
         let all: Vec<PathBuf> = folders.iter().flat_map(|folder| files(folder)).collect();
         let is = |path: &&PathBuf| header(path).is_some_and(|header| header.id == name);
         let path = all.iter().find(is).or_else(|| all.iter().find(|path| begins(path)))?;
-        Some(Found::Elsewhere { path: path.clone(), cwd: header(path)?.cwd })
+        Some(SessionMatch::Elsewhere { path: path.clone(), cwd: header(path)?.cwd })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Shows a report of an extension once and counts it from then on.
 //!
 //! An extension that fails at every event would bury the conversation. Reports with the same text are the same; output that an
-//! extension prints as a warning or an error counts as a report. At the end of a turn [`Repeated::counted`] summarises the
+//! extension prints as a warning or an error counts as a report. At the end of a turn [`RepeatedReports::counted`] summarises the
 //! repetitions.
 
 use pijs_host::{Report, ReportKind};
@@ -16,12 +16,12 @@ const SHOWN: usize = 100;
 
 /// Reports of a session that were shown.
 #[derive(Debug, Default)]
-pub struct Repeated {
+pub struct RepeatedReports {
     /// Repetitions of each report since the last summary.
     known: BTreeMap<(ExtensionId, String), u64>,
 }
 
-impl Repeated {
+impl RepeatedReports {
     /// Returns whether a report is to be shown; `words` is its text without secrets. A repetition is counted instead.
     pub fn shows(&mut self, report: &Report, words: &str) -> bool {
         let can_be_counted = match &report.kind {
@@ -76,8 +76,8 @@ mod tests {
 
     #[test]
     fn what_comes_again_is_shown_once_and_counted_at_the_end_of_a_turn() {
-        let mut repeated = Repeated::default();
-        let shows = |repeated: &mut Repeated, report: &Report| repeated.shows(report, &report.to_string());
+        let mut repeated = RepeatedReports::default();
+        let shows = |repeated: &mut RepeatedReports, report: &Report| repeated.shows(report, &report.to_string());
         let failure = warning("a", "EACCES: permission denied\n  at a.ts:1");
         let shown = (0..10).filter(|_| shows(&mut repeated, &failure)).count();
         assert_eq!(shown, 1);

@@ -1,7 +1,7 @@
 //! Shows reports of extensions as notices, where no observer receives them.
 
 use crate::notices::Notices;
-use crate::repeated::Repeated;
+use crate::repeated::RepeatedReports;
 use crate::text::indented;
 use pijs_host::{Report, ReportKind, Reports};
 use pijs_redact::Redactor;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 #[derive(Clone)]
 pub(crate) struct PrintedReports {
     reports: Reports,
-    repeated: Rc<RefCell<Repeated>>,
+    repeated: Rc<RefCell<RepeatedReports>>,
     notices: Notices,
 }
 

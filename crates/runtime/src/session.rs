@@ -8,7 +8,7 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::loading::{Loader, give_flags, places};
 use crate::mcp::McpSession;
-use crate::models::{self, Choice};
+use crate::models::{self, ModelChoice};
 use crate::prompt_text::{appended, text_or_file, usual_tools};
 use crate::reports::PrintedReports;
 use crate::rules::RuleSet;
@@ -231,7 +231,7 @@ impl LoadedSession {
         })
     }
 
-    fn choose(&self, environment: &Environment) -> Result<Choice> {
+    fn choose(&self, environment: &Environment) -> Result<ModelChoice> {
         let config = &self.config.model;
         let Some(ready) = &self.ready else {
             // Errors of registered models are reported when the session starts.
@@ -244,7 +244,7 @@ impl LoadedSession {
         if let (Some(address), Some(known)) = (&config.base_url, self.control.known()) {
             known.move_provider(&model.provider, address);
         }
-        Choice::ready(environment, config, model)
+        ModelChoice::ready(environment, config, model)
     }
 }
 

@@ -13,13 +13,13 @@ use std::time::Duration;
 const NEXT: Duration = Duration::from_secs(2);
 
 /// Work in progress. No line is shown after it is dropped.
-pub struct Slow {
+pub struct SlowTask {
     what: Arc<Mutex<String>>,
     done: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Slow {
+impl SlowTask {
     /// Starts work that `what` describes, as in `removing npm:x`.
     pub fn begin(notices: &Notices, what: impl Into<String>) -> Self {
         Self::after(notices, NEXT, what)
@@ -63,7 +63,7 @@ fn tell(notices: &Notices, first: Duration, what: &Mutex<String>, ended: &Receiv
     }
 }
 
-impl Drop for Slow {
+impl Drop for SlowTask {
     fn drop(&mut self) {
         drop(self.done.take());
         // No line appears after the output that follows.

@@ -2,7 +2,7 @@
 //!
 //! A session ends itself on a signal: it cancels running work, notifies extensions and flushes its files. One thread does all of
 //! that, and can be blocked forever: by unread output or by a disk. A second thread receives the same signals, and ends the
-//! process if it still runs [`PATIENCE`] later. That leaves the state of a killed process: workers and programs end with it.
+//! process if it still runs [`SHUTDOWN_TIMEOUT`] later. That leaves the state of a killed process: workers and programs end with it.
 
 use crate::{Failure, Result};
 use pijs_protocol::guard;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 /// Longest wait for extensions' shutdown handlers.
 pub const GOODBYE: Duration = Duration::from_secs(5);
 /// Longest wait for a session to end; each of its own steps has less.
-const PATIENCE: Duration = Duration::from_secs(15);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest wait after a second signal, and for the last output.
 const HASTE: Duration = Duration::from_secs(2);
 
@@ -62,7 +62,7 @@ fn end_late(last: impl FnOnce() + Send + 'static) {
     let heard = runtime.block_on(async {
         let mut stops = Stops::new()?;
         stops.next().await;
-        let _ = timeout(PATIENCE, stops.next()).await;
+        let _ = timeout(SHUTDOWN_TIMEOUT, stops.next()).await;
         tokio::time::sleep(HASTE).await;
         std::io::Result::Ok(())
     });

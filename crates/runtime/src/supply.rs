@@ -7,10 +7,10 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::notices::Notices;
 use crate::own_temporary::OwnTemporary;
-use crate::slow::Slow;
+use crate::slow::SlowTask;
 use pijs_artifact::Verified;
 use pijs_extc::{Cache, Code, Pinned, Supply, Unit, embedded};
-use pijs_packages::{Depot, PackageError, PinnedPackage};
+use pijs_packages::{PackageError, PinnedPackage, TarballCache};
 use pijs_protocol::artifact::{ArtifactMetadata, Finding};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -108,7 +108,7 @@ impl Supplier {
         let packages: Vec<PinnedPackage> = unit.packages().map(pinned).collect();
         let folder = self.unpacked(&packages).await?;
         let _slow =
-            Slow::begin(&self.environment.notices, format!("compiling {}, which pi supplies, once", unit.name()));
+            SlowTask::begin(&self.environment.notices, format!("compiling {}, which pi supplies, once", unit.name()));
         Ok(unit.compile(folder.path(), self.cache.as_ref())?)
     }
 
@@ -125,7 +125,7 @@ impl Supplier {
         };
         let folder = OwnTemporary::new_in(&place, "pijs").map_err(failed(&place))?;
         let kept = self.kept().unwrap_or_else(|| folder.path().join("tarballs"));
-        let depot = Depot::open(&kept, self.environment.npm_config(self.registry.as_deref())?)?;
+        let depot = TarballCache::open(&kept, self.environment.npm_config(self.registry.as_deref())?)?;
         let depot = depot.carrying(embedded::packages());
         let absent: Vec<&PinnedPackage> = packages.iter().filter(|package| !depot.holds(package)).collect();
         if !self.fetches && !absent.is_empty() {
@@ -190,7 +190,7 @@ const PROGRESS: Duration = Duration::from_secs(2);
 /// Unpacks packages into a folder, with notices about downloads.
 async fn unpack(
     notices: &Notices,
-    depot: &Depot,
+    depot: &TarballCache,
     packages: &[PinnedPackage],
     absent: &[&PinnedPackage],
     folder: &Path,

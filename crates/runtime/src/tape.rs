@@ -7,7 +7,7 @@ pub(crate) use settings::TapeSettings;
 use crate::config::{Isolation, SessionConfig};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
-use crate::grants::Decided;
+use crate::grants::UserDecisions;
 use crate::isolation::{Terms, opener};
 use crate::supply::Supplier;
 use pijs_artifact::{Artifact, PositionMap, Verified};
@@ -36,7 +36,7 @@ const LOCAL_TIME: &str = "/etc/localtime";
 pub(crate) struct Recording<'a> {
     pub(crate) host_modules: &'a Verified,
     pub(crate) options: &'a HostOptions,
-    pub(crate) decided: &'a Decided,
+    pub(crate) decided: &'a UserDecisions,
     pub(crate) redactor: &'a Redactor,
     pub(crate) epoch_ms: u64,
 }

@@ -13,12 +13,12 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// [`NoUi`], with a line in the ledger for each dialog.
-pub(crate) struct Unanswered {
+pub(crate) struct LoggingNoUi {
     pub(crate) ledger: Ledger,
     pub(crate) timer: Arc<dyn Timer>,
 }
 
-impl UiPort for Unanswered {
+impl UiPort for LoggingNoUi {
     fn call(&self, caller: &Caller, call: UiCall, _cancel: CancelToken) -> PortAnswer {
         Box::pin(std::future::ready(self.call_sync(caller, call)))
     }

@@ -12,25 +12,25 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Polls without an armed watch before the thread sleeps.
 const LOOKS_BEFORE_SLEEP: u32 = 50;
 
-/// Stands for "not armed" in [`Watched::deadline_us`].
+/// Stands for "not armed" in [`WatchSlot::deadline_us`].
 const DISARMED: u64 = u64::MAX;
 
 /// A thread that stops realms which exceed the deadline of a delta.
 ///
 /// Arming is one store and one load; the thread sleeps while nothing streams.
 pub struct WatchThread {
-    shared: Arc<Shared>,
+    shared: Arc<WatchTable>,
     thread: Thread,
 }
 
-struct Shared {
+struct WatchTable {
     start: Instant,
-    watches: Mutex<Vec<Weak<Watched>>>,
+    watches: Mutex<Vec<Weak<WatchSlot>>>,
     asleep: AtomicBool,
     closing: AtomicBool,
 }
 
-struct Watched {
+struct WatchSlot {
     deadline_us: AtomicU64,
     stop: Arc<dyn Fn() + Send + Sync>,
 }
@@ -42,7 +42,7 @@ impl WatchThread {
     ///
     /// The thread cannot be started.
     pub fn start() -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WatchTable {
             start: Instant::now(),
             watches: Mutex::new(Vec::new()),
             asleep: AtomicBool::new(false),
@@ -61,7 +61,7 @@ impl Drop for WatchThread {
     }
 }
 
-impl Shared {
+impl WatchTable {
     fn now_us(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(DISARMED - 1)
     }
@@ -107,15 +107,15 @@ impl Shared {
 
 impl Watchdog for WatchThread {
     fn watch(&self, stop: Arc<dyn Fn() + Send + Sync>) -> Box<dyn Watch> {
-        let watched = Arc::new(Watched { deadline_us: AtomicU64::new(DISARMED), stop });
+        let watched = Arc::new(WatchSlot { deadline_us: AtomicU64::new(DISARMED), stop });
         self.shared.watches.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&watched));
         Box::new(ThreadWatch { watched, shared: Arc::clone(&self.shared), thread: self.thread.clone() })
     }
 }
 
 struct ThreadWatch {
-    watched: Arc<Watched>,
-    shared: Arc<Shared>,
+    watched: Arc<WatchSlot>,
+    shared: Arc<WatchTable>,
     thread: Thread,
 }
 

@@ -2,7 +2,7 @@
 
 use pijs_hostcall::{Answer, Question};
 use pijs_protocol::{ExtensionId, guard};
-use pijs_runtime::choices::{Choice, choices, keys};
+use pijs_runtime::choices::{AnswerChoice, choices, keys};
 use pijs_terminal::layout::{clamp, wrap};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -79,7 +79,7 @@ impl PermissionPrompt {
         };
         let question = format!("pi asks: {} wants to {what}", self.question.who());
         let offered = choices(&self.question, self.is_whole.get());
-        let labels: Vec<String> = offered.iter().map(Choice::label).collect();
+        let labels: Vec<String> = offered.iter().map(AnswerChoice::label).collect();
         let mut answers = wrap(&labels.join("  "), columns.saturating_sub(4));
         if self.is_lost.get() {
             answers.push(keys(&offered));

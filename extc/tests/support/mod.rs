@@ -9,7 +9,7 @@ use pijs_connectors::system::OsFileSystem;
 use pijs_environment::Timer;
 use pijs_environment::simulated::CountingTimer;
 use pijs_extc::{SourceMaps, host_modules};
-use pijs_host::{Host, Package, Quotes, ReportKind};
+use pijs_host::{Host, Package, ReportKind, SourceExcerpts};
 use pijs_hostcall::{Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, MemorySink, Places, Policy, Profile};
 use std::path::Path;
 use std::rc::Rc;
@@ -40,7 +40,7 @@ async fn load(artifact: Verified, root: &Path, grants: &[String]) -> Ran {
     gate.set_grants(&profile, &grants, Evidence::default()).expect("capabilities without a scope");
     let dispatcher = Dispatcher::builder(gate, ledger, Arc::clone(&timer))
         .connectors(connectors.into_methods())
-        .connector("module", Arc::new(Quotes::default()))
+        .connector("module", Arc::new(SourceExcerpts::default()))
         .build();
     let host = Host::builder(host_set(), Arc::new(dispatcher), timer).build();
     host.set_state("cwd", "/project");

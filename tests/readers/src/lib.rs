@@ -15,7 +15,9 @@ use pijs_hostcall::ledger;
 use pijs_hostcall::scope::{Command, CompiledScope};
 use pijs_llm::provider::sse::{self, SseLimits};
 use pijs_matcher::{Hit, Pattern, PatternSet, Precision, Reporting, Scan};
-use pijs_packages::{Dirs, DiscoverOptions, Limits, NpmConfig, PackageName, Source, resolve_extensions, unpack};
+use pijs_packages::{
+    Dirs, DiscoverOptions, InstallLimits, NpmConfig, PackageName, PackageSource, resolve_extensions, unpack,
+};
 use pijs_protocol::artifact::{ArtifactMetadata, EngineBuild};
 use pijs_protocol::manifest::{CapabilityManifest, Scope};
 use pijs_protocol::message::Load;
@@ -84,7 +86,7 @@ fn folder() -> std::path::PathBuf {
 
 /// Reads a tarball: its files stay inside the folder.
 pub fn archive(data: &[u8]) {
-    let limits = Limits { unpacked: 1 << 20, entries: 200, ..Limits::default() };
+    let limits = InstallLimits { unpacked: 1 << 20, entries: 200, ..InstallLimits::default() };
     let Ok(unpacked) = unpack(data, &limits) else { return };
     for (path, _) in unpacked.files() {
         let inside = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
@@ -361,8 +363,8 @@ pub fn session(data: &[u8]) {
 pub fn source(data: &[u8]) {
     let text = text(data);
     let (cwd, home) = (Path::new("/project"), Path::new("/home/me"));
-    if let Ok(source) = Source::parse(&text, cwd, home)
-        && let Ok(again) = Source::from_settings(&source.to_settings(cwd), cwd, home)
+    if let Ok(source) = PackageSource::parse(&text, cwd, home)
+        && let Ok(again) = PackageSource::from_settings(&source.to_settings(cwd), cwd, home)
     {
         assert_eq!(again.identity(), source.identity());
     }

@@ -4,7 +4,7 @@
 //! reached, the tests print so and check nothing; `PIJS_CONFORMANCE_OFFLINE=1` skips them.
 
 use crate::World;
-use pijs_packages::{Depot, InstallCode, NpmConfig, PinnedPackage};
+use pijs_packages::{InstallCode, NpmConfig, PinnedPackage, TarballCache};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub(crate) fn packages(fixture: &str) -> Option<tempfile::TempDir> {
     let lock: Value = serde_json::from_str(&std::fs::read_to_string(lock).expect("a lock file")).expect("JSON");
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let tarballs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-tarballs");
-    let depot = Depot::open(tarballs, NpmConfig::default()).expect("an https client");
+    let depot = TarballCache::open(tarballs, NpmConfig::default()).expect("an https client");
     let text = |package: &Value, member: &str| package[member].as_str().expect("a text").to_owned();
     let pinned = |package: &Value| PinnedPackage {
         name: text(package, "name"),

@@ -12,15 +12,17 @@ use pijs_environment::SystemTimer;
 use pijs_extc::{BuildFailure, BuildOutput, Diagnostic};
 use pijs_hostcall::grant_store::GrantStore;
 use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
-use pijs_packages::{BuildInput, Builder, Built, InstallCode, PackageError, PackageManifest, Scope, realms};
+use pijs_packages::{
+    BuildInput, BuildReport, Builder, InstallCode, InstallScope, PackageError, PackageManifest, realms,
+};
 use pijs_protocol::ExtensionId;
 use pijs_protocol::artifact::Finding;
 use pijs_protocol::guard;
 use pijs_runtime::Environment;
-use pijs_runtime::applicant::{Applicant, check_declared};
+use pijs_runtime::applicant::{PackageRequest, check_declared};
 use pijs_runtime::compile::{Compiler, input_of};
 use pijs_runtime::grant_file::GrantFile;
-use pijs_runtime::grants::Decided;
+use pijs_runtime::grants::UserDecisions;
 use pijs_runtime::{Exit, Failure, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -62,7 +64,7 @@ impl InstallCommand {
 }
 
 struct Review {
-    applicant: Applicant,
+    applicant: PackageRequest,
     decision: InstallDecision,
 }
 
@@ -74,7 +76,7 @@ pub(super) struct Reviewed<'a> {
     pub(super) id: &'a str,
     pub(super) root: &'a Path,
     pub(super) entries: &'a [PathBuf],
-    pub(super) scope: Scope,
+    pub(super) scope: InstallScope,
 }
 
 impl Reviewer {
@@ -83,7 +85,7 @@ impl Reviewer {
         let this = Self {
             environment: environment.clone(),
             compiler: Compiler::new(environment),
-            mode: Decided::of_settings(environment)?.policy.mode,
+            mode: UserDecisions::of_settings(environment)?.policy.mode,
             command,
             bar,
             reviews: Mutex::default(),
@@ -130,7 +132,7 @@ impl Reviewer {
         let manifest = PackageManifest::read(root)?;
         let applicants = built.iter().map(|(id, output)| {
             let (who, metadata) = ((id.as_str(), Some(scope)), output.metadata());
-            Applicant::new(&self.environment, who, (root, &manifest), &metadata, self.mode)
+            PackageRequest::new(&self.environment, who, (root, &manifest), &metadata, self.mode)
         });
         let applicants = applicants.collect::<Result<Vec<_>>>()?;
         let terminal = Terminal::default();
@@ -148,7 +150,7 @@ impl Reviewer {
         let findings: Vec<Finding> = built.iter().flat_map(|(_, output)| output.metadata().findings).collect();
         let depends = |library: &str, name: &str| depends_on(root, library, name);
         let outlook = Outlook::new(&findings, !package.entries.is_empty(), false, &depends);
-        let asked: Vec<&Applicant> = applicants.iter().collect();
+        let asked: Vec<&PackageRequest> = applicants.iter().collect();
         let decided = self.bar.suspend(|| consent::decide(&book, &asked, &who, self.mode, (replaces, &outlook)));
         Ok(decided.map(|decisions| {
             let reviews = applicants.into_iter().zip(decisions);
@@ -157,7 +159,7 @@ impl Reviewer {
     }
 
     /// Fails for a scope that cannot be read: it grants nothing, and the grants of the installed version would be lost with it.
-    fn check_scopes(&self, book: &GrantStore, applicant: &Applicant, package: &Reviewed<'_>) -> Result<()> {
+    fn check_scopes(&self, book: &GrantStore, applicant: &PackageRequest, package: &Reviewed<'_>) -> Result<()> {
         let known = book.packages.get(&applicant.key).map(|record| record.asked.as_slice()).unwrap_or_default();
         let gate = Gate::builder(Policy::default(), self.environment.places()).build();
         let profile = Profile::new(package.id).at(package.root);
@@ -171,7 +173,7 @@ impl Reviewer {
     }
 
     /// Stores the decisions on a package that is in its place now, realm by realm.
-    pub(super) fn keep(&self, package: &Reviewed<'_>) -> Result<Vec<(Applicant, InstallConsent)>> {
+    pub(super) fn keep(&self, package: &Reviewed<'_>) -> Result<Vec<(PackageRequest, InstallConsent)>> {
         let reviewed = self.reviews.lock().unwrap_or_else(PoisonError::into_inner).remove(package.id);
         let reviews = match reviewed {
             Some(reviews) => reviews,
@@ -190,11 +192,11 @@ impl Reviewer {
 }
 
 impl Builder for Reviewer {
-    fn build(&self, input: &BuildInput) -> pijs_packages::Result<Built> {
+    fn build(&self, input: &BuildInput) -> pijs_packages::Result<BuildReport> {
         // Skills, prompts and themes need no compilation.
         if input.entries.is_empty() {
             let checked = check_declared(&input.root);
-            return checked.map(|()| Built::default()).map_err(|failure| refusal(input, failure));
+            return checked.map(|()| BuildReport::default()).map_err(|failure| refusal(input, failure));
         }
         let BuildInput { id, root, entries, scope, .. } = input;
         let package = Reviewed { id, root, entries, scope: *scope };
@@ -216,7 +218,7 @@ impl Builder for Reviewer {
         let warnings: Vec<String> =
             built.iter().flat_map(|(id, output)| remarks(id.as_str(), &output.diagnostics)).collect();
         self.remarks.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), warnings.clone());
-        Ok(Built { warnings })
+        Ok(BuildReport { warnings })
     }
 }
 

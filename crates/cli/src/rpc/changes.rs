@@ -2,7 +2,7 @@
 
 use super::commands::{CommandResult, Commands};
 use super::page::page;
-use pijs_runtime::export::{self, Name};
+use pijs_runtime::export::{self, NameOrigin};
 use pijs_session_store::refs;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -125,7 +125,7 @@ impl Commands {
             return Err("Nothing to export yet - start a conversation first".to_owned());
         }
         let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        let whose = if to.is_some() { Name::Theirs } else { Name::Ours };
+        let whose = if to.is_some() { NameOrigin::Theirs } else { NameOrigin::Ours };
         let to = to.map_or_else(|| PathBuf::from(format!("pi-session-{name}.html")), PathBuf::from);
         let to = self.session.cwd.join(to);
         export::put(&to, &page, whose).map_err(|error| format!("{}: {error}", to.display()))?;

@@ -7,7 +7,7 @@ use clap::Args;
 use pijs_rules::diagnostic::printable;
 use pijs_rules::{Diagnostic, Severity, lint};
 use pijs_runtime::Environment;
-use pijs_runtime::rules::Peer;
+use pijs_runtime::rules::RuleProgram;
 use pijs_runtime::rules::RuleSet;
 use pijs_runtime::{Failure, Result};
 use serde_json::json;
@@ -20,7 +20,7 @@ pub(crate) struct LintArgs {
     paths: Vec<PathBuf>,
     /// Also check rules of other programs, or the built-in ones
     #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_parser = peer())]
-    peers: Vec<Peer>,
+    peers: Vec<RuleProgram>,
     /// Print JSON
     #[arg(long)]
     json: bool,

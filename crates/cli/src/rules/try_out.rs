@@ -18,7 +18,7 @@ use pijs_rules::{
     CompiledScope, Firing, InterruptMode, MatchContext, Rule, RuleEngine, RuleSettings, ScopeToken, StreamKind,
 };
 use pijs_runtime::Environment;
-use pijs_runtime::rules::Peer;
+use pijs_runtime::rules::RuleProgram;
 use pijs_runtime::rules::RuleSet;
 use pijs_runtime::{Failure, Result};
 use serde::Deserialize;
@@ -58,7 +58,7 @@ pub(crate) struct TestArgs {
     paths: Vec<PathBuf>,
     /// Also use rules of other programs, or the built-in ones
     #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_parser = peer())]
-    peers: Vec<Peer>,
+    peers: Vec<RuleProgram>,
     /// Run recorded cases and print a line of JSON for each
     #[arg(long, value_name = "CASES.json", conflicts_with_all = ["file", "stream", "path"])]
     cases: Option<PathBuf>,

@@ -54,7 +54,7 @@ use pijs_llm::known_models::KnownModels;
 use pijs_llm::models_json::ModelsJson;
 use pijs_packages::{Dirs, DiscoverOptions, ResourceOptions, resolve_extensions};
 use pijs_resources::ResourcePlaces;
-use pijs_runtime::built::{Built, shown_entries};
+use pijs_runtime::built::{CompiledPackage, shown_entries};
 use pijs_runtime::compile::Compiler;
 use pijs_runtime::facts::node;
 use pijs_runtime::supply::Supplier;
@@ -393,7 +393,7 @@ async fn load(loaded: &LoadedSession, surroundings: &Environment, granted: &[Gra
             let result = async {
                 let (compiler, dispatcher) = (loaded.compiler(), loaded.dispatcher());
                 let package = (found, (granted.to_vec(), Vec::new()));
-                let built = Built::all_in_session(compiler, dispatcher, &[package], &|_| ()).swap_remove(0)?;
+                let built = CompiledPackage::all_in_session(compiler, dispatcher, &[package], &|_| ()).swap_remove(0)?;
                 built.shown_as_named(found).load_granted(loaded, granted).await
             };
             match loaded.host().run(result).await {

@@ -27,7 +27,7 @@ use anyhow::{Context, Result, bail};
 use fixture::{Listen, PromptAnswer, Route};
 use loopback::{Server, ServerRequest, ServerResponse, serve};
 use observations::Observations;
-use pijs_packages::Depot;
+use pijs_packages::TarballCache;
 use serde_json::{Map, Value, json};
 use session::Session;
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ pub async fn run(
     program: &Program,
     corpus: &Corpus,
     laid: &Laid,
-    depot: &Depot,
+    depot: &TarballCache,
     fixtures: &[Fixture],
     done: impl Fn(&Outcome),
 ) -> Result<Vec<Outcome>> {
@@ -108,7 +108,7 @@ pub async fn capture(
     program: &Program,
     corpus: &Corpus,
     laid: &Laid,
-    depot: &Depot,
+    depot: &TarballCache,
     fixture: &mut Fixture,
 ) -> Result<()> {
     let registry = registry::open(corpus, laid, depot, &fixture.package).await?;

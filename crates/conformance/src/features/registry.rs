@@ -4,12 +4,12 @@
 use super::loopback::{Server, ServerRequest, ServerResponse, serve};
 use crate::corpus::{Corpus, Laid};
 use anyhow::{Context, Result};
-use pijs_packages::{Depot, PinnedPackage};
+use pijs_packages::{PinnedPackage, TarballCache};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Serves a package of the corpus, with its dependencies, from the tarballs that `depot` keeps.
-pub(super) async fn open(corpus: &Corpus, laid: &Laid, depot: &Depot, package: &str) -> Result<Server> {
+pub(super) async fn open(corpus: &Corpus, laid: &Laid, depot: &TarballCache, package: &str) -> Result<Server> {
     let mut documents: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     let mut tarballs = BTreeMap::new();
     let placed = corpus.placed(package)?;

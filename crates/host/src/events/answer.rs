@@ -1,30 +1,30 @@
-//! How the answers of several handlers become one, as the rule of their event says.
+//! Combines the answers of several handlers by the rule of their event.
 
-use super::Step;
+use super::RoundStep;
 use pijs_node_compat::events::{Combine, EventRule};
 use pijs_protocol::guard;
 use pijs_protocol::message::ErrorReport;
 use serde_json::{Map, Value, json};
 
-/// The answer of a round so far.
-pub(crate) struct Answer {
+/// Combined answer of the handlers so far.
+pub(crate) struct CombinedAnswer {
     value: Option<Value>,
     messages: Vec<Value>,
 }
 
-impl Answer {
+impl CombinedAnswer {
     pub(crate) fn new() -> Self {
         Self { value: None, messages: Vec::new() }
     }
 
-    /// Takes one handler's answer; says whether the round goes on, and what is wrong with the answer.
+    /// Adds one handler's answer; returns whether the next handler is called, and an error of the answer.
     pub(crate) fn take(
         &mut self,
         rule: &EventRule,
         payload: &mut Map<String, Value>,
         value: Value,
         path: &str,
-    ) -> (Step, Option<String>) {
+    ) -> (RoundStep, Option<String>) {
         match rule.combine {
             Combine::Ignore => {}
             Combine::LastUntil(member) => {
@@ -32,23 +32,23 @@ impl Answer {
                     let stop = value.get(member).is_some_and(is_truthy);
                     self.value = Some(value);
                     if stop {
-                        return (Step::Stop, None);
+                        return (RoundStep::Stop, None);
                     }
                 }
             }
             Combine::First => {
                 self.value = Some(value);
-                return (Step::Stop, None);
+                return (RoundStep::Stop, None);
             }
             Combine::FirstDecided => {
                 if matches!(value.get("trusted").and_then(Value::as_str), Some("yes" | "no")) {
                     let mut value = value;
-                    // Only the answer of the user is remembered.
+                    // Only the user's answer is remembered.
                     if let Some(members) = value.as_object_mut().filter(|_| guard!(TrustRemembered)) {
                         members.remove("remember");
                     }
                     self.value = Some(value);
-                    return (Step::Stop, None);
+                    return (RoundStep::Stop, None);
                 }
             }
             Combine::Replace(member) => {
@@ -82,19 +82,19 @@ impl Answer {
             }
             Combine::Input => return self.input(payload, value),
         }
-        (Step::Next, None)
+        (RoundStep::Next, None)
     }
 
-    fn replace_message(&mut self, payload: &mut Map<String, Value>, value: &Value) -> (Step, Option<String>) {
+    fn replace_message(&mut self, payload: &mut Map<String, Value>, value: &Value) -> (RoundStep, Option<String>) {
         let Some(message) = value.get("message").filter(|message| is_truthy(message)) else {
-            return (Step::Next, None);
+            return (RoundStep::Next, None);
         };
         if message.get("role") != payload.get("message").and_then(|current| current.get("role")) {
-            return (Step::Next, Some("message_end handlers must return a message with the same role".to_owned()));
+            return (RoundStep::Next, Some("message_end handlers must return a message with the same role".to_owned()));
         }
         payload.insert("message".to_owned(), message.clone());
         self.value = Some(Value::Null);
-        (Step::Next, None)
+        (RoundStep::Next, None)
     }
 
     fn collect(&mut self, members: &[&str], value: &Value, path: &str) {
@@ -111,28 +111,28 @@ impl Answer {
         }
     }
 
-    fn input(&mut self, payload: &mut Map<String, Value>, value: Value) -> (Step, Option<String>) {
+    fn input(&mut self, payload: &mut Map<String, Value>, value: Value) -> (RoundStep, Option<String>) {
         match value.get("action").and_then(Value::as_str) {
             Some("handled") => {
                 self.value = Some(value);
-                (Step::Stop, None)
+                (RoundStep::Stop, None)
             }
             Some("transform") => {
-                // Without a text the input would be no text at all; pi hands `undefined` on.
+                // pi passes `undefined` on for an answer without text.
                 payload.insert("text".to_owned(), value.get("text").cloned().unwrap_or(Value::Null));
                 if let Some(images) = defined(&value, "images") {
                     payload.insert("images".to_owned(), images.clone());
                 }
                 self.value = Some(Value::Null);
-                (Step::Next, None)
+                (RoundStep::Next, None)
             }
-            _ => (Step::Next, None),
+            _ => (RoundStep::Next, None),
         }
     }
 
-    /// A handler threw where that blocks.
+    /// Blocks because a handler threw.
     pub(crate) fn block(&mut self, error: &ErrorReport) {
-        // pi's words for a thrown value that is no Error.
+        // pi's message for a thrown value that is no Error.
         let reason = match error.name {
             Some(_) => error.message.clone(),
             None => format!("Extension failed, blocking execution: {}", error.message),
@@ -140,8 +140,7 @@ impl Answer {
         self.value = Some(json!({ "block": true, "reason": reason }));
     }
 
-    /// The combined answer. Where members of the event were replaced it is read from the event, so
-    /// that it holds what the last handler left.
+    /// Returns the combined answer. Replaced members are read from the event, which has the last handler's values.
     pub(crate) fn finish(self, rule: &EventRule, payload: &Map<String, Value>) -> Option<Value> {
         let pick = |members: &[&str]| -> Value {
             members.iter().filter_map(|member| Some(((*member).to_owned(), payload.get(*member)?.clone()))).collect()
@@ -176,12 +175,12 @@ impl Answer {
     }
 }
 
-/// A member that is there and not `null`: `??` in pi's code.
+/// Returns a member that is present and not `null`: `??` in pi's code.
 fn defined<'a>(value: &'a Value, member: &str) -> Option<&'a Value> {
     value.get(member).filter(|member| !member.is_null())
 }
 
-/// Whether JavaScript would take it for true.
+/// Returns whether JavaScript treats the value as true.
 pub(super) fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -206,9 +205,9 @@ mod tests {
     fn round(event: &str, payload: Value, answers: &[Value]) -> (Option<Value>, Map<String, Value>) {
         let rule = rule_for(event);
         let mut payload = payload.as_object().cloned().unwrap_or_default();
-        let mut answer = Answer::new();
+        let mut answer = CombinedAnswer::new();
         for value in answers {
-            if answer.take(rule, &mut payload, value.clone(), "x.ts").0 == Step::Stop {
+            if answer.take(rule, &mut payload, value.clone(), "x.ts").0 == RoundStep::Stop {
                 break;
             }
         }

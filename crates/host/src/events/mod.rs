@@ -1,9 +1,8 @@
-//! Events: what is said to handlers, and how their answers become one.
+//! Events, and the combination of their handlers' answers.
 //!
-//! An [`Event`] is a name and an object. Who hears it and in which order is the host's business
-//! ([`Host::emit`](crate::Host::emit)); what its handlers may change and how their answers combine
-//! is the dialect's ([`pijs_node_compat::events`]). A `Round` is one event on its way through its handlers, without
-//! any realm in sight.
+//! An [`Event`] is a name and an object. The host selects and orders the handlers ([`Host::emit`](crate::Host::emit)); the
+//! dialect defines what they may change and how their answers combine ([`pijs_node_compat::events`]). A `Round` is one event on
+//! its way through its handlers, independent of realms.
 
 mod answer;
 mod needs;
@@ -11,7 +10,7 @@ mod needs;
 use crate::outcome::Outcome;
 use crate::profile::PiProfile;
 use crate::signal::Signal;
-use answer::Answer;
+use answer::CombinedAnswer;
 use pijs_node_compat::events::{EventRule, OnThrow, rule_for};
 use pijs_protocol::ExtensionId;
 use pijs_protocol::message::{ErrorReport, EventResult};
@@ -34,7 +33,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event without members.
+    /// Creates an event without members.
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self { name: name.into(), payload: Map::new(), signals: Vec::new() }
     }
@@ -62,18 +61,18 @@ impl Event {
         self
     }
 
-    /// Without the members that this pi does not have.
+    /// Removes members that this version of pi does not have.
     pub(crate) fn trimmed(mut self, profile: PiProfile) -> Self {
         profile.trim(&self.name, &mut self.payload);
         self
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its members, signals aside.
+    /// Returns its members without signals.
     pub fn payload(&self) -> &Map<String, Value> {
         &self.payload
     }
@@ -83,14 +82,14 @@ impl Event {
     }
 }
 
-/// Whether handlers of an event decide what may happen: one that throws says no.
+/// Returns whether handlers decide about an event: one that throws refuses.
 pub(crate) fn is_decided(event: &str) -> bool {
     rule_for(event).on_throw != OnThrow::Report
 }
 
 /// Whether the next handler is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum RoundStep {
     Next,
     Stop,
 }
@@ -98,20 +97,20 @@ pub(crate) enum Step {
 /// One event on its way through its handlers.
 pub(crate) struct Round {
     rule: &'static EventRule,
-    /// As the next handler sees it.
+    /// Payload for the next handler.
     payload: Map<String, Value>,
-    answer: Answer,
+    answer: CombinedAnswer,
     stopped: bool,
     thrown: Option<ErrorReport>,
     authors: Vec<ExtensionId>,
 }
 
 /// Result of combining an answer into the event.
-pub(crate) struct Taken {
-    pub(crate) step: Step,
-    /// To be reported as an error of the extension.
+pub(crate) struct TakenAnswer {
+    pub(crate) step: RoundStep,
+    /// Error to report for the extension.
     pub(crate) complaint: Option<String>,
-    /// The error to be reported, unless the rule says that it is the caller's alone.
+    /// Error to report, unless the rule passes it to the caller only.
     pub(crate) error: Option<ErrorReport>,
 }
 
@@ -121,7 +120,7 @@ impl Round {
         Self {
             rule,
             payload: event.payload.clone(),
-            answer: Answer::new(),
+            answer: CombinedAnswer::new(),
             stopped: false,
             thrown: None,
             authors: Vec::new(),
@@ -140,20 +139,20 @@ impl Round {
         self.rule.mutable
     }
 
-    /// Returns the capabilities that an extension must hold for this result of its handler to count.
+    /// Returns the capabilities that an extension needs for this result of its handler.
     pub(crate) fn needs(&self, result: &EventResult) -> Vec<&'static str> {
         needs::of(self.rule, &self.payload, result)
     }
 
-    /// Notes whose result comes next, when it puts words into the conversation.
+    /// Records the author of the next result, when it adds text to the conversation.
     pub(crate) fn note_author(&mut self, extension: &ExtensionId, result: &EventResult) {
         if needs::speaks(self.rule, result) && !self.authors.contains(extension) {
             self.authors.push(extension.clone());
         }
     }
 
-    /// Takes one handler's result. `path` names the extension in answers that say where they come from.
-    pub(crate) fn take(&mut self, result: EventResult, path: &str) -> Taken {
+    /// Adds one handler's result. `path` names the extension in answers that contain their source.
+    pub(crate) fn take(&mut self, result: EventResult, path: &str) -> TakenAnswer {
         for (key, value) in result.changed {
             if self.rule.mutable.contains(&key.as_str()) {
                 self.payload.insert(key, value);
@@ -163,26 +162,26 @@ impl Round {
             return self.threw(error);
         }
         let (step, complaint) = match result.value {
-            None => (Step::Next, None),
+            None => (RoundStep::Next, None),
             Some(value) => self.answer.take(self.rule, &mut self.payload, value, path),
         };
-        self.stopped |= step == Step::Stop;
-        Taken { step, complaint, error: None }
+        self.stopped |= step == RoundStep::Stop;
+        TakenAnswer { step, complaint, error: None }
     }
 
-    fn threw(&mut self, error: ErrorReport) -> Taken {
+    fn threw(&mut self, error: ErrorReport) -> TakenAnswer {
         match self.rule.on_throw {
-            OnThrow::Report => Taken { step: Step::Next, complaint: None, error: Some(error) },
+            OnThrow::Report => TakenAnswer { step: RoundStep::Next, complaint: None, error: Some(error) },
             OnThrow::Block => {
                 self.answer.block(&error);
                 self.stopped = true;
                 self.thrown = Some(error);
-                Taken { step: Step::Stop, complaint: None, error: None }
+                TakenAnswer { step: RoundStep::Stop, complaint: None, error: None }
             }
             OnThrow::Fail => {
                 self.stopped = true;
                 self.thrown = Some(error.clone());
-                Taken { step: Step::Stop, complaint: None, error: Some(error) }
+                TakenAnswer { step: RoundStep::Stop, complaint: None, error: Some(error) }
             }
         }
     }

@@ -1,15 +1,14 @@
-//! Capabilities that an extension must hold for the answer of its handler to count.
+//! Determines the capabilities that an extension needs for the answer of its handler.
 //!
-//! Mostly it is the capability of the event's rule, for anything that is said at all. At the end of a turn and of a run,
-//! and before the session's tree is walked, it depends on what is said: a draft of the extension's own data needs
-//! nothing, one that the model reads does.
+//! Usually it is the capability of the event's rule, for any answer. At the end of a turn and of a run, and before navigation in
+//! the session's tree, it depends on the content: a draft of the extension's own data needs nothing, text for the model does.
 
 use super::answer::is_truthy;
 use pijs_node_compat::events::EventRule;
 use pijs_protocol::message::EventResult;
 use serde_json::{Map, Value};
 
-/// The capabilities, in the order they are asked for; none for an answer that changes nothing.
+/// Returns the capabilities, in the order of the prompts; none for an answer that changes nothing.
 pub(super) fn of(rule: &EventRule, payload: &Map<String, Value>, result: &EventResult) -> Vec<&'static str> {
     let value = result.value.as_ref();
     match rule.name {
@@ -27,9 +26,9 @@ pub(super) fn of(rule: &EventRule, payload: &Map<String, Value>, result: &EventR
     }
 }
 
-/// Whether the answer puts words of the extension before the model, or in the place of the user's, a tool's or the model's
-/// own: a message, a prompt, a context, a summary, another input of a tool call, why one is blocked, or what a command of the
-/// user came to.
+/// Returns whether the answer puts text of the extension before the model, or replaces the user's, a tool's or the model's own: a
+/// message, a prompt, a context, a summary, another input of a tool call, the reason for a block, or the result of a user's
+/// command.
 pub(super) fn speaks(rule: &EventRule, result: &EventResult) -> bool {
     match rule.name {
         "tool_call" if result.changed.contains_key("input") || result.error.is_some() => return true,
@@ -63,7 +62,7 @@ pub(super) fn speaks(rule: &EventRule, result: &EventResult) -> bool {
     }
 }
 
-/// `{entries?, continue?}` against what earlier handlers left: only what is new, missing or turned counts.
+/// Compares `{entries?, continue?}` with the result of earlier handlers: only new, missing or changed entries count.
 fn at_boundary(payload: &Map<String, Value>, value: &Value) -> Vec<&'static str> {
     let mut needs = Vec::new();
     let goes_on = |value: Option<&Value>| value == Some(&Value::Bool(true));
@@ -90,7 +89,7 @@ fn at_boundary(payload: &Map<String, Value>, value: &Value) -> Vec<&'static str>
     needs
 }
 
-/// A summary of the branch that is left, or how it is to be written.
+/// A summary of the abandoned branch, or instructions for it.
 fn before_tree(value: &Value) -> Vec<&'static str> {
     let says = |key: &str| value.get(key).is_some_and(|said| !said.is_null() && *said != Value::Bool(false));
     let writes = ["summary", "customInstructions", "replaceInstructions"].into_iter().any(says);

@@ -1,11 +1,11 @@
 //! Runs a host: the pump, one tick, and the requests of a turn.
 //!
-//! A turn begins and is resumed in [`Host::tick`] and nowhere else.
+//! A turn starts and is resumed in [`Host::tick`] only.
 
 use super::{Completion, Host, Ticked};
-use crate::answer_order::Place;
-use crate::extension::{Arrival, Extension, RealmLink, Slot, Status};
-use crate::turn::{SyncDoor, Turn, TurnOutput};
+use crate::answer_order::AnswerTicket;
+use crate::extension::{Arrival, Extension, ExtensionStatus, RealmLink, Slot};
+use crate::turn::{RealmTurn, SyncHostcalls, TurnOutput};
 use pijs_environment::{Timer, Wait};
 use pijs_hostcall::During;
 use pijs_protocol::message::Message;
@@ -17,8 +17,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a verdict waits at a time for a turn that is running.
-const PATIENCE: Duration = Duration::from_millis(5);
+/// Interval at which a verdict waits for a running turn.
+const TURN_WAIT: Duration = Duration::from_millis(5);
 
 impl Host {
     /// Runs timers, answers of hostcalls and restarts of all extensions. Never ends.
@@ -28,14 +28,14 @@ impl Host {
         let mut revivals = Revivals::default();
         loop {
             for slot in self.slots() {
-                if slot.cell.borrow().status == Status::Stopped {
-                    slot.cell.borrow_mut().status = Status::Reviving;
+                if slot.cell.borrow().status == ExtensionStatus::Stopped {
+                    slot.cell.borrow_mut().status = ExtensionStatus::Reviving;
                     let host = self.clone();
                     revivals.push(Box::pin(async move { host.revive(&slot).await }));
                 }
             }
             if self.pump() {
-                self.lose_patience_now_and_then();
+                self.poll_expired_waits();
                 tokio::select! {
                     biased;
                     () = revivals.next() => {}
@@ -44,7 +44,7 @@ impl Host {
                 continue;
             }
             self.let_go();
-            let (patience, acted) = self.lose_patience();
+            let (patience, acted) = self.end_expired_waits();
             if acted {
                 continue;
             }
@@ -59,19 +59,17 @@ impl Host {
         }
     }
 
-    /// Drives until no extension has anything at hand: nothing queued or running, no call in flight. Timers may be
-    /// armed.
+    /// Drives until no extension has work: nothing queued or running, no call in flight. Timers may be armed.
     ///
-    /// For the end of a session: what was sent and not waited for (a log line, an event on the bus) still
-    /// happens. A call may take for ever, so give this a limit.
+    /// For the end of a session: messages that were sent without waiting (a log line, an event on the bus) are still processed. A
+    /// call may never end, so set a limit.
     pub async fn quiet(&self) {
         loop {
             if self.pump() {
                 tokio::task::yield_now().await;
                 continue;
             }
-            // Counted here and not asked of the dispatcher: its count falls on another thread, at a moment
-            // that wakes nobody.
+            // Counted here instead of in the dispatcher, whose count falls on another thread without a wake-up.
             let is_running = |slot: &Rc<Slot>| slot.cell.borrow().link.running.is_some();
             if self.0.queue.open_calls.get() == 0 && !self.slots().iter().any(is_running) {
                 return;
@@ -84,23 +82,23 @@ impl Host {
         }
     }
 
-    /// Waits until an extension's turn is over, if one runs in another process: what it asked for by the way comes
-    /// after it, as on pi's one thread.
+    /// Waits until an extension's turn is over, if one runs in another process: its requests are handled after it, as on pi's one
+    /// thread.
     pub async fn turn_over(&self, extension: &ExtensionId) {
         self.until_none(|slot| slot.link.running.is_some() && slot.package.id() == extension).await;
     }
 
-    /// Waits until an extension has run everything that was sent to it up to now, and whatever came of that at once.
+    /// Waits until an extension has run all messages sent to it so far, and their immediate consequences.
     pub async fn drained(&self, extension: &ExtensionId) {
         self.until_none(|slot| is_behind(slot) && slot.package.id() == extension).await;
     }
 
-    /// Waits until no extension has anything to run, and those who waited for one have gone on.
+    /// Waits until no extension has anything to run, and its callers have continued.
     pub async fn at_rest(&self) {
         let is_at_rest = || !self.slots().iter().any(|slot| computes(&slot.cell.borrow()));
         loop {
             self.until_none(computes).await;
-            // A handler's answer passes through those who wait inside one another.
+            // A handler's answer passes through nested waits.
             for _ in 0..16 {
                 tokio::task::yield_now().await;
             }
@@ -120,15 +118,15 @@ impl Host {
         }
     }
 
-    /// Lets go on what waits between two handlers of an event, as on pi's one thread. Where several events go round,
-    /// what was sent to extensions up to now has run: the first handlers of all come before the second ones. The event has
-    /// its place since its handler answered.
-    pub(crate) async fn let_others_run(&self, place: Place) {
+    /// Lets other work run between two handlers of an event, as on pi's one thread. With several events in flight, all messages
+    /// sent so far have run: the first handlers of all run before the second ones. The event has its ticket since its handler
+    /// answered.
+    pub(crate) async fn let_others_run(&self, place: AnswerTicket) {
         tokio::task::yield_now().await;
         if self.0.events.emitting.get() < 2 {
             return;
         }
-        // Counted once, so that one that always finds something to do holds up nobody.
+        // Counted once, so that an extension which is always busy delays nobody.
         let turns_of = |slot: &Rc<Slot>| {
             let extension = slot.cell.borrow();
             let queued = extension.ticks.queued() + usize::from(extension.link.running.is_some());
@@ -148,7 +146,7 @@ impl Host {
             }
             over.await;
         }
-        // The event whose turn was the last has just been answered: all go on together, in their order.
+        // The last event has just been answered: all continue together, in their order.
         tokio::task::yield_now().await;
         place.is_first().await;
     }
@@ -165,14 +163,14 @@ impl Host {
         }
     }
 
-    /// Asynchronous hostcalls of all extensions that end by themselves and have not been answered: without those that
-    /// wait for somebody else, as a server does for its next connection.
+    /// Returns the number of asynchronous hostcalls that end by themselves and are unanswered, without those that wait for an
+    /// outside event, such as a server's next connection.
     pub fn calls_under_way(&self) -> usize {
         let listening: usize = self.slots().iter().map(|slot| slot.cell.borrow().progress.listening.len()).sum();
         self.0.queue.open_calls.get().saturating_sub(listening)
     }
 
-    /// Runs a future with [`Host::drive`] beside it.
+    /// Runs a future concurrently with [`Host::drive`].
     pub async fn run<F: Future>(&self, work: F) -> F::Output {
         tokio::select! {
             biased;
@@ -181,7 +179,7 @@ impl Host {
         }
     }
 
-    /// Time until the next timer of any realm that could run it.
+    /// Returns the time until the next timer of any realm that could run it.
     fn pause(&self) -> Option<Duration> {
         let now = self.0.services.timer.now().elapsed_us;
         let next_of = |slot: &Rc<Slot>| {
@@ -192,7 +190,7 @@ impl Host {
         Some(Duration::from_micros(next.saturating_sub(now)))
     }
 
-    /// Runs what is ready, extension by extension, at most one burst each. Whether anything ran.
+    /// Runs ready work, extension by extension, at most one burst each. Returns whether anything ran.
     pub(crate) fn pump(&self) -> bool {
         self.ingest();
         let mut is_busy = false;
@@ -202,7 +200,7 @@ impl Host {
         is_busy
     }
 
-    /// Runs what is ready in one extension, at most one burst. Whether anything ran.
+    /// Runs ready work of one extension, at most one burst. Returns whether anything ran.
     pub(crate) fn run_ready(&self, slot: &Rc<Slot>) -> bool {
         for ran in 0..self.0.services.options.burst {
             match self.tick(slot, self.0.services.timer.now(), &[]) {
@@ -211,12 +209,12 @@ impl Host {
                 Ticked::Ran | Ticked::Answered(..) => {}
             }
         }
-        // There may be more: whoever drives comes back.
+        // There may be more: the driver comes back.
         self.0.queue.wake.notify_one();
         true
     }
 
-    /// Hands answers of hostcalls to the loops, in the order they arrived.
+    /// Delivers answers of hostcalls to the loops, in order of arrival.
     pub(crate) fn ingest(&self) {
         let arrived = self.0.queue.completions.borrow_mut().drain();
         for completion in arrived {
@@ -224,7 +222,7 @@ impl Host {
         }
     }
 
-    /// Hands one answer to the loop of its realm.
+    /// Delivers one answer to the loop of its realm.
     pub(super) fn arrive(&self, completion: Completion) {
         let Completion { slot, generation, result, held } = completion;
         if result.is_final() {
@@ -235,10 +233,10 @@ impl Host {
         if result.is_final() && extension.link.generation == generation {
             extension.progress.open_calls = extension.progress.open_calls.saturating_sub(1);
             if !extension.progress.listening.remove(&result.call_id) {
-                extension.progress.lull.calls();
+                extension.progress.idle.calls();
             }
         }
-        // An answer to a realm that is gone has nobody to go to.
+        // An answer for an ended realm is dropped.
         if extension.link.generation == generation && extension.link.realm.is_some() {
             let message = Box::new(Message::HostResult(result));
             let arrival = Arrival::Result { message, _held: held };
@@ -247,53 +245,53 @@ impl Host {
         }
     }
 
-    /// Begins or resumes at most one macrotask of one extension; when it is over, carries out what it asked for.
+    /// Starts or resumes at most one macrotask of one extension; when it is over, carries out its messages.
     ///
-    /// With a delta at hand, the first of `deltas`, it waits a little for a turn that is running: nothing else may happen
-    /// meanwhile. The others are those that will be asked about next.
+    /// With a delta, the first of `deltas`, it waits a little for a running turn: nothing else may happen meanwhile. The host
+    /// will be asked about the other deltas next.
     pub(crate) fn tick(&self, slot: &Rc<Slot>, now: Now, deltas: &[StreamDelta]) -> Ticked {
         let core = &*self.0;
         let delta = deltas.first();
         let mut extension = slot.cell.borrow_mut();
         let in_verdict = delta.map(|_| extension.caller_in(During::Verdict));
         let Extension { link, ticks, caller, .. } = &mut *extension;
-        let RealmLink { realm, seen_state, stop, bell, running, turn_since_us, .. } = link;
+        let RealmLink { realm, seen_state, stop, waker, running, turn_since_us, .. } = link;
         let Some(realm) = realm.as_deref_mut() else { return Ticked::Idle };
-        let patience = delta
+        let deadline = delta
             .and(stop.as_ref())
             .map(|stop| (now.elapsed_us.saturating_add(core.services.options.verdict.kill_us), Arc::clone(stop)));
         let slice = Duration::from_micros(core.services.options.verdict.slice_us);
-        let mut door = SyncDoor {
+        let mut hostcalls = SyncHostcalls {
             caller: in_verdict.as_ref().unwrap_or(caller),
             epoch: slot.epoch,
             dispatcher: &core.services.dispatcher,
             timer: core.services.timer.as_ref(),
             state: &core.state,
             seen_state,
-            patience,
-            bell: Some(bell),
+            deadline,
+            waker: Some(waker),
         };
         let output = match running {
-            Some(turn) if delta.is_none() && (turn.held.is_some() || !bell.heard()) => return Ticked::Running,
+            Some(turn) if delta.is_none() && (turn.held.is_some() || !waker.take_wakeup()) => return Ticked::Running,
             Some(turn) => {
                 turn.held = None;
                 if delta.is_some() {
-                    bell.wait_for_answer(PATIENCE);
+                    waker.wait_for_answer(TURN_WAIT);
                 }
-                if let Some(result) = bell.answer() {
-                    let reply = door.reply(result);
+                if let Some(result) = waker.answer() {
+                    let reply = hostcalls.reply(result);
                     realm.answer(reply);
                 }
-                let patience = if delta.is_some() { Patience::AtMost(PATIENCE) } else { Patience::Poll };
+                let patience = if delta.is_some() { Patience::AtMost(TURN_WAIT) } else { Patience::Poll };
                 let span = turn.span.clone();
-                let progress = span.in_scope(|| realm.resume(&mut door, patience));
+                let progress = span.in_scope(|| realm.resume(&mut hostcalls, patience));
                 TurnOutput { span, ..TurnOutput::new(progress, turn.was_delta) }
             }
-            None if bell.tolls() => match realm.pulse() {
+            None if waker.is_dead() => match realm.pulse() {
                 Some(reason) => TurnOutput::new(Progress::Ended(reason), false),
                 None => return Ticked::Idle,
             },
-            None => match ticks.tick(now, [], &mut Turn { realm, door, deltas, slice }) {
+            None => match ticks.tick(now, [], &mut RealmTurn { realm, hostcalls, deltas, slice }) {
                 Tick::Idle => return Ticked::Idle,
                 Tick::Ran { output, .. } => {
                     *turn_since_us = Some(now.elapsed_us);
@@ -304,11 +302,11 @@ impl Host {
         match &output.result {
             None => extension.leave_running(output.was_delta, &output.span),
             Some(Ok(_)) => (extension.link.running, extension.link.turn_since_us) = (None, None),
-            // `end` wants to know how long it took.
+            // `end` needs the duration of the turn.
             Some(Err(_)) => extension.link.running = None,
         }
         if !output.was_delta {
-            extension.progress.lull.turns();
+            extension.progress.idle.turns();
         }
         let is_over = extension.link.running.is_none();
         extension.progress.turns_over += usize::from(is_over) + output.passed;
@@ -343,7 +341,7 @@ impl Host {
             Some(Err(reason)) => {
                 match delta {
                     Some(delta) if output.was_delta => {
-                        self.strike_the_stopped(slot, delta);
+                        self.strike_stopped(slot, delta);
                         self.end_in_verdict(slot, &reason);
                     }
                     _ => self.end(slot, &reason),
@@ -353,7 +351,7 @@ impl Host {
         }
     }
 
-    /// Carries out what a turn asked for, in its order.
+    /// Carries out the messages of a turn, in their order.
     pub(crate) fn settle(&self, slot: &Rc<Slot>, done: Yield) {
         if done.messages.is_empty() {
             return;
@@ -363,7 +361,7 @@ impl Host {
     }
 }
 
-/// Restarts that are under way. Waiting for none of them waits for ever.
+/// Restarts in flight. Waiting without any never ends.
 #[derive(Default)]
 struct Revivals(Vec<std::pin::Pin<Box<dyn Future<Output = ()>>>>);
 
@@ -372,7 +370,7 @@ impl Revivals {
         self.0.push(revival);
     }
 
-    /// Waits until one is through.
+    /// Waits until one has finished.
     async fn next(&mut self) {
         poll_fn(|cx| {
             let before = self.0.len();
@@ -383,7 +381,7 @@ impl Revivals {
     }
 }
 
-/// Waits through the driver; for ever without a deadline.
+/// Waits through the driver; forever without a deadline.
 async fn sleep(timer: &dyn Timer, pause: Option<Duration>) {
     match pause {
         Some(pause) => timer.sleep(Wait::Call, pause).await,
@@ -391,12 +389,12 @@ async fn sleep(timer: &dyn Timer, pause: Option<Duration>) {
     }
 }
 
-/// Whether it has something to do and does not wait for an answer of ours, which may take a person.
+/// Returns whether it has work and does not wait for an answer of the host, which may take a user's time.
 fn computes(extension: &Extension) -> bool {
-    is_behind(extension) && !(extension.link.running.is_some() && extension.link.bell.is_asking())
+    is_behind(extension) && !(extension.link.running.is_some() && extension.link.waker.awaits_answer())
 }
 
-/// Whether something that was sent to it has not run.
+/// Returns whether a message sent to it has not run.
 fn is_behind(extension: &Extension) -> bool {
     extension.link.realm.is_some() && (extension.link.running.is_some() || !extension.ticks.is_idle())
 }

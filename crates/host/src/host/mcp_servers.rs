@@ -1,4 +1,4 @@
-//! MCP servers that extensions register: whoever connects them asks here which there are.
+//! Lists MCP servers that extensions register, for the code that connects them.
 
 use super::Host;
 use crate::outcome::Owner;
@@ -6,11 +6,11 @@ use pijs_protocol::registration::Registration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// Members of a configuration that may hold secrets: one extension is not told those of another.
+/// Members of a configuration that may contain secrets: other extensions do not see them.
 const PRIVATE: [&str; 3] = ["env", "headers", "oauth"];
 
 impl Host {
-    /// MCP servers that live extensions registered, in load order: owner, name and configuration.
+    /// Lists MCP servers that live extensions registered, in load order: owner, name and configuration.
     pub fn mcp_servers(&self) -> Vec<(Owner, String, Value)> {
         let others = self.other_registrations().into_iter();
         let servers = others.filter_map(|(owner, registration)| match registration {
@@ -20,18 +20,18 @@ impl Host {
         servers.collect()
     }
 
-    /// A number that changes with [`Host::mcp_servers`].
+    /// Returns a number that changes with [`Host::mcp_servers`].
     pub fn mcp_server_changes(&self) -> watch::Receiver<u64> {
         self.0.session.mcp_servers.subscribe()
     }
 
-    /// Tells extensions and whoever connects them which servers there are.
+    /// Publishes the servers to extensions and to the code that connects them.
     pub(crate) fn publish_mcp_servers(&self) {
         self.set_state("mcpServers", Value::from(self.told_mcp_servers()));
         self.0.session.mcp_servers.send_modify(|number| *number += 1);
     }
 
-    /// As extensions are told of them: without members that may hold secrets.
+    /// Lists the servers as extensions see them: without members that may contain secrets.
     pub fn told_mcp_servers(&self) -> Vec<Value> {
         let told = |(owner, name, mut config): (Owner, String, Value)| {
             if let Some(members) = config.as_object_mut() {

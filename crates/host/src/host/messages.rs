@@ -1,11 +1,11 @@
 //! Carries out messages of an extension, in the order of the turn that sent them.
 
 use super::{Completion, Host};
-use crate::extension::{Answered, Arrival, Extension, Loaded, Slot, Status};
+use crate::extension::{Arrival, EntryLoaded, Extension, ExtensionStatus, OrderedAnswer, Slot};
 use crate::message_limits;
 use crate::outcome::Owner;
 use crate::record;
-use crate::registry::{Effect, MOST_EARS};
+use crate::registry::{Effect, MOST_STREAM_HANDLERS};
 use crate::report::ReportKind;
 use crate::wait_limits::{Waiter, listens};
 use pijs_hostcall::{During, StartedCall};
@@ -25,14 +25,14 @@ impl Host {
         let alone = messages.iter().all(is_of_calls);
         for message in messages {
             if slot.cell.borrow().link.generation != generation {
-                // One of them ended the realm; what it asked for after that is void.
+                // One of them ended the realm, which voids the later ones.
                 return;
             }
             let message = match &mut slot.cell.borrow_mut().ahead {
                 Some(ahead) => ahead.keep_back(message),
                 None => Some(message),
             };
-            let Some(message) = message.and_then(|message| self.fitting(slot, message)) else { continue };
+            let Some(message) = message.and_then(|message| self.limit_outgoing(slot, message)) else { continue };
             match message {
                 Message::HostCall(call) => self.start_call(slot, call, alone),
                 Message::HostCallCancel { call_id } => {
@@ -53,7 +53,7 @@ impl Host {
                 Message::EventResult(result) => {
                     let waiter = slot.cell.borrow_mut().pending.events.remove(&result.event_id);
                     let place = self.0.events.handler_order.enter();
-                    answer(waiter, Answered { result, place });
+                    answer(waiter, OrderedAnswer { result, place });
                 }
                 Message::ToolUpdate(update) => {
                     let extension = slot.cell.borrow();
@@ -64,7 +64,7 @@ impl Host {
                 Message::ToolResult(result) => {
                     let waiter = slot.cell.borrow_mut().pending.tools.remove(&result.tool_call_id);
                     let place = self.0.events.tool_order.enter();
-                    answer(waiter.map(|waiter| waiter.done), Answered { result, place });
+                    answer(waiter.map(|waiter| waiter.done), OrderedAnswer { result, place });
                 }
                 Message::SlashResult(result) => {
                     let waiter = slot.cell.borrow_mut().pending.commands.remove(&result.slash_command_id);
@@ -111,9 +111,9 @@ impl Host {
         }
     }
 
-    /// Sends a hostcall on its way; the answer comes back as an arrival. What needs no waiting is done before what the
-    /// extension asks for next, as on pi's one thread; with `alone`, where the turn asked for nothing but calls and timers,
-    /// its answer is the next arrival.
+    /// Starts a hostcall; the answer comes back as an arrival. A call that needs no waiting is done before the extension's next
+    /// message, as on pi's one thread; with `alone`, when the turn sent nothing but calls and timers, its answer is the next
+    /// arrival.
     fn start_call(&self, slot: &Rc<Slot>, call: HostCall, alone: bool) {
         let (caller, generation) = {
             let extension = slot.cell.borrow();
@@ -141,17 +141,17 @@ impl Host {
             if listens {
                 extension.progress.listening.insert(asked);
             } else {
-                extension.progress.lull.calls();
+                extension.progress.idle.calls();
             }
         }
         match called {
             StartedCall::Running(running) => drop(tokio::spawn(running)),
-            // Pieces of it are on their way, or others have answers to what came with it.
+            // Chunks of it are in flight, or other messages of the turn have answers.
             StartedCall::Ended(result, held) if !alone || result.chunk.is_some() => {
                 self.0.queue.sink.push(completion(result, held));
             }
             StartedCall::Ended(result, held) => {
-                // Calls that ended earlier come first.
+                // Calls that ended earlier are delivered first.
                 self.ingest();
                 self.arrive(completion(result, held));
             }
@@ -160,17 +160,18 @@ impl Host {
 
     fn register(&self, slot: &Rc<Slot>, register: Register) {
         let Register { entry, ready, capability_manifest, registrations, .. } = register;
-        if slot.cell.borrow().status == Status::Retired {
-            // Its place is taken.
+        if slot.cell.borrow().status == ExtensionStatus::Retired {
+            // The quota is used up.
             return;
         }
         let others = self.slots().iter().filter(|other| other.index != slot.index).map(registered).sum();
-        let (mut ears_changed, mut is_full, mut are_ears_full, mut servers_changed) = (false, false, false, false);
+        let (mut stream_handlers_changed, mut is_full, mut are_ears_full, mut servers_changed) =
+            (false, false, false, false);
         for registration in registrations {
             if !slot.cell.borrow().registry.may_listen(&registration) {
                 if !std::mem::replace(&mut are_ears_full, true) {
                     let message = format!(
-                        "it has {MOST_EARS} handlers of \"stream_text\", as many as one package may; the rest does not count"
+                        "it has {MOST_STREAM_HANDLERS} handlers of \"stream_text\", as many as one package may; the rest does not count"
                     );
                     self.report(slot, Some(entry), ReportKind::Warning { message });
                 }
@@ -208,7 +209,7 @@ impl Host {
                     return;
                 }
                 Some(Effect::None) => {}
-                Some(Effect::Ears) => ears_changed = true,
+                Some(Effect::StreamHandlers) => stream_handlers_changed = true,
                 Some(Effect::McpServers) => servers_changed = true,
                 Some(Effect::Tool(name)) => self.note_tool(slot, entry, &name),
                 Some(Effect::Flag(spec)) => self.note_flag(slot, entry, spec),
@@ -218,14 +219,14 @@ impl Host {
                 }
             }
         }
-        if ears_changed {
-            self.refresh_ears(slot);
+        if stream_handlers_changed {
+            self.refresh_stream_handlers(slot);
         }
         if servers_changed {
             self.publish_mcp_servers();
         }
         if ready {
-            self.loaded(slot, entry, Loaded::Ready(capability_manifest));
+            self.loaded(slot, entry, EntryLoaded::Ready(capability_manifest));
         }
     }
 
@@ -256,7 +257,7 @@ impl Host {
     }
 
     /// Answers a `load` that waits for this entry.
-    pub(crate) fn loaded(&self, slot: &Rc<Slot>, entry: EntryIndex, loaded: Loaded) {
+    pub(crate) fn loaded(&self, slot: &Rc<Slot>, entry: EntryIndex, loaded: EntryLoaded) {
         let waiter = {
             let mut extension = slot.cell.borrow_mut();
             match extension.pending.load.take() {
@@ -279,26 +280,26 @@ impl Host {
             Some(entry) if answers_load => {
                 let error = self.located(slot, error);
                 slot.cell.borrow_mut().registry.clear(entry);
-                self.refresh_ears(slot);
-                self.loaded(slot, entry, Loaded::Failed(error));
+                self.refresh_stream_handlers(slot);
+                self.loaded(slot, entry, EntryLoaded::Failed(error));
             }
             _ => self.report_thrown(slot, error),
         }
     }
 
-    /// Tells the other realms of an emission, after the current macrotask, in load order.
+    /// Sends an emission to the other realms, after the current macrotask, in load order.
     fn relay(&self, from: &Rc<Slot>, event: BusEvent) {
-        let retired = |slot: &Slot| slot.cell.borrow().status == Status::Retired;
+        let retired = |slot: &Slot| slot.cell.borrow().status == ExtensionStatus::Retired;
         if retired(from) {
             return;
         }
-        let Some(Message::BusEvent(event)) = self.tellable(from, Message::BusEvent(event)) else { return };
-        // An extension that loads ahead of its turn would not be there yet.
+        let Some(Message::BusEvent(event)) = self.limit_incoming(from, Message::BusEvent(event)) else { return };
+        // An extension that loads ahead of its turn does not exist yet in load order.
         let hears = |slot: &Rc<Slot>| slot.index != from.index && !retired(slot) && slot.cell.borrow().ahead.is_none();
         let listeners: Vec<Rc<Slot>> = self.slots().into_iter().filter(hears).collect();
         let bytes = message_limits::size(&event).saturating_mul(listeners.len());
-        let Some(ticket) = from.cell.borrow().progress.backlog.admit(bytes) else {
-            if from.cell.borrow().progress.backlog.is_first_refusal() {
+        let Some(ticket) = from.cell.borrow().progress.emissions.admit(bytes) else {
+            if from.cell.borrow().progress.emissions.is_first_refusal() {
                 let message =
                     "it emits faster than others listen; its emissions are left out until they have caught up";
                 self.report(from, None, ReportKind::Warning { message: message.to_owned() });
@@ -326,8 +327,8 @@ impl Host {
     }
 }
 
-/// Says that an event never fires: where it is listened to, and which one may be meant. The scan knows the place of one that the
-/// source names.
+/// Returns the message about an event that never fires: its position, and similar names. The scan knows the position of a literal
+/// name.
 fn unknown_event(slot: &Rc<Slot>, event: &str) -> String {
     let package = Rc::clone(&slot.cell.borrow().package);
     let findings = &package.artifact.artifact().metadata.findings;
@@ -341,7 +342,7 @@ fn unknown_event(slot: &Rc<Slot>, event: &str) -> String {
 /// The scan's finding of an event that pi does not have.
 const UNKNOWN_EVENT: &str = "BD_EVENT";
 
-/// Answers whoever waits; an answer nobody asked for (a tool that reports twice) is no error.
+/// Answers a waiter; an unexpected answer (a tool that returns twice) is no error.
 fn answer<T>(waiter: Option<Waiter<T>>, value: T) {
     if let Some(waiter) = waiter {
         waiter.answer(Ok(value));
@@ -353,7 +354,7 @@ fn registered(slot: &Rc<Slot>) -> usize {
     slot.cell.borrow().registry.weight()
 }
 
-/// Kind and name of what the ledger mentions.
+/// Returns kind and name of a registration that the ledger records.
 fn named(registration: &Registration) -> Option<(&'static str, &str)> {
     match registration {
         Registration::Tool(spec) => Some(("tool", &spec.name)),
@@ -366,7 +367,7 @@ fn named(registration: &Registration) -> Option<(&'static str, &str)> {
     }
 }
 
-/// Wire name of a message that has no business in a yield.
+/// Returns the wire name of a message that is not allowed in a yield.
 fn kind(message: &Message) -> String {
     match serde_json::to_value(message) {
         Ok(Value::Object(members)) => members.get("type").and_then(Value::as_str).unwrap_or("a message").to_owned(),

@@ -5,8 +5,8 @@ use pijs_environment::simulated::VirtualClock;
 use pijs_environment::{Timer, Wait};
 use pijs_extc::{HostSource, SourceMaps};
 use pijs_host::{
-    Entry, Host, HostOptions, InThread, LoadError, LoadReport, OpenRealm, Package, Quotes, ReadableState, Report,
-    ReportKind, Reports, Watch, Watchdog,
+    Entry, Host, HostOptions, InThread, LoadError, LoadReport, OpenRealm, Package, ReadableState, Report, ReportKind,
+    Reports, SourceExcerpts, Watch, Watchdog,
 };
 use pijs_hostcall::{
     BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, MemorySink, Output,
@@ -127,12 +127,12 @@ impl Lab {
         for method in ["exec", "session", "ui"] {
             dispatcher = dispatcher.connector(method, connector.clone());
         }
-        let quotes = Quotes::default().with_functions(pijs_extc::Functions);
-        dispatcher = dispatcher.connector("module", Arc::new(quotes.clone()));
+        let source_excerpts = SourceExcerpts::default().with_functions(pijs_extc::Functions);
+        dispatcher = dispatcher.connector("module", Arc::new(source_excerpts.clone()));
         let host = Host::builder(host_modules(), Arc::new(dispatcher.build()), timer)
             .options(options)
             .state(state)
-            .quotes(quotes)
+            .source_excerpts(source_excerpts)
             .realms(Box::new(realms))
             .watchdog(watchdog)
             .build();

@@ -2,7 +2,7 @@
 
 use crate::lab::{JumpingTimer, Lab, package_of};
 use pijs_environment::simulated::VirtualClock;
-use pijs_host::Quotes;
+use pijs_host::SourceExcerpts;
 use pijs_hostcall::{
     Caller, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile, derive,
 };
@@ -70,7 +70,8 @@ fn a_question_without_a_place_is_refused() {
     );
     let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
     let timer = Arc::new(JumpingTimer::new(Arc::new(VirtualClock::starting_at(0))));
-    let dispatcher = Dispatcher::builder(gate.build(), ledger, timer).connector("module", Arc::new(Quotes::default()));
+    let dispatcher =
+        Dispatcher::builder(gate.build(), ledger, timer).connector("module", Arc::new(SourceExcerpts::default()));
     let dispatcher = dispatcher.build();
     let caller = Caller::new(Arc::new(Profile::new("path:/x")));
     let complete = json!({ "op": "quote", "message": "not a function", "module": "a.js", "line": 1, "column": 2 });

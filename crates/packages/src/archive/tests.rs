@@ -61,11 +61,11 @@ fn honest() -> Tar {
 
 #[track_caller]
 fn refused(tgz: &[u8], code: InstallCode) {
-    refused_under(tgz, &Limits::default(), code);
+    refused_under(tgz, &InstallLimits::default(), code);
 }
 
 #[track_caller]
-fn refused_under(tgz: &[u8], limits: &Limits, code: InstallCode) {
+fn refused_under(tgz: &[u8], limits: &InstallLimits, code: InstallCode) {
     match unpack(tgz, limits) {
         Ok(unpacked) => panic!("taken: {:?}", unpacked.files().map(|(path, _)| path.to_owned()).collect::<Vec<_>>()),
         Err(error) => assert_eq!(error.code, code, "{error}"),
@@ -75,7 +75,7 @@ fn refused_under(tgz: &[u8], limits: &Limits, code: InstallCode) {
 #[test]
 fn an_honest_archive_loses_its_top_folder_and_nothing_else() {
     let tgz = honest().entry("package/empty/", b'5', b"").file("package/LICENSE", b"").end();
-    let unpacked = unpack(&tgz, &Limits::default()).expect("honest");
+    let unpacked = unpack(&tgz, &InstallLimits::default()).expect("honest");
     let paths: Vec<_> = unpacked.files().map(|(path, bytes)| (path.to_owned(), bytes.len())).collect();
     assert_eq!(paths, [("LICENSE".to_owned(), 0), ("package.json".to_owned(), 2), ("src/index.ts".to_owned(), 25)]);
     assert!(unpacked.warnings.is_empty());
@@ -84,16 +84,16 @@ fn an_honest_archive_loses_its_top_folder_and_nothing_else() {
 #[test]
 fn the_top_folder_may_have_any_name_and_a_leading_dot_slash() {
     let tgz = Tar::default().entry("./", b'5', b"").file("./pi-ttsr-1.0/package.json", b"{}").end();
-    assert!(unpack(&tgz, &Limits::default()).expect("honest").get("package.json").is_some());
+    assert!(unpack(&tgz, &InstallLimits::default()).expect("honest").get("package.json").is_some());
 }
 
 #[test]
 fn a_dot_between_slashes_is_nothing_wherever_it_stands() {
     let tgz = honest().file("package/./src/././a.ts", b"a").entry("package/./src/./", b'5', b"").end();
-    assert_eq!(unpack(&tgz, &Limits::default()).expect("honest").get("src/a.ts"), Some(&b"a"[..]));
+    assert_eq!(unpack(&tgz, &InstallLimits::default()).expect("honest").get("src/a.ts"), Some(&b"a"[..]));
     // A file that occurs twice counts once; it hides no second file and does not leave the folder.
     let twice = honest().file("package/./src/index.ts", b"export default () => {};\n").end();
-    assert!(unpack(&twice, &Limits::default()).expect("honest").get("src/index.ts").is_some());
+    assert!(unpack(&twice, &InstallLimits::default()).expect("honest").get("src/index.ts").is_some());
     refused(&honest().file("package/./src/index.ts", b"x").end(), InstallCode::Format);
     refused(&honest().file("package/./src/./../../../x", b"x").end(), InstallCode::Path);
     refused(&honest().file("./.", b"x").end(), InstallCode::Path);
@@ -106,7 +106,7 @@ fn long_names_come_through_pax_and_gnu_records() {
     let gnu =
         Tar::default().entry("././@LongLink", b'L', format!("{long}\0").as_bytes()).file("package/cut", b"x").end();
     for tgz in [pax, gnu] {
-        let unpacked = unpack(&tgz, &Limits::default()).expect("honest");
+        let unpacked = unpack(&tgz, &InstallLimits::default()).expect("honest");
         assert_eq!(unpacked.get(long.strip_prefix("package/").expect("prefixed")), Some(&b"x"[..]));
     }
 }
@@ -170,7 +170,7 @@ fn what_is_neither_file_nor_folder_is_refused() {
 #[test]
 fn setuid_is_dropped_and_said() {
     let tgz = honest().raw(b"package/tool", b'0', 1, 0o4777, b"x").end();
-    let unpacked = unpack(&tgz, &Limits::default()).expect("taken");
+    let unpacked = unpack(&tgz, &InstallLimits::default()).expect("taken");
     assert_eq!(unpacked.warnings.len(), 1, "{:?}", unpacked.warnings);
 }
 
@@ -181,7 +181,7 @@ fn two_sizes_for_one_entry_are_refused() {
         refused(&honest().pax(&[("size", record)]).file("package/x", &data).end(), InstallCode::Format);
     }
     let same = honest().pax(&[("size", "3")]).file("package/x", b"abc").end();
-    assert_eq!(unpack(&same, &Limits::default()).expect("same size twice").get("x"), Some(&b"abc"[..]));
+    assert_eq!(unpack(&same, &InstallLimits::default()).expect("same size twice").get("x"), Some(&b"abc"[..]));
 }
 
 #[test]
@@ -218,12 +218,12 @@ fn abused_extension_headers_are_refused() {
     }
     let commit =
         Tar::default().entry("pax_global_header", b'g', pax_record("comment", "abc").as_bytes()).file("package/x", b"");
-    unpack(&commit.end(), &Limits::default()).expect("what git archive writes is taken");
+    unpack(&commit.end(), &InstallLimits::default()).expect("what git archive writes is taken");
 }
 
 #[test]
 fn bombs_end_at_a_cap() {
-    let small = Limits { entries: 10, unpacked: 1 << 20, compressed: 1 << 16, ..Limits::default() };
+    let small = InstallLimits { entries: 10, unpacked: 1 << 20, compressed: 1 << 16, ..InstallLimits::default() };
     let many = (0..11).fold(Tar::default(), |tar, i| tar.file(&format!("package/{i}"), b""));
     refused_under(&many.end(), &small, InstallCode::Size);
     let folders = (0..11).fold(Tar::default(), |tar, i| tar.entry(&format!("package/{i}/"), b'5', b""));
@@ -242,26 +242,26 @@ fn bombs_end_at_a_cap() {
 
 #[test]
 fn what_just_fits_is_taken_and_what_is_one_more_is_not() {
-    let under = |tgz: &[u8], limits: Limits| unpack(tgz, &limits).map(drop).map_err(|error| error.code);
+    let under = |tgz: &[u8], limits: InstallLimits| unpack(tgz, &limits).map(drop).map_err(|error| error.code);
     let full = Err(InstallCode::Size);
 
     let tgz = honest().end();
-    let compressed = |compressed| under(&tgz, Limits { compressed, ..Limits::default() });
+    let compressed = |compressed| under(&tgz, InstallLimits { compressed, ..InstallLimits::default() });
     assert_eq!((compressed(tgz.len()), compressed(tgz.len() - 1)), (Ok(()), full));
 
-    let entries = |entries| under(&tgz, Limits { entries, ..Limits::default() });
+    let entries = |entries| under(&tgz, InstallLimits { entries, ..InstallLimits::default() });
     assert_eq!((entries(2), entries(1)), (Ok(()), full));
 
     let two = Tar::default().file("package/a", &[1; 600]).file("package/b", &[2; 400]).end();
-    let unpacked = |unpacked| under(&two, Limits { unpacked, ..Limits::default() });
+    let unpacked = |unpacked| under(&two, InstallLimits { unpacked, ..InstallLimits::default() });
     assert_eq!((unpacked(1000), unpacked(999)), (Ok(()), full));
 
-    let deep = |depth| under(&tgz, Limits { depth, ..Limits::default() });
+    let deep = |depth| under(&tgz, InstallLimits { depth, ..InstallLimits::default() });
     assert_eq!((deep(2), deep(1)), (Ok(()), full));
 
     let named = |bytes: usize| {
         let path = format!("package/{}", "n".repeat(bytes));
-        under(&Tar::default().pax(&[("path", &path)]).file("package/x", b"").end(), Limits::default())
+        under(&Tar::default().pax(&[("path", &path)]).file("package/x", b"").end(), InstallLimits::default())
     };
     assert_eq!((named(255), named(256)), (Ok(()), full));
 
@@ -269,22 +269,22 @@ fn what_just_fits_is_taken_and_what_is_one_more_is_not() {
     let padded = |blocks| {
         let mut tar = Tar::default().file("package/a", b"x").0;
         tar.resize(blocks * BLOCK, 0);
-        under(&gzip(&tar), Limits { unpacked: 2 * BLOCK, entries: 2, ..Limits::default() })
+        under(&gzip(&tar), InstallLimits { unpacked: 2 * BLOCK, entries: 2, ..InstallLimits::default() })
     };
     assert_eq!((padded(10), padded(11)), (Ok(()), full));
 
     let blank = |bytes: usize| {
         let mut tar = Tar::default().file("package/a", b"x").0;
         tar.resize(bytes, 0);
-        under(&gzip(&tar), Limits::default())
+        under(&gzip(&tar), InstallLimits::default())
     };
     assert_eq!((blank(RATIO_FLOOR), blank(RATIO_FLOOR + BLOCK)), (Ok(()), full));
     let noise: Vec<u8> = (0..RATIO_FLOOR as u64).flat_map(|n| (n * n).to_le_bytes()).collect();
-    assert_eq!(under(&Tar::default().file("package/a", &noise).end(), Limits::default()), Ok(()));
+    assert_eq!(under(&Tar::default().file("package/a", &noise).end(), InstallLimits::default()), Ok(()));
 
     let note = |bytes: usize| {
         let value = "v".repeat(bytes - "65536 comment=\n".len());
-        under(&honest().pax(&[("comment", &value)]).file("package/x", b"").end(), Limits::default())
+        under(&honest().pax(&[("comment", &value)]).file("package/x", b"").end(), InstallLimits::default())
     };
     assert_eq!((note(MAX_EXTENSION_BYTES), note(MAX_EXTENSION_BYTES + 1)), (Ok(()), Err(InstallCode::Format)));
 }
@@ -293,7 +293,7 @@ fn what_just_fits_is_taken_and_what_is_one_more_is_not() {
 fn files_of_a_tree_have_names_like_those_of_an_archive() {
     let from = |paths: &[&str]| {
         let files = paths.iter().map(|path| (path.as_bytes().to_vec(), b"abc".to_vec()));
-        Unpacked::from_files(files, &Limits::default()).map_err(|error| error.code)
+        Unpacked::from_files(files, &InstallLimits::default()).map_err(|error| error.code)
     };
     assert_eq!(from(&["package/a", "package/d/b"]).map(|files| files.size()), Ok(6));
     for hostile in ["package/./a", "./package/a", "package/../a", "package//a"] {
@@ -351,7 +351,7 @@ fn there_is_exactly_one_top_folder() {
 
 #[test]
 fn the_digest_sees_names_and_bytes_and_no_order() {
-    let digest = |tar: Tar| unpack(&tar.end(), &Limits::default()).expect("honest").digest();
+    let digest = |tar: Tar| unpack(&tar.end(), &InstallLimits::default()).expect("honest").digest();
     let base = digest(Tar::default().file("p/a", b"1").file("p/b", b"2"));
     assert_eq!(base, digest(Tar::default().file("q/b", b"2").file("q/a", b"1")));
     assert_ne!(base, digest(Tar::default().file("p/a", b"2").file("p/b", b"1")));
@@ -363,7 +363,7 @@ fn files_are_written_with_our_modes_and_never_over_others() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let dir = Dir::open_ambient_dir(folder.path(), cap_std::ambient_authority()).expect("open");
     let unpacked =
-        unpack(&honest().raw(b"package/tool", b'0', 1, 0o7777, b"x").end(), &Limits::default()).expect("taken");
+        unpack(&honest().raw(b"package/tool", b'0', 1, 0o7777, b"x").end(), &InstallLimits::default()).expect("taken");
     unpacked.write_into(&dir).expect("written");
     assert_eq!(std::fs::read(folder.path().join("src/index.ts")).expect("there"), b"export default () => {};\n");
     #[cfg(unix)]
@@ -382,7 +382,7 @@ fn a_link_planted_below_the_folder_is_not_followed() {
     let folder = tempfile::tempdir().expect("temporary folder");
     std::os::unix::fs::symlink(outside.path(), folder.path().join("src")).expect("link");
     let dir = Dir::open_ambient_dir(folder.path(), cap_std::ambient_authority()).expect("open");
-    let unpacked = unpack(&honest().end(), &Limits::default()).expect("taken");
+    let unpacked = unpack(&honest().end(), &InstallLimits::default()).expect("taken");
     unpacked.write_into(&dir).expect_err("src is a link");
     assert_eq!(std::fs::read_dir(outside.path()).expect("there").count(), 0);
 }
@@ -426,7 +426,7 @@ proptest! {
         let folder = tempfile::tempdir().expect("temporary folder");
         let inner = folder.path().join("inner");
         std::fs::create_dir(&inner).expect("created");
-        if let Ok(unpacked) = unpack(&tgz, &Limits::default()) {
+        if let Ok(unpacked) = unpack(&tgz, &InstallLimits::default()) {
             for (path, _) in unpacked.files() {
                 prop_assert!(std::path::Path::new(path).components().all(|c| matches!(c, std::path::Component::Normal(_))), "{path:?}");
             }
@@ -438,7 +438,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..2048)) {
-        let _ = unpack(&bytes, &Limits::default());
-        let _ = unpack(&gzip(&bytes), &Limits::default());
+        let _ = unpack(&bytes, &InstallLimits::default());
+        let _ = unpack(&gzip(&bytes), &InstallLimits::default());
     }
 }

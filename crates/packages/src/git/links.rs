@@ -5,7 +5,7 @@
 //! on disk. A link that names nothing, or a folder around itself, is left out with a remark. A link that leaves the
 //! repository refuses the package.
 
-use crate::archive::Limits;
+use crate::archive::InstallLimits;
 use crate::error::{InstallCode, PackageError, Result};
 use crate::source::printable;
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ type Parts = Vec<Vec<u8>>;
 pub(super) type CopiedFile = (Vec<u8>, Vec<u8>);
 
 /// Files and links of one tree.
-pub(super) struct Tree<'a> {
+pub(super) struct GitTree<'a> {
     files: BTreeMap<Parts, &'a [u8]>,
     links: BTreeMap<Parts, &'a [u8]>,
-    limits: &'a Limits,
+    limits: &'a InstallLimits,
 }
 
 /// A link that was left out, and why.
@@ -35,8 +35,8 @@ enum Omitted {
     TooLarge,
 }
 
-impl<'a> Tree<'a> {
-    pub(super) fn new(limits: &'a Limits) -> Self {
+impl<'a> GitTree<'a> {
+    pub(super) fn new(limits: &'a InstallLimits) -> Self {
         Self { files: BTreeMap::new(), links: BTreeMap::new(), limits }
     }
 
@@ -58,7 +58,7 @@ impl<'a> Tree<'a> {
         let mut remarks = Vec::new();
         for link in self.links.keys() {
             let name = joined(link);
-            let mut budget = Budget::new(self, &copies);
+            let mut budget = CopyBudget::new(self, &copies);
             match self.copy(link, &mut vec![link.clone()], &mut budget) {
                 Ok(found) => copies.extend(found.into_iter().map(|(below, bytes)| {
                     let path = link.iter().chain(&below).cloned().collect::<Parts>();
@@ -88,7 +88,7 @@ impl<'a> Tree<'a> {
         &self,
         link: &Parts,
         within: &mut Vec<Parts>,
-        budget: &mut Budget,
+        budget: &mut CopyBudget,
     ) -> Result<Vec<(Parts, &'a [u8])>, Omitted> {
         let target = self.resolve(link)?;
         if let Some(bytes) = self.files.get(&target) {
@@ -176,13 +176,13 @@ fn shown(path: &[u8]) -> String {
 }
 
 /// Limits the copies: links to folders with links would double them at each level.
-struct Budget {
+struct CopyBudget {
     entries: usize,
     bytes: usize,
 }
 
-impl Budget {
-    fn new(tree: &Tree<'_>, copies: &[(Vec<u8>, Vec<u8>)]) -> Self {
+impl CopyBudget {
+    fn new(tree: &GitTree<'_>, copies: &[(Vec<u8>, Vec<u8>)]) -> Self {
         let used: usize = tree.files.values().map(|bytes| bytes.len()).sum::<usize>()
             + copies.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
         Self {
@@ -205,8 +205,8 @@ mod tests {
     type Found = (Vec<(String, String)>, Vec<String>);
 
     fn copies(files: &[&str], links: &[(&str, &str)]) -> Result<Found> {
-        let limits = Limits { entries: 50, ..Limits::default() };
-        let mut tree = Tree::new(&limits);
+        let limits = InstallLimits { entries: 50, ..InstallLimits::default() };
+        let mut tree = GitTree::new(&limits);
         files.iter().for_each(|path| tree.file(path.as_bytes(), path.as_bytes()));
         links.iter().for_each(|(path, target)| tree.link(path.as_bytes(), target.as_bytes()));
         let (copies, remarks) = tree.copies()?;

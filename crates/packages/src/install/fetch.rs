@@ -6,10 +6,10 @@ use crate::error::{InstallCode, PackageError, Result};
 use crate::integrity;
 use crate::lock::{Locked, LockedPackage};
 use crate::manifest::Manifest;
-use crate::registry::Registry;
-use crate::resolve::Tree;
+use crate::registry::RegistryClient;
+use crate::resolve::DependencyTree;
 use crate::source::{PackageName, printable};
-use crate::store::{Staging, Store};
+use crate::store::{PackageStore, Staging};
 use cap_std::fs::Dir;
 use futures_util::{StreamExt, stream};
 use pijs_durable::Disk;
@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 const PARALLEL_DOWNLOADS: usize = 6;
 
 /// Tarballs of one install, by path.
-pub(super) struct Plan(Vec<Wanted>);
+pub(super) struct Plan(Vec<PlannedTarball>);
 
-struct Wanted {
+struct PlannedTarball {
     path: String,
     name: PackageName,
     version: String,
@@ -33,8 +33,8 @@ struct Wanted {
 }
 
 impl Plan {
-    pub(super) fn from_tree(registry: &Registry, tree: &Tree) -> Self {
-        let wanted = tree.packages.iter().map(|placed| Wanted {
+    pub(super) fn from_tree(registry: &RegistryClient, tree: &DependencyTree) -> Self {
+        let wanted = tree.packages.iter().map(|placed| PlannedTarball {
             path: placed.path.clone(),
             name: placed.name.clone(),
             version: placed.info.version.clone(),
@@ -52,7 +52,7 @@ impl Plan {
 
     pub(super) fn from_lock(locked: &Locked) -> Result<Self> {
         let wanted = locked.packages.iter().map(|(path, package)| {
-            Ok(Wanted {
+            Ok(PlannedTarball {
                 path: path.clone(),
                 name: PackageName::parse(&package.name)?,
                 version: package.version.clone(),
@@ -84,7 +84,7 @@ impl Plan {
 }
 
 /// A complete package in staging; deleted when dropped.
-pub(super) struct Staged {
+pub(super) struct StagedPackage {
     folder: PathBuf,
     _staging: Staging,
     pub(super) manifest: Manifest,
@@ -96,7 +96,7 @@ pub(super) struct Staged {
     commit: Option<String>,
 }
 
-impl Staged {
+impl StagedPackage {
     pub(super) fn package(&self) -> &Path {
         &self.folder
     }
@@ -122,7 +122,7 @@ impl Staged {
 }
 
 impl Installer {
-    async fn download<'a>(&self, wanted: &'a Wanted) -> Result<Download<'a>> {
+    async fn download<'a>(&self, wanted: &'a PlannedTarball) -> Result<Download<'a>> {
         let subject = format!("npm:{}@{}", wanted.name, wanted.version);
         let bytes = self.registry.tarball(&wanted.name, &wanted.tarball).await?;
         let sha512 = integrity::verify(&subject, &bytes, wanted.integrity.as_deref())?;
@@ -131,7 +131,13 @@ impl Installer {
     }
 
     /// Fetches into a new staging folder. `root` is the package itself, when it comes from elsewhere than a registry.
-    pub(super) async fn fetch(&self, store: &Store, label: &str, root: Option<Root>, plan: &Plan) -> Result<Staged> {
+    pub(super) async fn fetch(
+        &self,
+        store: &PackageStore,
+        label: &str,
+        root: Option<RootPackage>,
+        plan: &Plan,
+    ) -> Result<StagedPackage> {
         self.fetch_into(store.disk(), store.stage("install")?, label, root, plan).await
     }
 
@@ -141,9 +147,9 @@ impl Installer {
         disk: &Disk,
         staging: Staging,
         label: &str,
-        root: Option<Root>,
+        root: Option<RootPackage>,
         plan: &Plan,
-    ) -> Result<Staged> {
+    ) -> Result<StagedPackage> {
         let folder = staging.path().join("package");
         disk.create_dir(&folder).map_err(|error| PackageError::io("create it", &folder, error))?;
         let opened = disk.directory(&folder).map_err(|error| PackageError::io("open it", &folder, error))?;
@@ -209,7 +215,7 @@ impl Installer {
             self.progress.done(packages.len(), plan.0.len());
         }
         drop(downloads);
-        Ok(Staged {
+        Ok(StagedPackage {
             folder,
             _staging: staging,
             manifest: manifest.expect("a plan holds the package itself"),
@@ -223,7 +229,7 @@ impl Installer {
 }
 
 /// A package that did not come from a registry.
-pub(super) struct Root {
+pub(super) struct RootPackage {
     pub(super) files: Unpacked,
     pub(super) manifest: Manifest,
     pub(super) locked: LockedPackage,
@@ -239,14 +245,14 @@ fn add_to(tree: &mut Sha256, place: &str, digest: &str) {
 
 /// A tarball that was verified, then unpacked in memory.
 struct Download<'a> {
-    wanted: &'a Wanted,
+    wanted: &'a PlannedTarball,
     subject: String,
     sha512: String,
     files: Unpacked,
 }
 
 /// Checks that the tarball is the requested package and bundles only declared dependencies.
-fn check_package(wanted: &Wanted, subject: &str, files: &Unpacked) -> Result<Manifest> {
+fn check_package(wanted: &PlannedTarball, subject: &str, files: &Unpacked) -> Result<Manifest> {
     let refuse = |why: String| PackageError::new(InstallCode::Manifest, subject, why);
     let bytes = files.get("package.json").ok_or_else(|| refuse("there is no package.json in it".to_owned()))?;
     let manifest = Manifest::parse_to_install(subject, bytes)?;

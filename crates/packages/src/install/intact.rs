@@ -1,14 +1,14 @@
 //! Recognises an installed package whose files match the lock file, so that installing it again fetches nothing.
 
 use super::{BuildInput, Installed, Installer};
-use crate::Scope;
+use crate::InstallScope;
 use crate::entries::package_entries;
 use crate::error::Result;
 use crate::lock::Locked;
 use crate::manifest::Manifest;
-use crate::settings::Settings;
-use crate::source::Source;
-use crate::store::Store;
+use crate::settings::PackageSettings;
+use crate::source::PackageSource;
+use crate::store::PackageStore;
 use pijs_durable::read_regular;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ impl Installer {
     /// something differs.
     pub(super) fn keep_in_place(
         &self,
-        (store, scope): (&Store, Scope),
-        source: &Source,
+        (store, scope): (&PackageStore, InstallScope),
+        source: &PackageSource,
         locked: &Locked,
     ) -> Result<Option<Installed>> {
         // A pending change is settled first, by the next process that takes the lock.
@@ -32,8 +32,8 @@ impl Installer {
         }
         let (id, root) = (source.identity(), store.root());
         let text = source.to_settings(root);
-        let place = Store::place_of(root, source);
-        let listed = Settings::read(store.files(), root)?.listed(&id, &self.dirs.home);
+        let place = PackageStore::place_of(root, source);
+        let listed = PackageSettings::read(store.files(), root)?.listed(&id, &self.dirs.home);
         if locked.source != text || listed.as_ref() != Some(&text) {
             return Ok(None);
         }

@@ -2,18 +2,18 @@
 
 use super::own_modules::Filled;
 use super::{BuildInput, Installed, Installer};
-use crate::Scope;
+use crate::InstallScope;
 use crate::entries::{is_artifact_file, is_component_file, is_extension_file, package_entries};
 use crate::error::{InstallCode, PackageError, Result};
 use crate::manifest::Manifest;
 use crate::names;
-use crate::settings::Settings;
-use crate::source::Source;
-use crate::store::Store;
+use crate::settings::PackageSettings;
+use crate::source::PackageSource;
+use crate::store::PackageStore;
 use std::path::Path;
 
 impl Installer {
-    pub(super) async fn install_path(&self, path: &Path, scope: Scope) -> Result<Installed> {
+    pub(super) async fn install_path(&self, path: &Path, scope: InstallScope) -> Result<Installed> {
         let metadata = std::fs::metadata(path).map_err(|error| {
             if error.kind() == std::io::ErrorKind::NotFound {
                 PackageError::new(InstallCode::Source, path.display().to_string(), "there is no such file or folder")
@@ -23,7 +23,7 @@ impl Installer {
             }
         })?;
         let root = self.dirs.root(scope);
-        let source = Source::Path(path.to_path_buf());
+        let source = PackageSource::Path(path.to_path_buf());
         let mut warnings = Vec::new();
         let (folder, entries) = if metadata.is_dir() {
             names::check_folder(path)?;
@@ -56,9 +56,9 @@ impl Installer {
         let built = self.builder.build(&input)?;
         warnings.extend(built.warnings);
 
-        let store = Store::open(&self.disk, &root, scope)?;
+        let store = PackageStore::open(&self.disk, &root, scope)?;
         let held = self.lock(&store)?;
-        let mut settings = Settings::read(store.files(), &root)?;
+        let mut settings = PackageSettings::read(store.files(), &root)?;
         settings.add(&source, &self.dirs.home)?;
         settings.save()?;
         drop(held);

@@ -4,7 +4,7 @@
 //! existing ones stay. Dependencies that are not on a registry are left to the user, with a warning.
 
 use super::Installer;
-use super::fetch::{Plan, Root};
+use super::fetch::{Plan, RootPackage};
 use crate::archive::Unpacked;
 use crate::error::{PackageError, Result};
 use crate::lock::LockedPackage;
@@ -12,7 +12,7 @@ use crate::manifest::Manifest;
 use crate::members::{folder_of, manifest_folders, member_infos, members};
 use crate::registry::VersionInfo;
 use crate::resolve::MemberInfo;
-use crate::source::{PackageName, Wanted, printable};
+use crate::source::{PackageName, VersionRequest, printable};
 use crate::store::Staging;
 use pijs_durable::read_regular;
 use std::collections::BTreeSet;
@@ -82,7 +82,8 @@ impl Installer {
             tarball: String::new(),
             integrity: String::new(),
         };
-        let nothing = Root { files: Unpacked::empty(), manifest: Manifest::default(), locked, commit: String::new() };
+        let nothing =
+            RootPackage { files: Unpacked::empty(), manifest: Manifest::default(), locked, commit: String::new() };
         let staging = Staging::make(&disk, &modules, "install")?;
         let staged = self.fetch_into(&disk, staging, label, Some(nothing), &plan).await?;
         warnings.extend(staged.warnings.iter().cloned());
@@ -138,7 +139,7 @@ fn keep_missing(
     };
     info.dependencies.retain(|name, spec| {
         let is_of_registry = spec.starts_with("npm:")
-            || folder_of(spec).is_none() && !spec.contains([':', '/']) && Wanted::parse(spec).is_some();
+            || folder_of(spec).is_none() && !spec.contains([':', '/']) && VersionRequest::parse(spec).is_some();
         let missing = is_missing(name);
         if missing && !is_of_registry {
             let (name, spec) = (printable(name), printable(spec));

@@ -1,22 +1,22 @@
 //! Installs from a git repository: the files come from git, their dependencies from the registry.
 
-use super::fetch::{Plan, Root, Staged};
+use super::fetch::{Plan, RootPackage, StagedPackage};
 use super::{Installed, Installer};
-use crate::Scope;
+use crate::InstallScope;
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::{Checkout, GitSource};
 use crate::lock::{LockFile, Locked, LockedPackage};
 use crate::manifest::Manifest;
 use crate::members::members_of;
-use crate::settings::Settings;
-use crate::source::{PackageName, Source};
-use crate::store::Store;
+use crate::settings::PackageSettings;
+use crate::source::{PackageName, PackageSource};
+use crate::store::PackageStore;
 use pijs_protocol::guard;
 
 impl Installer {
-    pub(super) async fn install_git(&self, git: GitSource, scope: Scope) -> Result<Installed> {
+    pub(super) async fn install_git(&self, git: GitSource, scope: InstallScope) -> Result<Installed> {
         let folder = self.dirs.root(scope);
-        let store = Store::open(&self.disk, &folder, scope)?;
+        let store = PackageStore::open(&self.disk, &folder, scope)?;
         self.check_nested(&store, &git)?;
         self.step(&format!("fetching {}", git.identity()));
         let checkout = self.checkout(&store, &git, None).await?;
@@ -27,7 +27,7 @@ impl Installer {
         };
         let lock = LockFile::read(store.files(), &folder)?;
         unmoved(&lock)?;
-        let source = Source::Git(git.clone());
+        let source = PackageSource::Git(git.clone());
         if let Some(locked) = lock.packages.get(&git.identity())
             && locked.commit.as_ref() == Some(&commit)
             && let Some(installed) = self.keep_in_place((&store, scope), &source, locked)?
@@ -38,9 +38,9 @@ impl Installer {
         self.finish((&store, scope), &source, staged, notes, &unmoved).await
     }
 
-    pub(super) async fn restore_git(&self, git: GitSource, scope: Scope) -> Result<Installed> {
+    pub(super) async fn restore_git(&self, git: GitSource, scope: InstallScope) -> Result<Installed> {
         let folder = self.dirs.root(scope);
-        let store = Store::open(&self.disk, &folder, scope)?;
+        let store = PackageStore::open(&self.disk, &folder, scope)?;
         let Some(locked) = LockFile::read(store.files(), &folder)?.packages.get(&git.identity()).cloned() else {
             return self.install_git(git, scope).await;
         };
@@ -56,12 +56,12 @@ impl Installer {
             return Err(PackageError::new(InstallCode::Integrity, git.identity(), why)
                 .help("install it again by name to lock what the repository has now"));
         }
-        self.finish((&store, scope), &Source::Git(git), staged, Vec::new(), &|_| Ok(())).await
+        self.finish((&store, scope), &PackageSource::Git(git), staged, Vec::new(), &|_| Ok(())).await
     }
 
     /// Fetches a repository into staging, which extensions cannot write to. They can write to a folder for temporary files, and
     /// so could change the programs that git runs there.
-    async fn checkout(&self, store: &Store, git: &GitSource, commit: Option<&str>) -> Result<Checkout> {
+    async fn checkout(&self, store: &PackageStore, git: &GitSource, commit: Option<&str>) -> Result<Checkout> {
         if !guard!(GitFolder) {
             let failed = |error| PackageError::io("create a folder in it", &std::env::temp_dir(), error);
             let folder = tempfile::tempdir().map_err(failed)?;
@@ -73,7 +73,7 @@ impl Installer {
 
     /// Refuses a repository whose path is below, or above, that of another one. As in pi its folder would lie in the other's:
     /// replacing one would remove the other, and files of one could pass for the other's.
-    pub(super) fn check_nested(&self, store: &Store, git: &GitSource) -> Result<()> {
+    pub(super) fn check_nested(&self, store: &PackageStore, git: &GitSource) -> Result<()> {
         let place = git.place();
         for other in self.repositories(store)? {
             let beside = other.place();
@@ -93,7 +93,7 @@ impl Installer {
     }
 
     /// Refuses to remove a folder that contains another package.
-    pub(super) fn check_holds_none(&self, store: &Store, git: &GitSource) -> Result<()> {
+    pub(super) fn check_holds_none(&self, store: &PackageStore, git: &GitSource) -> Result<()> {
         let place = git.place();
         let inner = self
             .repositories(store)?
@@ -110,13 +110,19 @@ impl Installer {
     }
 
     /// Lists the repositories of a scope, by settings and lock file.
-    fn repositories(&self, store: &Store) -> Result<Vec<GitSource>> {
+    fn repositories(&self, store: &PackageStore) -> Result<Vec<GitSource>> {
         let locked = LockFile::read(store.files(), store.root())?.packages.into_keys();
-        let listed = Settings::read(store.files(), store.root())?.packages().into_iter().map(|package| package.text);
+        let listed =
+            PackageSettings::read(store.files(), store.root())?.packages().into_iter().map(|package| package.text);
         Ok(listed.chain(locked).filter_map(|text| GitSource::parse(&text)?.ok()).collect())
     }
 
-    async fn stage_git(&self, store: &Store, git: &GitSource, checkout: Checkout) -> Result<(Staged, Vec<String>)> {
+    async fn stage_git(
+        &self,
+        store: &PackageStore,
+        git: &GitSource,
+        checkout: Checkout,
+    ) -> Result<(StagedPackage, Vec<String>)> {
         let root = root(git, checkout)?;
         let name = PackageName::parse(&root.locked.name)?;
         let info = root.manifest.as_version(&root.locked.name, &root.locked.version);
@@ -144,7 +150,7 @@ fn same_commit(git: &GitSource, locked: &Locked, now: &str) -> Result<()> {
     }
 }
 
-fn root(git: &GitSource, checkout: Checkout) -> Result<Root> {
+fn root(git: &GitSource, checkout: Checkout) -> Result<RootPackage> {
     let Checkout { commit, files } = checkout;
     let subject = git.identity();
     let manifest = match files.get("package.json") {
@@ -159,5 +165,5 @@ fn root(git: &GitSource, checkout: Checkout) -> Result<Root> {
         tarball: git.at(&commit),
         integrity: format!("sha256-{}", files.digest()),
     };
-    Ok(Root { files, manifest, locked, commit })
+    Ok(RootPackage { files, manifest, locked, commit })
 }

@@ -1,6 +1,8 @@
 //! A throw-away home and project.
 
-use pijs_packages::{Attempt, BuildInput, Built, Dirs, Installed, Installer, NpmConfig, PackageError, Scope};
+use pijs_packages::{
+    BuildInput, BuildReport, Dirs, InstallScope, Installed, Installer, NpmConfig, PackageAttempt, PackageError,
+};
 use pijs_testkit::registry::Registry;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,7 +45,7 @@ impl Home {
     }
 
     /// All files that matter of a scope: settings, lock and packages, with their bytes.
-    pub(crate) fn state(&self, scope: Scope) -> BTreeMap<String, Vec<u8>> {
+    pub(crate) fn state(&self, scope: InstallScope) -> BTreeMap<String, Vec<u8>> {
         let mut files = BTreeMap::new();
         let root = self.dirs().root(scope);
         collect(&root, &root, &mut files);
@@ -51,7 +53,7 @@ impl Home {
         files
     }
 
-    pub(crate) fn staging(&self, scope: Scope) -> usize {
+    pub(crate) fn staging(&self, scope: InstallScope) -> usize {
         std::fs::read_dir(self.dirs().root(scope).join("npm/.staging")).map_or(0, Iterator::count)
     }
 }
@@ -73,17 +75,17 @@ pub(crate) fn npm(registry: &Registry) -> NpmConfig {
 }
 
 /// The packages, where every attempt succeeded.
-pub(crate) fn all(attempts: Result<Vec<Attempt>, PackageError>) -> Result<Vec<Installed>, PackageError> {
+pub(crate) fn all(attempts: Result<Vec<PackageAttempt>, PackageError>) -> Result<Vec<Installed>, PackageError> {
     attempts?.into_iter().map(|attempt| attempt.outcome).collect()
 }
 
 /// Reads every entry, as a compiler would.
-pub(crate) fn accept(input: &BuildInput) -> Result<Built, PackageError> {
+pub(crate) fn accept(input: &BuildInput) -> Result<BuildReport, PackageError> {
     for entry in &input.entries {
         assert!(entry.starts_with(&input.root), "{entry:?} outside {:?}", input.root);
         std::fs::read_to_string(entry).expect("an entry is readable");
     }
-    Ok(Built::default())
+    Ok(BuildReport::default())
 }
 
 pub(crate) fn fixtures() -> PathBuf {

@@ -3,7 +3,7 @@
 use super::{PluginSet, Staged, at};
 use crate::error::RummyError;
 use pijs_extc::FileAccess;
-use pijs_packages::Scope;
+use pijs_packages::InstallScope;
 use pijs_protocol::ExtensionId;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -18,7 +18,7 @@ pub struct ExternalPlugin {
     /// The identity of its realm: `rummy:PACKAGE`, or `path:PATH` of a file or folder that somebody works on.
     pub id: ExtensionId,
     /// For whom the package is installed; nobody, when it is a path.
-    pub installed: Option<Scope>,
+    pub installed: Option<InstallScope>,
     pub(super) set: PluginSet,
 }
 

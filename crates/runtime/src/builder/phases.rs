@@ -18,8 +18,8 @@ use crate::compile::Compiler;
 use crate::config::SessionConfig;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
-use crate::grant_file::{Answers, GrantFile};
-use crate::grants::{self, Decided};
+use crate::grant_file::{AnswerRecorder, GrantFile};
+use crate::grants::{self, UserDecisions};
 use crate::isolation;
 use crate::ledger;
 use crate::loading::{discover, preparing};
@@ -38,7 +38,7 @@ use pijs_connectors::fs::FsConnector;
 use pijs_connectors::system::OsFileSystem;
 use pijs_durable::Disk;
 use pijs_environment::Ambient;
-use pijs_host::{Host, Quotes, ReadableState};
+use pijs_host::{Host, ReadableState, SourceExcerpts};
 use pijs_hostcall::grant_store::GrantStore;
 use pijs_hostcall::{Dispatcher, Ledger, LedgerOptions};
 use pijs_llm::provider::Provider;
@@ -49,7 +49,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Parts that exist before the session.
-pub(super) struct Found {
+pub(super) struct Discovered {
     pub(super) environment: Environment,
     pub(super) ambient: Ambient,
     /// Records what crosses the ports of the agent.
@@ -67,7 +67,7 @@ pub(super) fn find(
     mut environment: Environment,
     config: &SessionConfig,
     replaced: &mut Replaced,
-) -> Result<(Found, Session)> {
+) -> Result<(Discovered, Session)> {
     environment.tape = tape::path_of(&environment, config);
     let ambient = replaced.ambient.take().unwrap_or_else(Ambient::system);
     let tap = AgentTap::new(&ambient);
@@ -102,32 +102,32 @@ pub(super) fn find(
     if environment.tape.is_none() {
         environment.tape = TapeSettings::of(&environment)?.beside(session.path());
     }
-    Ok((Found { environment, ambient, tap, settings, ready, compiler, supplier, discovery }, session))
+    Ok((Discovered { environment, ambient, tap, settings, ready, compiler, supplier, discovery }, session))
 }
 
 /// Control of the session, its ledger, and the user's decisions.
-pub(super) struct Kept {
+pub(super) struct SessionParts {
     pub(super) state: ReadableState,
     pub(super) control: AgentControl,
     /// Model of a resumed session.
     pub(super) left_model: Option<(String, String)>,
-    pub(super) decided: Decided,
+    pub(super) decided: UserDecisions,
     pub(super) ledger: Ledger,
     /// Store of the user's answers; new ones are added.
-    pub(super) answers: Arc<Answers>,
+    pub(super) answers: Arc<AnswerRecorder>,
     /// Current answers.
     pub(super) book: GrantStore,
 }
 
 /// Creates the control, opens the ledger, and reads the user's decisions.
 pub(super) fn keep(
-    found: &Found,
+    found: &Discovered,
     session: Session,
     config: &SessionConfig,
     interface: &mut Interface,
     replaced: &mut Replaced,
-) -> Result<Kept> {
-    let Found { environment, ambient, tap, settings, .. } = found;
+) -> Result<SessionParts> {
+    let Discovered { environment, ambient, tap, settings, .. } = found;
     let session_id = session.header().id.clone();
     let left_model = session.branch_state().map_err(|error| Failure::failed(error.to_string()))?.model;
     let state = replaced.state.take().unwrap_or_default();
@@ -137,7 +137,7 @@ pub(super) fn keep(
         None => published,
     };
     let control = AgentControl::new(session, tap.state(published), tap.ambient());
-    let decided = Decided::new(environment, &config.permissions, config.profile)?;
+    let decided = UserDecisions::new(environment, &config.permissions, config.profile)?;
     let ledger = match replaced.ledger.take() {
         Some(sink) => Ledger::new(LedgerOptions { session_id, ..LedgerOptions::default() }, sink),
         None => ledger::open(environment, &session_id, decided.policy.mode, &*ambient.timer),
@@ -152,15 +152,15 @@ pub(super) fn keep(
     });
     let grant_file = GrantFile::new(environment, Arc::clone(&ambient.timer));
     let book = if replaced.remembers_nothing { GrantStore::default() } else { grant_file.read()? };
-    let answers = Arc::new(Answers::new(grant_file, MadeFolder::new(environment)));
-    Ok(Kept { state, control, left_model, decided, ledger, answers, book })
+    let answers = Arc::new(AnswerRecorder::new(grant_file, MadeFolder::new(environment)));
+    Ok(SessionParts { state, control, left_model, decided, ledger, answers, book })
 }
 
 /// The boundary between extensions and the world.
 pub(super) struct Boundary {
     pub(super) dispatcher: Arc<Dispatcher>,
     pub(super) files: Arc<FsConnector>,
-    pub(super) quotes: Quotes,
+    pub(super) source_excerpts: SourceExcerpts,
     pub(super) mcp: Option<Rc<McpSession>>,
     /// Calls of extensions to the session's tools.
     pub(super) tool_requests: ToolRequests,
@@ -168,15 +168,15 @@ pub(super) struct Boundary {
 
 /// Creates the gate and the connectors behind it.
 pub(super) fn enclose(
-    found: &Found,
-    kept: &Kept,
+    found: &Discovered,
+    kept: &SessionParts,
     config: &SessionConfig,
     interface: &mut Interface,
     replaced: &mut Replaced,
 ) -> Result<Boundary> {
-    let Found { environment, ambient, tap, discovery, .. } = found;
-    let Kept { control, ledger, decided, answers, .. } = kept;
-    let quotes = Quotes::default().with_functions(pijs_extc::Functions);
+    let Discovered { environment, ambient, tap, discovery, .. } = found;
+    let SessionParts { control, ledger, decided, answers, .. } = kept;
+    let source_excerpts = SourceExcerpts::default().with_functions(pijs_extc::Functions);
     let parts = ConnectorParts {
         exec: exec_connector(environment, decided, replaced),
         control: control.clone(),
@@ -197,7 +197,8 @@ pub(super) fn enclose(
         None => gate,
     };
     let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
-    let (connectors, tool_requests) = connectors(environment, interface, replaced, &quotes, (&files, tap), parts);
+    let (connectors, tool_requests) =
+        connectors(environment, interface, replaced, &source_excerpts, (&files, tap), parts);
     let connectors = match &mcp {
         Some(mcp) => connectors.with("mcp", mcp.connector()),
         None => connectors,
@@ -205,7 +206,7 @@ pub(super) fn enclose(
     let dispatcher = Dispatcher::builder(gate.build(), ledger.clone(), Arc::clone(&ambient.timer))
         .connectors(connectors.into_methods())
         .build();
-    Ok(Boundary { dispatcher: Arc::new(dispatcher), files, quotes, mcp, tool_requests })
+    Ok(Boundary { dispatcher: Arc::new(dispatcher), files, source_excerpts, mcp, tool_requests })
 }
 
 /// The host of the extensions.
@@ -217,15 +218,15 @@ pub(super) struct Hosting {
 
 /// Creates the host, without extensions.
 pub(super) fn host(
-    found: &Found,
-    kept: &Kept,
+    found: &Discovered,
+    kept: &SessionParts,
     boundary: &Boundary,
     config: &SessionConfig,
     interface: &Interface,
     replaced: &mut Replaced,
 ) -> Result<Hosting> {
-    let Found { environment, ambient, compiler, discovery, .. } = found;
-    let Kept { ledger, decided, state, .. } = kept;
+    let Discovered { environment, ambient, compiler, discovery, .. } = found;
+    let SessionParts { ledger, decided, state, .. } = kept;
     let realms = isolation::realms(config, environment, decided)?;
     // A worker process starts while the host modules are read.
     realms.expect(discovery.packages.len());
@@ -252,8 +253,14 @@ pub(super) fn host(
     }
     let watchdog =
         WatchThread::start().map_err(|error| Failure::failed(format!("no thread to watch verdicts: {error}")))?;
-    let quotes = boundary.quotes.clone();
-    let host = host.quotes(quotes).realms(realms).options(options).state(state.clone()).watchdog(watchdog).build();
+    let source_excerpts = boundary.source_excerpts.clone();
+    let host = host
+        .source_excerpts(source_excerpts)
+        .realms(realms)
+        .options(options)
+        .state(state.clone())
+        .watchdog(watchdog)
+        .build();
     let prints = interface.observer.is_none();
     let reports = prints.then(|| PrintedReports::new(host.reports(), environment.notices.clone()));
     Ok(Hosting { host, recorder, reports })

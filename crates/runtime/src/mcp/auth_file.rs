@@ -16,14 +16,14 @@ const FILE_NAME: &str = "mcp-auth.json";
 /// Longest file that is read.
 const MOST_BYTES: u64 = 1 << 20;
 /// Longest wait for another process that holds the lock.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The file of one user.
-pub(super) struct AuthFile {
+pub(super) struct McpAuthFile {
     agent_dir: PathBuf,
 }
 
-impl AuthFile {
+impl McpAuthFile {
     pub(super) fn new(environment: &Environment) -> Self {
         Self { agent_dir: environment.dirs.agent_dir.clone() }
     }
@@ -60,7 +60,7 @@ impl AuthFile {
         let own = self.agent_dir.join("pijs");
         disk.create_dirs(&own).map_err(|error| self.failed(error))?;
         let _lock =
-            Lock::take(&disk, &own.join("mcp-auth.lock"), PATIENCE, |_| {}).map_err(|error| self.failed(error))?;
+            Lock::take(&disk, &own.join("mcp-auth.lock"), LOCK_TIMEOUT, |_| {}).map_err(|error| self.failed(error))?;
         let mut entries = self.entries()?;
         let had = match sign_in {
             Some(sign_in) => {

@@ -1,6 +1,6 @@
 //! `pi mcp login`: opens the user's browser and receives its redirect on a loopback address.
 
-use super::auth_file::AuthFile;
+use super::auth_file::McpAuthFile;
 use crate::builder::{Interface, SessionBuilder};
 use crate::config::{SessionChoice, SessionConfig, StoreConfig};
 use crate::environment::Environment;
@@ -16,9 +16,9 @@ use tokio::sync::mpsc;
 use url::Url;
 
 /// Longest wait for the user.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Longest wait for a browser's request.
-const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest request of a browser.
 const MOST_REQUEST: usize = 16 << 10;
 /// Path of the redirect.
@@ -28,7 +28,7 @@ const PATH: &str = "/callback";
 type Show<'a> = Box<dyn Fn(&str, &str) + 'a>;
 
 /// User interface of a sign-in.
-pub struct Login<'a> {
+pub struct LoginInterface<'a> {
     /// Shows the address of the page, and the name of its authorization server.
     pub show: Show<'a>,
     /// Addresses that the user pastes, where the browser cannot reach this machine.
@@ -42,8 +42,8 @@ pub struct Login<'a> {
 /// # Errors
 ///
 /// It has no sign-in, or the user or the authorization server refused.
-pub async fn login(environment: &Environment, config: &ServerConfig, login: Login<'_>) -> Result<()> {
-    let Login { show, mut pasted, interface } = login;
+pub async fn login(environment: &Environment, config: &ServerConfig, login: LoginInterface<'_>) -> Result<()> {
+    let LoginInterface { show, mut pasted, interface } = login;
     let store = StoreConfig { choice: SessionChoice::InMemory, ..StoreConfig::default() };
     let session = SessionConfig { store, ..SessionConfig::default() };
     let loaded = SessionBuilder::new(environment).config(session).interface(interface).servers_only().load().await?;
@@ -64,7 +64,7 @@ pub async fn login(environment: &Environment, config: &ServerConfig, login: Logi
 /// The file cannot be changed.
 pub fn logout(environment: &Environment, config: &ServerConfig) -> Result<bool> {
     match config.sign_in_key() {
-        Some(key) => AuthFile::new(environment).put(&key, None),
+        Some(key) => McpAuthFile::new(environment).put(&key, None),
         None => Ok(false),
     }
 }
@@ -88,7 +88,7 @@ async fn sign_in(
     let timer = std::sync::Arc::clone(&ambient.timer);
     let listening = tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (sender, origin, limit) = (sender.clone(), origin.clone(), timer.sleep(Wait::Idle, REQUEST_PATIENCE));
+            let (sender, origin, limit) = (sender.clone(), origin.clone(), timer.sleep(Wait::Idle, REQUEST_TIMEOUT));
             tokio::spawn(async move {
                 tokio::select! {
                     () = take(stream, &origin, sender) => {}
@@ -99,7 +99,7 @@ async fn sign_in(
     });
     let code = tokio::select! {
         code = code_of(&pending, &mut requests, pasted) => code,
-        () = ambient.timer.sleep(Wait::Idle, PATIENCE) => Err("nobody came back from the page within 10 minutes".to_owned()),
+        () = ambient.timer.sleep(Wait::Idle, SIGN_IN_TIMEOUT) => Err("nobody came back from the page within 10 minutes".to_owned()),
     };
     listening.abort();
     servers.complete_sign_in(&config.name, &pending, &code?).await

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longest wait for another process that holds the lock.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// `<agentDir>/pijs/mcp-tools.json`.
 pub(super) struct PinFile {
@@ -43,7 +43,7 @@ impl PinFile {
         };
         let disk = Disk::system();
         disk.create_dirs(&self.folder).map_err(failed)?;
-        let _lock = Lock::take(&disk, &self.folder.join("mcp-tools.lock"), PATIENCE, |_| {})
+        let _lock = Lock::take(&disk, &self.folder.join("mcp-tools.lock"), LOCK_TIMEOUT, |_| {})
             .map_err(|error| Failure::failed(error.to_string()))?;
         let before = self.read();
         let mut pins = before.clone();

@@ -1,6 +1,6 @@
 //! Port of a session for MCP servers: folders, ledger, notices, pins, the model.
 
-use super::auth_file::AuthFile;
+use super::auth_file::McpAuthFile;
 use super::pin_file::PinFile;
 use super::program_files::ProgramFiles;
 use crate::notices::Notices;
@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Parts of the session that servers need.
-pub(super) struct Port {
+pub(super) struct McpSessionPort {
     pub(super) roots: Vec<PathBuf>,
     pub(super) notices: Notices,
     pub(super) pins: PinFile,
     pub(super) programs: ProgramFiles,
-    pub(super) sign_ins: AuthFile,
+    pub(super) sign_ins: McpAuthFile,
     pub(super) ledger: Ledger,
     pub(super) control: AgentControl,
     pub(super) has_ui: bool,
@@ -37,7 +37,7 @@ pub(super) fn learn_setting(redactor: &Redactor, value: &str) {
     }
 }
 
-impl SessionPort for Port {
+impl SessionPort for McpSessionPort {
     fn roots(&self) -> Vec<PathBuf> {
         self.roots.clone()
     }

@@ -12,13 +12,13 @@ const MOST_LINKS: usize = 40;
 /// It lives while one list of paths is created. Paths that are judged later are resolved then.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    items: HashMap<PathBuf, Item>,
+    items: HashMap<PathBuf, PathItem>,
     resolved: HashMap<PathBuf, Option<PathBuf>>,
 }
 
 /// The item at a path, links not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Item {
+enum PathItem {
     /// The path does not exist, or is not accessible.
     Missing,
     /// A file or a folder.
@@ -27,7 +27,7 @@ enum Item {
     Link(PathBuf),
 }
 
-impl Item {
+impl PathItem {
     fn at(path: &Path) -> Self {
         match path.symlink_metadata() {
             Ok(found) if found.is_symlink() => std::fs::read_link(path).map_or(Self::Missing, Self::Link),
@@ -88,22 +88,22 @@ impl Links {
         let real = self.real(folder, followed).and_then(|folder| {
             let at = folder.join(name);
             match self.item(&at) {
-                Item::Missing => None,
-                Item::Plain => Some(at),
-                Item::Link(target) if has_parent(&target) => at.canonicalize().ok(),
-                Item::Link(target) => self.real(&folder.join(target), followed + 1),
+                PathItem::Missing => None,
+                PathItem::Plain => Some(at),
+                PathItem::Link(target) if has_parent(&target) => at.canonicalize().ok(),
+                PathItem::Link(target) => self.real(&folder.join(target), followed + 1),
             }
         });
         self.resolved.insert(path.to_owned(), real.clone());
         real
     }
 
-    fn item(&mut self, path: &Path) -> Item {
+    fn item(&mut self, path: &Path) -> PathItem {
         if let Some(known) = self.items.get(path) {
             return known.clone();
         }
-        let is_below_nothing = path.parent().is_some_and(|folder| self.items.get(folder) == Some(&Item::Missing));
-        let found = if is_below_nothing { Item::Missing } else { Item::at(path) };
+        let is_below_nothing = path.parent().is_some_and(|folder| self.items.get(folder) == Some(&PathItem::Missing));
+        let found = if is_below_nothing { PathItem::Missing } else { PathItem::at(path) };
         self.items.insert(path.to_owned(), found.clone());
         found
     }
@@ -136,8 +136,8 @@ impl Links {
         let mut above: Vec<&Path> = path.ancestors().collect();
         above.reverse();
         let (link, target) = above.into_iter().find_map(|at| match self.item(at) {
-            Item::Link(target) => Some((at, target)),
-            Item::Missing | Item::Plain => None,
+            PathItem::Link(target) => Some((at, target)),
+            PathItem::Missing | PathItem::Plain => None,
         })?;
         let leads = normal(link.parent()?, &target);
         let rest = path.strip_prefix(link).ok()?;

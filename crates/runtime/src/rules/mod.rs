@@ -14,4 +14,4 @@ mod sources;
 
 pub use notices::{entry_lines, event_line};
 pub use set::RuleSet;
-pub use sources::Peer;
+pub use sources::RuleProgram;

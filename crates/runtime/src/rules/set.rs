@@ -1,7 +1,7 @@
 //! Reads all rules of a session, with the state of each.
 
 use super::settings;
-use super::sources::{Found, Peer, Sources, Stamp};
+use super::sources::{RuleFileSet, RuleProgram, RuleSources, RuleStamp};
 use crate::config::RulesConfig;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
@@ -26,7 +26,7 @@ pub struct RuleSet {
     pub is_on: bool,
     /// Set when an option of the run turns rules on, so that a session without a rule file is an error.
     is_asked_for: bool,
-    sources: Sources,
+    sources: RuleSources,
     has_built_in: bool,
     cwd: PathBuf,
 }
@@ -34,18 +34,18 @@ pub struct RuleSet {
 impl RuleSet {
     /// Reads the rules of this folder, trusted or not, for a command about them; those at `paths` instead, if there are any.
     /// `paths_of` is the option or command that takes these paths.
-    pub fn read(environment: &Environment, paths: &[PathBuf], paths_of: &str, peers: &[Peer]) -> Result<Self> {
+    pub fn read(environment: &Environment, paths: &[PathBuf], paths_of: &str, peers: &[RuleProgram]) -> Result<Self> {
         let args = RulesConfig { from: peers.to_vec(), ..RulesConfig::default() };
         let given = settings::read(environment, &args)?;
         let is_on = settings::read(environment, &RulesConfig::default())?.rules.enabled;
         let sources = match paths {
-            [] => Sources::all(environment, &given.peers),
+            [] => RuleSources::all(environment, &given.peers),
             paths => {
                 if let Some(missing) = paths.iter().find(|path| !environment.dirs.cwd.join(path).exists()) {
                     return Err(Failure::usage(format!("{} does not exist", missing.display()))
                         .help(format!("give {paths_of} a rule file, or a folder of rule files (*.md, *.mdc)")));
                 }
-                Sources::of(paths.iter().map(|path| environment.dirs.cwd.join(path)))
+                RuleSources::of(paths.iter().map(|path| environment.dirs.cwd.join(path)))
             }
         };
         Ok(Self::over(sources, given.rules, given.has_built_in, is_on, &environment.dirs.cwd))
@@ -55,13 +55,13 @@ impl RuleSet {
     pub fn of_session(environment: &Environment, args: &RulesConfig) -> Result<Option<Self>> {
         let given = settings::read(environment, args)?;
         let is_on = given.rules.enabled;
-        let sources = || Sources::of_session(environment, &given.peers);
+        let sources = || RuleSources::of_session(environment, &given.peers);
         let set = || Self::over(sources(), given.rules.clone(), given.has_built_in, true, &environment.dirs.cwd);
         let is_asked_for = args.enabled.unwrap_or(!args.from.is_empty());
         Ok(is_on.then(|| Self { is_asked_for, ..set() }))
     }
 
-    fn over(sources: Sources, settings: RuleSettings, has_built_in: bool, is_on: bool, cwd: &Path) -> Self {
+    fn over(sources: RuleSources, settings: RuleSettings, has_built_in: bool, is_on: bool, cwd: &Path) -> Self {
         let found = sources.read();
         let mut files = found.files;
         if has_built_in {
@@ -168,10 +168,10 @@ fn rules_of(files: &[ParsedFile]) -> Vec<Rule> {
 
 /// Reads the rule files again when one has changed.
 struct ChangedFiles {
-    sources: Sources,
+    sources: RuleSources,
     settings: RuleSettings,
     has_built_in: bool,
-    stamp: Stamp,
+    stamp: RuleStamp,
     /// Mistakes that were reported.
     reported: Vec<String>,
 }
@@ -183,7 +183,7 @@ impl RuleSource for ChangedFiles {
             return None;
         }
         self.stamp = stamp;
-        let Found { mut files, problems, .. } = self.sources.read();
+        let RuleFileSet { mut files, problems, .. } = self.sources.read();
         let errors = errors(&problems, &files);
         let warnings = errors.iter().filter(|error| !self.reported.contains(error)).cloned().collect();
         self.reported = errors;

@@ -1,6 +1,6 @@
 //! Reads the settings `ttsr.*` of a session's rules, overridden by the command line.
 
-use super::sources::Peer;
+use super::sources::RuleProgram;
 use crate::config::RulesConfig;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
@@ -10,10 +10,10 @@ use std::path::Path;
 
 /// Settings and options of a session's rules.
 #[derive(Debug, Clone)]
-pub(crate) struct Given {
+pub(crate) struct RuleOptions {
     pub(crate) rules: RuleSettings,
     /// Programs whose folders are read too.
-    pub(crate) peers: Vec<Peer>,
+    pub(crate) peers: Vec<RuleProgram>,
     /// Whether the built-in rules are requested: by `"builtinRules": true` or `--rules-from built-in`.
     pub(crate) has_built_in: bool,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Given {
 /// # Errors
 ///
 /// A member of `ttsr` has a wrong type or value; the message names it.
-pub(crate) fn read(environment: &Environment, args: &RulesConfig) -> Result<Given> {
+pub(crate) fn read(environment: &Environment, args: &RulesConfig) -> Result<RuleOptions> {
     let mut members = Map::new();
     for (file, settings) in crate::settings::by_file(environment) {
         match settings.get("ttsr") {
@@ -41,18 +41,18 @@ pub(crate) fn read(environment: &Environment, args: &RulesConfig) -> Result<Give
     given(members, args)
 }
 
-fn given(members: Map<String, Value>, args: &RulesConfig) -> Result<Given> {
+fn given(members: Map<String, Value>, args: &RulesConfig) -> Result<RuleOptions> {
     let mut peers = args.from.clone();
     peers.extend(members.get("rulesFrom").and_then(Value::as_array).into_iter().flatten().filter_map(peer));
     let is_asked = members.get("builtinRules") == Some(&Value::Bool(true));
     let mut rules: RuleSettings = serde_json::from_value(Value::Object(members))
         .map_err(|error| Failure::usage(format!("the settings `ttsr` cannot be read: {error}")))?;
-    let has_built_in = rules.builtin_rules && (is_asked || peers.contains(&Peer::BuiltIn));
+    let has_built_in = rules.builtin_rules && (is_asked || peers.contains(&RuleProgram::BuiltIn));
     rules.enabled = args.enabled.unwrap_or(rules.enabled || !args.from.is_empty());
-    Ok(Given { rules, peers, has_built_in })
+    Ok(RuleOptions { rules, peers, has_built_in })
 }
 
-fn peer(name: &Value) -> Option<Peer> {
+fn peer(name: &Value) -> Option<RuleProgram> {
     // Settings are written by hand.
     name.as_str()?.to_lowercase().parse().ok()
 }

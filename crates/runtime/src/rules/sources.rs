@@ -28,7 +28,7 @@ const MAX_FILES: usize = 10_000;
 
 /// Optional sources of rules: another program, or the built-in ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peer {
+pub enum RuleProgram {
     /// oh-my-pi
     Omp,
     /// Cursor
@@ -37,13 +37,13 @@ pub enum Peer {
     BuiltIn,
 }
 
-impl Peer {
+impl RuleProgram {
     /// All variants, by name.
     pub const ALL: [(&'static str, Self); 3] =
         [("omp", Self::Omp), ("cursor", Self::Cursor), ("built-in", Self::BuiltIn)];
 }
 
-impl FromStr for Peer {
+impl FromStr for RuleProgram {
     type Err = ();
 
     fn from_str(name: &str) -> Result<Self, ()> {
@@ -80,7 +80,7 @@ impl RuleFolder {
 
 /// The result of reading the folders.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct RuleFileSet {
     pub(crate) files: Vec<ParsedFile>,
     /// Files and folders that cannot be read, each with the reason.
     pub(crate) problems: Vec<String>,
@@ -90,11 +90,11 @@ pub(crate) struct Found {
 
 /// Identifies the state of all rule files: path, length and time of change of each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Stamp(Vec<(PathBuf, u64, Option<SystemTime>)>);
+pub(crate) struct RuleStamp(Vec<(PathBuf, u64, Option<SystemTime>)>);
 
 /// The folders of a session's rule files.
 #[derive(Debug, Clone)]
-pub(crate) struct Sources {
+pub(crate) struct RuleSources {
     folders: Vec<RuleFolder>,
     /// All folders that were searched, including an untrusted project's.
     pub(crate) searched: Vec<PathBuf>,
@@ -103,28 +103,32 @@ pub(crate) struct Sources {
     protected: Option<Places>,
 }
 
-impl Sources {
+impl RuleSources {
     /// Lists the folders of a session in this working folder. `peers` adds those of other programs. The project's are skipped
     /// unless it is trusted.
-    pub(crate) fn of_session(environment: &Environment, peers: &[Peer]) -> Self {
+    pub(crate) fn of_session(environment: &Environment, peers: &[RuleProgram]) -> Self {
         Self::new(environment, peers, false)
     }
 
     /// Lists the same folders, always with the project's: reading rules needs no trust, applying them does.
-    pub(crate) fn all(environment: &Environment, peers: &[Peer]) -> Self {
+    pub(crate) fn all(environment: &Environment, peers: &[RuleProgram]) -> Self {
         Self::new(environment, peers, true)
     }
 
-    fn new(environment: &Environment, peers: &[Peer], has_project: bool) -> Self {
+    fn new(environment: &Environment, peers: &[RuleProgram], has_project: bool) -> Self {
         let (cwd, home) = (&environment.dirs.cwd, &environment.dirs.home);
         let is_trusted = Trust::read(environment).is_ok_and(|trust| trust.covers(cwd));
         let mut pairs = vec![(RuleFormat::ByPath, cwd.join(".pi/rules"), home.join(".pi/rules"))];
         for peer in peers {
             pairs.push(match peer {
-                Peer::Omp => (RuleFormat::Of(Format::Omp), cwd.join(".omp/rules"), home.join(".omp/agent/rules")),
-                Peer::Cursor => (RuleFormat::Of(Format::Cursor), cwd.join(".cursor/rules"), home.join(".cursor/rules")),
+                RuleProgram::Omp => {
+                    (RuleFormat::Of(Format::Omp), cwd.join(".omp/rules"), home.join(".omp/agent/rules"))
+                }
+                RuleProgram::Cursor => {
+                    (RuleFormat::Of(Format::Cursor), cwd.join(".cursor/rules"), home.join(".cursor/rules"))
+                }
                 // Built-in rules lie in no folder.
-                Peer::BuiltIn => continue,
+                RuleProgram::BuiltIn => continue,
             });
         }
         let protected = Some(environment.places());
@@ -155,8 +159,8 @@ impl Sources {
     }
 
     /// Reads all rule files. An unreadable file is a problem and does not affect the others.
-    pub(crate) fn read(&self) -> Found {
-        let mut found = Found { untrusted: self.untrusted.clone(), ..Found::default() };
+    pub(crate) fn read(&self) -> RuleFileSet {
+        let mut found = RuleFileSet { untrusted: self.untrusted.clone(), ..RuleFileSet::default() };
         for folder in &self.folders {
             for path in files(&folder.path, &mut found.problems) {
                 match read_bytes(&path, self.protected.as_ref()) {
@@ -169,10 +173,10 @@ impl Sources {
     }
 
     /// Returns the state of the files, which changes when one is written, created or removed.
-    pub(crate) fn stamp(&self) -> Stamp {
+    pub(crate) fn stamp(&self) -> RuleStamp {
         let mut ignored = Vec::new();
         let files = self.folders.iter().flat_map(|folder| files(&folder.path, &mut ignored));
-        Stamp(
+        RuleStamp(
             files
                 .map(|path| {
                     let metadata = std::fs::metadata(&path).ok();
@@ -252,7 +256,7 @@ mod tests {
         at(folder.path(), ".c.md", "hidden");
         at(folder.path(), "notes.txt", "no rule");
         at(folder.path(), "below/d.md", "too deep");
-        let sources = Sources::of([folder.path().to_owned()]);
+        let sources = RuleSources::of([folder.path().to_owned()]);
         let names: Vec<String> =
             sources.read().files.iter().map(|file| file.path.file_name().unwrap().to_string_lossy().into()).collect();
         assert_eq!(names, ["a.mdc", "b.md"]);
@@ -266,7 +270,7 @@ mod tests {
         at(&home, "project/.pi/rules/own.md", "own");
         std::os::unix::fs::symlink("../../../.ssh/key.md", home.join("project/.pi/rules/key.md")).expect("a link");
         let places = Places::new(home.join("project"), &home, home.join(".pi/agent"), "/tmp");
-        let sources = Sources { protected: Some(places), ..Sources::of([home.join("project/.pi/rules")]) };
+        let sources = RuleSources { protected: Some(places), ..RuleSources::of([home.join("project/.pi/rules")]) };
         let found = sources.read();
         assert_eq!(found.files.len(), 1, "{:?}", found.files);
         assert!(found.problems[0].contains("protected"), "{:?}", found.problems);
@@ -275,7 +279,7 @@ mod tests {
     #[test]
     fn the_stamp_changes_with_a_new_file_and_a_longer_one() {
         let folder = tempfile::tempdir().expect("a folder");
-        let sources = Sources::of([folder.path().to_owned()]);
+        let sources = RuleSources::of([folder.path().to_owned()]);
         let empty = sources.stamp();
         at(folder.path(), "a.md", "a");
         let one = sources.stamp();

@@ -1,14 +1,14 @@
 //! The conversation: transcript, its visible part, queued messages, and what has been reported.
 
 use crate::transcript::{Style, Transcript};
-use pijs_runtime::repeated::Repeated;
+use pijs_runtime::repeated::RepeatedReports;
 
 /// The transcript with what decides which part of it is shown, and which errors are shown again.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     pub(crate) transcript: Transcript,
     /// Reports of extensions that were already shown.
-    pub(crate) repeated: Repeated,
+    pub(crate) repeated: RepeatedReports,
     /// Lines below the visible part of the transcript.
     pub(crate) scroll: usize,
     /// Whether results are expanded.
