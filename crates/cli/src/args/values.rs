@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use pijs_runtime::Isolation;
-use pijs_runtime::rules::Peer;
+use pijs_runtime::rules::RuleProgram;
 
 /// Parses the names of [`Isolation`].
 pub(crate) fn isolation() -> impl TypedValueParser<Value = Isolation> {
@@ -13,12 +13,12 @@ pub(crate) fn isolation() -> impl TypedValueParser<Value = Isolation> {
     PossibleValuesParser::new(described).try_map(|name| name.parse::<Isolation>())
 }
 
-/// Parses the names of [`Peer`].
-pub(crate) fn peer() -> impl TypedValueParser<Value = Peer> {
+/// Parses the names of [`RuleProgram`].
+pub(crate) fn peer() -> impl TypedValueParser<Value = RuleProgram> {
     let described = [
         PossibleValue::new("omp").help("oh-my-pi"),
         PossibleValue::new("cursor").help("Cursor"),
         PossibleValue::new("built-in").help("the rules that come with pi"),
     ];
-    PossibleValuesParser::new(described).map(|name| name.parse::<Peer>().expect("one of these"))
+    PossibleValuesParser::new(described).map(|name| name.parse::<RuleProgram>().expect("one of these"))
 }
