@@ -20,6 +20,7 @@
 //! binds the bytes, the engine build, the format and the id.
 
 #![warn(missing_docs)]
+#![warn(clippy::disallowed_methods)]
 
 mod container;
 mod error;

@@ -7,6 +7,7 @@
 //! reorder a line.
 
 #![warn(missing_docs)]
+#![warn(clippy::disallowed_methods)]
 
 use pijs_protocol::artifact::{Finding, Verdict};
 use serde::{Deserialize, Serialize};

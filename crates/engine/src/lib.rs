@@ -25,6 +25,7 @@
 
 #![expect(unsafe_code, reason = "the engine is C; every block states why it is sound")]
 #![warn(missing_docs)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod clock;
 mod compile;

@@ -7,6 +7,7 @@
 //! `system.rs` is the only file of the libraries that uses the system's clock, tokio's timer and the system's randomness.
 
 #![warn(missing_docs)]
+#![warn(clippy::disallowed_methods)]
 
 pub mod simulated;
 mod system;

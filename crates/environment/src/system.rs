@@ -1,5 +1,7 @@
 //! The machine's time and randomness.
 
+#![expect(clippy::disallowed_methods, reason = "the clock and the randomness of the machine come from here")]
+
 use crate::{Randomness, Timer, Wait};
 use futures_util::future::BoxFuture;
 use pijs_protocol::Now;

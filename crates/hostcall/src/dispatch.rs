@@ -698,6 +698,7 @@ struct SyncDeadline {
 }
 
 impl SyncDeadline {
+    #[expect(clippy::disallowed_methods, reason = "a synchronous call blocks its own thread and cannot time itself")]
     fn start(cancel: &CancelToken, ms: u64) -> Self {
         let (ends, ended) = std::sync::mpsc::channel();
         let cancel = cancel.clone();

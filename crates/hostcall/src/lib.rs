@@ -32,6 +32,7 @@
 //! | [`ledger`] | lines, hash chain, redaction, verification |
 
 #![warn(missing_docs)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod connector;
 pub mod derive;

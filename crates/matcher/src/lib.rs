@@ -20,6 +20,8 @@
 //! A pattern that is coarse, or that a set has abandoned, needs a second engine: `RegExpVm` of `pijs-engine` matches it in
 //! bounded steps.
 
+#![warn(clippy::disallowed_methods)]
+
 mod case;
 mod code_set;
 mod group;

@@ -8,6 +8,7 @@
 //! `node_host.rs` of `pijs-tests`); `npm ci && npm run check` in `modules` checks the types.
 
 #![warn(missing_docs)]
+#![warn(clippy::disallowed_methods)]
 
 pub mod events;
 

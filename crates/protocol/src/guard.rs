@@ -88,6 +88,7 @@ pub const fn down() -> &'static [String] {
 /// Returns the guards that are down in this process; none in a build without switches.
 #[cfg(feature = "guard-switches")]
 #[must_use]
+#[expect(clippy::disallowed_methods, reason = "a test's switches come by a variable")]
 pub fn down() -> &'static [String] {
     static DOWN: std::sync::OnceLock<Vec<String>> = std::sync::OnceLock::new();
     DOWN.get_or_init(|| {

@@ -22,6 +22,7 @@
 //! | [`mod@guard`] | security checks that the attack suite disables |
 
 #![warn(missing_docs)]
+#![warn(clippy::disallowed_methods)]
 
 pub mod artifact;
 pub mod canonical;

@@ -24,6 +24,7 @@
 //! number of deltas in a frame grows while they pass (1, 4, 16, 64, 256) and falls to 1 when one does not.
 
 #![warn(missing_docs)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 #[cfg(target_os = "linux")]
 mod attention;

@@ -9,6 +9,8 @@
 //! core away from the poller, for milliseconds, and prefers threads that slept. Then a reader does not poll for a number of
 //! frames ([`BusyCore`]).
 
+#![expect(clippy::disallowed_methods, reason = "polling stops by the clock of the machine; no turn sees it")]
+
 use crate::frame::{FrameError, MAX_FRAME, PREFIX, frame_length};
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;

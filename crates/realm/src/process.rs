@@ -19,6 +19,8 @@
 //! Workers die with the thread that started them. A turn that has not ended after [`ProcessOptions::first`] returns
 //! [`Progress::Running`]; the realm accepts nothing else until it ends.
 
+#![expect(clippy::disallowed_methods, reason = "starting and timing worker processes is what this module does")]
+
 mod child;
 mod delta_batch;
 mod options;

@@ -16,6 +16,8 @@
 //! A *zygote* runs the runtime unsealed, and never any other code. It forks itself for each socket that it is sent; the copy is a
 //! worker from its first step on, with an evaluated runtime.
 
+#![expect(clippy::disallowed_methods, reason = "a worker restricts itself and measures its turns for the host")]
+
 #[cfg(target_os = "linux")]
 pub(crate) use linux::is_worker;
 

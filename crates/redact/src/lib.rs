@@ -7,6 +7,7 @@
 //! secret that is split over two fields, or encoded in another way, is not recognised.
 
 #![warn(missing_docs)]
+#![warn(clippy::disallowed_methods)]
 
 mod flags;
 mod secrets;

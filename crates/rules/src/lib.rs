@@ -21,6 +21,8 @@
 //!
 //! The crate does no I/O and reads no clock: the caller reads the files, and passes the time of each delta.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod activity;
 pub mod ast;
 pub mod built_in;

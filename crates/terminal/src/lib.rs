@@ -20,6 +20,7 @@
 //! the bytes unchanged.
 
 #![warn(missing_docs)]
+#![warn(clippy::disallowed_methods)]
 
 mod characters;
 pub mod layout;

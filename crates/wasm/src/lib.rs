@@ -19,6 +19,7 @@
     reason = "compiled code is loaded, and the host is lent to imports; each block states why it is sound"
 )]
 #![warn(missing_docs)]
+#![warn(clippy::disallowed_methods)]
 
 mod bindings;
 #[cfg(feature = "compile")]

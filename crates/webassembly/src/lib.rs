@@ -19,6 +19,7 @@
 //! An imported function may call back: [`Embedder::call_import`] gets a context of its own.
 
 #![warn(missing_docs)]
+#![warn(clippy::disallowed_methods)]
 
 mod module;
 mod store;

@@ -5,6 +5,8 @@
 //! is private from then on. So the zygote lays its heap on a memory file before it forks. An idle worker compares its heap with
 //! the file and drops the pages that are equal; the kernel then maps the file's page again, which all workers share.
 
+#![expect(clippy::disallowed_methods, reason = "`/proc` says where the heap of this process is")]
+
 use super::refuse_threads;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
