@@ -3,10 +3,10 @@
 //! [`Agent::call`] handles the hostcalls. Refusals have pi's messages, since extensions show them.
 
 use crate::accounts::Freshness;
-use crate::agent::{Agent, AgentError};
-use crate::control::ControlError;
+use crate::agent::Agent;
 use crate::extensions::Event;
 use crate::model_lists::ModelListUpdate;
+use crate::outcome::{AgentError, ControlError};
 use crate::summary::{self, SummaryText};
 use pijs_connectors::ports::{SessionCall, SessionOp, unsupported};
 use pijs_llm::message::{Content, Message};
@@ -431,7 +431,7 @@ impl Agent {
         }
         let (SummaryText { text, usage }, details) = written?;
         let usage = usage.map(|usage| json!(usage));
-        Ok(ControlFlow::Continue((text, summary::rest(Some(details), usage, false))))
+        Ok(ControlFlow::Continue((text, crate::summary_entry::rest(Some(details), usage, false))))
     }
 
     /// Makes the target the leaf, with the summary below it. Returns the text for the editor and the id of the summary.
@@ -469,7 +469,7 @@ type BranchSummary = (String, Map<String, Value>);
 fn summary_of_handler(provided: &Value) -> BranchSummary {
     let given = |key: &str| summary::given(provided, key);
     let text = provided.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned();
-    (text, summary::rest(given("details"), given("usage"), true))
+    (text, crate::summary_entry::rest(given("details"), given("usage"), true))
 }
 
 /// Concatenates the text blocks of a content.

@@ -9,11 +9,12 @@
 //! [`Agent::attempt`] is one long function: a loop with the checks in the order in which a delta passes them, each of which ends
 //! the attempt, continues with the next event, or lets the delta pass.
 
-use crate::agent::{Agent, AgentError};
+use crate::agent::Agent;
 use crate::events::{AgentEvent, VerdictAction, VerdictEvent};
 use crate::extensions::{Event, StreamFate, VerdictAbort};
 use crate::incoming::ReplyStream;
 use crate::model_quota::RequestCharge;
+use crate::outcome::AgentError;
 use crate::rules::FiringContext;
 use crate::transcript;
 use crate::verdict_text;

@@ -5,12 +5,14 @@
 //! provide the summary. Automatic compaction happens when the context window is nearly full, or when the provider reports an
 //! overflow.
 
-use crate::agent::{Agent, AgentError, Ending};
+use crate::agent::Agent;
 use crate::events::AgentEvent;
 use crate::extensions::Event;
+use crate::outcome::{AgentError, Ending};
 use crate::run::Run;
 use crate::settings::CompactionSettings;
-use crate::summary::{self, ConversationSummary, FileOps, SummaryText};
+use crate::summary::{self, FileOps, SummaryText};
+use crate::summary_entry::ConversationSummary;
 use crate::tokens;
 use pijs_llm::message::{AssistantMessage, Message, StopReason};
 use pijs_llm::overflow;

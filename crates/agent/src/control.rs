@@ -11,22 +11,26 @@ mod attribution;
 mod inputs;
 mod prompts;
 mod published_entries;
+mod session_quota;
 mod tools;
 
 pub(crate) use inputs::StageGuard;
 pub use prompts::UiPrompt;
+pub use session_quota::SESSION_BYTES;
+pub(crate) use session_quota::size_of_values;
 pub(crate) use tools::ToolPrompt;
 
 use crate::extensions::{Event, StateSink};
 use crate::mailbox::{AgentTask, Mailbox, TaskInbox};
-use crate::session_quota::{SessionSizes, size_of_values};
-use crate::summary::ConversationSummary;
+use crate::outcome::ControlError;
+use crate::summary_entry::ConversationSummary;
+
 use crate::transcript;
 use attribution::Attribution;
 use pijs_durable::without_links;
 use pijs_environment::Ambient;
 use pijs_hostcall::gate::SessionFiles;
-use pijs_inputs::{InputEvent, Inputs, Refusal, Stage};
+use pijs_inputs::{InputEvent, Inputs, Stage};
 use pijs_llm::known_models::KnownModels;
 pub use pijs_llm::message::VERDICT_TYPE;
 use pijs_llm::message::{Message, SystemMessage};
@@ -36,6 +40,7 @@ use pijs_session_store::context;
 use pijs_session_store::{Body, Entry, EntryId, Session, SessionError, refs};
 use published_entries::{MAX_PUBLISHED, PublishedEntries};
 use serde_json::{Value, json};
+use session_quota::SessionSizes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -119,41 +124,9 @@ struct ExitState {
     code: Option<u8>,
 }
 
-/// An error of an operation on the session.
-#[derive(Debug)]
-pub enum ControlError {
-    /// The operation is not possible now; has pi's message.
-    Refused(String),
-    /// The session file cannot be read or written.
-    Session(SessionError),
-}
-
-impl fmt::Display for ControlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(message) => f.write_str(message),
-            Self::Session(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ControlError {}
-
-impl From<Refusal> for ControlError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal.to_string())
-    }
-}
-
-impl From<SessionError> for ControlError {
-    fn from(error: SessionError) -> Self {
-        Self::Session(error)
-    }
-}
-
 /// Returns whether a custom type is reserved: extensions may not forge records of verdicts and rules.
 pub(crate) fn is_reserved(custom_type: &str) -> bool {
-    custom_type == VERDICT_TYPE || custom_type == crate::rules::FIRED_TYPE
+    custom_type == VERDICT_TYPE || custom_type == crate::session_rules::FIRED_TYPE
 }
 
 impl AgentControl {
@@ -509,7 +482,7 @@ impl AgentControl {
     /// Returns the body of a compaction, with the system message that applies to the branch.
     pub(crate) fn compaction(&self, summary: ConversationSummary, from_hook: bool, branch: &[&Entry]) -> Body {
         let ConversationSummary { text, details, usage, first_kept, tokens_before } = summary;
-        let mut extra = crate::summary::rest(details, usage, from_hook);
+        let mut extra = crate::summary_entry::rest(details, usage, from_hook);
         if let Some(told) = transcript::combined(&context::system_messages(branch)) {
             let told = SystemMessage { timestamp: self.0.ambient.epoch_ms(), ..told };
             extra.insert("systemMessage".to_owned(), Message::System(told).to_value());

@@ -7,7 +7,7 @@
 use crate::agent::Agent;
 use crate::control::AgentControl;
 use crate::extensions::ModelCall;
-use crate::mailbox::AgentTask;
+use crate::mailbox::{AgentTask, StreamRequest};
 use async_stream::stream;
 use futures_util::{FutureExt, StreamExt};
 use pijs_host::PiProfile;
@@ -28,14 +28,6 @@ const LONGEST_NAMELESS: usize = 1 << 20;
 pub(crate) struct ExtensionModel {
     model: Model,
     control: AgentControl,
-}
-
-/// A request for the agent's thread.
-pub(crate) struct StreamRequest {
-    model: Model,
-    outgoing: Outgoing,
-    cancel: CancellationToken,
-    events: mpsc::UnboundedSender<Result<ProviderEvent, ProviderError>>,
 }
 
 impl ExtensionModel {

@@ -2,108 +2,14 @@
 //!
 //! A resumed session has its own model and level, and the agent was created with others.
 
-use crate::agent::{Agent, AgentError};
-use crate::control::{AgentControl, ControlError};
-use crate::model_quota::{ModelQuota, ModelQuotaLimits};
+use crate::agent::Agent;
+use crate::model_choice::publish_scope;
+use crate::outcome::{AgentError, ControlError};
 use pijs_llm::choose::ChosenModel;
-use pijs_llm::models::Models;
-use pijs_llm::provider::{Model, Provider, UnopenedModel};
+use pijs_llm::provider::UnopenedModel;
 use pijs_protocol::guard;
 use pijs_session_store::Body;
-use serde_json::{Value, json};
-use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-
-/// Model and thinking level of new sessions.
-#[derive(Debug, Clone, Default)]
-pub struct InitialModel {
-    /// Model of new sessions; `None` for that of the agent's provider.
-    pub model: Option<Model>,
-    /// Thinking level of new sessions; `None` for `off`.
-    pub thinking: Option<String>,
-    /// Whether a resumed session keeps its own model.
-    pub keeps_that_of_session: bool,
-    /// Whether the model overrides that of all sessions opened later, because the user named it.
-    pub insists: bool,
-    /// Whether the thinking level overrides that of a resumed session.
-    pub insists_on_thinking: bool,
-    /// Models for [`Agent::cycle_model`]; empty for all available ones.
-    pub scope: Vec<ChosenModel>,
-    /// Whether providers of extensions may use the network to list their models.
-    pub network: bool,
-}
-
-/// State of models: the current provider, the available models, and the initial choice.
-pub(crate) struct ModelChoice {
-    /// The current provider.
-    pub(crate) provider: RefCell<Arc<dyn Provider>>,
-    pub(crate) offered: RefCell<Models>,
-    /// Invalid registrations that were reported: path of the extension, and message.
-    pub(crate) wrong_offers: RefCell<Vec<(String, String)>>,
-    /// Model and thinking level for `newSession`.
-    initial: RefCell<InitialChoice>,
-    pub(crate) scope: RefCell<Vec<ChosenModel>>,
-    pub(crate) keeps_that_of_session: Cell<bool>,
-    insists: bool,
-    pub(crate) network: bool,
-    /// Quotas of model requests by extensions.
-    pub(crate) quota: ModelQuota,
-}
-
-impl ModelChoice {
-    pub(crate) fn new(
-        first: InitialModel,
-        asks: ModelQuotaLimits,
-        provider: Arc<dyn Provider>,
-        control: &AgentControl,
-    ) -> Self {
-        let mut offered = Models::default();
-        if provider.is_open() {
-            offered.add(Arc::clone(&provider));
-        }
-        if let Some(known) = control.known() {
-            offered.set_known(known);
-        }
-        let initial = InitialChoice {
-            model: first.model.unwrap_or_else(|| provider.model().clone()),
-            thinking: first.thinking.unwrap_or_else(|| "off".to_owned()),
-            insists: first.insists_on_thinking,
-        };
-        publish_scope(control, &first.scope);
-        Self {
-            provider: RefCell::new(provider),
-            offered: RefCell::new(offered),
-            wrong_offers: RefCell::default(),
-            initial: RefCell::new(initial),
-            scope: RefCell::new(first.scope),
-            keeps_that_of_session: Cell::new(first.keeps_that_of_session),
-            insists: first.insists,
-            network: first.network,
-            quota: ModelQuota::new(asks),
-        }
-    }
-}
-
-/// Publishes the models of [`Agent::cycle_model`] to extensions.
-fn publish_scope(control: &AgentControl, scope: &[ChosenModel]) {
-    let shown = |chosen: &ChosenModel| {
-        let mut value = json!({"model": chosen.model.to_value()});
-        if let Some(level) = &chosen.thinking {
-            value["thinkingLevel"] = json!(level);
-        }
-        value
-    };
-    control.publish("scopedModels", scope.iter().map(shown).collect::<Value>());
-}
-
-/// Model and thinking level of new sessions.
-#[derive(Debug, Clone)]
-struct InitialChoice {
-    model: Model,
-    thinking: String,
-    /// Whether the level overrides that of a resumed session.
-    insists: bool,
-}
 
 impl Agent {
     /// Sets the thinking level of new sessions.

@@ -9,7 +9,8 @@
 //! session files are vendored packages on the Node layer, so each of their effects is a hostcall of that extension.
 
 use crate::agent::Agent;
-use pijs_hostcall::{CancelToken, ChunkSink, Output};
+use crate::mailbox::ModelRequest;
+use pijs_hostcall::{ChunkSink, Output};
 use pijs_llm::message::bytes_of;
 use pijs_llm::message::{AssistantMessage, Block, Message};
 use pijs_llm::models::{self, Credentials};
@@ -21,7 +22,6 @@ use pijs_protocol::{ExtensionId, HostcallError};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 /// Prefix of the placeholder for a key of the session; the name of the provider follows.
@@ -29,19 +29,6 @@ const KEY_PLACEHOLDER: &str = "pijs-session-key:";
 
 /// Headers that contain a key.
 const KEY_HEADERS: [&str; 3] = ["authorization", "x-api-key", "cf-aig-authorization"];
-
-/// A model request for the agent's thread.
-pub(crate) struct ModelRequest {
-    pub(crate) extension: ExtensionId,
-    pub(crate) params: Map<String, Value>,
-    /// Whether the model may be one of the extension's own, at any address.
-    pub(crate) elsewhere: bool,
-    /// Sink for pieces of the reply, when the extension streams it.
-    pub(crate) pieces: Option<ChunkSink>,
-    /// Cancelled when no caller waits for the reply.
-    pub(crate) cancel: CancelToken,
-    pub(crate) done: oneshot::Sender<Result<Value, HostcallError>>,
-}
 
 /// Streams a reply to the extension. Stops when the call ends or its chunk quota is exhausted; the complete message still arrives
 /// as the result.

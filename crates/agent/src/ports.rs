@@ -3,10 +3,11 @@
 //! [`AgentControl`] implements [`SessionPort`] and [`ToolsPort`]. [`NoUi`] answers dialogs with pi's defaults when there is no
 //! user. The gate has judged a call before it arrives here.
 
-use crate::control::{AgentControl, ControlError, is_reserved};
+use crate::control::size_of_values;
+use crate::control::{AgentControl, is_reserved};
 use crate::mailbox::AgentTask;
-use crate::model_requests::ModelRequest;
-use crate::session_quota::size_of_values;
+use crate::mailbox::ModelRequest;
+use crate::outcome::ControlError;
 use crate::transcript;
 use pijs_connectors::ports::{
     PortAnswer, SessionCall, SessionOp, SessionPort, ToolsCall, ToolsOp, ToolsPort, UiCall, UiOp, UiPort, unsupported,

@@ -1,7 +1,7 @@
 //! User settings of a session: model, thinking level, queue modes, automatic compaction and retry.
 
 use crate::agent::Agent;
-use crate::control::ControlError;
+use crate::outcome::ControlError;
 use crate::settings::Settings;
 use pijs_inputs::InputEvent;
 use pijs_llm::choose::ChosenModel;

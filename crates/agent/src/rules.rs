@@ -8,9 +8,11 @@
 //! [`FIRED_TYPE`] for a reminder, contain [`InjectedRecord`]s. They are read along the branch, including the part before a
 //! compaction.
 
-use crate::agent::{Agent, AgentError};
+use crate::agent::Agent;
 use crate::attempt::{Attempt, StoppedByRule};
 use crate::events::{AgentEvent, RuleFiredEvent, VerdictAction, VerdictEvent};
+use crate::outcome::AgentError;
+use crate::session_rules::{FIRED_TYPE, PREFIX, SessionRules};
 use crate::system_prompt::escaped;
 use crate::verdicts::Injected;
 use pijs_llm::message::{AssistantMessage, Block, Message, StopReason, VERDICT_TYPE};
@@ -18,8 +20,7 @@ use pijs_llm::partial::{Partial, Step};
 use pijs_protocol::StreamSource;
 use pijs_protocol::stream::{Injection, InjectionRole};
 use pijs_rules::{
-    Action, ContextMode, FiredRule, Firing, InjectedRecord, MatchContext, RetryLedger, Rule, RuleEngine, RuleReport,
-    StreamKind,
+    Action, ContextMode, FiredRule, Firing, InjectedRecord, MatchContext, RetryLedger, RuleEngine, StreamKind,
 };
 use pijs_session_store::{Body, Entry};
 use serde_json::{Value, json};
@@ -28,85 +29,8 @@ use std::sync::Arc;
 /// Member of a message's details that marks a reply whose interrupted part stays in the conversation.
 const KEPT: &str = "kept";
 
-/// Prefix of the source of an injection by native rules; the names of the rules follow, separated by commas.
-pub(crate) const PREFIX: &str = "rule:";
 /// Member of a message's details with the [`InjectedRecord`]s.
 const RECORDS: &str = "ruleRecords";
-
-/// Type of the session entry written when the rules of a reminder fire.
-pub const FIRED_TYPE: &str = "pijs.rule_fired";
-
-/// A source of rules that rereads changed files and reports errors in them.
-pub trait RuleSource {
-    /// Returns all rules if a file was changed, created or removed since the last call.
-    fn changed(&mut self) -> Option<ChangedRules>;
-}
-
-/// Rules after a change of their files.
-#[derive(Debug, Clone, Default)]
-pub struct ChangedRules {
-    /// All rules.
-    pub rules: Vec<Rule>,
-    /// Section of the system prompt with rules that do not read the stream. Applies from the next prompt of the user.
-    pub prompt_section: Option<String>,
-    /// New errors in the files, each with file and line.
-    pub warnings: Vec<String>,
-}
-
-/// The native rules of a session.
-pub struct SessionRules {
-    engine: RuleEngine,
-    source: Option<Box<dyn RuleSource>>,
-    prompt_section: Option<String>,
-}
-
-impl SessionRules {
-    /// Creates the rules of a session. `source` is queried for changes at each turn.
-    pub fn new(engine: RuleEngine, source: Option<Box<dyn RuleSource>>) -> Self {
-        Self { engine, source, prompt_section: None }
-    }
-
-    /// Adds a section to the end of the system prompt, after the text appended by the user.
-    #[must_use]
-    pub fn with_prompt_section(self, prompt_section: Option<String>) -> Self {
-        Self { prompt_section, ..self }
-    }
-
-    /// Asks another source in the place of its own, which that one is given.
-    #[must_use]
-    pub fn with_source(mut self, replace: impl FnOnce(Option<Box<dyn RuleSource>>) -> Box<dyn RuleSource>) -> Self {
-        self.source = Some(replace(self.source.take()));
-        self
-    }
-
-    /// Returns the section of the system prompt.
-    pub fn prompt_section(&self) -> Option<&str> {
-        self.prompt_section.as_deref()
-    }
-
-    /// Returns the engine.
-    pub fn engine(&self) -> &RuleEngine {
-        &self.engine
-    }
-
-    /// Applies changed rules, and returns the errors in their files.
-    fn take_changed(&mut self) -> Vec<String> {
-        let changed = self.source.as_mut().and_then(|source| source.changed());
-        let warnings = changed.map(|ChangedRules { rules, prompt_section, warnings }| {
-            self.engine.replace_rules(rules);
-            self.prompt_section = prompt_section;
-            warnings
-        });
-        warnings.unwrap_or_default()
-    }
-
-    /// Returns reports of conditions that do not run. Errors in files were already reported by the source.
-    fn take_reports(&mut self) -> Vec<RuleReport> {
-        let mut reports = self.engine.take_reports();
-        reports.retain(|report| self.source.is_none() || !report.is_mistake);
-        reports
-    }
-}
 
 /// The attempt in which rules fired.
 pub(crate) struct FiringContext<'a> {

@@ -6,13 +6,14 @@
 //! A run consists of one or more loops: after a transient failure, after a compaction, or when a handler asks for it, the loop
 //! begins again without a new message.
 
-use crate::agent::{Agent, AgentError, Ending, Outcome};
+use crate::agent::Agent;
 use crate::attempt::{Attempt, Reply};
 use crate::compaction::AfterCompaction;
-use crate::control::{ControlError, VERDICT_TYPE};
+use crate::control::VERDICT_TYPE;
 use crate::events::AgentEvent;
 use crate::extensions::{Event, SystemRole, VerdictAbort};
-use crate::rules;
+use crate::outcome::{AgentError, ControlError, Ending, Outcome};
+use crate::session_rules;
 use crate::tool::Tool;
 use crate::tool_calls::Batch;
 use crate::verdict_text;
@@ -434,7 +435,7 @@ impl Agent {
 
     /// Adds the text of a verdict to the conversation, as an entry that the real pi can read.
     async fn inject(&self, run: &mut Run, injected: Injected) -> Result<(), AgentError> {
-        let is_of_rules = injected.extension.starts_with(rules::PREFIX);
+        let is_of_rules = injected.extension.starts_with(session_rules::PREFIX);
         if !is_of_rules {
             self.control.note_verdict(&injected.extension);
         }

@@ -4,14 +4,14 @@
 //! running handlers finish; the new session and the new extensions; `session_start`. A command that caused the replacement
 //! continues in its old extension, where `pi` and its context no longer work, with the context passed to `withSession`.
 
-use crate::agent::{Agent, AgentError};
-use crate::control::ControlError;
+use crate::agent::{Agent, DeferredStart};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
+use crate::outcome::{AgentError, ControlError};
 use pijs_llm::message::Message;
 use pijs_session_store::{Body, EntryId, Session, SessionError, SessionOptions};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Result of a fork.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,13 +20,6 @@ pub struct ForkResult {
     pub cancelled: bool,
     /// User message at the fork, for the editor.
     pub selected_text: Option<String>,
-}
-
-/// A session whose `session_start` is deferred.
-#[derive(Debug, Clone)]
-pub(crate) struct DeferredStart {
-    reason: &'static str,
-    previous: Option<PathBuf>,
 }
 
 impl Agent {

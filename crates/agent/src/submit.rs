@@ -1,8 +1,9 @@
 //! Processes input up to the run that answers it: slash commands, `input` handlers, templates, and `before_agent_start` handlers.
 
-use crate::agent::{Agent, AgentError, Ending, InputSource, Outcome};
-use crate::control::{ControlError, StageGuard};
+use crate::agent::Agent;
+use crate::control::StageGuard;
 use crate::extensions::{CommandFate, Event};
+use crate::outcome::{AgentError, ControlError, Ending, InputSource, Outcome};
 use crate::system_prompt::PromptOptions;
 use pijs_inputs::{Authored, DeliverAs, Line, Refusal, Stage};
 use pijs_llm::message::{Block, Content, CustomMessage, Message};

@@ -8,8 +8,8 @@ use pijs_llm::conversation;
 use pijs_llm::message::{AssistantMessage, Block, Message, StopReason, Usage};
 use pijs_llm::provider::{Request, RequestMessage};
 use pijs_session_store::context;
-use pijs_session_store::{Body, Entry, EntryId};
-use serde_json::{Map, Value, json};
+use pijs_session_store::{Body, Entry};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -20,17 +20,6 @@ const RESULT_CHARACTERS: usize = 2000;
 const BRANCH_TOKENS: u64 = 4096;
 /// Context window of models whose limit is unknown.
 const DEFAULT_WINDOW: u64 = 128_000;
-
-/// A summary with its position.
-#[derive(Debug, Clone)]
-pub(crate) struct ConversationSummary {
-    pub(crate) text: String,
-    pub(crate) details: Option<Value>,
-    /// Usage of the model that wrote it.
-    pub(crate) usage: Option<Value>,
-    pub(crate) first_kept: Option<EntryId>,
-    pub(crate) tokens_before: u64,
-}
 
 /// Text and usage of a model; without usage when no request was made.
 #[derive(Debug, Clone)]
@@ -304,13 +293,4 @@ fn usable(what: &str, reply: &AssistantMessage) -> Result<(), String> {
 /// Returns a member of a handler's summary; null counts as absent.
 pub(crate) fn given(theirs: &Value, key: &str) -> Option<Value> {
     theirs.get(key).filter(|value| !value.is_null()).cloned()
-}
-
-/// Returns `details`, `usage` and `fromHook` for an entry.
-pub(crate) fn rest(details: Option<Value>, usage: Option<Value>, from_hook: bool) -> Map<String, Value> {
-    let mut rest = Map::new();
-    let known = [("details", details), ("usage", usage)];
-    rest.extend(known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-    rest.insert("fromHook".to_owned(), from_hook.into());
-    rest
 }

@@ -15,8 +15,8 @@
 //! </cwd>
 //! ```
 
-use crate::agent::AgentOptions;
 use crate::extensions::Extensions;
+use crate::options::AgentOptions;
 use crate::tool::Tool;
 use crate::tool_set::ToolSet;
 use pijs_protocol::chat_markup;

@@ -1,8 +1,8 @@
 //! A tool that the model may call: built in, or of an extension.
 
-use crate::agent::AgentOptions;
 use crate::extensions::{ExtensionTool, Extensions, ToolFate, ToolRun};
 use crate::observer::{RunTool, ToolUpdates};
+use crate::options::AgentOptions;
 use crate::tool_port::PermittedSystem;
 use futures_util::FutureExt;
 use pijs_host::Bound;

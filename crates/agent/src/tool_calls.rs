@@ -7,13 +7,14 @@
 //!
 //! A call with incomplete or invalid arguments never reaches a handler.
 
-use crate::agent::{Agent, AgentError};
+use crate::agent::Agent;
 use crate::call_order::{CallOrder, CallTurn};
+use crate::control::size_of_values;
 use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::front_end::ToolCheck;
+use crate::outcome::AgentError;
 use crate::run::{Run, may_call_tools};
-use crate::session_quota::size_of_values;
 use crate::tool::RestrictedTool;
 use crate::tool::{Tool, ToolEnvironment};
 use futures_util::future::{join, join_all};

@@ -6,8 +6,8 @@
 //!
 //! The failure of a tool is the error `io` with the reason `tool_failed`, unless it failed because an operation was denied.
 
-use crate::agent::AgentOptions;
 use crate::extensions::{Extensions, ToolFate, ToolRun};
+use crate::options::AgentOptions;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};

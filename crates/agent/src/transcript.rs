@@ -13,12 +13,8 @@
 //!
 //! A prompt that a `before_agent_start` handler forces applies to one run and is not declared.
 
-use crate::agent::Agent;
-use crate::tool::Tool;
 use pijs_llm::message::{Content, Message, SystemMessage};
 use pijs_protocol::{chat_markup, guard};
-use pijs_session_store::context;
-use pijs_session_store::{Session, refs};
 use serde_json::{Map, Value, json};
 
 /// Combines system messages to one; `None` when there are none.
@@ -101,7 +97,7 @@ pub(crate) fn text(system: &SystemMessage) -> String {
 }
 
 /// Returns the changed sections, if there are any.
-fn changed_sections(has: &Map<String, Value>, wanted: &Map<String, Value>) -> Option<Map<String, Value>> {
+pub(crate) fn changed_sections(has: &Map<String, Value>, wanted: &Map<String, Value>) -> Option<Map<String, Value>> {
     let mut changes: Map<String, Value> = wanted
         .iter()
         .filter(|(name, text)| has.get(*name) != Some(text))
@@ -113,64 +109,11 @@ fn changed_sections(has: &Map<String, Value>, wanted: &Map<String, Value>) -> Op
 }
 
 /// Returns the added and removed tools. A tool with a changed definition is in both.
-fn changed_tools(has: &[Value], wanted: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
+pub(crate) fn changed_tools(has: &[Value], wanted: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
     let gone: Vec<Value> =
         has.iter().filter(|tool| !wanted.contains(tool)).map(|tool| json!({"name": tool["name"]})).collect();
     let come = wanted.into_iter().filter(|tool| !has.contains(tool)).collect();
     (come, gone)
-}
-
-impl Agent {
-    /// Returns the state declared to the model so far.
-    pub(crate) fn declared(&self) -> Option<SystemMessage> {
-        let seen = self.control.with_session(Session::seen).ok()?;
-        combined(&context::system_messages(&refs(&seen)))
-    }
-
-    /// Returns a message with the sections that are not declared yet.
-    pub(crate) fn prompt_update(&self) -> Option<Message> {
-        let has = self.declared().and_then(|told| told.sections).unwrap_or_default();
-        let wanted = match &*self.prompt.of_run.borrow() {
-            Some(options) => options.sections(&self.words()),
-            None => self.prompt.of_session.borrow().sections(&self.words()),
-        };
-        let sections = changed_sections(&has, &wanted)?;
-        Some(Message::System(SystemMessage {
-            sections: Some(sections),
-            timestamp: self.now(),
-            ..SystemMessage::default()
-        }))
-    }
-
-    /// Declares added and removed tools, in or before the next messages.
-    pub(crate) fn declare_tools(&self, active: &[Tool], incoming: &mut Vec<Message>) {
-        let has = self.declared().map(|told| told.tools_added).unwrap_or_default();
-        let (come, gone) = changed_tools(&has, active.iter().map(Tool::declaration).collect());
-        if come.is_empty() && gone.is_empty() {
-            return;
-        }
-        if !incoming.iter().any(|message| system(message).is_some()) {
-            incoming.insert(0, Message::System(SystemMessage { timestamp: self.now(), ..SystemMessage::default() }));
-        }
-        let last = incoming.iter_mut().rev().find_map(|message| match message {
-            Message::System(system) => Some(system),
-            _ => None,
-        });
-        let told = last.expect("there is one since the line before");
-        (told.tools_added, told.tools_removed) = (come, gone);
-    }
-
-    /// Returns the tools that the model may call.
-    pub(crate) fn active_tools(&self) -> Vec<Tool> {
-        self.tools.borrow().active(&*self.extensions)
-    }
-
-    /// Activates the tools declared in the session, if there are any.
-    pub(crate) fn restore_tools(&self) {
-        let Some(told) = self.declared() else { return };
-        let names = told.tools_added.iter().filter_map(|tool| tool["name"].as_str()).map(str::to_owned).collect();
-        self.tools.borrow_mut().activate(names, &*self.extensions);
-    }
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@
 //! and the resulting conversation. Drafts become session entries after all handlers have answered; `continue` has an effect only
 //! when the conversation then ends with a message that the model can answer.
 
-use crate::agent::{Agent, AgentError, Ending};
-use crate::control::{ControlError, is_reserved};
+use crate::agent::Agent;
+use crate::control::is_reserved;
 use crate::events::AgentEvent;
 use crate::extensions::Event;
-use crate::summary::ConversationSummary;
+use crate::outcome::{AgentError, ControlError, Ending};
+use crate::summary_entry::ConversationSummary;
 use pijs_inputs::Inputs;
 use pijs_llm::conversation;
 use pijs_llm::message::{Block, Content, Message, ToolResultMessage};

@@ -4,7 +4,8 @@
 //! request, so that no other input in between hides their influence. This module adds influence without an entry, until the next
 //! message of the user: changed prompts and contexts, and verdicts.
 
-use super::{AgentControl, ControlError};
+use super::AgentControl;
+use crate::outcome::ControlError;
 use pijs_protocol::{ExtensionId, guard};
 use pijs_session_store::Session;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! The shell of the state machine of inputs ([`Inputs`]): one lock, one notification for all waiters, and the effects.
 
-use super::{AgentControl, ControlError, ControlState, VERDICT_TYPE};
+use super::{AgentControl, ControlState, VERDICT_TYPE};
 use crate::mailbox::AgentTask;
+use crate::outcome::ControlError;
 use pijs_inputs::{Authored, DeliverAs, InputEffect, InputEvent, Inputs, Line, Queue, Stage};
 use pijs_llm::message::{BashExecution, Content, CustomMessage, Message};
 use pijs_protocol::{ExtensionId, HostcallError, guard};

@@ -7,8 +7,8 @@
 //! `getEntries`, `getBranch`, `getTree` and similar calls throw an error that says so; `getEntry`, `getSessionName` and
 //! `buildSessionContext` still work. Handlers of `session_before_compact` then get the part visible to the model.
 
+use super::session_quota::{SESSION_BYTES, size_of_values};
 use super::{AgentControl, ControlState};
-use crate::session_quota::{SESSION_BYTES, size_of_values};
 use pijs_protocol::wire::{MESSAGE_VALUES, Size};
 use pijs_protocol::{ErrorCode, HostcallError, guard};
 use pijs_session_store::{Entry, EntryId, Session, SessionError};

@@ -3,7 +3,7 @@
 //! Every realm holds a copy of the session, and every request contains it, so an extension that fills it takes memory from all
 //! others. Users, the model and built-in tools add little and are not limited.
 
-use crate::control::AgentControl;
+use super::AgentControl;
 use pijs_protocol::wire::Size;
 use pijs_protocol::{HostcallError, guard};
 use serde_json::Value;
