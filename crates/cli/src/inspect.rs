@@ -19,7 +19,7 @@ pub(crate) struct InspectArgs {
     /// The page to write
     #[arg(short, long, value_name = "REPORT.html")]
     out: PathBuf,
-    /// Ledger of the same session, whose decisions are shown beside the calls
+    /// Ledger of the same session, whose decisions are shown with the calls
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
 }

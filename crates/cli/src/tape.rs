@@ -155,7 +155,7 @@ pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Resu
                 let value = environment.variables.get(&secret).unwrap_or(&secret);
                 redactor.learn(value);
                 if !redactor.finds(value) {
-                    return Err(Failure::usage(format!("{secret:?} is too short to be told from other words"))
+                    return Err(Failure::usage(format!("{secret:?} is too short to be distinguished from other text"))
                         .help("name a secret of at least 6 characters, or the variable that holds it"));
                 }
             }

@@ -231,7 +231,7 @@ fn a_bug_of_a_killed_worker_is_found_and_replayed_from_its_string() {
     let schedule = explored["schedule"].as_str().unwrap_or_else(|| panic!("no schedule fails: {explored:#}"));
     assert_eq!(code, 1);
     let failure = explored["failure"].as_str().expect("a message");
-    assert!(failure.contains("throws where nobody takes it: TypeError"), "{failure}");
+    assert!(failure.contains("throws an unhandled error: TypeError"), "{failure}");
 
     let drive = |more: &[&str]| {
         let mut args = strings(&["ext", "drive", "--schedule", schedule, &tape_name]);

@@ -164,7 +164,7 @@ impl Open {
     }
 }
 
-/// Returns a value without what nobody reads in a row.
+/// Returns a value without the members that a row does not show.
 fn short(value: &Value) -> Value {
     match value {
         Value::String(text) => match text.char_indices().nth(SHOWN) {

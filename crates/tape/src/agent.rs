@@ -1,4 +1,4 @@
-//! The agent's level of a tape: what crossed the ports of the agent, beside the wires of the realms.
+//! The agent's level of a tape: what crossed the ports of the agent, in addition to the wires of the realms.
 //!
 //! The loop of the agent is a function of its ports, as a realm is of its wire. An [`AgentRecord`] is an input of the loop (an
 //! act of the user or of an extension, an answer of a port, a fact, a reading of the clock) or an output of it (a question to a

@@ -9,10 +9,10 @@
 //! ```
 //!
 //! The digest is the SHA-256 of the digest of the block before (zeros before the first), the fields, and the body, so that a
-//! block that was damaged, lost or moved is noticed. It has no key: whoever writes a tape can write any. Since heads are skippable frames, `zstdcat` prints a tape as
+//! block that was damaged, lost or moved is noticed. It has no key, so a writer can forge any tape. Since heads are skippable frames, `zstdcat` prints a tape as
 //! JSON lines, and since they tell lengths, a reader finds any record without unpacking those before it.
 
-use crate::error::{TapeError, What};
+use crate::error::{TapeError, TapeFault};
 use crate::index::{self, TapeIndex};
 use sha2::{Digest as _, Sha256};
 use std::io::{self, Read, Write};
@@ -92,10 +92,10 @@ pub(crate) fn write(
 pub(crate) fn read_head(input: &mut impl Read, next: u64) -> Result<Option<Head>, TapeError> {
     let bad = |what| TapeError::at(next, what);
     let mut head = [0; HEAD];
-    let read = fill(input, &mut head).map_err(|error| bad(What::Io(error.to_string())))?;
+    let read = fill(input, &mut head).map_err(|error| bad(TapeFault::Io(error.to_string())))?;
     if read > 0 && next > 1 && head[..read.min(4)] == index::SKIPPABLE.to_le_bytes()[..read.min(4)] {
         let mut frame = head[..read].to_vec();
-        input.take(MOST_BYTES as u64).read_to_end(&mut frame).map_err(|error| bad(What::Io(error.to_string())))?;
+        input.take(MOST_BYTES as u64).read_to_end(&mut frame).map_err(|error| bad(TapeFault::Io(error.to_string())))?;
         return TapeIndex::parse(&frame).map(|_| None).map_err(bad);
     }
     let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
@@ -103,26 +103,26 @@ pub(crate) fn read_head(input: &mut impl Read, next: u64) -> Result<Option<Head>
     let fits = is_begin(&head[..read.min(4)], &SKIPPABLE.to_le_bytes())
         && (read < 8 || is_begin(&head[8..read.min(16)], MARK));
     if !fits {
-        return Err(bad(if next == 1 { What::NoTape } else { What::Block("a block does not begin as one") }));
+        return Err(bad(if next == 1 { TapeFault::NoTape } else { TapeFault::Block("a block does not begin as one") }));
     }
     match read {
-        0 if next == 1 => return Err(bad(What::NoTape)),
+        0 if next == 1 => return Err(bad(TapeFault::NoTape)),
         0 => return Ok(None),
         HEAD => {}
-        _ => return Err(bad(What::Cut)),
+        _ => return Err(bad(TapeFault::Cut)),
     }
     if word(16) != VERSION {
         let (found, expected) = (word(16).to_string(), VERSION.to_string());
-        return Err(bad(What::Version { what: "the version of its container", found, expected }));
+        return Err(bad(TapeFault::Version { what: "the version of its container", found, expected }));
     }
     let first = u64::from_le_bytes(head[20..28].try_into().expect("eight bytes"));
     let digest = head[HEAD - DIGEST..].try_into().expect("a digest");
     let head = Head { first, records: word(28), lines: word(32), body: word(36), digest };
     if word(4) as usize != FIELDS + DIGEST || first != next || head.records == 0 {
-        return Err(bad(What::Block("a head contradicts itself")));
+        return Err(bad(TapeFault::Block("a head contradicts itself")));
     }
     if head.lines as usize > MOST_BYTES || head.body as usize > MOST_BYTES {
-        return Err(bad(What::TooLarge { what: "a block", most: MOST_BYTES }));
+        return Err(bad(TapeFault::TooLarge { what: "a block", most: MOST_BYTES }));
     }
     Ok(Some(head))
 }
@@ -131,24 +131,24 @@ impl Head {
     /// Reads the lines of this block.
     pub(crate) fn read_lines(&self, input: &mut impl Read, chain: &mut Chain) -> Result<Vec<u8>, TapeError> {
         let bad = |what| TapeError::at(self.first, what);
-        let io = |error: io::Error| bad(What::Io(error.to_string()));
+        let io = |error: io::Error| bad(TapeFault::Io(error.to_string()));
         let mut body = Vec::new();
-        // Grows with what is there: a length that lies makes nobody allocate.
+        // Grows with the received bytes: a false length allocates nothing.
         input.take(u64::from(self.body)).read_to_end(&mut body).map_err(io)?;
         if body.len() < self.body as usize {
-            return Err(bad(What::Cut));
+            return Err(bad(TapeFault::Cut));
         }
         let fields = fields(self.first, self.records, self.lines, self.body);
         let digest = link(chain, &fields, &body);
         if digest != self.digest {
-            return Err(bad(What::Block("a block's digest does not match")));
+            return Err(bad(TapeFault::Block("a block's digest does not match")));
         }
-        let damaged = |_| bad(What::Block("a block cannot be unpacked"));
+        let damaged = |_| bad(TapeFault::Block("a block cannot be unpacked"));
         let mut lines = Vec::new();
         let mut decoder = zstd::stream::read::Decoder::with_buffer(body.as_slice()).map_err(damaged)?.single_frame();
         decoder.by_ref().take(u64::from(self.lines) + 1).read_to_end(&mut lines).map_err(damaged)?;
         if lines.len() != self.lines as usize {
-            return Err(bad(What::Block("a block is not as long as its head says")));
+            return Err(bad(TapeFault::Block("a block is not as long as its head says")));
         }
         *chain = digest;
         Ok(lines)

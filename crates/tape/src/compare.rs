@@ -35,12 +35,12 @@ pub struct Divergence {
     pub(crate) deliveries: usize,
     /// The output of the turn that differs.
     #[serde(skip)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputSite,
 }
 
 /// An output of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
+pub(crate) enum OutputSite {
     /// The synchronous hostcall of this index.
     Call(usize),
     /// The message of this index, and the registration of that index in it.
@@ -51,7 +51,7 @@ pub(crate) enum Output {
     Turn,
 }
 
-impl Output {
+impl OutputSite {
     /// Reads the place of a difference in a turn's end.
     pub(crate) fn in_yield(at: &str) -> Self {
         let mut members = at.strip_prefix("yield /").unwrap_or_default().split('/');

@@ -7,12 +7,12 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TapeError {
     record: u64,
-    what: What,
+    what: TapeFault,
 }
 
-/// The fault.
+/// The kinds of faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum TapeFault {
     Io(String),
     NoTape,
     Version { what: &'static str, found: String, expected: String },
@@ -26,7 +26,7 @@ pub(crate) enum What {
 }
 
 impl TapeError {
-    pub(crate) fn at(record: u64, what: What) -> Self {
+    pub(crate) fn at(record: u64, what: TapeFault) -> Self {
         Self { record, what }
     }
 
@@ -38,24 +38,24 @@ impl TapeError {
     /// The taxonomy's word for it.
     pub fn code(&self) -> ErrorCode {
         match self.what {
-            What::Io(_) | What::Cut => ErrorCode::Io,
+            TapeFault::Io(_) | TapeFault::Cut => ErrorCode::Io,
             _ => ErrorCode::InvalidRequest,
         }
     }
 
     /// Whether the recording was cut off here, as by a kill: the tape is good up to this record.
     pub fn is_cut(&self) -> bool {
-        self.what == What::Cut
+        self.what == TapeFault::Cut
     }
 
     /// The next step for the user.
     pub fn help(&self) -> &'static str {
         match self.what {
-            What::Io(_) => "see whether the file can be read",
-            What::NoTape => "a tape is what `pi --tape FILE` writes",
-            What::Version { .. } => "replay it with the version of pi that recorded it",
-            What::Cut => "what was recorded before it can be replayed",
-            What::TooLarge { .. } => "record a shorter session",
+            TapeFault::Io(_) => "see whether the file can be read",
+            TapeFault::NoTape => "a tape is what `pi --tape FILE` writes",
+            TapeFault::Version { .. } => "replay it with the version of pi that recorded it",
+            TapeFault::Cut => "what was recorded before it can be replayed",
+            TapeFault::TooLarge { .. } => "record a shorter session",
             _ => "copy the file again from where it was recorded; `pi tape info` shows what can be read",
         }
     }
@@ -63,7 +63,7 @@ impl TapeError {
 
 impl From<std::io::Error> for TapeError {
     fn from(error: std::io::Error) -> Self {
-        Self::at(0, What::Io(error.to_string()))
+        Self::at(0, TapeFault::Io(error.to_string()))
     }
 }
 
@@ -71,18 +71,22 @@ impl fmt::Display for TapeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = self.record;
         match &self.what {
-            What::NoTape => f.write_str("this is no tape"),
-            What::Version { what, found, expected } => {
+            TapeFault::NoTape => f.write_str("this is no tape"),
+            TapeFault::Version { what, found, expected } => {
                 write!(f, "this tape cannot be read here: {what} is {found}, expected {expected}")
             }
-            What::Io(error) => write!(f, "record {record} of the tape: {error}"),
-            What::Cut => write!(f, "the tape is cut off at record {record}"),
-            What::Block(what) => write!(f, "the tape is damaged at record {record}: {what}"),
-            What::TooLarge { what, most } => write!(f, "record {record} of the tape: {what} of more than {most} bytes"),
-            What::Json(error) => write!(f, "record {record} of the tape is none: {error}"),
-            What::Attachment(error) => write!(f, "record {record} of the tape: an attachment: {error}"),
-            What::Digest => write!(f, "record {record} of the tape: its digest is not that of the turns before it"),
-            What::Order(what) => write!(f, "record {record} of the tape: {what}"),
+            TapeFault::Io(error) => write!(f, "record {record} of the tape: {error}"),
+            TapeFault::Cut => write!(f, "the tape is cut off at record {record}"),
+            TapeFault::Block(what) => write!(f, "the tape is damaged at record {record}: {what}"),
+            TapeFault::TooLarge { what, most } => {
+                write!(f, "record {record} of the tape: {what} of more than {most} bytes")
+            }
+            TapeFault::Json(error) => write!(f, "record {record} of the tape is none: {error}"),
+            TapeFault::Attachment(error) => write!(f, "record {record} of the tape: an attachment: {error}"),
+            TapeFault::Digest => {
+                write!(f, "record {record} of the tape: its digest is not that of the turns before it")
+            }
+            TapeFault::Order(what) => write!(f, "record {record} of the tape: {what}"),
         }
     }
 }

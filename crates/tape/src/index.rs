@@ -9,7 +9,7 @@
 //! damage; a wrong index shows where the reader arrives, since a block says which record it begins with.
 
 use crate::block::{Chain, MOST_BYTES};
-use crate::error::{TapeError, What};
+use crate::error::{TapeError, TapeFault};
 use crate::record::{EventRef, RealmNumber};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -85,7 +85,7 @@ impl TapeIndex {
         match Self::parse(&bytes) {
             Ok(index) => Ok(Some(index)),
             // A tape that was cut off behind the first mark of its index ends like one with an index.
-            Err(What::Cut) => Ok(None),
+            Err(TapeFault::Cut) => Ok(None),
             Err(what) => Err(TapeError::at(0, what)),
         }
     }
@@ -116,8 +116,8 @@ impl TapeIndex {
     }
 
     /// Reads a frame.
-    pub(crate) fn parse(frame: &[u8]) -> Result<Self, What> {
-        const DAMAGED: What = What::Block("the index is damaged");
+    pub(crate) fn parse(frame: &[u8]) -> Result<Self, TapeFault> {
+        const DAMAGED: TapeFault = TapeFault::Block("the index is damaged");
         let length = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
         let is_whole = frame.len() >= FRONT + BACK
             && frame[..4] == SKIPPABLE.to_le_bytes()
@@ -127,7 +127,7 @@ impl TapeIndex {
             && &frame[frame.len() - 8..] == MARK;
         if !is_whole {
             return Err(if frame.len() < FRONT + BACK || frame[4..8] != length(frame.len() - 8) {
-                What::Cut
+                TapeFault::Cut
             } else {
                 DAMAGED
             });

@@ -6,7 +6,7 @@
 //! decision is drawn from a [`Chooser`], so that a run is a string (`lab1:0.2.1`) that replays.
 //!
 //! [`Case::of`] reads a tape, [`Case::explore`] goes through schedules and shrinks the first one that fails,
-//! [`Case::replay`] runs one. A schedule fails when an extension throws something nobody takes that it did not throw under the
+//! [`Case::replay`] runs one. A schedule fails when an extension throws an unhandled error that it did not throw under the
 //! schedule of zeros, when a request is never answered, when a realm ends, when a handler throws although no call failed, or,
 //! without faults, when an answer or the calls that were made depend on the order.
 //!

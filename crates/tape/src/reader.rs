@@ -2,7 +2,7 @@
 
 use crate::block::{self, Chain};
 use crate::digest::TurnDigest;
-use crate::error::{TapeError, What};
+use crate::error::{TapeError, TapeFault};
 use crate::header::{TAPE_SCHEMA, TapeHeader};
 use crate::index::{Gap, TapeIndex};
 use crate::record::{self, Event, RealmNumber, Record};
@@ -27,10 +27,7 @@ const MOST_REALMS: usize = 100_000;
 pub struct TapeReader<R> {
     input: R,
     header: TapeHeader,
-    /// Lines of the block that is being read, and how far.
-    lines: Vec<u8>,
-    at: usize,
-    left: u32,
+    block: BlockLines,
     chain: Chain,
     /// Number of the record that was read last.
     number: u64,
@@ -42,6 +39,27 @@ pub struct TapeReader<R> {
     is_complete: bool,
     is_over: bool,
     detour: Detour<R>,
+}
+
+/// Lines of the block that is being read.
+#[derive(Debug)]
+struct BlockLines {
+    lines: Vec<u8>,
+    /// Bytes that were read.
+    at: usize,
+    /// Records that were not.
+    left: u32,
+}
+
+impl BlockLines {
+    /// Takes the next line; `None` when the block has no whole line any more.
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let length = self.lines[self.at..].iter().position(|byte| *byte == b'\n')?;
+        let line = self.lines[self.at..self.at + length].to_vec();
+        self.at += length + 1;
+        self.left -= 1;
+        Some(line)
+    }
 }
 
 /// Blocks that a reader does not read.
@@ -72,7 +90,8 @@ impl<R: Read + Seek> TapeReader<R> {
     /// Passes over blocks that hold nothing but turns of these realms; their turns in other blocks are not checked.
     #[must_use]
     pub fn without(mut self, index: &TapeIndex, realms: BTreeSet<RealmNumber>) -> Self {
-        let gaps = index.gaps(&realms).into_iter().filter(|gap| gap.from.first > self.number + u64::from(self.left));
+        let gaps =
+            index.gaps(&realms).into_iter().filter(|gap| gap.from.first > self.number + u64::from(self.block.left));
         let seek = |input: &mut R, at| input.seek(SeekFrom::Start(at)).map(drop);
         self.detour = Detour { gaps: gaps.collect(), realms, seek, passed: Passed::default() };
         self
@@ -109,13 +128,11 @@ impl<R: Read> TapeReader<R> {
 
     fn of(input: R, lines: Vec<u8>) -> Result<Self, TapeError> {
         let records = lines.iter().filter(|byte| **byte == b'\n').count();
-        let left = u32::try_from(records).map_err(|_| TapeError::at(1, What::NoTape))?;
+        let left = u32::try_from(records).map_err(|_| TapeError::at(1, TapeFault::NoTape))?;
         let mut reader = Self {
             input,
             header: TapeHeader::new("", pijs_engine::engine_build(), String::new()),
-            lines,
-            at: 0,
-            left,
+            block: BlockLines { lines, at: 0, left },
             chain: Chain::default(),
             number: 0,
             digests: BTreeMap::new(),
@@ -125,7 +142,7 @@ impl<R: Read> TapeReader<R> {
             is_over: false,
             detour: Detour::default(),
         };
-        let none = || TapeError::at(1, What::NoTape);
+        let none = || TapeError::at(1, TapeFault::NoTape);
         let line = reader.next_line()?.ok_or_else(none)?;
         // The version is read first: a later header may have other members.
         let loose: serde_json::Value = serde_json::from_slice(&line).map_err(|_| none())?;
@@ -133,7 +150,7 @@ impl<R: Read> TapeReader<R> {
             let found = loose.pointer(&format!("/value/{what}")).and_then(|found| found.as_str()).unwrap_or_default();
             if found != expected {
                 let (found, expected) = (format!("{found:?}"), format!("{expected:?}"));
-                return Err(TapeError::at(1, What::Version { what, found, expected }));
+                return Err(TapeError::at(1, TapeFault::Version { what, found, expected }));
             }
         }
         match record::decode(&line, 1, |_| None)?.event {
@@ -178,7 +195,8 @@ impl<R: Read> TapeReader<R> {
         let Some(Gap { from, to }) = self.detour.gaps.pop_front_if(|gap| gap.from.first == next) else {
             return Ok(next);
         };
-        (self.detour.seek)(&mut self.input, to.at).map_err(|error| TapeError::at(next, What::Io(error.to_string())))?;
+        (self.detour.seek)(&mut self.input, to.at)
+            .map_err(|error| TapeError::at(next, TapeFault::Io(error.to_string())))?;
         self.chain = to.before;
         self.number = to.first.saturating_sub(1);
         self.detour.passed.ticks += to.ticks.saturating_sub(from.ticks);
@@ -189,21 +207,18 @@ impl<R: Read> TapeReader<R> {
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, TapeError> {
         let next = self.number + 1;
         let bad = |what| Err(TapeError::at(next, what));
-        if self.left == 0 {
-            if self.at < self.lines.len() {
-                return bad(What::Block("a block has more records than its head says"));
+        if self.block.left == 0 {
+            if self.block.at < self.block.lines.len() {
+                return bad(TapeFault::Block("a block has more records than its head says"));
             }
             let next = self.pass_gap(next)?;
             let Some(head) = block::read_head(&mut self.input, next)? else { return Ok(None) };
-            self.lines = head.read_lines(&mut self.input, &mut self.chain)?;
-            (self.at, self.left) = (0, head.records);
+            let lines = head.read_lines(&mut self.input, &mut self.chain)?;
+            self.block = BlockLines { lines, at: 0, left: head.records };
         }
-        let Some(length) = self.lines[self.at..].iter().position(|byte| *byte == b'\n') else {
-            return bad(What::Block("a block has fewer records than its head says"));
+        let Some(line) = self.block.next() else {
+            return bad(TapeFault::Block("a block has fewer records than its head says"));
         };
-        let line = self.lines[self.at..self.at + length].to_vec();
-        self.at += length + 1;
-        self.left -= 1;
         self.number += 1;
         Ok(Some(line))
     }
@@ -213,12 +228,12 @@ impl<R: Read> TapeReader<R> {
         let number = self.number;
         let bad = |what| Err(TapeError::at(number, what));
         if self.is_complete {
-            return bad(What::Order("something follows the end of the recording"));
+            return bad(TapeFault::Order("something follows the end of the recording"));
         }
         let blobs = &self.blobs.by_digest;
         let record = record::decode(&line, number, |digest| Some(blobs.get(digest)?.to_vec()))?;
         match &record.event {
-            Event::Header(_) => return bad(What::Order("a second header")),
+            Event::Header(_) => return bad(TapeFault::Order("a second header")),
             Event::Blob(blob) => self.blobs.keep(number, &blob.digest, &blob.base64)?,
             Event::Agent(_) if record.realm.0 == 0 => {}
             Event::End(_) => self.is_complete = true,
@@ -237,10 +252,10 @@ impl<R: Read> TapeReader<R> {
         let is_new = matches!(record.event, Event::Open(_));
         if is_new == self.digests.contains_key(&record.realm) || record.realm.0 == 0 {
             let what = if is_new { "a realm is opened twice" } else { "a realm that was not opened" };
-            return bad(What::Order(what));
+            return bad(TapeFault::Order(what));
         }
         if self.digests.len() >= MOST_REALMS {
-            return bad(What::TooLarge { what: "realms", most: MOST_REALMS });
+            return bad(TapeFault::TooLarge { what: "realms", most: MOST_REALMS });
         }
         let ends_turn = record.event.as_ref().is_some_and(|event| event.ends_turn());
         self.canonical = match ends_turn.then(|| canonical_length(line)).flatten() {
@@ -250,7 +265,7 @@ impl<R: Read> TapeReader<R> {
         let digest = self.digests.entry(record.realm).or_default();
         digest.add(&self.canonical);
         if ends_turn && record.digest.as_deref() != Some(digest.end_turn().as_str()) {
-            return bad(What::Digest);
+            return bad(TapeFault::Digest);
         }
         Ok(())
     }
@@ -264,14 +279,14 @@ fn canonical_length(line: &[u8]) -> Option<usize> {
 
 impl Blobs {
     fn keep(&mut self, record: u64, name: &str, base64: &str) -> Result<(), TapeError> {
-        let bad = |what: &str| TapeError::at(record, What::Attachment(what.to_owned()));
+        let bad = |what: &str| TapeError::at(record, TapeFault::Attachment(what.to_owned()));
         let bytes = BASE64.decode(base64).map_err(|error| bad(&error.to_string()))?;
         if digest(&bytes) != name {
             return Err(bad("its digest does not match"));
         }
         self.bytes += bytes.len();
         if self.bytes > MOST_BLOB_BYTES {
-            return Err(TapeError::at(record, What::TooLarge { what: "payloads", most: MOST_BLOB_BYTES }));
+            return Err(TapeError::at(record, TapeFault::TooLarge { what: "payloads", most: MOST_BLOB_BYTES }));
         }
         self.by_digest.insert(name.to_owned(), bytes.into());
         Ok(())

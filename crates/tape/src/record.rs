@@ -5,7 +5,7 @@
 //! written line of a turn's end has that size and the digest of all turns of the realm up to here.
 
 use crate::agent::AgentRecord;
-use crate::error::{TapeError, What};
+use crate::error::{TapeError, TapeFault};
 use crate::header::TapeHeader;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -288,17 +288,19 @@ pub(crate) fn append_end(line: &mut Vec<u8>, heap: u64, digest: &str) {
 pub(crate) fn decode(text: &[u8], number: u64, blob: impl Fn(&str) -> Option<Vec<u8>>) -> Result<Record, TapeError> {
     let bad = |what| TapeError::at(number, what);
     let Line { realm, mut event, bytes, heap, digest } =
-        read_json(text).map_err(|error| bad(What::Json(error.to_string())))?;
+        read_json(text).map_err(|error| bad(TapeFault::Json(error.to_string())))?;
     if !bytes.is_empty() {
         let places = attachments_mut(&mut event);
         if places.len() != bytes.len() {
             let (found, expected) = (bytes.len(), places.len());
-            return Err(bad(What::Attachment(format!("attachments of {found} messages, {expected} may carry some"))));
+            return Err(bad(TapeFault::Attachment(format!(
+                "attachments of {found} messages, {expected} may carry some"
+            ))));
         }
         for (place, encoded) in places.into_iter().zip(bytes) {
             let read = |one: String| match one.starts_with(BY_DIGEST) {
-                true => blob(&one).ok_or_else(|| bad(What::Attachment(format!("the payload {one} is not there")))),
-                false => BASE64.decode(one).map_err(|error| bad(What::Attachment(error.to_string()))),
+                true => blob(&one).ok_or_else(|| bad(TapeFault::Attachment(format!("the payload {one} is not there")))),
+                false => BASE64.decode(one).map_err(|error| bad(TapeFault::Attachment(error.to_string()))),
             };
             *place = encoded.into_iter().map(read).collect::<Result<_, _>>()?;
         }
@@ -357,7 +359,7 @@ pub(crate) fn attachments(event: EventRef<'_>) -> Vec<&Vec<Vec<u8>>> {
     }
 }
 
-/// The same, to fill in.
+/// Returns the attachments of an event, to be filled in.
 fn attachments_mut(event: &mut Event) -> Vec<&mut Vec<Vec<u8>>> {
     fn of(message: &mut Message) -> Option<&mut Vec<Vec<u8>>> {
         match message {
@@ -399,7 +401,7 @@ fn canonical(output: &Yield) -> Yield {
 }
 
 impl Opening {
-    /// Whose realm it is.
+    /// The extension of the realm.
     pub fn extension(&self) -> &ExtensionId {
         &self.options.extension
     }

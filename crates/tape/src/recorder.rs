@@ -4,8 +4,8 @@
 //! around it afterwards. Both pass everything on as it is, so that no code path differs because a tape runs.
 //!
 //! The session's thread only copies what crosses and queues it. A thread of the recorder's own encodes and writes what
-//! is queued, at most [`FLUSH_EVERY`] later; nobody wakes it before, unless the queue is half full. A recording that
-//! cannot be written ends with one notice, and the session goes on.
+//! is queued, at most [`FLUSH_EVERY`] later; it is woken earlier only if the queue is half full. A recording that
+//! cannot be written ends with one notice, and the session continues.
 
 use crate::agent::AgentRecord;
 use crate::header::TapeHeader;
@@ -118,7 +118,7 @@ impl Queue {
     }
 }
 
-/// Closes the queue when the thread that writes ends, in whichever way: nobody waits for it then.
+/// Closes the queue when the writing thread ends, also by a panic, so that no recorder waits for it.
 struct Closing(Arc<Queue>);
 
 impl Drop for Closing {

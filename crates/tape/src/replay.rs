@@ -4,7 +4,7 @@
 //! in a fresh realm whose synchronous calls are answered from the tape. What comes out (calls, the yield, a termination)
 //! is compared with what was recorded, line by line. The first difference ends the replay.
 
-use crate::compare::{Difference, Divergence, Output, USAGE, compare};
+use crate::compare::{Difference, Divergence, OutputSite, USAGE, compare};
 use crate::error::TapeError;
 use crate::header::TapeHeader;
 use crate::lines::Lines;
@@ -101,14 +101,14 @@ pub struct Outcome {
     pub cut: bool,
     /// State of each realm that lives.
     pub states: Vec<RealmState>,
-    /// Entries of the session, as the realm that was told last knows them.
+    /// Entries of the session, as the realm that was notified last has them.
     pub session: Vec<Value>,
 }
 
 /// State of a realm between two turns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RealmState {
-    /// Whose realm it is.
+    /// The extension of the realm.
     pub realm: ExtensionId,
     /// Its last turn.
     pub seq: Seq,
@@ -213,10 +213,10 @@ struct Player {
     realm: Option<Box<dyn Realm>>,
     state: RealmState,
     turn: Vec<Step>,
-    /// Entries of the session that the realm was told of.
+    /// Entries of the session of which the realm was notified.
     entries: Vec<Json>,
-    /// The record at which it was told last.
-    told_at: u64,
+    /// The record of its latest notification.
+    notified_at: u64,
 }
 
 /// Lists the reasons for which a replay refuses the build; empty when it is the same.
@@ -337,7 +337,7 @@ impl<'a, R: Read> Replay<'a, R> {
     }
 
     fn stopped(mut self) -> Outcome {
-        if let Some(player) = self.players.values().max_by_key(|player| player.told_at) {
+        if let Some(player) = self.players.values().max_by_key(|player| player.notified_at) {
             self.outcome.session = player.entries.iter().map(Json::value).collect();
         }
         let living = self.players.into_values().filter(|player| player.realm.is_some());
@@ -373,7 +373,7 @@ impl<'a, R: Read> Replay<'a, R> {
                 calls: Vec::new(),
             };
             let (turn, entries) = (Vec::new(), Vec::new());
-            self.players.insert(realm, Player { realm: None, state, turn, entries, told_at: 0 });
+            self.players.insert(realm, Player { realm: None, state, turn, entries, notified_at: 0 });
             self.outcome.realms += 1;
         }
         // The reader has seen to it that every realm was opened.
@@ -398,7 +398,7 @@ impl<'a, R: Read> Replay<'a, R> {
         let mut deliveries = Vec::new();
         let mut opening = None;
         for step in &turn {
-            player.told(step);
+            player.take_entries(step);
             match &step.event {
                 Event::Open(open) => opening = Some(open.as_ref().clone()),
                 Event::Delivery(delivery) => deliveries.push(delivery.as_ref().clone()),
@@ -425,17 +425,17 @@ impl<'a, R: Read> Replay<'a, R> {
             }
         };
         let difference =
-            script.difference.take().map(|(call, record, difference)| (Output::Call(call), record, difference));
+            script.difference.take().map(|(call, record, difference)| (OutputSite::Call(call), record, difference));
         let difference = difference.or_else(|| {
             if let Some(difference) = script.left_over() {
-                return Some((Output::Turn, end.number, difference));
+                return Some((OutputSite::Turn, end.number, difference));
             }
             let event = match &done {
                 Ok(done) => EventRef::Yield(done),
                 Err(reason) => EventRef::Termination(reason),
             };
             let difference = self.lines.compare(number, &end.line, event)?;
-            Some((Output::in_yield(&difference.at), end.number, difference))
+            Some((OutputSite::in_yield(&difference.at), end.number, difference))
         });
         if let Ok(done) = &done {
             player.state.yielded(done);
@@ -617,8 +617,8 @@ impl SyncHost for Script<'_> {
 }
 
 impl Player {
-    /// Takes note of what a record says of the session.
-    fn told(&mut self, step: &Step) {
+    /// Applies a change of the session's entries that a record has.
+    fn take_entries(&mut self, step: &Step) {
         let state = match &step.event {
             Event::Delivery(delivery) => delivery.state.as_ref(),
             Event::Reply(reply) => reply.state.as_ref(),
@@ -627,7 +627,7 @@ impl Player {
         if let Some(entries) = state.and_then(|state| state.entries.as_ref()) {
             self.entries.truncate(entries.keep);
             self.entries.extend(entries.append.iter().cloned());
-            self.told_at = step.number;
+            self.notified_at = step.number;
         }
     }
 }

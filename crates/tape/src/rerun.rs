@@ -1,128 +1,46 @@
 //! Running the inputs of a tape through an extension that changed.
 //!
-//! A [`Replay`](crate::Replay) ends at the first difference. A rerun goes on: it aligns the outputs of each turn with the recorded
+//! A [`Replay`](crate::Replay) ends at the first difference. A rerun continues: it aligns the outputs of each turn with the recorded
 //! ones, reports those that changed, and hands later inputs to the calls, timers and functions that stand for the recorded ones.
 //! An input for which the extension no longer has a receiver is left out. A call that was not recorded gets the answer of an
 //! equal one, where there is one; otherwise a synchronous call fails, and an asynchronous one stays without an answer.
 //!
 //! The consumption of a turn is no output. Realms of other extensions are not run.
 
+mod change;
+mod script;
+
 use crate::align::{Aligned, Found, Names, Output, align};
-use crate::compare::{Output as Place, brief, differences};
+use crate::compare::OutputSite;
 use crate::error::TapeError;
 use crate::modules;
 use crate::reader::TapeReader;
 use crate::record::{Blob, Event, EventRef, ModuleSet, Opening, RealmNumber, Record};
 use crate::replay::{ReplayError, ReplayOptions, ReplayServices, are_usual, joined, modules_of};
-use crate::source::{Latest, SourcePosition, Traced};
+use crate::source::{Latest, Traced};
 use crate::writer::TapeWriter;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use pijs_artifact::Verified;
 use pijs_protocol::wire::{EntriesDelta, StateDelta, Task};
-use pijs_protocol::{
-    CallId, Delivery, ErrorCode, ExtensionId, Handle, HostCall, HostResult, HostcallError, Message, Now, Seq,
-    SyncReply, Termination, TimerId, Yield,
-};
-use pijs_realm::{Patience, Progress, Realm, SyncHost};
+use pijs_protocol::{CallId, Delivery, ExtensionId, Handle, HostResult, Message, Seq, Termination, TimerId, Yield};
+use pijs_realm::{Patience, Progress, Realm};
 use pijs_redact::Redactor;
-use serde::{Deserialize, Serialize};
+use script::{Host, Script};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use change::{Change, Changes};
 
 /// Longest wait at a time for a realm in another process.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Most changes that are kept; the rest is counted.
 const MOST_CHANGES: usize = 200;
-
-/// Characters that are shown before the first one that differs.
-const CONTEXT: usize = 40;
-
-/// Changed members of one output that are shown.
-const MOST_MEMBERS: usize = 12;
-
-/// The outputs that an extension no longer makes as recorded.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Changes {
-    /// In the order of the tape.
-    pub changes: Vec<Change>,
-    /// How many there are.
-    pub count: u64,
-    /// Turns of the extension.
-    pub ticks: u64,
-    /// Inputs that were left out, since nothing in the extension waits for them any more.
-    pub left_out: u64,
-    /// The recording was cut off.
-    pub cut: bool,
-}
-
-/// One output that changed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Change {
-    /// Number of the tick on the tape, over all realms.
-    pub tick: u64,
-    /// In whose realm.
-    pub realm: ExtensionId,
-    /// The turn in that realm's own order.
-    pub seq: Seq,
-    /// The input of the turn: `event_hook agent_start`, `timer_fired`, ...
-    pub input: String,
-    /// The recorded output; `Null` for a new one.
-    pub recorded: Value,
-    /// The output now; `Null` for one that is gone.
-    pub replayed: Value,
-    /// The position in the extension's source, where it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<SourcePosition>,
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tick, seq, input, recorded, replayed, source, .. } = self;
-        write!(f, "tick {tick}, turn {} ({input})", seq.0)?;
-        if let Some(source) = source {
-            write!(f, ", {source}")?;
-        }
-        match (recorded.is_null(), replayed.is_null()) {
-            (true, _) => write!(f, "\n+ {}", brief(replayed)),
-            (_, true) => write!(f, "\n- {}", brief(recorded)),
-            _ => {
-                let members = differences(recorded, replayed);
-                for (at, left, right) in members.iter().take(MOST_MEMBERS) {
-                    let (left, right) = &excerpts(left.as_ref(), right.as_ref());
-                    let sign = |value: &Option<Value>, sign: char| match value {
-                        Some(value) => format!("\n{sign} {at}: {}", brief(value)),
-                        None => String::new(),
-                    };
-                    write!(f, "{}{}", sign(left, '-'), sign(right, '+'))?;
-                }
-                match members.len().saturating_sub(MOST_MEMBERS) {
-                    0 => Ok(()),
-                    more => write!(f, "\n  and {more} more"),
-                }
-            }
-        }
-    }
-}
-
-/// Both sides; of two long texts that begin alike, what differs and a little before it.
-fn excerpts(left: Option<&Value>, right: Option<&Value>) -> (Option<Value>, Option<Value>) {
-    if let (Some(Value::String(left)), Some(Value::String(right))) = (left, right) {
-        let alike = left.chars().zip(right.chars()).take_while(|(left, right)| left == right).count();
-        if alike > 2 * CONTEXT {
-            let rest =
-                |text: &str| Value::from(format!("...{}", text.chars().skip(alike - CONTEXT).collect::<String>()));
-            return (Some(rest(left)), Some(rest(right)));
-        }
-    }
-    (left.cloned(), right.cloned())
-}
 
 /// Reports the outputs of an extension that changed since the tape was recorded. `services` say which extension it is, by
 /// [`ReplayServices::replacement`]. Its realms run in this thread, whose time zone has to be the recorded one.
@@ -199,6 +117,15 @@ struct Rerun<'a, R, W: Write> {
     found: Changes,
     tick: u64,
     inputs: Inputs,
+}
+
+/// The inputs of a turn.
+struct TurnInputs {
+    opened: Option<Opening>,
+    deliveries: Vec<Delivery>,
+    /// Sequence number and name of the last one.
+    seq: Seq,
+    input: String,
 }
 
 /// One realm of the tape.
@@ -312,90 +239,28 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
     /// Runs a turn whose end was read.
     fn play(&mut self, number: RealmNumber, own: &mut Own) -> Result<(), ReplayError> {
         let mut turn = std::mem::take(&mut own.turn);
-        let Some((_, end)) = turn.pop() else { return Ok(()) };
-        if let Event::Termination(reason) = &end {
-            // A turn that was stopped from outside is not entered.
-            own.realm = None;
-            let is_cut = |(tick, event): &(u64, Event)| matches!(event, Event::Delivery(delivery) if self.is_cut(*tick, &delivery.task));
-            turn.retain(|step| !is_cut(step));
-            for (_, event) in &turn {
-                if let Some(event) = event.as_ref() {
-                    self.write_turn_start(number, event)?;
-                }
-            }
-            return self.write(number, EventRef::Termination(reason));
-        }
+        let recorded = match turn.pop() {
+            Some((_, Event::Termination(reason))) => return self.pass_stopped(number, own, turn, &reason),
+            Some((_, Event::Yield(recorded))) => recorded,
+            // The end of a turn is one of these two.
+            _ => return Ok(()),
+        };
         self.found.ticks += 1;
-        let Event::Yield(recorded) = end else { return Ok(()) };
         let mut script = Script::new(&turn);
-        let mut deliveries = Vec::new();
-        let mut opened = None;
-        let (mut seq, mut input) = (Seq::default(), "open".to_owned());
-        for (tick, event) in &turn {
-            match event {
-                Event::Open(opening) => opened = Some(opening.as_ref().clone()),
-                Event::Delivery(delivery) => {
-                    (seq, input) = (delivery.seq, name(&delivery.task));
-                    let kept = (!self.is_cut(*tick, &delivery.task)).then(|| delivery.as_ref().clone());
-                    match kept.and_then(|delivery| own.names.translate(delivery)) {
-                        Some(delivery) => deliveries.push(delivery),
-                        None => {
-                            self.found.left_out += 1;
-                            own.leave_out(delivery.state.as_ref());
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
+        let TurnInputs { opened, deliveries, seq, input } = self.inputs_of(turn, own);
         if own.realm.is_none() && opened.is_none() {
             self.found.left_out += deliveries.len() as u64;
             return Ok(());
         }
-        let count = deliveries.len();
-        let mut done: Option<Result<Yield, Termination>> = None;
-        if let Some(mut opening) = opened {
-            if !are_usual(&opening.options.limits) {
-                return Err(ReplayError::Limits);
-            }
-            let options = ReplayOptions { accept_build: true, ..ReplayOptions::default() };
-            let modules = modules_of(&opening, &self.tape, self.services, &mut self.modules, options)?;
-            let host = &mut Host { script: &mut script, own };
-            let started = self.services.open(&opening.options, modules.clone(), opening.now, host);
-            let (realm, booted) = started.map_err(ReplayError::Open)?;
-            own.realm = Some(realm);
-            self.describe(&mut opening, &modules)?;
-            self.write(number, EventRef::Open(&opening))?;
-            self.write_calls(number, &mut script)?;
-            done = Some(Ok(booted));
-        }
-        for mut delivery in deliveries {
-            delivery.state = own.with_state(delivery.state);
-            self.write(number, EventRef::Delivery(&delivery))?;
-            script.now = delivery.now;
-            let mut realm = own.realm.take();
-            let ran = realm.as_deref_mut().map(|realm| run(realm, delivery, &mut Host { script: &mut script, own }));
-            own.realm = realm;
-            self.write_calls(number, &mut script)?;
-            match ran {
-                Some(Ok(more)) => {
-                    done = Some(Ok(match done.take() {
-                        Some(Ok(before)) => joined(before, more),
-                        _ => more,
-                    }))
-                }
-                Some(Err(reason)) => {
-                    own.realm = None;
-                    done = Some(Err(reason));
-                    break;
-                }
-                None => break,
-            }
-        }
+        let place = At { tick: self.tick, id: own.id.clone(), seq, input, deliveries: deliveries.len() };
+        let booted = match opened {
+            Some(opening) => Some(Ok(self.boot(number, own, opening, &mut script)?)),
+            None => None,
+        };
+        let done = self.deliver(number, own, deliveries, &mut script, booted)?;
         script.skip_rest(own);
-        let place = At { tick: self.tick, id: own.id.clone(), seq, input, deliveries: count };
         for (index, recorded, replayed) in std::mem::take(&mut script.changes) {
-            self.report(&place, index.map_or(Place::Turn, Place::Call), recorded, replayed);
+            self.report(&place, index.map_or(OutputSite::Turn, OutputSite::Call), recorded, replayed);
         }
         match done {
             Some(Ok(done)) => {
@@ -405,7 +270,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
             Some(Err(reason)) => {
                 let recorded = serde_json::to_value(&recorded).unwrap_or_default();
                 let replayed = serde_json::json!({ "ended": reason.to_string() });
-                self.report(&place, Place::Turn, recorded, replayed);
+                self.report(&place, OutputSite::Turn, recorded, replayed);
                 self.write(number, EventRef::Termination(&reason))
             }
             None => {
@@ -413,6 +278,107 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
                 Ok(())
             }
         }
+    }
+
+    /// Passes on a turn that was stopped from outside. It is not entered.
+    fn pass_stopped(
+        &mut self,
+        number: RealmNumber,
+        own: &mut Own,
+        turn: Vec<(u64, Event)>,
+        reason: &Termination,
+    ) -> Result<(), ReplayError> {
+        own.realm = None;
+        for (tick, event) in &turn {
+            let is_cut = matches!(event, Event::Delivery(delivery) if self.is_cut(*tick, &delivery.task));
+            if let Some(event) = event.as_ref().filter(|_| !is_cut) {
+                self.write_turn_start(number, event)?;
+            }
+        }
+        self.write(number, EventRef::Termination(reason))
+    }
+
+    /// Returns the inputs of a turn with the ids of the extension as it is now. Counts those without a receiver.
+    fn inputs_of(&mut self, turn: Vec<(u64, Event)>, own: &mut Own) -> TurnInputs {
+        let mut inputs =
+            TurnInputs { opened: None, deliveries: Vec::new(), seq: Seq::default(), input: "open".to_owned() };
+        for (tick, event) in turn {
+            match event {
+                Event::Open(opening) => inputs.opened = Some(*opening),
+                Event::Delivery(delivery) => {
+                    (inputs.seq, inputs.input) = (delivery.seq, name(&delivery.task));
+                    let state = delivery.state.clone();
+                    let kept = Some(*delivery).filter(|delivery| !self.is_cut(tick, &delivery.task));
+                    match kept.and_then(|delivery| own.names.translate(delivery)) {
+                        Some(delivery) => inputs.deliveries.push(delivery),
+                        None => {
+                            self.found.left_out += 1;
+                            own.leave_out(state.as_ref());
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        inputs
+    }
+
+    /// Opens a realm with the modules that are run now.
+    fn boot(
+        &mut self,
+        number: RealmNumber,
+        own: &mut Own,
+        mut opening: Opening,
+        script: &mut Script,
+    ) -> Result<Yield, ReplayError> {
+        if !are_usual(&opening.options.limits) {
+            return Err(ReplayError::Limits);
+        }
+        let options = ReplayOptions { accept_build: true, ..ReplayOptions::default() };
+        let modules = modules_of(&opening, &self.tape, self.services, &mut self.modules, options)?;
+        let host = &mut Host { script, own };
+        let started = self.services.open(&opening.options, modules.clone(), opening.now, host);
+        let (realm, booted) = started.map_err(ReplayError::Open)?;
+        own.realm = Some(realm);
+        self.describe(&mut opening, &modules)?;
+        self.write(number, EventRef::Open(&opening))?;
+        self.write_calls(number, script)?;
+        Ok(booted)
+    }
+
+    /// Hands the inputs of a turn in, until the realm ends. Returns the joined yields; `None` when nothing was run.
+    fn deliver(
+        &mut self,
+        number: RealmNumber,
+        own: &mut Own,
+        deliveries: Vec<Delivery>,
+        script: &mut Script,
+        booted: Option<Result<Yield, Termination>>,
+    ) -> Result<Option<Result<Yield, Termination>>, ReplayError> {
+        let mut done = booted;
+        for mut delivery in deliveries {
+            delivery.state = own.with_state(delivery.state);
+            self.write(number, EventRef::Delivery(&delivery))?;
+            script.now = delivery.now;
+            let mut realm = own.realm.take();
+            let ran = realm.as_deref_mut().map(|realm| run(realm, delivery, &mut Host { script, own }));
+            own.realm = realm;
+            self.write_calls(number, script)?;
+            match ran {
+                Some(Ok(more)) => {
+                    done = Some(Ok(match done.take() {
+                        Some(Ok(before)) => joined(before, more),
+                        _ => more,
+                    }));
+                }
+                Some(Err(reason)) => {
+                    own.realm = None;
+                    return Ok(Some(Err(reason)));
+                }
+                None => break,
+            }
+        }
+        Ok(done)
     }
 
     /// Whether the caller wants an input left out.
@@ -467,21 +433,21 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
                     if !own.names.refer_alike(&left[i], &right[j]) {
                         let written = |message| serde_json::to_value(message).unwrap_or_default();
                         let (left, right) = (written(&recorded.messages[i]), written(&replayed.messages[j]));
-                        self.report(at, Place::Message(j, None), left, right);
+                        self.report(at, OutputSite::Message(j, None), left, right);
                     }
                 }
                 Aligned::Changed(i, j) => {
                     own.names.pair(&left[i], &right[j]);
                     let registration = changed_registration(&left[i].value, &right[j].value);
-                    self.report(at, Place::Message(j, registration), value(&left[i]), value(&right[j]));
+                    self.report(at, OutputSite::Message(j, registration), value(&left[i]), value(&right[j]));
                 }
                 Aligned::Removed(i) => {
                     own.names.lose(&left[i]);
-                    self.report(at, Place::Turn, value(&left[i]), Value::Null);
+                    self.report(at, OutputSite::Turn, value(&left[i]), Value::Null);
                 }
                 Aligned::Added(j) => {
                     own.names.add(&right[j]);
-                    self.report(at, Place::Message(j, None), Value::Null, value(&right[j]));
+                    self.report(at, OutputSite::Message(j, None), Value::Null, value(&right[j]));
                 }
             }
         }
@@ -492,17 +458,17 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         };
         if !is_alike {
             let of = |output: Option<&Output>| output.map(value).unwrap_or_default();
-            self.report(at, Place::Stream, of(left.as_ref()), of(right.as_ref()));
+            self.report(at, OutputSite::Stream, of(left.as_ref()), of(right.as_ref()));
         }
     }
 
-    fn report(&mut self, at: &At, place: Place, recorded: Value, replayed: Value) {
+    fn report(&mut self, at: &At, output: OutputSite, recorded: Value, replayed: Value) {
         self.found.count += 1;
         if self.found.changes.len() >= MOST_CHANGES {
             return;
         }
         let latest = self.latest.as_ref().and_then(|latest| latest.borrow().clone());
-        let source = latest.and_then(|realm| realm.borrow().position(at.deliveries, place));
+        let source = latest.and_then(|realm| realm.borrow().position(at.deliveries, output));
         let At { tick, id, seq, input, .. } = at;
         let (tick, realm, seq, input) = (*tick, id.clone(), *seq, input.clone());
         self.found.changes.push(Change { tick, realm, seq, input, recorded, replayed, source });
@@ -625,109 +591,6 @@ impl Names {
             Found::Unknown => {}
         }
         Some(())
-    }
-}
-
-/// A recorded call and its answer.
-struct Answered {
-    output: Output,
-    reply: Option<SyncReply>,
-}
-
-/// The synchronous calls of a turn.
-struct Script {
-    recorded: Vec<Answered>,
-    next: usize,
-    now: Now,
-    /// Calls that were made, in order, until they are written.
-    made: Vec<(HostCall, SyncReply)>,
-    /// How many were made.
-    count: usize,
-    /// Index of the call that was made, the recorded side and the other.
-    changes: Vec<(Option<usize>, Value, Value)>,
-}
-
-impl Script {
-    fn new(turn: &[(u64, Event)]) -> Self {
-        let mut recorded: Vec<Answered> = Vec::new();
-        let mut now = Now::default();
-        for (_, event) in turn {
-            match event {
-                Event::Call(call) => recorded.push(Answered { output: Output::of_call(call), reply: None }),
-                Event::Reply(reply) => {
-                    if let Some(answered) = recorded.last_mut() {
-                        answered.reply = Some(reply.clone());
-                    }
-                }
-                Event::Open(opening) => now = opening.now,
-                Event::Delivery(delivery) => now = delivery.now,
-                _ => {}
-            }
-        }
-        Self { recorded, next: 0, now, made: Vec::new(), count: 0, changes: Vec::new() }
-    }
-
-    /// Leaves the recorded calls before an index out.
-    fn skip_to(&mut self, index: usize, own: &mut Own) {
-        for at in self.next..index {
-            let Answered { output, reply } = &self.recorded[at];
-            self.changes.push((None, output.value.clone(), Value::Null));
-            own.names.lose(output);
-            own.leave_out(reply.as_ref().and_then(|reply| reply.state.as_ref()));
-        }
-        self.next = index;
-    }
-
-    fn skip_rest(&mut self, own: &mut Own) {
-        self.skip_to(self.recorded.len(), own);
-    }
-}
-
-/// Answers the synchronous calls of a turn from the tape.
-struct Host<'a> {
-    script: &'a mut Script,
-    own: &'a mut Own,
-}
-
-impl SyncHost for Host<'_> {
-    fn call(&mut self, call: HostCall) -> SyncReply {
-        let Self { script, own } = self;
-        let (output, index) = (Output::of_call(&call), script.count);
-        script.count += 1;
-        let key = output.key();
-        let rest = &script.recorded[script.next..];
-        let equal = rest.iter().position(|recorded| recorded.output.value == output.value).map(|at| script.next + at);
-        let is_known = own.answers.contains_key(&key);
-        // One of the same kind in its place, unless the answer to this one is known.
-        let stands_for =
-            || rest.first().filter(|recorded| !is_known && recorded.output.is_of_kind(&output)).map(|_| script.next);
-        let mut reply = None;
-        if let Some(at) = equal.or_else(stands_for) {
-            script.skip_to(at, own);
-            script.next = at + 1;
-            let Answered { output: recorded, reply: answer } = &script.recorded[at];
-            own.names.pair(recorded, &output);
-            if recorded.value != output.value {
-                script.changes.push((Some(index), recorded.value.clone(), output.value.clone()));
-            }
-            reply.clone_from(answer);
-        } else {
-            script.changes.push((Some(index), Value::Null, output.value.clone()));
-        }
-        let mut reply = reply.unwrap_or_else(|| {
-            let unknown = || {
-                let error = HostcallError::new(ErrorCode::Internal, "the tape has no answer to this call");
-                HostResult::failed(call.call_id.clone(), error)
-            };
-            let result = own.answers.get(&key).cloned().unwrap_or_else(unknown);
-            SyncReply { result, now: script.now, state: None }
-        });
-        reply.result.call_id = call.call_id.clone();
-        reply.state = own.with_state(reply.state.take());
-        own.answers.insert(key, reply.result.clone());
-        script.now = reply.now;
-        script.made.push((call, reply.clone()));
-        reply
     }
 }
 

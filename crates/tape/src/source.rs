@@ -6,7 +6,7 @@
 //! answer that our runtime sends for a handler, the turn itself says what ran in it: the handler, named by where it was registered, or the statement
 //! that armed the timer or made the call whose answer came.
 
-use crate::compare::{Divergence, Output};
+use crate::compare::{Divergence, OutputSite};
 use crate::reader::TapeReader;
 use crate::record::ModuleSet;
 use crate::replay::{Replay, ReplayOptions, ReplayServices};
@@ -233,16 +233,16 @@ impl TracedRealm {
     }
 
     /// The position behind an output of the latest turn, which had so many macrotasks.
-    pub(crate) fn position(&self, deliveries: usize, output: Output) -> Option<SourcePosition> {
+    pub(crate) fn position(&self, deliveries: usize, output: OutputSite) -> Option<SourcePosition> {
         let first = self.turns.len().saturating_sub(deliveries.max(1));
         match output {
-            Output::Call(index) => {
+            OutputSite::Call(index) => {
                 let stack = self.turns[first..].iter().flat_map(|turn| &turn.trace.calls).nth(index).cloned();
                 self.innermost(stack.as_deref(), Relation::Statement)
             }
-            Output::Message(index, registration) => self.of_message(first, index, registration),
-            Output::Stream => self.of_stream(first),
-            Output::Turn => None,
+            OutputSite::Message(index, registration) => self.of_message(first, index, registration),
+            OutputSite::Stream => self.of_stream(first),
+            OutputSite::Turn => None,
         }
         .or_else(|| self.of_turn(first))
     }

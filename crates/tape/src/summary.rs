@@ -33,7 +33,7 @@ pub struct Summary {
 pub struct RealmSummary {
     /// Its number on the tape.
     pub realm: RealmNumber,
-    /// Whose realm it is.
+    /// The extension of the realm.
     pub extension: ExtensionId,
     /// Its turns.
     pub ticks: u64,

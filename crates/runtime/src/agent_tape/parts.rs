@@ -94,6 +94,8 @@ struct First {
     thinking: Option<String>,
     keeps_that_of_session: bool,
     insists: bool,
+    #[serde(default)]
+    is_started_by_extension: bool,
     insists_on_thinking: bool,
     scope: Vec<(Value, Option<String>)>,
 }
@@ -119,8 +121,16 @@ pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: 
             session.entries().map(|entry| entry.map(|entry| entry.written())).collect();
         Some((session.header().clone(), session.path().map(Path::to_owned), entries.ok()?))
     })?;
-    let InitialModel { model, thinking, keeps_that_of_session, insists, insists_on_thinking, scope, .. } =
-        &options.model;
+    let InitialModel {
+        model,
+        thinking,
+        keeps_that_of_session,
+        insists,
+        is_started_by_extension,
+        insists_on_thinking,
+        scope,
+        ..
+    } = &options.model;
     let Settings { compaction, retry, steer_all, follow_up_all, .. } = &options.settings;
     let parts = Parts {
         front: FrontParts {
@@ -148,6 +158,7 @@ pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: 
             thinking: thinking.clone(),
             keeps_that_of_session: *keeps_that_of_session,
             insists: *insists,
+            is_started_by_extension: *is_started_by_extension,
             insists_on_thinking: *insists_on_thinking,
             scope: scope.iter().map(|chosen| (written(&chosen.model), chosen.thinking.clone())).collect(),
         },
@@ -235,6 +246,7 @@ impl Parts {
             thinking: model.thinking.clone(),
             keeps_that_of_session: model.keeps_that_of_session,
             insists: model.insists,
+            is_started_by_extension: model.is_started_by_extension,
             insists_on_thinking: model.insists_on_thinking,
             scope: self.scope(),
             network: false,

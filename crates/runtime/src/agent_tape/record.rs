@@ -406,11 +406,11 @@ impl Extensions for RecordedExtensions {
         async move {
             let given = event.payload.clone();
             let id = self.wire.ask("event", questions::event(&event));
-            let mut told = |payload: &mut serde_json::Map<String, Value>| {
+            let mut passed = |payload: &mut serde_json::Map<String, Value>| {
                 self.wire.part(id, json!(payload));
                 between(payload)
             };
-            let outcome = self.extensions.emit_between(event, &mut told).await;
+            let outcome = self.extensions.emit_between(event, &mut passed).await;
             self.wire.answer(id, questions::outcome(&outcome, &given));
             outcome
         }

@@ -1,8 +1,8 @@
 //! Plays the agent's loop again.
 //!
 //! The agent is the one of every session; its ports are stand-ins. What the user did is done again when the tape comes to it. The
-//! replay ends at the first difference, at an act that is not replayed, when the tape is over, or when the agent does not go on
-//! although the tape does.
+//! replay ends at the first difference, at an act that is not replayed, when the tape is over, or when the agent stops
+//! although the tape continues.
 
 use super::parts::{Parts, model_of_request};
 use super::questions::{OF_EXTENSION, read};
@@ -35,11 +35,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Turns of the executor without anything happening after which the replay looks less often.
-const BUSY_LOOKS: u32 = 2_000;
+/// Turns of the executor without anything happening after which the replay polls less often.
+const BUSY_POLLS: u32 = 2_000;
 
-/// Looks without anything happening after which the agent does not go on any more, a millisecond each.
-const IDLE_LOOKS: u32 = 2_000;
+/// Polls without anything happening after which the agent counts as stuck, a millisecond each.
+const IDLE_POLLS: u32 = 2_000;
 
 /// Operations of extensions that the agent carries out as it does for the user: the tape has that act, too.
 const SERVED: [SessionOp; 5] =
@@ -87,7 +87,7 @@ pub async fn replay_agent(records: Vec<(u64, AgentRecord)>, complete: bool) -> R
     let played = play(&agent, &stage);
     tokio::pin!(played);
     let progress = SystemTimer::new();
-    // Whoever waits for an input when the replay is over waits for ever, so nobody waits for them.
+    // A task that waits for an input never ends once the replay is over, so the tasks are not awaited.
     tokio::select! {
         biased;
         () = &mut played => {}
@@ -282,23 +282,23 @@ async fn perform(agent: &Agent, stage: &Arc<Stage>, act: StagedAct) {
     }
 }
 
-/// Ends a replay that is over, or whose agent does not go on.
+/// Ends a replay that is over, or whose agent is stuck.
 async fn watch(stage: &Stage, timer: &SystemTimer) {
-    let (mut seen, mut looks) = (stage.happened(), 0);
+    let (mut seen, mut polls) = (stage.happened(), 0);
     loop {
-        if looks < BUSY_LOOKS {
+        if polls < BUSY_POLLS {
             tokio::task::yield_now().await;
         } else {
             timer.sleep(Wait::Idle, Duration::from_millis(1)).await;
         }
         let happened = stage.happened();
-        looks = if happened == seen { looks + 1 } else { 0 };
+        polls = if happened == seen { polls + 1 } else { 0 };
         seen = happened;
         // A replay that is over gets a moment in which the agent may do more than the recorded one did.
-        if stage.is_over() && (looks > BUSY_LOOKS / 10 || stage.end().0.is_some()) {
+        if stage.is_over() && (polls > BUSY_POLLS / 10 || stage.end().0.is_some()) {
             return;
         }
-        if looks > BUSY_LOOKS + IDLE_LOOKS {
+        if polls > BUSY_POLLS + IDLE_POLLS {
             return stage.stuck();
         }
     }

@@ -248,11 +248,11 @@ impl Extensions for TapedExtensions {
     fn emit_between<'a>(&'a self, event: Event, between: &'a mut Between<'a>) -> LocalBoxFuture<'a, EventOutcome> {
         async move {
             let id = self.stage.ask("event", questions::event(&event));
-            let told = |payload: Value| {
+            let passed = |payload: Value| {
                 // A refusal went to a handler, whose reaction is on the tape.
                 let _ = between(&mut questions::read(payload));
             };
-            questions::read_outcome(&self.stage.answer(id, told).await, event.payload)
+            questions::read_outcome(&self.stage.answer(id, passed).await, event.payload)
         }
         .boxed_local()
     }

@@ -1,4 +1,4 @@
-//! The inputs of a realm in one run: those that wait, and what a new realm has to be told after the old one was killed.
+//! The inputs of a realm in one run: those that are pending, and those that a new realm receives after the old one was killed.
 
 use super::case::Input;
 use crate::rerun::merged;
@@ -21,7 +21,7 @@ pub(super) struct Inputs {
     loads: Vec<Input>,
     /// The start of the session, once it was announced.
     started: Option<Input>,
-    /// Everything that the realm was told of the session.
+    /// All messages about the session that the realm has received.
     state: Option<StateDelta>,
     /// Entries that a new realm has not loaded yet.
     reloading: usize,

@@ -53,7 +53,7 @@ enum Fault {
 pub(crate) struct Made {
     /// Answers in the order of the inputs that they answer, by kind.
     answers: Vec<Value>,
-    /// Errors that nobody took.
+    /// Unhandled errors.
     errors: BTreeSet<String>,
     /// Calls, and how often each was made.
     calls: BTreeMap<String, usize>,
@@ -112,7 +112,7 @@ impl<'a> Run<'a> {
         }
         let thrown = made.thrown.difference(&usual.thrown).next().filter(|_| had_faults && !made.failed_call);
         if let Some(error) = made.errors.difference(&usual.errors).next().or(thrown) {
-            return fail(format!("it throws where nobody takes it: {error}"));
+            return fail(format!("it throws an unhandled error: {error}"));
         }
         if made.unanswered > usual.unanswered && !made.dropped {
             return fail(format!("{} of its answers never come", made.unanswered - usual.unanswered));
@@ -234,16 +234,38 @@ struct World<'a> {
     ticks: TickLoop<Task>,
     arrived: VecDeque<Input>,
     now: Now,
-    flight: Vec<Flight>,
-    calls: u64,
-    /// Timers that fired while calls were in flight.
-    delays: usize,
+    pending: PendingCalls,
     inputs: Inputs,
     answered: usize,
     replies: Replies<'a>,
-    /// Answers of calls that were given, by what was asked.
-    given: BTreeMap<String, usize>,
     made: Made,
+}
+
+/// Asynchronous calls of the extension.
+#[derive(Default)]
+struct PendingCalls {
+    /// Those in flight, the oldest first.
+    in_flight: Vec<Flight>,
+    /// Number of the next one.
+    next: u64,
+    /// Timers that fired while calls were in flight.
+    delays: usize,
+    /// Answers that were given, by call.
+    given: BTreeMap<String, usize>,
+}
+
+impl PendingCalls {
+    fn begin(&mut self, call: &HostCall, key: String) {
+        let (number, id) = (self.next, call.call_id.clone());
+        self.next += 1;
+        self.in_flight.push(Flight { number, id, key, is_file: call.method.as_str() == "fs" });
+    }
+
+    /// Takes the call of a number.
+    fn end(&mut self, number: u64) -> Option<Flight> {
+        let at = self.in_flight.iter().position(|call| call.number == number)?;
+        Some(self.in_flight.remove(at))
+    }
 }
 
 /// Answers synchronous calls from the tape.
@@ -284,23 +306,19 @@ impl<'a> World<'a> {
         let (options, modules) = (&script.opening.options, script.modules.clone());
         let (realm, booted) = services.open(options, modules, now, &mut replies)?;
         let ticks = TickLoop::new(TickOptions { max_timers: options.limits.timers as usize });
-        let (arrived, flight, given, made) = (VecDeque::new(), Vec::new(), BTreeMap::new(), Made::default());
         let realm = Some(realm);
         let mut world = Self {
             services,
             script,
             realm,
             ticks,
-            arrived,
+            arrived: VecDeque::new(),
             now,
-            flight,
-            calls: 0,
-            delays: 0,
+            pending: PendingCalls::default(),
             inputs: Inputs::of(&script.inputs),
             answered: 0,
             replies,
-            given,
-            made,
+            made: Made::default(),
         };
         world.apply(booted);
         Ok(world)
@@ -335,7 +353,7 @@ impl<'a> World<'a> {
     fn kill(&mut self) -> Result<(), String> {
         let script = self.script;
         self.realm = None;
-        self.flight.clear();
+        self.pending.in_flight.clear();
         self.arrived.clear();
         self.ticks = TickLoop::new(TickOptions { max_timers: script.opening.options.limits.timers as usize });
         self.answered = self.inputs.questions();
@@ -351,7 +369,7 @@ impl<'a> World<'a> {
     fn moves(&self) -> Vec<Move> {
         let mut moves = Vec::new();
         let mut has_file = false;
-        for call in &self.flight {
+        for call in &self.pending.in_flight {
             // Results of files come in the order of their calls.
             if call.is_file && std::mem::replace(&mut has_file, true) {
                 continue;
@@ -361,7 +379,7 @@ impl<'a> World<'a> {
         if self.inputs.is_ready(self.answered) {
             moves.push(Move::Input);
         }
-        if self.ticks.next_deadline_us().is_some() && (moves.is_empty() || self.delays < MOST_DELAYS) {
+        if self.ticks.next_deadline_us().is_some() && (moves.is_empty() || self.pending.delays < MOST_DELAYS) {
             moves.push(Move::Time);
         }
         moves
@@ -375,7 +393,7 @@ impl<'a> World<'a> {
     }
 
     fn advance(&mut self) {
-        self.delays += usize::from(!self.flight.is_empty());
+        self.pending.delays += usize::from(!self.pending.in_flight.is_empty());
         if let Some(deadline) = self.ticks.next_deadline_us() {
             let passed = deadline.saturating_sub(self.now.elapsed_us);
             self.now.elapsed_us += passed;
@@ -385,8 +403,7 @@ impl<'a> World<'a> {
     }
 
     fn end_call(&mut self, number: u64, fault: Option<Fault>) {
-        let Some(at) = self.flight.iter().position(|call| call.number == number) else { return };
-        let Flight { id, key, .. } = self.flight.remove(at);
+        let Some(Flight { id, key, .. }) = self.pending.end(number) else { return };
         let error = match fault {
             None | Some(Fault::Killed | Fault::Swapped) => None,
             Some(Fault::Dropped) => {
@@ -400,7 +417,7 @@ impl<'a> World<'a> {
         self.made.failed_call |= error.is_some();
         let results = match error {
             Some(error) => vec![HostResult::failed(id, error)],
-            None => match nth(self.script.answers.get(&key), &mut self.given, &key) {
+            None => match nth(self.script.answers.get(&key), &mut self.pending.given, &key) {
                 Some(pieces) => {
                     let mut pieces = pieces.clone();
                     pieces.iter_mut().for_each(|piece| piece.call_id = id.clone());
@@ -422,11 +439,9 @@ impl<'a> World<'a> {
                 Message::HostCall(call) => {
                     let key = key(call);
                     *self.made.calls.entry(key.clone()).or_default() += 1;
-                    let (number, id) = (self.calls, call.call_id.clone());
-                    self.calls += 1;
-                    self.flight.push(Flight { number, id, key, is_file: call.method.as_str() == "fs" });
+                    self.pending.begin(call, key);
                 }
-                Message::HostCallCancel { call_id } => self.flight.retain(|call| call.id != *call_id),
+                Message::HostCallCancel { call_id } => self.pending.in_flight.retain(|call| call.id != *call_id),
                 Message::TimerSet { timer, delay_ms, repeat } => {
                     let set = self.ticks.set_timer(*timer, *delay_ms, *repeat, self.now);
                     if set.is_err() {

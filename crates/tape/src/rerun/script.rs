@@ -1,0 +1,111 @@
+//! Synchronous calls of a turn that is run again, answered from the tape.
+
+use super::Own;
+use crate::align::Output;
+use crate::record::Event;
+use pijs_protocol::{ErrorCode, HostCall, HostResult, HostcallError, Now, SyncReply};
+use pijs_realm::SyncHost;
+use serde_json::Value;
+
+/// A recorded call and its answer.
+struct Answered {
+    output: Output,
+    reply: Option<SyncReply>,
+}
+
+/// The synchronous calls of a turn.
+pub(super) struct Script {
+    recorded: Vec<Answered>,
+    next: usize,
+    pub(super) now: Now,
+    /// Calls that were made, in order, until they are written.
+    pub(super) made: Vec<(HostCall, SyncReply)>,
+    /// How many were made.
+    count: usize,
+    /// Index of the call that was made, the recorded side and the other.
+    pub(super) changes: Vec<(Option<usize>, Value, Value)>,
+}
+
+impl Script {
+    pub(super) fn new(turn: &[(u64, Event)]) -> Self {
+        let mut recorded: Vec<Answered> = Vec::new();
+        let mut now = Now::default();
+        for (_, event) in turn {
+            match event {
+                Event::Call(call) => recorded.push(Answered { output: Output::of_call(call), reply: None }),
+                Event::Reply(reply) => {
+                    if let Some(answered) = recorded.last_mut() {
+                        answered.reply = Some(reply.clone());
+                    }
+                }
+                Event::Open(opening) => now = opening.now,
+                Event::Delivery(delivery) => now = delivery.now,
+                _ => {}
+            }
+        }
+        Self { recorded, next: 0, now, made: Vec::new(), count: 0, changes: Vec::new() }
+    }
+
+    /// Leaves the recorded calls before an index out.
+    fn skip_to(&mut self, index: usize, own: &mut Own) {
+        for at in self.next..index {
+            let Answered { output, reply } = &self.recorded[at];
+            self.changes.push((None, output.value.clone(), Value::Null));
+            own.names.lose(output);
+            own.leave_out(reply.as_ref().and_then(|reply| reply.state.as_ref()));
+        }
+        self.next = index;
+    }
+
+    pub(super) fn skip_rest(&mut self, own: &mut Own) {
+        self.skip_to(self.recorded.len(), own);
+    }
+}
+
+/// Answers the synchronous calls of a turn from the tape.
+pub(super) struct Host<'a> {
+    pub(super) script: &'a mut Script,
+    pub(super) own: &'a mut Own,
+}
+
+impl SyncHost for Host<'_> {
+    fn call(&mut self, call: HostCall) -> SyncReply {
+        let Self { script, own } = self;
+        let (output, index) = (Output::of_call(&call), script.count);
+        script.count += 1;
+        let key = output.key();
+        let rest = &script.recorded[script.next..];
+        let equal = rest.iter().position(|recorded| recorded.output.value == output.value).map(|at| script.next + at);
+        let is_known = own.answers.contains_key(&key);
+        // One of the same kind in its place, unless the answer to this one is known.
+        let stands_for =
+            || rest.first().filter(|recorded| !is_known && recorded.output.is_of_kind(&output)).map(|_| script.next);
+        let mut reply = None;
+        if let Some(at) = equal.or_else(stands_for) {
+            script.skip_to(at, own);
+            script.next = at + 1;
+            let Answered { output: recorded, reply: answer } = &script.recorded[at];
+            own.names.pair(recorded, &output);
+            if recorded.value != output.value {
+                script.changes.push((Some(index), recorded.value.clone(), output.value.clone()));
+            }
+            reply.clone_from(answer);
+        } else {
+            script.changes.push((Some(index), Value::Null, output.value.clone()));
+        }
+        let mut reply = reply.unwrap_or_else(|| {
+            let unknown = || {
+                let error = HostcallError::new(ErrorCode::Internal, "the tape has no answer to this call");
+                HostResult::failed(call.call_id.clone(), error)
+            };
+            let result = own.answers.get(&key).cloned().unwrap_or_else(unknown);
+            SyncReply { result, now: script.now, state: None }
+        });
+        reply.result.call_id = call.call_id.clone();
+        reply.state = own.with_state(reply.state.take());
+        own.answers.insert(key, reply.result.clone());
+        script.now = reply.now;
+        script.made.push((call, reply.clone()));
+        reply
+    }
+}
