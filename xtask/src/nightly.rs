@@ -98,6 +98,21 @@ pub const SAMPLES: &[Sample] = &[
         cargo: &["test", "-p", "pijs-tests", "--test", "kills", "--locked"],
     },
     Sample {
+        name: "tapes",
+        shows: "200 recordings killed at any moment replay to their last whole tick",
+        variable: ("PIJS_LONG", "1"),
+        cargo: &[
+            "test",
+            "-p",
+            "pijs-cli",
+            "--test",
+            "tape_kill",
+            "--locked",
+            "--",
+            "a_recording_that_is_killed_anywhere",
+        ],
+    },
+    Sample {
         name: "reloads",
         shows: "10,000 restarts of an extension leave no file and no process behind (Q43)",
         variable: ("PIJS_LONG", "1"),

@@ -16,8 +16,10 @@ use std::process::Stdio;
 use std::time::Duration;
 use support::{World, run};
 
-/// Sessions that are killed.
-const KILLS: u64 = 8;
+/// The variable of the long form.
+const LONG: &str = "PIJS_LONG";
+/// Sessions that are killed, and in the long form.
+const KILLS: [u64; 2] = [8, 200];
 /// Points at which the tape of each is cut off besides.
 const CUTS: u64 = 24;
 /// Looks at a tape that does not grow.
@@ -107,7 +109,8 @@ fn a_recording_that_is_killed_anywhere_replays_to_its_last_whole_tick() {
     let environment = Environment::capture().expect("an environment");
     let mut draws = Draws(30);
     let (mut most, mut cut_in_turn) = (0, 0);
-    for _ in 0..KILLS {
+    let kills = KILLS[usize::from(std::env::var_os(LONG).is_some())];
+    for _ in 0..kills {
         let world = World::new();
         let bytes = killed_at(&world, 6_000 + draws.below(40_000));
         let path = world.write("whole.tape", &bytes);
@@ -123,7 +126,7 @@ fn a_recording_that_is_killed_anywhere_replays_to_its_last_whole_tick() {
             cut_in_turn += 1;
         }
     }
-    assert_eq!(cut_in_turn, KILLS * (CUTS + 1));
+    assert_eq!(cut_in_turn, kills * (CUTS + 1));
     assert!(most > 100, "{most} ticks at most");
 }
 
