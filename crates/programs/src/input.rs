@@ -461,9 +461,19 @@ const WRAPPERS: &[&str] = &[
     "xargs",
 ];
 
-/// Returns whether arguments behind an operand belong to the program that this one runs.
-pub(super) fn passes_arguments(name: &str) -> bool {
-    [SHELLS, SCRIPT_RUNNERS, WRAPPERS].iter().any(|list| list.contains(&name)) && !MANAGERS.contains(&name)
+/// Returns whether arguments behind a script belong to the script.
+pub(super) fn runs_scripts(name: &str) -> bool {
+    is_shell(name) || (SCRIPT_RUNNERS.contains(&name) && !MANAGERS.contains(&name))
+}
+
+/// Returns whether a program is a shell.
+pub(super) fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name)
+}
+
+/// Returns whether the purpose of a program is to run the one in its arguments.
+pub(super) fn starts_another(name: &str) -> bool {
+    WRAPPERS.contains(&name) || STARTERS.contains(&name)
 }
 
 /// Returns whether a script of `awk` or `sed` may run a program: `system(...)`, a pipe, `getline`, the command or flag `e`.

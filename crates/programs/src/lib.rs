@@ -8,17 +8,20 @@
 //! settings of a repository; the connector that starts `git` overrides those that name programs.
 
 #![warn(missing_docs)]
+#![warn(clippy::disallowed_methods)]
 
 mod file_tools;
 mod folder_readers;
 pub mod git_settings;
 pub mod input;
 mod interpreters;
+mod named_uses;
 pub mod obeyed;
 mod plain_uses;
 pub mod variables;
 
 pub use folder_readers::{FolderReading, folder_reading, folder_reading_of_line};
+pub use named_uses::stays_as_named;
 
 use file_tools::FILE_TOOLS;
 use interpreters::INTERPRETERS;
@@ -49,9 +52,16 @@ pub fn name_of(command: &str) -> &str {
         name.get(at..).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
     });
     let name = suffix.map_or(name, |suffix| &name[..name.len() - suffix.len()]);
+    let lower = name.to_ascii_lowercase();
+    if let Some((_, known)) = ALIASES.iter().find(|(alias, _)| *alias == lower) {
+        return known;
+    }
     // `m4` is not version 4 of `m`.
-    if is_known(&name.to_ascii_lowercase()) {
+    if is_known(&lower) {
         return name;
+    }
+    if let Some(known) = versioned(&lower) {
+        return known;
     }
     let bare = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
     // `gcc-12`, but not a name without letters.
@@ -60,8 +70,72 @@ pub fn name_of(command: &str) -> &str {
     bare.rsplit('-').next().filter(|last| COMPILERS.contains(last)).unwrap_or(bare)
 }
 
+/// Other names of programs in the tables.
+const ALIASES: &[(&str, &str)] = &[("slogin", "ssh")];
+
+/// Programs that act by the name under which they are started: the name of their file says nothing.
+const NAMED_BY_CALLER: &[&str] =
+    &["asdf", "busybox", "coreutils", "mise", "proto", "rtx", "rustup", "snap", "toybox", "volta", "volta-shim"];
+
+/// Parts of a name behind a version that name a platform or a build: `perl5.36-x86_64-linux-gnu`.
+const PLATFORMS: &[&str] = &[
+    "aarch64",
+    "amd64",
+    "arm",
+    "darwin",
+    "dbg",
+    "debug",
+    "i386",
+    "i686",
+    "intel64",
+    "linux",
+    "mips",
+    "powerpc",
+    "ppc",
+    "riscv64",
+    "s390x",
+    "universal",
+    "x86",
+];
+
 fn is_known(name: &str) -> bool {
-    INTERPRETERS.binary_search(&name).is_ok() || tool(name).is_some()
+    known(name).is_some()
+}
+
+/// Returns the name of the tables.
+fn known(name: &str) -> Option<&'static str> {
+    let at = INTERPRETERS.binary_search(&name).ok().map(|at| INTERPRETERS[at]);
+    at.or_else(|| tool(name)?.names.iter().copied().find(|known| *known == name))
+}
+
+/// Returns the known program of a name with a version or target: `python3.13t`, `php8.2-cgi`, `x86_64-linux-gnu-ld.bfd`.
+fn versioned(name: &str) -> Option<&'static str> {
+    if let Some((_, rest)) = name.split_once("-linux-gnu-").or_else(|| name.split_once("-linux-musl-")) {
+        return known(rest).or_else(|| versioned(rest));
+    }
+    let at = name.find(|c: char| c.is_ascii_digit()).filter(|at| *at > 0)?;
+    let front = name[..at].trim_end_matches(['-', '.', '_']);
+    let (version, build) =
+        name[at..].split_once('-').map_or((&name[at..], None), |(version, build)| (version, Some(build)));
+    let letters = version.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    if letters.len() > 2 || !letters.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return None;
+    }
+    match build {
+        None => known(front),
+        Some(build) => known(&format!("{front}-{build}")).or_else(|| {
+            let is_platform = PLATFORMS.iter().any(|platform| build.starts_with(platform));
+            known(front).filter(|_| is_platform)
+        }),
+    }
+}
+
+/// Returns the name of the file that a command leads to, if the tables know the file and not the command: a link to `ssh` of another
+/// name is `ssh`.
+pub fn name_behind<'a>(command: &str, file: &'a str) -> Option<&'a str> {
+    let name = name_of(file);
+    (kind_of(command) == Kind::Plain && kind_of(file) != Kind::Plain && !NAMED_BY_CALLER.contains(&name))
+        .then_some(name)
 }
 
 /// Returns the table of a tool with running options.
@@ -116,54 +190,6 @@ pub fn names_folder(command: &str, args: &[&str]) -> bool {
         })
     };
     obeys_folder(command) && args.iter().any(names)
-}
-
-/// Options of interpreters that control output or the number of jobs.
-const HARMLESS_OPTIONS: &[&str] = &[
-    "--color",
-    "--colour",
-    "--dry-run",
-    "--help",
-    "--if-present",
-    "--json",
-    "--keep-going",
-    "--no-color",
-    "--quiet",
-    "--silent",
-    "--verbose",
-    "--version",
-];
-
-/// Returns whether an interpreter with more arguments than a grant names still does what the grant names. Arguments behind a
-/// script, or behind the name of another program, belong to that program; others may select another command file, or a command.
-pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
-    let name = name_of(command).to_ascii_lowercase();
-    let (leading, rest) = args.split_at(named.min(args.len()));
-    if INTERPRETERS.binary_search(&name.as_str()).is_err() || leading.is_empty() || rest.is_empty() {
-        return true;
-    }
-    // Without an operand among them the next argument is the program.
-    let has_operand = leading.iter().any(|arg| !arg.starts_with('-') && !is_assignment(arg));
-    if !has_operand || input::passes_arguments(&name) || leading.contains(&"--") {
-        return has_operand;
-    }
-    let judged = rest.iter().take_while(|arg| **arg != "--");
-    judged.into_iter().all(|arg| match arg.strip_prefix('-') {
-        None | Some("") => !is_assignment(arg),
-        Some(_) if name.ends_with("make") && is_count_or_quiet(arg) => true,
-        Some(_) => HARMLESS_OPTIONS.contains(arg),
-    })
-}
-
-/// Returns whether an argument sets a variable: `SHELL=/bin/x` of `make`.
-fn is_assignment(arg: &str) -> bool {
-    arg.split_once('=').is_some_and(|(name, _)| !name.starts_with('-') && !name.contains('/'))
-}
-
-/// Returns whether an option of `make` is `-s`, `-k` or a number of jobs.
-fn is_count_or_quiet(arg: &str) -> bool {
-    matches!(arg, "-k" | "-s")
-        || arg.strip_prefix("-j").is_some_and(|jobs| jobs.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Returns whether a program obeys files in its working folder, so that the same arguments act differently in another one.
@@ -275,6 +301,24 @@ mod tests {
         {
             assert_eq!(name_of(command), name);
         }
+        for (command, name) in [
+            ("perl5.36-x86_64-linux-gnu", "perl"),
+            ("python3.13t", "python"),
+            ("python3.11-dbg", "python-dbg"),
+            ("php8.2-cgi", "php-cgi"),
+            ("slogin", "ssh"),
+            ("x86_64-linux-gnu-ld.bfd", "ld.bfd"),
+            ("pydoc3.11", "pydoc"),
+            ("ps2pdf", "ps2pdf"),
+            ("python3-config", "python3-config"),
+            ("clang-format-15", "clang-format"),
+        ] {
+            assert_eq!(name_of(command), name);
+        }
+        assert_eq!(name_behind("connect", "/usr/bin/ssh"), Some("ssh"));
+        assert_eq!(name_behind("ls", "/bin/busybox"), None);
+        assert_eq!(name_behind("rustfmt", "/x/rustup"), None);
+        assert_eq!(name_behind("sh", "/bin/dash"), None, "known by its own name");
         assert_eq!(kind_of("/bin/BASH"), Kind::Interpreter);
         assert_eq!(kind_of("git"), Kind::Options);
         assert_eq!(kind_of("ls"), Kind::Plain);
@@ -301,7 +345,7 @@ mod tests {
         for plain in [
             "pi --mode json -p --no-session --model a/b:high --tools read,grep --append-system-prompt /tmp/p.md Task",
             "pi -p --print --no-extensions --no-tools --no-session --model haiku",
-            "pi -p --models sonnet --extension /pkg/index.ts --session-control --session /x/a.jsonl",
+            "pi -p --models sonnet --session-control --session /x/a.jsonl",
             "pi --version",
             "pi -p @a.txt -ne -ns -np -nc -na",
         ] {
@@ -329,6 +373,10 @@ mod tests {
             "pi -p --model=script:x",
             "pi -p --base-url http://x",
             "pi -p -e npm:x",
+            "pi -p -e ./x.ts",
+            "pi -pe ./x.ts",
+            "pi -p --extension ./x.ts",
+            "pi -p --extension=./x.ts",
             "pi -p -enpm:x",
             "pi -p --extension=git:x",
             "pi -p -e https://a.example/x",
@@ -366,46 +414,6 @@ mod tests {
     }
 
     #[test]
-    fn further_arguments_do_not_change_a_named_interpreter_command() {
-        let stays = |line: &str, named: usize| {
-            let words: Vec<&str> = line.split(' ').collect();
-            stays_as_named(words[0], &words[1..], named)
-        };
-        for line in [
-            "make clean -s",
-            "make clean -j4 --keep-going",
-            "make clean all",
-            "npm test -- --run x",
-            "npm test --silent",
-            "sh run.sh -x --eval",
-            "python3 tool.py --prefix=x",
-            "timeout 5 ls -l",
-            "ls -l -a",
-        ] {
-            assert!(stays(line, 1), "{line}");
-        }
-        for line in [
-            "make clean --eval=$(shell,id)",
-            "make clean --direct=x",
-            "make clean --makef=x",
-            "make clean -sC x",
-            "make clean -sf x",
-            "make clean -E x",
-            "make clean SHELL=x",
-            "npm test --prefi x",
-            "npm test --prefi=x",
-            "npm test -prefix x",
-            "npm test --script-shell=x",
-            "sed -n 1e",
-            "sed p -e 1e",
-            "bash -e x.sh",
-            "env A=b sh",
-        ] {
-            assert!(!stays(line, 1), "{line}");
-        }
-    }
-
-    #[test]
     fn options_behind_a_named_command_of_git_are_known() {
         let runs = |line: &str, named: usize| {
             let args: Vec<&str> = line.split(' ').collect();
@@ -436,6 +444,48 @@ mod tests {
         }
         for running in command_lines(include_str!("../../../fixtures/programs/running-uses.txt")) {
             assert!(check(running), "{running}");
+        }
+    }
+
+    #[test]
+    fn text_for_an_agent_is_no_address_and_a_model_with_a_blank_is_one() {
+        let is_asked = |args: &[&str]| !is_plain("pi", args, 0);
+        assert!(is_asked(&["-p", "--no-session", "--model", "script:/p/m y.jsonl", "Task"]));
+        assert!(is_asked(&["-p", "--model=script:/p/m y.jsonl", "Task"]));
+        assert!(is_asked(&["-p", "--models", "haiku, script:/p/m y.jsonl", "Task"]));
+        assert!(is_asked(&["-p", "--provider", "script: x", "Task"]));
+        assert!(is_asked(&["-p", "--skill", "https://a.example/a b", "Task"]));
+        assert!(!is_asked(&["-p", "script: write one for https://a.example"]));
+        assert!(!is_asked(&["-p", "--append-system-prompt", "see https://a.example first", "Task"]));
+    }
+
+    #[test]
+    fn the_value_of_an_option_is_no_script() {
+        for (program, args, named) in [
+            ("node", &["--import", "./a.mjs", "-e", "x"][..], 2),
+            ("node", &["--import", "./a.mjs", "--eval=x"], 2),
+            ("python3", &["-W", "ignore", "-c", "x"], 2),
+            ("python3", &["-X", "dev", "-mtimeit", "x"], 2),
+            ("python3", &["-c", "x"], 1),
+            ("ruby", &["-r", "json", "-e", "x"], 2),
+            ("bun", &["--cwd", "x", "-e", "y"], 2),
+            ("bun", &["test", "--preload", "./evil.ts"], 1),
+            ("bun", &["run", "build", "--preload=./evil.ts"], 2),
+        ] {
+            assert!(!is_plain(program, args, named), "{program} {args:?}");
+        }
+        for (program, args, named) in [
+            ("node", &["--import", "./a.mjs", "x.js", "-e"][..], 2),
+            ("node", &["--no-warnings", "x.js", "-e", "y"], 2),
+            ("node", &["--test", "a.test.js"], 1),
+            ("node", &["--import", "./a.mjs"], 2),
+            ("python3", &["-m", "pytest", "-x", "tests"], 2),
+            ("python3", &["-Im", "pytest", "-x"], 2),
+            ("python3", &["-W", "ignore", "tool.py", "-c"], 2),
+            ("bun", &["run", "build", "--", "--watch"], 2),
+            ("bun", &["test", "a.test.ts"], 1),
+        ] {
+            assert!(is_plain(program, args, named), "{program} {args:?}");
         }
     }
 

@@ -64,6 +64,10 @@ struct PlainUse {
     options: &'static [&'static str],
     /// Returns whether an argument is never plain, neither as an operand nor as a value.
     refuses: fn(&str) -> bool,
+    /// Returns whether the value of an option is never plain.
+    refuses_value: fn(&str, &str) -> bool,
+    /// Returns whether all arguments together may be plain.
+    requires: fn(&[&str]) -> bool,
     /// Plain only under a grant that names the command.
     by_name: bool,
 }
@@ -71,16 +75,24 @@ struct PlainUse {
 const NOTHING: &[&str] = &[];
 
 const fn plain(command: &'static str, options: &'static [&'static str]) -> PlainUse {
-    PlainUse { command, options, refuses: nothing, by_name: false }
+    PlainUse { command, options, refuses: nothing, refuses_value: no_value, requires: anything, by_name: false }
 }
 
 const fn named(command: &'static str, options: &'static [&'static str]) -> PlainUse {
-    PlainUse { command, options, refuses: nothing, by_name: true }
+    PlainUse { command, options, refuses: nothing, refuses_value: no_value, requires: anything, by_name: true }
 }
 
 impl PlainUse {
     const fn without(self, refuses: fn(&str) -> bool) -> Self {
         Self { refuses, ..self }
+    }
+
+    const fn without_value(self, refuses_value: fn(&str, &str) -> bool) -> Self {
+        Self { refuses_value, ..self }
+    }
+
+    const fn with(self, requires: fn(&[&str]) -> bool) -> Self {
+        Self { requires, ..self }
     }
 }
 
@@ -155,18 +167,45 @@ impl PlainTool {
         if args.iter().any(|arg| super::is_standard_input(arg)) {
             return false;
         }
-        let mut front = args.iter().take_while(|arg| arg.starts_with('-')).count();
-        let options = &args[named.min(front)..front];
-        if !known.permits(options, Syntax::Letters) {
-            return false;
+        let is_python = self.names.contains(&"python");
+        let is_flag = |arg: &str| {
+            let has_rest = || arg.find(['W', 'X']).is_some_and(|at| at + 1 < arg.len());
+            arg.contains('=') || known.permits(&[arg], Syntax::Letters) || (is_python && has_rest())
+        };
+        let mut at = 0;
+        while let Some(arg) = args.get(at).filter(|arg| arg.starts_with('-')) {
+            if at >= named && !known.permits(&args[at..=at], Syntax::Letters) {
+                return false;
+            }
+            // What follows a module, or a line of code, is for it.
+            if let Some(ends) = is_python.then(|| ends_options(arg)).flatten() {
+                return at + ends < named;
+            }
+            // A named argument behind a named option may be its value.
+            let has_value =
+                at + 1 < named && !is_flag(arg) && args[at + 1..].first().is_some_and(|next| !next.starts_with('-'));
+            at += if has_value { 2 } else { 1 };
         }
-        if self.syntax == Syntax::ScriptFile && args.get(front) == Some(&"run") {
-            front += 1;
+        if self.syntax == Syntax::ScriptFile && args.get(at) == Some(&"run") {
+            at += 1;
         }
-        let Some(file) = args.get(front) else { return false };
+        let Some(file) = args.get(at) else { return !args.is_empty() && args.len() <= named };
         let is_file = self.syntax == Syntax::Script || file.contains(['.', '/']);
-        front < named || (is_file && !file.starts_with('-') && !(known.refuses)(file))
+        if at < named && !is_file {
+            // Options behind the name of a command are those of the program.
+            let open = args[named..].iter().take_while(|arg| **arg != "--");
+            return open.into_iter().all(|arg| !arg.starts_with('-') || super::named_uses::is_harmless_option(arg));
+        }
+        at < named || (is_file && !(known.refuses)(file))
     }
+}
+
+/// Returns whether an option of python is its last one (`-m`, `-c`, also in a cluster), by the number of arguments that it takes.
+fn ends_options(arg: &str) -> Option<usize> {
+    let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
+    let at = letters.find(['c', 'm', 'W', 'X'])?;
+    let is_last = matches!(letters.as_bytes()[at], b'c' | b'm');
+    is_last.then_some(usize::from(at + 1 == letters.len()))
 }
 
 impl PlainUse {
@@ -183,20 +222,29 @@ impl PlainUse {
     }
 
     fn permits(&self, args: &[&str], syntax: Syntax) -> bool {
-        (0..args.len()).all(|at| {
-            let (arg, next) = (args[at], args.get(at + 1).copied());
-            if (self.refuses)(arg) {
-                return false;
-            }
-            match arg.strip_prefix('-') {
-                None | Some("" | "-") => true,
-                Some(text) if text.starts_with(char::is_whitespace) => true,
-                Some(text) if is_number(text) && self.has(|option| option.0 == "-#") => true,
-                Some(_) if syntax == Syntax::Words => self.has(|option| option.permits_word(arg, next)),
-                Some(long) if long.starts_with('-') => self.has(|option| option.permits_word(arg, next)),
-                Some(letters) => self.permits_letters(letters, next),
-            }
-        })
+        (self.requires)(args)
+            && (0..args.len()).all(|at| {
+                let (arg, next) = (args[at], args.get(at + 1).copied());
+                let value = match arg.split_once('=').filter(|(option, _)| option.starts_with('-')) {
+                    Some((option, value)) => Some((option, value)),
+                    None => at
+                        .checked_sub(1)
+                        .map(|before| args[before])
+                        .filter(|arg| arg.starts_with('-'))
+                        .map(|before| (before, arg)),
+                };
+                if (self.refuses)(arg) || value.is_some_and(|(option, value)| (self.refuses_value)(option, value)) {
+                    return false;
+                }
+                match arg.strip_prefix('-') {
+                    None | Some("" | "-") => true,
+                    Some(text) if text.starts_with(char::is_whitespace) => true,
+                    Some(text) if is_number(text) && self.has(|option| option.0 == "-#") => true,
+                    Some(_) if syntax == Syntax::Words => self.has(|option| option.permits_word(arg, next)),
+                    Some(long) if long.starts_with('-') => self.has(|option| option.permits_word(arg, next)),
+                    Some(letters) => self.permits_letters(letters, next),
+                }
+            })
     }
 
     /// Returns whether each letter of a cluster is permitted, up to one that takes the rest as its value.
@@ -265,6 +313,14 @@ fn is_number(text: &str) -> bool {
     !digits.is_empty() && text.len() - digits.len() < 2 && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+const fn no_value(_: &str, _: &str) -> bool {
+    false
+}
+
+const fn anything(_: &[&str]) -> bool {
+    true
+}
+
 const fn nothing(_: &str) -> bool {
     false
 }
@@ -301,13 +357,31 @@ fn is_no_file(operand: &str) -> bool {
     matches!(operand, "inspect" | "debug") || rest.unwrap_or(operand).contains(':')
 }
 
-/// Matches an address without one of these schemes. A repository in a folder has hooks, and a tunnel is a program.
+/// Matches an address without one of these schemes. A repository in a folder has hooks, and a tunnel is a program. An address
+/// relative to the repository of the working copy, and a version of a file there, may be in such a one.
 fn is_no_network_address(operand: &str) -> bool {
     let operand = operand.to_ascii_lowercase();
-    let scheme = operand.split_once(':').map_or("", |(scheme, _)| scheme);
+    let is_address = operand.contains("://");
     operand.contains("file:")
         || operand.contains("svn+")
-        || (operand.contains("://") && !matches!(scheme, "http" | "https" | "svn"))
+        || operand.starts_with('^')
+        || (is_address && !is_network_address(&operand))
+        || (!is_address && operand.contains('@'))
+}
+
+fn is_network_address(operand: &str) -> bool {
+    let scheme = operand.split_once("://").map_or("", |(scheme, _)| scheme);
+    ["http", "https", "svn"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+}
+
+/// Returns whether arguments name a repository, so that the one of the working copy is not meant.
+fn has_network_address(args: &[&str]) -> bool {
+    args.iter().any(|arg| is_network_address(arg))
+}
+
+/// Matches an option or file of `clang-cl`: `/clang:-fplugin=x`.
+fn begins_with_slash_or_list(operand: &str) -> bool {
+    operand.starts_with('/') || names_a_list(operand)
 }
 
 /// Sub-commands of `pi`: each of them changes or shows trust, grants, packages or sessions.
@@ -333,15 +407,25 @@ const COMMANDS_OF_PI: &[&str] = &[
     "update",
 ];
 
-/// Matches a command of `pi`, a reply that is read from a file, or a package that is downloaded.
+/// Matches a command of `pi`, a reply that is read from a file, or a package that is downloaded. Text of several words is a task.
 fn is_no_agent(operand: &str) -> bool {
-    let value = operand.split_once('=').filter(|_| operand.starts_with('-')).map_or(operand, |(_, value)| value);
-    let value = value.strip_prefix("-e").unwrap_or(value);
-    let is_source = |value: &str| {
-        let is_remote = ["git:", "npm:", "script:", "ssh:"].iter().any(|scheme| value.starts_with(scheme));
-        (is_remote || value.contains("://")) && !value.contains(char::is_whitespace)
-    };
-    COMMANDS_OF_PI.contains(&operand) || is_source(value)
+    COMMANDS_OF_PI.contains(&operand) || (names_a_source(operand) && !operand.contains(char::is_whitespace))
+}
+
+/// Matches the value of an option of `pi` that is no text for the model, and names a reply in a file or something to download.
+fn is_no_value_for_agent(option: &str, value: &str) -> bool {
+    // Behind these an argument is text.
+    const TEXTS: &[&str] = &["--append-system-prompt", "--name", "--print", "--system-prompt", "-n", "-p"];
+    let is_short = option.len() == 3 && option.starts_with("-n");
+    let is_switch =
+        is_short || option.starts_with("--no-") || matches!(option, "--offline" | "--verbose" | "--session-control");
+    !TEXTS.contains(&option) && !is_switch && value.split([',', ' ']).any(names_a_source)
+}
+
+fn names_a_source(value: &str) -> bool {
+    let value = value.trim_start();
+    let is_scheme = |scheme: &&str| value.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    ["git:", "npm:", "script:", "ssh:"].iter().any(is_scheme) || value.contains("://")
 }
 
 /// Matches a file in a repository's own folder, which git moves there before it refuses.

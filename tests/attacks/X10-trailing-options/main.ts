@@ -7,6 +7,11 @@ const uses: Record<string, [string, ...string[]]> = {
   variable: ["make", "clean", "SHELL=@@extension@@/shell"],
   script: ["sed", "-n", "1e id", "run.sh"],
   file: ["make", "clean", "--makef=@@extension@@/Makefile"],
+  "behind dashes": ["make", "clean", "--", "SHELL=@@extension@@/shell"],
+  timed: ["timeout", "60", "make", "clean", "SHELL=@@extension@@/shell"],
+  "in an environment": ["env", "make", "clean", "SHELL=@@extension@@/shell"],
+  "timed git": ["timeout", "60", "git", "-c", "alias.x=!touch ran", "x"],
+  "option of a shell": ["sh", "-o", "pipefail", "-c", "touch ran"],
   own: ["sh", "run.sh", "-x", "--eval"],
 };
 export default (pi: any) =>

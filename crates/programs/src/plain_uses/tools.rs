@@ -2,8 +2,9 @@
 
 use super::git::GIT;
 use super::{
-    NOTHING, PlainTool, PlainUse, Syntax, begins_with_plus, begins_with_plus_or_list, has_a_scheme, is_no_agent,
-    is_no_file, is_no_network_address, names_a_helper, names_a_list, plain, tool,
+    NOTHING, PlainTool, PlainUse, Syntax, begins_with_plus, begins_with_plus_or_list, begins_with_slash_or_list,
+    has_a_scheme, has_network_address, is_no_agent, is_no_file, is_no_network_address, is_no_value_for_agent,
+    names_a_helper, names_a_list, plain, tool,
 };
 use crate::names_a_host;
 
@@ -54,6 +55,8 @@ pub(crate) const TOOLS: &[PlainTool] = &[
         )
         .without(names_a_host)],
     ),
+    // `-J` passes options to the machine, which load code.
+    tool(&["jar"], Syntax::FirstLetters, &[plain("", &["-c -t -x -u -f -v -m -e -0 -M"]).without(names_a_list)]),
     tool(&["cpio"], Syntax::Letters, &[plain("", &["-i -o -p -d -u -m -v -t -0 -a -L -l -H: -F: -I: -O: -D: --quiet --extract \
         --create --list --pass-through --make-directories --preserve-modification-time --unconditional --verbose --null \
         --format --file --no-absolute-filenames"]).without(names_a_host)]),
@@ -105,6 +108,10 @@ pub(crate) const TOOLS: &[PlainTool] = &[
     tool(&["bat", "batcat"], Syntax::Letters, &[plain("", &["-p -P -n -A -r: -l: -H: --plain --number --show-all --language \
         --line-range --highlight-line --style --color --theme --wrap --tabs --decorations --terminal-width --file-name \
         --paging=never|auto --no-paging --list-themes --list-languages --no-config --squeeze-blank"])]),
+    // Formats are code: `-f eval`.
+    tool(&["json_pp"], Syntax::Words, &[plain("", &["-f=json -t=json|null|dumper -json_opt=pretty|canonical|pretty,canonical -v -V"])]),
+    // `-x` loads a lexer, or a formatter, from a file.
+    tool(&["pygmentize"], Syntax::Letters, &[plain("", &["-l: -f: -o: -S: -a: -N: -C -g -s -v -L -H -V -h"])]),
     // It obeys git's settings, also those of a repository.
     tool(&["delta"], Syntax::Letters, &[]),
     // Clients of servers.
@@ -186,7 +193,7 @@ pub(crate) const TOOLS: &[PlainTool] = &[
         -E=md5|sha256 -m=RFC4716|PKCS8|PEM"])]),
     // Compilers and their tools.
     tool(
-        &["c++", "c89", "c99", "cc", "clang", "clang++", "clang-cl", "cpp", "flang", "g++", "gcc", "gccgo", "gdc", "gfortran"],
+        &["c++", "c89", "c99", "cc", "clang", "clang++", "cpp", "flang", "g++", "gcc", "gccgo", "gdc", "gfortran"],
         Syntax::Words,
         &[plain(
             "",
@@ -202,6 +209,8 @@ pub(crate) const TOOLS: &[PlainTool] = &[
         )
         .without(names_a_list)],
     ),
+    tool(&["clang-cl"], Syntax::Words, &[plain("", &["-c -o -O2 -g -w -Wall -Wextra -Werror -v -I: -D: -U: -fsyntax-only --version"])
+        .without(begins_with_slash_or_list)]),
     tool(
         &["rustc"],
         Syntax::Letters,
@@ -282,30 +291,22 @@ pub(crate) const TOOLS: &[PlainTool] = &[
         ],
     )
     .with_front("-q -v --quiet --verbose --noninteractive --pager=never|no|off", &[]),
-    // A repository's settings name programs; these commands start none of them.
-    tool(
-        &["jj"],
-        Syntax::Letters,
-        &[
-            plain("status|st", JJ),
-            plain("log|op", &["-r: -n: -T: -s -p --revisions --limit --template --no-graph --reversed --summary --stat --git \
-                --no-pager --color --color-words --types --name-only"]).without(is_no_plain_command_of_jj),
-            plain("diff|show", &["-r: -s -f: -t: --revision --from --to --summary --stat --git --name-only --types --color-words \
-                --no-pager --color --context"]),
-            plain("describe|desc|commit|ci|new", &["-m: -r: --message --no-pager --color --no-edit --stdin"]),
-            plain("edit|abandon|root|version", JJ),
-            plain("bookmark|file|workspace", &["-r: --revision --no-pager --color --all-remotes -a"]).without(is_no_list),
-        ],
-    )
-    .with_front("--no-pager --ignore-working-copy", &[]),
+    // A repository's settings name programs for what is shown and for signatures, and every command that looks at the files signs.
+    tool(&["jj"], Syntax::Letters, &[plain("version", NOTHING)]),
+    // Hooks of a repository in a folder run for what is sent to it, and only addresses in the arguments are known.
     tool(
         &["svn"],
         Syntax::Letters,
         &[
-            plain("status|stat|st|info|log|list|ls|cat|diff|di|blame|annotate|praise|propget|proplist|pget|plist", SVN)
-                .without(is_no_network_address),
-            plain("add|commit|ci|update|up|revert|delete|del|remove|rm|mkdir|move|mv|copy|cp|resolve|cleanup", SVN)
-                .without(is_no_network_address),
+            plain(
+                "status|stat|st|info|cat|diff|di|propget|pget|proplist|plist|add|revert|delete|del|remove|rm|mkdir|move|mv|copy|cp|\
+                 resolve|cleanup",
+                SVN,
+            )
+            .without(is_no_network_address),
+            plain("log|list|ls|blame|annotate|praise", SVN_REMOTE)
+                .without(is_no_network_address)
+                .with(has_network_address),
         ],
     ),
     tool(&["borg"], Syntax::Letters, &[plain("list|info", &["--short --json --json-lines --last --first --format --sort-by"])]),
@@ -376,23 +377,17 @@ fn is_no_plain_command_of_gh(operand: &str) -> bool {
 
 const HG: &str = "-I: -X: -q -v -y --include --exclude --quiet --verbose --noninteractive --color --pager=never|no|off";
 
-const JJ: &[&str] = &["-r: --revision --no-pager --color --ignore-working-copy"];
-
-/// Matches commands of `jj` that change something, such as `jj op restore`.
-fn is_no_plain_command_of_jj(operand: &str) -> bool {
-    matches!(operand, "restore" | "abandon" | "undo" | "revert" | "integrate")
-}
-
-fn is_no_list(operand: &str) -> bool {
-    is_a_word(operand) && !matches!(operand, "list" | "show" | "root" | "l")
-}
-
+/// Options that do not reach the repository of the working copy.
 const SVN: &[&str] = &[
-    "-r: -c: -l: -v -q -u -m: -F: -N -R -g -x: --revision --change --limit --verbose --quiet --show-updates \
-    --message --file --recursive --depth --xml --incremental --stop-on-copy --with-all-revprops --summarize --git --notice-ancestry \
+    "-l: -v -q -m: -F: -N -R -g -x: --limit --verbose --quiet --message --file --recursive --depth --xml --incremental --stop-on-copy --with-all-revprops --summarize --git --notice-ancestry \
     --no-ignore --show-item --no-newline --non-interactive --trust-server-cert --ignore-externals --parents --force --force-log \
     --no-auth-cache --username --password --internal-diff --strict --accept=postpone|working|base|mine-full|theirs-full \
-    --remove-added --include-externals --changelist",
+    --remove-added --changelist",
+];
+
+const SVN_REMOTE: &[&str] = &[
+    "-r: -c: -l: -v -q -g -x: -R --revision --change --limit --verbose --quiet --recursive --depth --xml --incremental --stop-on-copy \
+    --with-all-revprops --non-interactive --trust-server-cert --no-auth-cache --username --password --force",
 ];
 
 /// Defines a command of openssl. An input with a scheme comes from an engine, or is a password.
@@ -413,9 +408,9 @@ fn is_a_word(operand: &str) -> bool {
 }
 
 /// Agents for a task. Not plain are other sessions (`-c`, `-r`, `--fork`, an id), external commands (`--mode rpc`), grants,
-/// trust, and models from a file or any server. Files in its arguments are decided like those of any program.
-const PI: PlainTool = tool(&["pi"], Syntax::Letters, &[plain("", &["-p -h -v -V -e: -n: -t: --print --help --version --mode=text|json \
+/// trust, extensions (they may be models themselves), and models from a file or any server. Files in its arguments are decided like those of any program.
+const PI: PlainTool = tool(&["pi"], Syntax::Letters, &[plain("", &["-p -h -v -V -n: -t: --print --help --version --mode=text|json \
     --model --models --provider --thinking --list-models --tools --exclude-tools --no-tools --no-builtin-tools --no-session \
-    --session --session-dir --no-extensions --extension --no-mcp --skill --no-skills --prompt-template --no-prompt-templates \
+    --session --session-dir --no-extensions --no-mcp --skill --no-skills --prompt-template --no-prompt-templates \
     --no-themes --no-context-files --system-prompt --append-system-prompt --name --offline --verbose --no-approve --deny \
-    --policy=strict --fail-on-extension-error --session-control"]).without(is_no_agent)]);
+    --policy=strict --fail-on-extension-error --session-control"]).without(is_no_agent).without_value(is_no_value_for_agent)]);

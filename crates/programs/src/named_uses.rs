@@ -1,0 +1,370 @@
+//! Decides whether an interpreter with more arguments than a grant names still does what the grant names.
+//!
+//! | the grant names | judged by |
+//! |---|---|
+//! | a program that starts another (`timeout 60 make clean`) | the rules of the other one; it has to be named, and an option of unknown use ends the search for it |
+//! | a script (`sh run.sh`) | nothing further: its arguments are its own |
+//! | a command (`make clean`) | each further argument, also behind `--`, except where a program passes those to the named script |
+//!
+//! The value of an option is no operand: `sh -o pipefail` names no script.
+
+use super::{INTERPRETERS, Kind, input, is_plain, kind_of, name_of, names_folder};
+
+/// Options of interpreters that control output or the number of jobs.
+const HARMLESS_OPTIONS: &[&str] = &[
+    "--color",
+    "--colour",
+    "--dry-run",
+    "--help",
+    "--if-present",
+    "--json",
+    "--keep-going",
+    "--no-color",
+    "--quiet",
+    "--silent",
+    "--verbose",
+    "--version",
+];
+
+/// Programs that pass what follows `--` to the script that the arguments before it name.
+const PASS_BEHIND_DASHES: &[&str] = &[
+    "composer",
+    "deno",
+    "lerna",
+    "npm",
+    "npm-run",
+    "npm-run-all",
+    "nx",
+    "pnpm",
+    "run-p",
+    "run-s",
+    "rush",
+    "rushx",
+    "task",
+    "turbo",
+    "yarn",
+    "yarnpkg",
+];
+
+/// A program that starts the one in its arguments.
+struct Starter {
+    names: &'static [&'static str],
+    /// Sub-commands that start a program; empty for a program without any.
+    commands: &'static [&'static str],
+    /// Options without a value, or with one in the same argument; letters may form a cluster.
+    flags: &'static str,
+    /// Options whose value may be the next argument.
+    with_value: &'static str,
+    /// Number of operands before the program.
+    operands: usize,
+    /// Whether assignments may stand before it.
+    assigns: bool,
+}
+
+const fn starter(
+    names: &'static [&'static str],
+    flags: &'static str,
+    with_value: &'static str,
+    operands: usize,
+) -> Starter {
+    Starter { names, commands: &[], flags, with_value, operands, assigns: false }
+}
+
+impl Starter {
+    const fn assigning(self) -> Self {
+        Self { assigns: true, ..self }
+    }
+}
+
+/// Programs that start one by a sub-command.
+const fn command_of(
+    names: &'static [&'static str],
+    commands: &'static [&'static str],
+    flags: &'static str,
+    with_value: &'static str,
+) -> Starter {
+    Starter { names, commands, flags, with_value, operands: 0, assigns: false }
+}
+
+const STARTERS: &[Starter] = &[
+    starter(
+        &["env"],
+        "-i -0 -v - --ignore-environment --null --debug --list-signal-handling",
+        "-u -C --unset --chdir",
+        0,
+    )
+    .assigning(),
+    starter(&["cross-env"], "", "", 0).assigning(),
+    starter(&["timeout"], "-v -f -p --foreground --preserve-status --verbose", "-k -s --kill-after --signal", 1),
+    starter(&["nice"], "-#", "-n --adjustment", 0),
+    starter(
+        &["nohup", "chronic", "eatmydata", "ifne", "ccache", "sccache", "distcc", "linux32", "linux64", "unbuffer"],
+        "",
+        "",
+        0,
+    ),
+    starter(&["torify", "torsocks", "annotate-output", "dbus-run-session", "fakeroot"], "", "", 0),
+    starter(&["time"], "-a -p -v -q --append --portability --verbose --quiet", "-o -f --output --format", 0),
+    starter(&["stdbuf"], "", "-i -o -e --input --output --error", 0),
+    starter(&["setsid"], "-c -f -w --ctty --fork --wait", "", 0),
+    starter(&["ionice"], "-t --ignore", "-c -n --class --classdata", 0),
+    starter(
+        &["chrt"],
+        "-f -r -o -b -i -d -R -v -a --fifo --rr --other --batch --idle --deadline --reset-on-fork",
+        "-T -P -D",
+        1,
+    ),
+    starter(&["taskset"], "-c --cpu-list", "", 1),
+    starter(&["choom"], "", "-n --adjust", 0),
+    starter(&["doas"], "-n", "-u", 0),
+    starter(
+        &["sudo"],
+        "-n -E -H -S -k -P --non-interactive --preserve-env --set-home --stdin",
+        "-u -g -p -C -T --user --group --prompt",
+        0,
+    )
+    .assigning(),
+    starter(
+        &["xargs"],
+        "-0 -r -t -x --null --no-run-if-empty --verbose --exit",
+        "-n -P -L -s -d -E -I --max-args --max-procs --max-lines --max-chars --delimiter",
+        0,
+    ),
+    starter(&["strace", "ltrace"], "-f -c -C -q -t -T -v -y", "-e -o -s -p", 0),
+    starter(&["xvfb-run"], "-a -l --auto-servernum", "-e -f -n -p --error-file --auth-file --server-num", 0),
+    starter(&["setuidgid", "faketime", "runcon", "softlimit"], "", "", 1),
+    command_of(&["poetry", "pipenv", "pdm", "rye", "hatch", "pixi"], &["run"], "-q -v --quiet --verbose", ""),
+    command_of(&["uv"], &["run"], "-q -v --quiet --verbose --frozen --locked --no-sync --offline", "-p --python"),
+    command_of(&["conda", "mamba", "micromamba"], &["run"], "--no-capture-output", "-n --name"),
+    command_of(&["bundle", "bundler", "stack", "cabal", "dune", "opam"], &["exec"], "", ""),
+    command_of(&["npm", "pnpm", "yarn", "yarnpkg"], &["exec", "x", "dlx"], "-s --silent -y --yes --no", ""),
+    command_of(&["asdf"], &["exec"], "", ""),
+    Starter { operands: 1, ..command_of(&["direnv"], &["exec"], "", "") },
+    // Names of tools stand before the program, and no name tells one from the other.
+    Starter { operands: usize::MAX, ..command_of(&["mise"], &["exec", "x"], "", "") },
+    starter(&["busybox", "toybox"], "", "", 0),
+];
+
+/// The search for a program among the arguments of another one.
+enum Started {
+    /// The program is at this place.
+    At(usize),
+    /// These arguments start none.
+    None,
+    /// The arguments are not understood.
+    Unknown,
+}
+
+impl Starter {
+    fn started(&self, args: &[&str]) -> Started {
+        let has = |list: &str, option: &str| list.split(' ').any(|known| known == option);
+        let mut at = 0;
+        if !self.commands.is_empty() {
+            at = args.iter().take_while(|arg| is_harmless_option(arg)).count();
+            match args.get(at) {
+                Some(first) if self.commands.contains(first) => at += 1,
+                // With an option before it the command is not known.
+                Some(first) if first.starts_with('-') => return Started::Unknown,
+                _ => return Started::None,
+            }
+        }
+        let mut operands = self.operands;
+        let mut is_open = true;
+        while let Some(arg) = args.get(at) {
+            let name = arg.split_once('=').map_or(*arg, |(name, _)| name);
+            if is_open && *arg == "--" {
+                is_open = false;
+            } else if is_open && arg.starts_with('-') {
+                if has(self.with_value, arg) {
+                    at += 1;
+                } else if has(self.flags, "-#") && arg[1..].bytes().all(|byte| byte.is_ascii_digit()) {
+                } else if arg.starts_with("--") || *arg == "-" {
+                    let is_known = has(self.flags, name) || (name.len() < arg.len() && has(self.with_value, name));
+                    if !is_known {
+                        return Started::Unknown;
+                    }
+                } else if !self.is_cluster(&arg[1..], &has) {
+                    return Started::Unknown;
+                }
+            } else if operands > 0 {
+                operands -= 1;
+            } else if !(self.assigns && is_assignment(arg)) {
+                return Started::At(at);
+            }
+            at += 1;
+        }
+        Started::Unknown
+    }
+
+    /// Returns whether letters are flags, up to one whose value is the rest. A value in the next argument is not known here.
+    fn is_cluster(&self, letters: &str, has: &impl Fn(&str, &str) -> bool) -> bool {
+        for (at, letter) in letters.char_indices() {
+            let option = format!("-{letter}");
+            if has(self.with_value, &option) {
+                return at + letter.len_utf8() < letters.len();
+            }
+            if !has(self.flags, &option) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Returns whether a program with more arguments than a grant names still does what the grant names.
+pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
+    let name = name_of(command).to_ascii_lowercase();
+    let (leading, rest) = args.split_at(named.min(args.len()));
+    if INTERPRETERS.binary_search(&name.as_str()).is_err() || leading.is_empty() || rest.is_empty() {
+        return true;
+    }
+    match STARTERS.iter().find(|starter| starter.names.contains(&name.as_str())).map(|starter| starter.started(args)) {
+        Some(Started::At(at)) => return at < named && covers_started(args[at], &args[at + 1..], named - at - 1),
+        Some(Started::Unknown) => return false,
+        None if input::starts_another(&name) => return false,
+        Some(Started::None) | None => {}
+    }
+    if input::runs_scripts(&name) {
+        return operand_of_script(&name, leading);
+    }
+    let is_make = name.ends_with("make");
+    let passes = PASS_BEHIND_DASHES.contains(&name.as_str());
+    let mut is_behind = leading.contains(&"--");
+    has_command(&name, leading)
+        && rest.iter().all(|arg| {
+            if is_behind && passes {
+                return true;
+            }
+            if *arg == "--" && !is_behind {
+                is_behind = true;
+                return true;
+            }
+            match arg.strip_prefix('-') {
+                // Make expands the name of a variable.
+                None | Some("") if is_make => !arg.contains(['=', '$']),
+                None | Some("") => !is_assignment(arg),
+                Some(_) if is_make && is_count_or_quiet(arg) => true,
+                Some(_) => is_harmless_option(arg),
+            }
+        })
+}
+
+/// Returns whether a grant that names a started program with leading arguments covers it with all of its arguments.
+fn covers_started(program: &str, args: &[&str], named: usize) -> bool {
+    let is_elsewhere = || named > 0 && names_folder(program, &args[named..]);
+    match kind_of(program) {
+        Kind::Plain => true,
+        Kind::Options => is_plain(program, args, named) && !is_elsewhere(),
+        Kind::Interpreter => stays_as_named(program, args, named) && !is_elsewhere(),
+    }
+}
+
+/// Returns whether an option controls output only.
+pub(super) fn is_harmless_option(arg: &str) -> bool {
+    HARMLESS_OPTIONS.contains(&arg)
+}
+
+/// Returns whether arguments of a shell or a script runner contain a script or line of code, and not just values of options.
+fn operand_of_script(name: &str, leading: &[&str]) -> bool {
+    const FLAGS: &[&str] = &[
+        "--",
+        "--enable-source-maps",
+        "--login",
+        "--no-warnings",
+        "--noprofile",
+        "--norc",
+        "--posix",
+        "--restricted",
+        "--verbose",
+        "-B",
+        "-T",
+        "-W",
+        "-l",
+        "-n",
+        "-q",
+        "-s",
+        "-t",
+        "-u",
+        "-w",
+    ];
+    let is_flag = |arg: &str| {
+        let letters = arg.trim_start_matches(['-', '+']);
+        // The line behind `-c` of a shell is an operand, and behind `-o` stands the name of an option.
+        let is_cluster = input::is_shell(name) && !arg.starts_with("--") && !letters.contains(['o', 'O']);
+        is_cluster || FLAGS.contains(&arg) || (arg.starts_with("--") && arg.contains('='))
+    };
+    let is_option =
+        |arg: &str| arg.len() > 1 && (arg.starts_with('-') || (arg.starts_with('+') && input::is_shell(name)));
+    first_operand(leading, is_option, is_flag).is_some()
+}
+
+/// Returns whether arguments contain the name of a command, and not just values of options.
+fn has_command(name: &str, leading: &[&str]) -> bool {
+    let is_flag = |arg: &str| {
+        let is_quiet = name.ends_with("make") && (is_count_or_quiet(arg) || (arg.len() > 2 && !arg.starts_with("--")));
+        let is_command = name == "cmake" && arg == "--build";
+        is_quiet || is_command || is_harmless_option(arg) || arg == "--" || (arg.starts_with("--") && arg.contains('='))
+    };
+    let is_option = |arg: &str| arg.starts_with('-') || is_assignment(arg);
+    first_operand(leading, is_option, |arg| is_assignment(arg) || is_flag(arg)).is_some()
+}
+
+/// Returns the first argument that is neither an option nor the value of one. Only a flag has none.
+fn first_operand<'a>(
+    args: &[&'a str],
+    is_option: impl Fn(&str) -> bool,
+    is_flag: impl Fn(&str) -> bool,
+) -> Option<&'a str> {
+    let mut at = 0;
+    while let Some(arg) = args.get(at) {
+        if !is_option(arg) {
+            return Some(arg);
+        }
+        at += if is_flag(arg) { 1 } else { 2 };
+    }
+    None
+}
+
+/// Returns whether an argument sets a variable: `SHELL=/bin/x` of `make`.
+fn is_assignment(arg: &str) -> bool {
+    arg.split_once('=').is_some_and(|(name, _)| !name.starts_with('-') && !name.contains('/'))
+}
+
+/// Returns whether an option of `make` is `-s`, `-k` or a number of jobs.
+fn is_count_or_quiet(arg: &str) -> bool {
+    matches!(arg, "-k" | "-s")
+        || arg.strip_prefix("-j").is_some_and(|jobs| jobs.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::command_lines;
+
+    /// Reads a line of a fixture: `PROGRAM ARGS | ARGS`, with what the grant names before the bar.
+    fn stays(line: &str) -> bool {
+        let (named, rest) = line.split_once(" | ").expect("a bar behind what is named");
+        let words: Vec<&str> = named.split(' ').chain(rest.split(' ')).collect();
+        stays_as_named(words[0], &words[1..], named.split(' ').count() - 1)
+    }
+
+    #[test]
+    fn further_arguments_do_not_change_a_named_interpreter_command() {
+        for line in command_lines(include_str!("../../../fixtures/programs/named-uses.txt")) {
+            assert!(stays(line), "{line}");
+        }
+        for line in command_lines(include_str!("../../../fixtures/programs/changed-uses.txt")) {
+            assert!(!stays(line), "{line}");
+        }
+        assert!(stays_as_named("ls", &["-l", "-a"], 1), "no interpreter");
+    }
+
+    #[test]
+    fn each_program_that_starts_others_is_listed_once() {
+        let names: Vec<&str> = STARTERS.iter().flat_map(|starter| starter.names).copied().collect();
+        for (at, name) in names.iter().enumerate() {
+            assert!(INTERPRETERS.binary_search(name).is_ok(), "{name}");
+            assert!(!names[..at].contains(name), "{name}");
+        }
+    }
+}
