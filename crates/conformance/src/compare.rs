@@ -189,11 +189,11 @@ fn traces(expected: &Value, actual: &Value, options: &Options, out: &mut Differe
     let rules = Rules::of(expected, options);
     let (ones, others) = (rules.items(expected), rules.items(actual));
     let together = together(&ones);
-    let beside = |item: &&Value| {
+    let is_concurrent = |item: &&Value| {
         kind(item).starts_with("tool_") && item["id"].as_str().is_some_and(|id| together.iter().any(|call| call == id))
     };
     let in_order = |items: &[Value]| -> Vec<Value> {
-        items.iter().filter(|item| !Rules::is_in(&rules.sets, item) && !beside(item)).cloned().collect()
+        items.iter().filter(|item| !Rules::is_in(&rules.sets, item) && !is_concurrent(item)).cloned().collect()
     };
     let (one, other) = (in_order(&ones), in_order(&others));
     if rules.lanes {
@@ -210,7 +210,7 @@ fn traces(expected: &Value, actual: &Value, options: &Options, out: &mut Differe
     }
     for id in &together {
         let of_call = |items: &[Value]| -> Vec<Value> {
-            let of_call = items.iter().filter(|item| beside(item) && item["id"] == id.as_str());
+            let of_call = items.iter().filter(|item| is_concurrent(item) && item["id"] == id.as_str());
             of_call.filter(|item| !Rules::is_in(&rules.sets, item)).cloned().collect()
         };
         let (one, other) = (of_call(&ones), of_call(&others));

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use pijs_conformance::baseline::{Baseline, Counts};
 use pijs_conformance::compare::Options;
-use pijs_conformance::corpus::{Corpus, OFFLINE};
+use pijs_conformance::corpus::{Case, Corpus, Laid, OFFLINE};
 use pijs_conformance::cost::{self, Cost};
 use pijs_conformance::coverage::Coverage;
 use pijs_conformance::features::{self, Fixture, Program};
@@ -59,7 +59,7 @@ struct Cli {
     isolation: Option<String>,
 }
 
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for people and for CI logs")]
+#[expect(clippy::print_stdout, reason = "this is a program for people and for CI logs")]
 #[tokio::main]
 async fn main() -> Result<()> {
     let cli = Cli::parse();
@@ -67,15 +67,7 @@ async fn main() -> Result<()> {
     let folder = root.join("fixtures/conformance");
     let corpus = Corpus::read(&folder)?;
     if cli.docs {
-        let baseline = Baseline::read(&folder.join("baseline.json"))?;
-        let coverage = Coverage::measure(&cli.pi, &root.join("fixtures/api"))?;
-        let features = Fixture::all(&root.join("fixtures/features"))?;
-        let features: Vec<Fixture> = features.into_iter().map(|(_, fixture)| fixture).collect();
-        std::fs::write(
-            root.join("docs/compatibility.md"),
-            compatibility::page(&corpus, &baseline, &coverage, &features),
-        )?;
-        return Ok(());
+        return write_page(&cli, &root, &corpus);
     }
     let is_offline = std::env::var_os(OFFLINE).is_some_and(|value| !value.is_empty());
     let cases: Vec<_> = corpus
@@ -102,9 +94,7 @@ async fn main() -> Result<()> {
         laid => laid?,
     };
     if cli.costs {
-        let progress = |cost: &Cost| eprintln!("{}: {:?}", cost.entry, cost.cached);
-        let failed = |entry: &str, error: &anyhow::Error| eprintln!("{entry}: not measured: {error:#}");
-        print!("{}", cost::table(&cost::measure(&cli.pi, &laid, &cases, progress, failed).await));
+        print_costs(&cli, &laid, &cases).await;
         return Ok(());
     }
     let depot = Corpus::depot(&target, npm_config()?)?;
@@ -119,26 +109,57 @@ async fn main() -> Result<()> {
     }
     let fixtures: Vec<_> = features.into_iter().map(|(_, fixture)| fixture).collect();
     let use_features = async {
-        let told =
+        let done =
             |outcome: &features::Outcome| println!("{}", line(&outcome.fixture.key(), &outcome.verdict, cli.verbose));
-        features::run(&Program::Ours(cli.pi.clone()), &corpus, &laid, &depot, &fixtures, told).await
+        features::run(&Program::Ours(cli.pi.clone()), &corpus, &laid, &depot, &fixtures, done).await
     };
     if cli.features {
         let failed = features::surprises(&use_features.await?);
         return if failed.is_empty() { Ok(()) } else { bail!("{} surprises", failed.len()) };
     }
+    compare(&cli, &folder, laid.clone(), &cases, is_whole, use_features).await
+}
+
+/// Writes docs/compatibility.md, from the baseline and a probe of a realm.
+fn write_page(cli: &Cli, root: &Path, corpus: &Corpus) -> Result<()> {
+    let baseline = Baseline::read(&root.join("fixtures/conformance/baseline.json"))?;
+    let coverage = Coverage::measure(&cli.pi, &root.join("fixtures/api"))?;
+    let features = Fixture::all(&root.join("fixtures/features"))?;
+    let features: Vec<Fixture> = features.into_iter().map(|(_, fixture)| fixture).collect();
+    std::fs::write(root.join("docs/compatibility.md"), compatibility::page(corpus, &baseline, &coverage, &features))?;
+    Ok(())
+}
+
+/// Measures the cost of each extension and prints a table.
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for people and for CI logs")]
+async fn print_costs(cli: &Cli, laid: &Laid, cases: &[Case]) {
+    let progress = |cost: &Cost| eprintln!("{}: {:?}", cost.entry, cost.cached);
+    let failed = |entry: &str, error: &anyhow::Error| eprintln!("{entry}: not measured: {error:#}");
+    print!("{}", cost::table(&cost::measure(&cli.pi, laid, cases, progress, failed).await));
+}
+
+/// Runs the cases and then the main features, and fails if one is a surprise to the baseline.
+#[expect(clippy::print_stdout, reason = "this is a program for people and for CI logs")]
+async fn compare(
+    cli: &Cli,
+    folder: &Path,
+    laid: Laid,
+    cases: &[Case],
+    is_whole: bool,
+    use_features: impl Future<Output = Result<Vec<features::Outcome>>>,
+) -> Result<()> {
     let runner = Runner {
         pi: cli.pi.clone(),
-        laid: laid.clone(),
+        laid,
         jobs: cli.jobs,
         limit: Duration::from_secs(120),
-        args: cli.isolation.map(|isolation| format!("--isolation={isolation}")).into_iter().collect(),
+        args: cli.isolation.iter().map(|isolation| format!("--isolation={isolation}")).collect(),
         options: Options::default(),
     };
     let baseline_file = folder.join("baseline.json");
     let mut baseline = Baseline::read(&baseline_file)?;
-    let told = |outcome: &Outcome| println!("{}", line(&outcome.case.key(), &outcome.verdict, cli.verbose));
-    let outcomes = runner.run(&cases, told).await?;
+    let done = |outcome: &Outcome| println!("{}", line(&outcome.case.key(), &outcome.verdict, cli.verbose));
+    let outcomes = runner.run(cases, done).await?;
     let same = Counts::passing(&outcomes);
     println!("as in pi: {} snapshots, {} traces, of {} cases", same.snapshots, same.traces, outcomes.len());
     // The packages are compiled at this point.
@@ -156,7 +177,7 @@ async fn main() -> Result<()> {
     let mut surprises: Vec<String> = baseline.surprises(&outcomes, is_whole).iter().map(ToString::to_string).collect();
     let known: Known = serde_json::from_str(&std::fs::read_to_string(folder.join("verdicts.json"))?)?;
     surprises.extend(features::surprises(&used));
-    surprises.extend(verdicts::surprises(&runner.pi, &runner.laid, &cases, &known).await?);
+    surprises.extend(verdicts::surprises(&runner.pi, &runner.laid, cases, &known).await?);
     for surprise in &surprises {
         println!("{surprise}");
     }

@@ -118,8 +118,8 @@ struct Driver {
 pub async fn play(environment: &Environment, args: &DriveArgs) -> Result<String> {
     let file = environment.dirs.cwd.join(&args.scenario);
     let scenario = Scenario::read(&file)?;
-    let beside = file.parent().unwrap_or(&file).to_owned();
-    let roots = Roots::new(&beside, args.compared.examples.as_ref(), args.compared.packages.as_ref(), None);
+    let folder = file.parent().unwrap_or(&file).to_owned();
+    let roots = Roots::new(&folder, args.compared.examples.as_ref(), args.compared.packages.as_ref(), None);
     let named = scenario.extensions.iter().map(|entry| roots.resolve(entry)).collect::<Result<Vec<_>>>()?;
     let base = tempfile::Builder::new()
         .prefix("drive-")
@@ -206,134 +206,31 @@ impl Stage {
     ) -> Result<Value> {
         let prompts = self.normaliser(&roots, &scenario)?;
         let mut normaliser = self.normaliser(&roots, &scenario)?;
-        let Self { surroundings, base, fill, trace, .. } = self;
-        let compiler = Compiler::new(environment);
-        let supplier = Supplier::new(environment, compiler.cache());
-        let timer: Arc<dyn Timer> = Arc::new(StillTimer::new(&scenario)?);
-        // The session uses the extensions' clock.
-        let ambient = Ambient { timer, ..Ambient::system() };
-        let state = ReadableState::default();
-
-        let session = match scenario.session {
-            SessionKind::Memory => Session::in_memory(&surroundings.dirs.cwd, ambient.clone()),
-            SessionKind::File => Session::create_in(&base.join("sessions"), &surroundings.dirs.cwd, ambient.clone()),
-        };
-        // The catalogue is there, and no key for any of it.
-        let no_keys = Auth::new(Arc::new(NoKeyEnvironment), ambient.clone(), Default::default());
-        let known = KnownModels::new(ModelsJson::default(), Arc::new(no_keys));
-
+        let (fill, trace) = (&self.fill, &self.trace);
+        let (state, keys) = (ReadableState::default(), keys::Keys::default());
         let answers = scenario.ui.answers.iter().map(|answer| fill.map(answer)).collect();
-        let first_keys = keys::Keys::default();
         let (recorded, key_work) =
-            RecordedUi::new(&scenario.ui, answers, trace.clone(), Arc::new(state.clone()), first_keys.clone());
-        let recorded = (scenario.ui.mode != UiMode::None).then(|| Arc::new(recorded));
-
+            RecordedUi::new(&scenario.ui, answers, trace.clone(), Arc::new(state.clone()), keys.clone());
+        let ui = (scenario.ui.mode != UiMode::None).then(|| Arc::new(recorded));
         let replies = scenario.model.iter().cloned().map(scenario::Reply::whole).collect();
         let (script, during) = Script::new(replies, scenario.chunk, fill.clone(), trace.clone(), prompts);
-        let start = scenario.start_model.as_deref().unwrap_or("faux-1");
-        let mut spoken = Words::clone(&*words::of_start(environment, &compiler).await);
-        spoken.pi_folder = Some(words::pi_folder(&surroundings).display().to_string());
-        let seed = match scenario.random {
-            // Computes JavaScript's `>>> 0`.
-            Some(Some(seed)) => u64::from(seed.rem_euclid(4_294_967_296.0) as u32),
-            None => 1,
-            Some(None) => ambient.fraction().to_bits(),
-        };
-        let entries = trace.clone();
-        let interface = Interface {
-            mode: if recorded.is_some() { scenario.ui.mode.as_str() } else { "print" },
-            has_ui: recorded.is_some(),
-            front_end: Box::new(Events { trace: trace.clone(), updates: scenario.updates }),
-            ui: Some(match &recorded {
-                Some(recorded) => recorded.clone() as _,
-                None => Arc::new(pijs_agent::ports::NoUi),
-            }),
-            announces_dialogs: recorded.is_some(),
-            observer: Some(Rc::new(Errors { trace: trace.clone(), notices: environment.notices.clone() })),
-            wrap_state: Some(Box::new(|state| Arc::new(Entries::new(entries, state)) as Arc<dyn StateSink>)),
-            ..Interface::default()
-        };
-        let config = SessionConfig {
-            isolation: args.compared.isolation,
-            profile: Some(args.compared.profile),
-            system_prompt: match &scenario.system_prompt {
-                None => Some(scenario::SYSTEM_PROMPT.to_owned()),
-                Some(prompt) => prompt.clone(),
-            },
-            ..SessionConfig::default()
-        };
-        let (scripted, console, first) = (scenario.exec.clone(), trace.clone(), first_keys.clone());
-        let patience = scenario.quiet();
-        let loaded = SessionBuilder::new(&surroundings)
-            .config(config)
-            .interface(interface)
-            .build_with(compiler, supplier)
-            .ledger(Arc::new(NoLedger))
-            .ambient(ambient)
-            .session(session)
-            .state(state.clone())
-            .models(known)
-            .provider(Arc::new(ScriptedModel::new(start, script.clone())))
-            .words(Arc::new(spoken))
-            .resources(resource_places(&surroundings.dirs, scenario.resources, &named))
-            .child_environment(surroundings.variables.clone())
-            .without_discovery()
-            .without_memory()
-            .host_options(move |options| {
-                options.facts.insert("observesEvents".to_owned(), true.into());
-                options.seed = seed;
-                options.clock_step_us = 0;
-            })
-            .connectors(move |connectors, parts| {
-                let record =
-                    Arc::new(exec::ExecRecord { scripted, trace: console.clone(), announced: Default::default() });
-                let log = Arc::new(LogConnector::new(parts.ledger, parts.timer));
-                let bus = Bus(console.clone());
-                connectors
-                    .with("log", Arc::new(Console { trace: console, exec: Arc::clone(&record), log }))
-                    .with("exec", Arc::new(exec::RecordedExec { record, real: parts.exec }))
-                    .events(Arc::new(bus))
-                    .session(Arc::new(keys::SessionAfterKeys { session: parts.control, keys: first, patience }))
-            })
-            .load()
-            .await?;
-        let granted = grants::grants(&base.join("sessions"));
-        let failures = load(&loaded, &surroundings, &granted, &named).await;
-        let flags = scenario.flags.iter().map(|(name, value)| (name.clone(), value.as_str().map(str::to_owned)));
-        let wrong_flags = loaded.give_flags(flags);
-        for failure in failures {
-            trace.record("load_error", failure);
-        }
-        for message in wrong_flags {
-            trace.record("diagnostic", json!({"level": "error", "message": message}));
-        }
+        let scripted = Scripted { state, keys, ui, script };
+
+        let loaded = self.load(environment, args, &scenario, &named, &scripted).await?;
+        self.load_extensions(&loaded, &scenario, &named).await;
         let control = loaded.control().clone();
         let AgentSession { host, agent, .. } = loaded.open().await?;
-        for id in ["faux-1", "faux-2"] {
-            agent.add_model(Arc::new(ScriptedModel::new(id, script.clone())));
-        }
-        agent.set_initial_thinking(scenario.thinking.as_deref().unwrap_or("off"));
-        let mut quiet = Settings::default();
-        (quiet.compaction.enabled, quiet.retry.enabled) = (false, false);
-        agent.set_settings(pijs_runtime::grants::agent_settings(quiet, &scenario.settings));
-        let shutdowns = trace.clone();
+        prepare(&agent, &scenario, &scripted.script);
+        let shutdowns = self.trace.clone();
         control.on_shutdown(move || {
             shutdowns.record("shutdown_requested", json!({}));
         });
-        let driver = Rc::new(Driver {
-            keys: first_keys,
-            scenario,
-            fill,
-            trace,
-            surroundings,
-            host,
-            agent,
-            control,
-            state,
-            script,
-            ui: recorded,
-            background: Cell::new(0),
-        });
+        let Self { surroundings, fill, trace, .. } = self;
+        let Scripted { state, keys, ui, script } = scripted;
+        let background = Cell::new(0);
+        let driver =
+            Driver { keys, scenario, fill, trace, surroundings, host, agent, control, state, script, ui, background };
+        let driver = Rc::new(driver);
         driver.clone().serve(key_work, during);
         let host = driver.host.clone();
         // Files that extensions write while they are loaded existed when the session began.
@@ -344,6 +241,139 @@ impl Stage {
         normaliser = normaliser.numbering(driver.trace.entry_ids());
         Ok(normaliser.document(document))
     }
+
+    /// Builds the session, without extensions.
+    async fn load(
+        &self,
+        environment: &Environment,
+        args: &DriveArgs,
+        scenario: &Scenario,
+        named: &[PathBuf],
+        scripted: &Scripted,
+    ) -> Result<LoadedSession> {
+        let surroundings = &self.surroundings;
+        let compiler = Compiler::new(environment);
+        let supplier = Supplier::new(environment, compiler.cache());
+        let timer: Arc<dyn Timer> = Arc::new(StillTimer::new(scenario)?);
+        // The session uses the extensions' clock.
+        let ambient = Ambient { timer, ..Ambient::system() };
+        let session = match scenario.session {
+            SessionKind::Memory => Session::in_memory(&surroundings.dirs.cwd, ambient.clone()),
+            SessionKind::File => {
+                Session::create_in(&self.base.join("sessions"), &surroundings.dirs.cwd, ambient.clone())
+            }
+        };
+        // The catalogue is there, and no key for any of it.
+        let no_keys = Auth::new(Arc::new(NoKeyEnvironment), ambient.clone(), Default::default());
+        let known = KnownModels::new(ModelsJson::default(), Arc::new(no_keys));
+        let start = scenario.start_model.as_deref().unwrap_or("faux-1");
+        let mut spoken = Words::clone(&*words::of_start(environment, &compiler).await);
+        spoken.pi_folder = Some(words::pi_folder(surroundings).display().to_string());
+        let seed = match scenario.random {
+            // Computes JavaScript's `>>> 0`.
+            Some(Some(seed)) => u64::from(seed.rem_euclid(4_294_967_296.0) as u32),
+            None => 1,
+            Some(None) => ambient.fraction().to_bits(),
+        };
+        let config = SessionConfig {
+            isolation: args.compared.isolation,
+            profile: Some(args.compared.profile),
+            system_prompt: match &scenario.system_prompt {
+                None => Some(scenario::SYSTEM_PROMPT.to_owned()),
+                Some(prompt) => prompt.clone(),
+            },
+            ..SessionConfig::default()
+        };
+        let (exec, console, first) = (scenario.exec.clone(), self.trace.clone(), scripted.keys.clone());
+        let patience = scenario.quiet();
+        SessionBuilder::new(surroundings)
+            .config(config)
+            .interface(self.interface(environment, scenario, scripted))
+            .build_with(compiler, supplier)
+            .ledger(Arc::new(NoLedger))
+            .ambient(ambient)
+            .session(session)
+            .state(scripted.state.clone())
+            .models(known)
+            .provider(Arc::new(ScriptedModel::new(start, scripted.script.clone())))
+            .words(Arc::new(spoken))
+            .resources(resource_places(&surroundings.dirs, scenario.resources, named))
+            .child_environment(surroundings.variables.clone())
+            .without_discovery()
+            .without_memory()
+            .host_options(move |options| {
+                options.facts.insert("observesEvents".to_owned(), true.into());
+                options.seed = seed;
+                options.clock_step_us = 0;
+            })
+            .connectors(move |connectors, parts| {
+                let record = Arc::new(exec::ExecRecord {
+                    scripted: exec,
+                    trace: console.clone(),
+                    announced: Default::default(),
+                });
+                let log = Arc::new(LogConnector::new(parts.ledger, parts.timer));
+                let bus = Bus(console.clone());
+                connectors
+                    .with("log", Arc::new(Console { trace: console, exec: Arc::clone(&record), log }))
+                    .with("exec", Arc::new(exec::RecordedExec { record, real: parts.exec }))
+                    .events(Arc::new(bus))
+                    .session(Arc::new(keys::SessionAfterKeys { session: parts.control, keys: first, patience }))
+            })
+            .load()
+            .await
+    }
+
+    /// The front end: everything it is shown goes into the trace.
+    fn interface(&self, environment: &Environment, scenario: &Scenario, scripted: &Scripted) -> Interface {
+        let (trace, ui, entries) = (&self.trace, &scripted.ui, self.trace.clone());
+        Interface {
+            mode: if ui.is_some() { scenario.ui.mode.as_str() } else { "print" },
+            has_ui: ui.is_some(),
+            front_end: Box::new(Events { trace: trace.clone(), updates: scenario.updates }),
+            ui: Some(match ui {
+                Some(ui) => ui.clone() as _,
+                None => Arc::new(pijs_agent::ports::NoUi),
+            }),
+            announces_dialogs: ui.is_some(),
+            observer: Some(Rc::new(Errors { trace: trace.clone(), notices: environment.notices.clone() })),
+            wrap_state: Some(Box::new(|state| Arc::new(Entries::new(entries, state)) as Arc<dyn StateSink>)),
+            ..Interface::default()
+        }
+    }
+
+    /// Loads the extensions with their flags. Failures go into the trace.
+    async fn load_extensions(&self, loaded: &LoadedSession, scenario: &Scenario, named: &[PathBuf]) {
+        let granted = grants::grants(&self.base.join("sessions"));
+        let failures = load(loaded, &self.surroundings, &granted, named).await;
+        let flags = scenario.flags.iter().map(|(name, value)| (name.clone(), value.as_str().map(str::to_owned)));
+        let wrong_flags = loaded.give_flags(flags);
+        for failure in failures {
+            self.trace.record("load_error", failure);
+        }
+        for message in wrong_flags {
+            self.trace.record("diagnostic", json!({"level": "error", "message": message}));
+        }
+    }
+}
+
+/// The parts of a session that answer from the scenario.
+struct Scripted {
+    state: ReadableState,
+    keys: keys::Keys,
+    ui: Option<Arc<RecordedUi>>,
+    script: Script,
+}
+
+/// Gives an agent the models and settings of a scenario.
+fn prepare(agent: &Agent, scenario: &Scenario, script: &Script) {
+    for id in ["faux-1", "faux-2"] {
+        agent.add_model(Arc::new(ScriptedModel::new(id, script.clone())));
+    }
+    agent.set_initial_thinking(scenario.thinking.as_deref().unwrap_or("off"));
+    let mut quiet = Settings::default();
+    (quiet.compaction.enabled, quiet.retry.enabled) = (false, false);
+    agent.set_settings(pijs_runtime::grants::agent_settings(quiet, &scenario.settings));
 }
 
 /// Returns the folders of resources. Skills and prompts of the packages always count, everything else only with `all`.

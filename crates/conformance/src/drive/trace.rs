@@ -152,15 +152,15 @@ pub(super) fn message(message: &Value) -> Value {
     let mut shown: Map<String, Value> =
         kept.map(|(key, value)| (key.clone(), if key == "content" { content(value) } else { value.clone() })).collect();
     if message["role"] == "system" {
-        let told = ["sections", "toolsAdded", "toolsRemoved"];
-        shown.extend(told.iter().filter_map(|key| Some(((*key).to_owned(), names(members.get(*key)?)))));
+        let listed = ["sections", "toolsAdded", "toolsRemoved"];
+        shown.extend(listed.iter().filter_map(|key| Some(((*key).to_owned(), names(members.get(*key)?)))));
     }
     Value::Object(shown)
 }
 
 /// Returns the names in a system message's value.
-fn names(told: &Value) -> Value {
-    match told {
+fn names(value: &Value) -> Value {
+    match value {
         Value::Object(sections) => sections.keys().cloned().collect(),
         Value::Array(tools) => tools.iter().map(|tool| tool["name"].clone()).collect(),
         other => other.clone(),
