@@ -1,36 +1,29 @@
 //! The client protocol over a WebSocket, on this machine only.
 //!
 //! A connection needs the token that the server prints when it starts, and a browser's pages reach it only from this machine
-//! (`Origin`). What methods do is [`pijs_dialect_rummy::rpc`]'s; `hub.rs` does the work that they leave to the host. Each
-//! connection has its own queue of messages; one that does not read is closed when it is full, so that a slow client holds up
-//! nobody.
+//! (`Origin`): `handshake.rs`. [`pijs_dialect_rummy::rpc`] implements the methods; `hub.rs` does the work that they leave to the
+//! host. Each connection has its own queue of messages; one that does not read is closed when it is full, so that a slow client
+//! holds up nobody.
 
+mod handshake;
 mod hub;
 
 use crate::error::RummyError;
 use crate::session::RummySession;
-use futures_util::future::{BoxFuture, FutureExt as _, LocalBoxFuture};
+use futures_util::future::{FutureExt as _, LocalBoxFuture};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{SinkExt as _, StreamExt as _};
+use handshake::{ClientAdmission, Handshake};
 use hub::{Audience, Hub, Place};
-use pijs_environment::Wait;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-const MOST_CONNECTIONS: usize = 64;
 /// Messages that one client may leave unread.
 const MOST_UNREAD: usize = 1024;
-/// Bytes of one message of a client.
-const MOST_BYTES: usize = 16 << 20;
 /// Requests and runs at a time.
 const MOST_WORK: usize = 1024;
-/// How long a client may take to say who it is.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The messages of a connection to the server.
 enum Said {
@@ -84,6 +77,7 @@ async fn serve_all(
     first.ambient().random.fill(&mut bytes);
     let token: Arc<str> = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
     say(&format!("ws://{address}/?token={token}"));
+    let admission = ClientAdmission::new(Arc::clone(&first.ambient().timer), token);
     let (said, mut heard) = mpsc::channel(256);
     let mut work: FuturesUnordered<LocalBoxFuture<'_, Result<(), RummyError>>> = FuturesUnordered::new();
     let mut next = 0;
@@ -102,11 +96,8 @@ async fn serve_all(
             }
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
-                if hub.connections() < MOST_CONNECTIONS {
-                    next += 1;
-                    let late = first.ambient().timer.sleep(Wait::Idle, HANDSHAKE);
-                    tokio::spawn(connection(stream, next, Arc::clone(&token), said.clone(), late));
-                }
+                next += 1;
+                tokio::spawn(connection(stream, next, admission.begin(), said.clone()));
             }
             Some(done) = work.next(), if !work.is_empty() => done?,
             Some((number, one)) = told.recv() => hub.told(number, &one),
@@ -121,32 +112,9 @@ async fn serve_all(
 }
 
 /// Carries one connection: what it says goes to the server, what the server says goes out.
-async fn connection(
-    stream: TcpStream,
-    id: u64,
-    token: Arc<str>,
-    said: mpsc::Sender<Said>,
-    late: BoxFuture<'static, ()>,
-) {
-    #[expect(clippy::result_large_err, reason = "tungstenite says what the refusal is")]
-    let check = move |request: &Request, response: Response| match may_connect(request, &token) {
-        Ok(()) => Ok(response),
-        Err(why) => {
-            let mut refusal = ErrorResponse::new(Some(why.to_owned()));
-            *refusal.status_mut() = tokio_tungstenite::tungstenite::http::StatusCode::FORBIDDEN;
-            Err(refusal)
-        }
-    };
-    let config = WebSocketConfig::default().max_message_size(Some(MOST_BYTES)).max_frame_size(Some(MOST_BYTES));
-    let shaken = tokio_tungstenite::accept_hdr_async_with_config(stream, check, Some(config));
-    let socket = tokio::select! {
-        shaken = shaken => match shaken {
-            Ok(socket) => socket,
-            Err(_) => return,
-        },
-        () = late => return,
-    };
-    let (mut sink, mut source) = socket.split();
+async fn connection(stream: TcpStream, id: u64, handshake: Handshake, said: mpsc::Sender<Said>) {
+    let Some(admitted) = handshake.perform(stream).await else { return };
+    let (mut sink, mut source) = admitted.socket.split();
     let (out, mut lines) = mpsc::channel::<String>(MOST_UNREAD);
     if said.send(Said::Opened(id, out)).await.is_err() {
         return;
@@ -172,60 +140,4 @@ async fn connection(
     }
     let _ = sink.close().await;
     let _ = said.send(Said::Closed(id)).await;
-}
-
-/// Decides about a connection by what its first request says.
-fn may_connect(request: &Request, token: &str) -> Result<(), &'static str> {
-    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
-    if let Some(origin) = header("origin") {
-        let host = origin.split_once("://").map_or(origin, |(_, rest)| rest);
-        let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-        if !matches!(host, "localhost" | "127.0.0.1" | "[::1]") {
-            return Err("pages of other machines may not connect");
-        }
-    }
-    let in_query = request.uri().query().into_iter().flat_map(|query| query.split('&'));
-    let mut given = in_query.filter_map(|pair| pair.strip_prefix("token="));
-    let bearer = header("authorization").and_then(|value| value.strip_prefix("Bearer "));
-    match given.next().or(bearer) {
-        Some(given) if is_same(given.as_bytes(), token.as_bytes()) => Ok(()),
-        _ => Err("the token is missing or wrong: it stands in the address that pi rummy serve prints"),
-    }
-}
-
-/// Compares in a time that does not depend on where the two differ.
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn connects(uri: &str, headers: &[(&str, &str)]) -> bool {
-        let mut request = Request::builder().uri(uri);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        may_connect(&request.body(()).expect("a request"), "secret").is_ok()
-    }
-
-    #[test]
-    fn a_connection_needs_the_token_and_no_foreign_page() {
-        let uri = "ws://127.0.0.1:3044/?token=secret";
-        assert!(connects(uri, &[]) && connects("ws://127.0.0.1/", &[("authorization", "Bearer secret")]));
-        assert!(connects(uri, &[("origin", "http://localhost:5173")]));
-        for origin in ["https://example.org", "http://localhost.example.org", "null", "http://127.0.0.1.example.org:80"]
-        {
-            assert!(!connects(uri, &[("origin", origin)]), "{origin}");
-        }
-        for uri in [
-            "ws://127.0.0.1/",
-            "ws://127.0.0.1/?token=",
-            "ws://127.0.0.1/?token=secre",
-            "ws://127.0.0.1/?token=secrets",
-        ] {
-            assert!(!connects(uri, &[]), "{uri}");
-        }
-    }
 }

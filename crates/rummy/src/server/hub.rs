@@ -101,10 +101,6 @@ impl<'s> Place<'s> {
 }
 
 impl Hub {
-    pub(super) fn connections(&self) -> usize {
-        self.peers.borrow().len()
-    }
-
     pub(super) fn opened(&self, id: u64, out: mpsc::Sender<String>) {
         self.peers.borrow_mut().insert(id, Peer { out, rpc: Connection::default(), place: None });
         self.send(id, &Notification::Hello { rummy_version: rpc::PROTOCOL.to_owned() }.message());
