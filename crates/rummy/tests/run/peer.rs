@@ -37,6 +37,14 @@ impl Peer {
         }
     }
 
+    /// Keeps a notification for later, without the history of its run, which grows with each turn.
+    fn keep(&mut self, mut heard: Value) {
+        if let Some(params) = heard["params"].as_object_mut() {
+            params.remove("history");
+        }
+        self.told.push(heard);
+    }
+
     /// Connects, and names its project.
     pub(crate) async fn greeted(address: &str, project: &str, root: &Path) -> Self {
         let mut peer = Self::connect(address).await.expect("connected");
@@ -60,7 +68,7 @@ impl Peer {
             if heard["id"] == self.next {
                 return heard;
             }
-            self.told.push(heard);
+            self.keep(heard);
         }
     }
 
@@ -75,7 +83,7 @@ impl Peer {
             if is_it(&heard) {
                 return heard;
             }
-            self.told.push(heard);
+            self.keep(heard);
         }
     }
 }
