@@ -569,8 +569,12 @@ super::guards! {
     RulesProtected = "rules.protected",
     /// Refuses plugins and packages of rummy that link out of their folder.
     RummyLinks = "rummy.links",
+    /// Refuses connections of pages of other machines to the server of rummy's runs.
+    RummyOrigin = "rummy.origin",
     /// Gives each plugin of rummy that a variable names a realm and grants of its own.
     RummyRealms = "rummy.realms",
+    /// Refuses connections without the server's token to the server of rummy's runs.
+    RummyToken = "rummy.token",
     /// Limits regular expressions in tool schemas.
     SchemaPatterns = "schema.patterns",
     /// Validates expensive schemas on a thread that can be abandoned.
