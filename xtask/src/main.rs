@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `bench` | compares streamed rules with the same work under Node and in oh-my-pi ([`xtask::bench`]) |
 //! | `bench start` | compares the start of a session with real packages with pi on Node ([`xtask::start`]) |
-//! | `bench tapes` | replays recorded sessions a thousand times ([`xtask::tapes`]) |
+//! | `bench tapes` | measures recordings, and replays one a thousand times ([`xtask::tapes`]) |
 //! | `deps` | checks the directions between crates, the rules on foreign ones, unused dependencies and names in pages ([`xtask::rules`]) |
 //! | `conformance` | builds `pi` and compares it with the real one (package `pijs-conformance`) |
 //! | `codegen` | writes `schema/` from the types and the notice of supplied packages ([`xtask::codegen`]); with `--check` only compares |
@@ -27,7 +27,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Measure streamed rules or starts, in a release build.
+    /// Measure streamed rules, starts or recordings, in a release build.
     Bench {
         /// The subject to measure.
         #[arg(value_enum, default_value_t = Subject::Rules)]
@@ -47,6 +47,12 @@ enum Task {
         /// Stop a peer after this time within a reply.
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         limit: u64,
+        /// For recorded sessions: how often one of 10,000 records is replayed.
+        #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+        replays: usize,
+        /// For recorded sessions: shorter ones.
+        #[arg(long)]
+        short: bool,
         /// Measure more lengths and numbers of rules, and write `docs/benchmarks/*.svg`.
         #[arg(long)]
         charts: bool,
@@ -87,7 +93,7 @@ enum Subject {
     Rules,
     /// Starts with six real packages.
     Start,
-    /// Replays of recorded sessions.
+    /// Recordings of sessions, and their replays.
     Tapes,
 }
 
@@ -113,8 +119,9 @@ fn main() -> Result<()> {
             }
             xtask::start::run(&xtask::start::Options { pi, node_pi }, &mut |text| println!("{text}"))?;
         }
-        Task::Bench { subject: Subject::Tapes, pi, .. } => {
-            xtask::tapes::run(pi.as_deref(), &mut |text| println!("{text}"))?;
+        Task::Bench { subject: Subject::Tapes, pi, replays, short, .. } => {
+            let options = xtask::tapes::Options { pi, replays, is_short: short };
+            xtask::tapes::run(&options, &mut |text| println!("{text}"))?;
         }
         Task::Bench { subject: Subject::Rules, against_node, omp, limit, charts, .. } => {
             let options = xtask::bench::Options { node: against_node, omp, seconds: limit, charts };

@@ -180,7 +180,7 @@ pub fn directions(name: &str, used: &[&str]) -> Vec<Violation> {
     found
 }
 
-/// Checks that only the package of the attack suite, which nobody runs, builds guards with switches.
+/// Checks that only the package of the attack suite, which is never released, builds guards with switches.
 pub fn switches<'a>(name: &str, features: impl IntoIterator<Item = &'a String>) -> Option<Violation> {
     let on = features.into_iter().any(|feature| feature.rsplit('/').next() == Some("guard-switches"));
     (on && name != "pijs-tests").then(|| violation(name, "turns guard-switches on; only pijs-tests may"))

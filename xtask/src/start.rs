@@ -120,7 +120,7 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<()> {
             |Counts { calls, bytes }| format!("{calls} | {:.1} MB", bytes as f64 / 1e6),
         );
         let memory = side.memory()?.map_or_else(
-            || "not told | ".to_owned(),
+            || "unknown | ".to_owned(),
             |memory| {
                 format!("{} in {} | {}", mebibytes(memory.shared_out), memory.processes, mebibytes(memory.resident))
             },

@@ -1,72 +1,286 @@
-//! `cargo xtask bench tapes`: the recorded sessions of `fixtures/tapes/`, replayed a thousand times.
+//! `cargo xtask bench tapes`: what recording costs and what a replay takes, with real sessions of the built program.
 //!
-//! Every replay has to be equal. The figures are the time of a replay including the start of the program, and its speed-up over
-//! the recording. `cargo bench -p pijs-tape` measures the cost of recording.
+//! A session of about 10,000 records (timers, hostcalls of both kinds, a denied one, verdicts, a killed worker, many prompts) is
+//! recorded and replayed a thousand times, in changing folders, homes, zones and locales, in threads and in sealed workers. Every
+//! replay has to be equal, down to each member of its outcome. Further sessions measure an idle one, an hour of work, and the cost
+//! of recording on processors. Figures inform; only a replay that differs fails. `cargo bench -p pijs-tape` measures single calls.
+
+mod page;
+mod session;
 
 use crate::start::built;
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use session::{Plan, Prose, Recorded, Workbench, reply};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Replays of all tapes together.
-const REPLAYS: usize = 1000;
+const WORK: &str = include_str!("tapes/work.ts");
+const IDLE: &str = include_str!("tapes/idle.ts");
+const WATCH: &str = include_str!("tapes/watch.ts");
 
-/// One tape.
-struct Tape {
-    path: PathBuf,
-    recorded: Duration,
-    replayed: Duration,
-    replays: u32,
+/// Every so many replays are in a sealed worker.
+const SEALED_EVERY: usize = 10;
+
+/// Surroundings of replays: time zone and locale.
+const SURROUNDINGS: [(&str, &str); 4] = [
+    ("UTC", "C"),
+    ("Asia/Kolkata", "de_DE.UTF-8"),
+    ("America/Lima", "tr_TR.UTF-8"),
+    ("Pacific/Auckland", "ja_JP.UTF-8"),
+];
+
+/// Calls of each round of `work.ts`: two of files, one of a program, one of the log.
+const CALLS_OF_ROUND: usize = 4;
+
+/// How much longer the session is whose cost is measured.
+const COST_ROUNDS: usize = 10;
+
+/// Runs of a session with and without a recording; the least time of each counts.
+const COST_RUNS: usize = 3;
+
+/// Options of the measurement.
+pub struct Options {
+    /// The program, in place of a release build.
+    pub pi: Option<PathBuf>,
+    /// Replays of the session of 10,000 records.
+    pub replays: usize,
+    /// Whether sessions have a tenth of their size.
+    pub is_short: bool,
 }
 
-/// Replays the tapes with this program, or with a release build.
-pub fn run(pi: Option<&Path>, print: &mut dyn FnMut(&str)) -> Result<()> {
-    let root = crate::root();
+/// Sizes of the sessions.
+struct Sizes {
+    prompts: usize,
+    rounds: usize,
+    idle: Duration,
+    hour_prompts: usize,
+    hour_deltas: usize,
+}
+
+impl Sizes {
+    fn of(options: &Options) -> Self {
+        match options.is_short {
+            false => {
+                Self { prompts: 20, rounds: 50, idle: Duration::from_secs(60), hour_prompts: 120, hour_deltas: 400 }
+            }
+            true => Self { prompts: 4, rounds: 25, idle: Duration::from_secs(10), hour_prompts: 12, hour_deltas: 40 },
+        }
+    }
+}
+
+/// Measures with this program, or with a release build.
+pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<()> {
     let target = PathBuf::from(cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory);
-    let pi = match pi {
-        Some(pi) => pi.to_owned(),
+    let pi = match &options.pi {
+        Some(pi) => fs::canonicalize(pi).with_context(|| format!("opening {}", pi.display()))?,
         None => built(&target)?,
     };
-    let mut tapes = Vec::new();
-    for entry in root.join("fixtures/tapes").read_dir().context("reading fixtures/tapes")? {
-        let path = entry?.path();
-        tapes.push(Tape { path, recorded: Duration::ZERO, replayed: Duration::ZERO, replays: 0 });
+    let folder = target.join("bench-tapes");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
     }
-    tapes.sort_by(|a, b| a.path.cmp(&b.path));
-    ensure!(!tapes.is_empty(), "there are no tapes in fixtures/tapes");
-    let count = tapes.len();
-    for run in 0..REPLAYS {
-        replay(&pi, &mut tapes[run % count])?;
+    let bench = Workbench::new(&pi, &folder)?;
+    let sizes = Sizes::of(options);
+    print("| subject | figure | target |\n|---|---:|---:|");
+    let work = recorded_work(&bench, &sizes, print)?;
+    replays(&bench, &work, options.replays, print)?;
+    idle(&bench, &sizes, print)?;
+    cost(&bench, &sizes, print)?;
+    hour(&bench, &sizes, print)?;
+    inspected(&bench, &work, print)?;
+    fs::remove_dir_all(&folder).context("removing the sessions")
+}
+
+/// Records the session that is replayed most.
+fn recorded_work(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result<PathBuf> {
+    let plan = work(sizes, Some(sizes.prompts / 2));
+    let Recorded { tape, .. } = bench.run("work", &plan, sizes.rounds, true)?;
+    let info = info(bench, &tape)?;
+    let (records, ticks) = (&info["summary"]["records"], &info["summary"]["ticks"]);
+    let realms = info["summary"]["realms"].as_array().map_or(0, Vec::len);
+    ensure!(realms == 2, "the worker that was killed is one realm and the next one another: {realms}");
+    print(&format!(
+        "| session: {} prompts, a worker killed | {records} records, {ticks} turns, {} KB | |",
+        sizes.prompts,
+        kilobytes(&tape)?
+    ));
+    Ok(tape)
+}
+
+fn work(sizes: &Sizes, killed_after: Option<usize>) -> Plan {
+    let mut prose = Prose::new(30);
+    let mut replies = String::new();
+    for prompt in 0..sizes.prompts {
+        let mut deltas = prose.deltas(20);
+        if prompt % 4 == 3 {
+            deltas.push("TODO".to_owned());
+            replies += &(reply(&deltas, None) + "\n");
+            deltas = prose.deltas(20);
+        }
+        replies += &(reply(&deltas, None) + "\n");
     }
-    for Tape { path, recorded, replayed, replays } in &tapes {
-        let mean = *replayed / *replays;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let ratio = recorded.as_secs_f64() / mean.as_secs_f64();
-        print(&format!(
-            "{name:<12} {replays:>4} replays, {:>8.1} ms each; recorded in {:>8.1} ms: {ratio:.1} times as fast",
-            mean.as_secs_f64() * 1e3,
-            recorded.as_secs_f64() * 1e3
-        ));
+    Plan { extension: WORK, prompts: sizes.prompts, replies, killed_after }
+}
+
+/// Replays a tape many times in changing surroundings. All outcomes have to be one.
+fn replays(bench: &Workbench, tape: &Path, count: usize, print: &mut dyn FnMut(&str)) -> Result<()> {
+    let folders: Vec<PathBuf> =
+        (0..SURROUNDINGS.len()).map(|at| bench.folder.join(format!("elsewhere-{at}"))).collect();
+    folders.iter().try_for_each(fs::create_dir_all)?;
+    let mut times: [(Duration, u32); 2] = Default::default();
+    let mut first: Option<Value> = None;
+    for run in 0..count {
+        let is_sealed = run % SEALED_EVERY == SEALED_EVERY - 1;
+        // Folders and surroundings change at different paces, so that they meet in all pairs.
+        let ((zone, locale), folder) = (SURROUNDINGS[run % 4], &folders[run / 4 % 4]);
+        let mut command = Command::new(&bench.pi);
+        command.args(["replay", "--json", "--isolation", if is_sealed { "process" } else { "thread" }]).arg(tape);
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", folder).env("TZ", zone).env("LANG", locale);
+        command.env("LC_ALL", locale).current_dir(folder);
+        let begin = Instant::now();
+        let mut outcome = outcome(&mut command)?;
+        let (time, runs) = &mut times[usize::from(is_sealed)];
+        *time += begin.elapsed();
+        *runs += 1;
+        ensure!(outcome["equal"] == true, "replay {run} differs from the recording: {outcome}");
+        if let Some(members) = outcome.as_object_mut() {
+            members.remove("replayed_us");
+        }
+        let first = first.get_or_insert_with(|| outcome.clone());
+        ensure!(*first == outcome, "replay {run} has another outcome than the first one: {outcome}");
     }
-    let all: Duration = tapes.iter().map(|tape| tape.replayed).sum();
-    print(&format!("{REPLAYS} replays, all equal, in {:.1} s", all.as_secs_f64()));
+    for ((time, runs), kind) in times.iter().zip(["thread", "sealed worker"]).filter(|((_, runs), _)| *runs > 0) {
+        let mean = time.as_secs_f64() * 1e3 / f64::from(*runs);
+        print(&format!("| its replay in a {kind}, whole process | {mean:.0} ms, mean of {runs}, all equal | |"));
+    }
     Ok(())
 }
 
-fn replay(pi: &Path, tape: &mut Tape) -> Result<()> {
-    let begin = Instant::now();
-    let mut command = Command::new(pi);
-    command.args(["replay", "--json", "--accept-build", "--isolation", "thread"]).arg(&tape.path);
-    let output = command.output().with_context(|| format!("running {}", pi.display()))?;
-    tape.replayed += begin.elapsed();
-    tape.replays += 1;
-    let outcome: Value = serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("{}: {}", tape.path.display(), String::from_utf8_lossy(&output.stderr)))?;
-    if outcome["equal"] != true {
-        bail!("{} replays in another way than it was recorded: {}", tape.path.display(), outcome["divergence"]);
-    }
-    tape.recorded = Duration::from_micros(outcome["recorded_us"].as_u64().unwrap_or_default());
+/// Compares the replay of a session that waits with its length.
+fn idle(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result<()> {
+    let wait = json!({"delay_ms": u64::try_from(sizes.idle.as_millis())?});
+    let replies = json!({"events": [{"text": "wait"}, wait, {"text": " done"}], "stop": "end_turn"}).to_string();
+    let plan = Plan { extension: IDLE, prompts: 1, replies, killed_after: None };
+    let Recorded { tape, .. } = bench.run("idle", &plan, 0, true)?;
+    let replayed = (0..COST_RUNS).map(|_| {
+        let begin = Instant::now();
+        let outcome = outcome(bench.command(&["replay", "--json"]).arg(&tape))?;
+        ensure!(outcome["equal"] == true, "the idle session differs: {outcome}");
+        Ok((begin.elapsed(), Duration::from_micros(outcome["recorded_us"].as_u64().unwrap_or_default())))
+    });
+    let (time, recorded) = replayed.collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or_default();
+    let (ratio, ms) = (recorded.as_secs_f64() / time.as_secs_f64(), time.as_secs_f64() * 1e3);
+    print(&format!(
+        "| replay of {:.0} s that were idle, whole process | {ms:.0} ms, {ratio:.0} times as fast | 50 times |",
+        recorded.as_secs_f64()
+    ));
     Ok(())
+}
+
+/// Compares processor times of sessions with and without a recording: what each call adds, apart from what each session does.
+fn cost(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result<()> {
+    // Nothing is killed: a worker that dies takes its processor times with it.
+    let plan = work(sizes, None);
+    let rounds = sizes.rounds * COST_ROUNDS;
+    let (without, with) = least(bench, &plan, rounds)?;
+    let (without_calls, with_no_calls) = least(bench, &plan, 0)?;
+    let calls = sizes.prompts * rounds * CALLS_OF_ROUND;
+    let fixed = with_no_calls.as_secs_f64() - without_calls.as_secs_f64();
+    let each = (with.as_secs_f64() - without.as_secs_f64() - fixed) / calls as f64;
+    print(&format!(
+        "| recording {calls} hostcalls and their turns, time on processors | {:.2} µs a hostcall and {:.0} ms a session, {:.1} % of {:.2} s | 1 µs |",
+        each * 1e6,
+        fixed * 1e3,
+        share(without, with),
+        without.as_secs_f64()
+    ));
+    Ok(())
+}
+
+/// Measures an hour of work without its waits: replies, tools, timers and the context that grows.
+fn hour(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result<()> {
+    let mut prose = Prose::new(60);
+    let mut replies = String::new();
+    for prompt in 0..sizes.hour_prompts {
+        let (name, arguments) = match prompt % 2 {
+            0 => ("read", json!({"path": "notes.txt"})),
+            _ => ("bash", json!({"command": format!("seq {prompt} {}", prompt + 600)})),
+        };
+        replies += &(reply(&prose.deltas(sizes.hour_deltas), Some((name, arguments))) + "\n");
+        replies += &(reply(&prose.deltas(sizes.hour_deltas), None) + "\n");
+    }
+    let plan = Plan { extension: WATCH, prompts: sizes.hour_prompts, replies, killed_after: None };
+    let (without, with) = least(bench, &plan, 0)?;
+    let Recorded { tape, .. } = bench.run("hour", &plan, 0, true)?;
+    let deltas = 2 * sizes.hour_prompts * sizes.hour_deltas;
+    let outcome = outcome(bench.command(&["replay", "--json"]).arg(&tape))?;
+    ensure!(outcome["equal"] == true, "the hour differs: {outcome}");
+    let work = format!("an hour of work: {} prompts and tools, {deltas} deltas", sizes.hour_prompts);
+    print(&format!("| size of {work} | {:.2} MB | 10 MB |", kilobytes(&tape)? as f64 / 1e3));
+    print(&format!(
+        "| recording it, time on processors beside a model that answers at once | {:.1} % of {:.2} s, {:.3} % of an hour | 5 % |",
+        share(without, with),
+        without.as_secs_f64(),
+        with.saturating_sub(without).as_secs_f64() / 36.0
+    ));
+    Ok(())
+}
+
+/// Opens the page of a tape in a browser, where one is installed.
+fn inspected(bench: &Workbench, tape: &Path, print: &mut dyn FnMut(&str)) -> Result<()> {
+    let page = bench.folder.join("report.html");
+    let begin = Instant::now();
+    let mut command = bench.command(&["inspect"]);
+    let output = command.arg(tape).arg("-o").arg(&page).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let written = begin.elapsed();
+    let document = fs::read_to_string(&page)?;
+    let data = document.split_once("id=\"report\">").and_then(|(_, rest)| rest.split_once("</script>"));
+    let report: Value = serde_json::from_str(data.context("the page has its data")?.0)?;
+    let rows = report["rows"].as_array().map_or(0, Vec::len);
+    let made = format!("{rows} rows, {} KB, written in {:.0} ms", document.len() / 1000, written.as_secs_f64() * 1e3);
+    let Some(browser) = page::browser() else {
+        print(&format!("| page of the session: {made} | not opened: no Chromium is installed | 2 s |"));
+        return Ok(());
+    };
+    let page::Shown { empty, page } = page::show(&browser, &bench.folder, &page, rows)?;
+    print(&format!(
+        "| page of the session: {made} | open in {:.0} ms, {:.0} ms with the browser's start | 2 s |",
+        page.saturating_sub(empty).as_secs_f64() * 1e3,
+        page.as_secs_f64() * 1e3
+    ));
+    Ok(())
+}
+
+/// Returns the least processor times of a session: without a recording, and with one.
+fn least(bench: &Workbench, plan: &Plan, rounds: usize) -> Result<(Duration, Duration)> {
+    let (mut without, mut with) = (Duration::MAX, Duration::MAX);
+    for _ in 0..COST_RUNS {
+        without = without.min(bench.run("cost", plan, rounds, false)?.cpu);
+        with = with.min(bench.run("cost", plan, rounds, true)?.cpu);
+    }
+    Ok((without, with))
+}
+
+/// Returns by how many per cent a time is longer.
+fn share(without: Duration, with: Duration) -> f64 {
+    (with.as_secs_f64() / without.as_secs_f64() - 1.0) * 100.0
+}
+
+fn kilobytes(file: &Path) -> Result<u64> {
+    Ok(file.metadata().with_context(|| format!("opening {}", file.display()))?.len() / 1000)
+}
+
+fn info(bench: &Workbench, tape: &Path) -> Result<Value> {
+    outcome(bench.command(&["tape", "info", "--json"]).arg(tape))
+}
+
+/// Runs a command that prints JSON.
+fn outcome(command: &mut Command) -> Result<Value> {
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {command:?}"))?;
+    serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
 }

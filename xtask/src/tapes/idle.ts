@@ -1,0 +1,5 @@
+// Waits: a timer every two seconds.
+export default (pi: any) => {
+	let beats = 0;
+	setInterval(() => pi.log("info", "beat", { beats: ++beats }), 2_000);
+};
