@@ -29,7 +29,6 @@ mod actions;
 mod agent;
 mod attempt;
 mod attending;
-mod call_order;
 mod compaction;
 mod control;
 mod declared;

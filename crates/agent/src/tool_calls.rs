@@ -8,7 +8,6 @@
 //! A call with incomplete or invalid arguments never reaches a handler.
 
 use crate::agent::Agent;
-use crate::call_order::{CallOrder, CallTurn};
 use crate::control::size_of_values;
 use crate::events::AgentEvent;
 use crate::extensions::Event;
@@ -26,6 +25,7 @@ use pijs_llm::message::{AssistantMessage, Block, Content, Message, StopReason, T
 use pijs_llm::provider::Model;
 use pijs_protocol::guard;
 use pijs_session_store::EntryId;
+use pijs_tools::call_order::{CallOrder, CallTurn};
 use pijs_tools::{Builtin, SessionFacts, ToolOutput, edit, validate};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};

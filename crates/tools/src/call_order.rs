@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use tokio::sync::Notify;
 
 /// Progress of the calls of one reply.
-pub(crate) struct CallOrder {
+pub struct CallOrder {
     count: usize,
     /// Number of calls that have started; they do so in order.
     begun: Cell<usize>,
@@ -18,7 +18,7 @@ pub(crate) struct CallOrder {
 }
 
 /// Progress of one call. Dropping it counts as started, so that a failed call does not block others.
-pub(crate) struct CallTurn<'a> {
+pub struct CallTurn<'a> {
     order: &'a CallOrder,
     place: usize,
     /// Position in the order of ends, once the call has ended.
@@ -26,7 +26,8 @@ pub(crate) struct CallTurn<'a> {
 }
 
 impl CallOrder {
-    pub(crate) fn new(count: usize) -> Self {
+    /// Creates the progress of so many calls.
+    pub fn new(count: usize) -> Self {
         Self {
             count,
             begun: Cell::new(0),
@@ -38,7 +39,7 @@ impl CallOrder {
     }
 
     /// Returns the progress of the call at this index.
-    pub(crate) fn of(&self, place: usize) -> CallTurn<'_> {
+    pub fn of(&self, place: usize) -> CallTurn<'_> {
         CallTurn { order: self, place, end: Cell::new(None) }
     }
 
@@ -57,12 +58,12 @@ impl CallOrder {
 
 impl CallTurn<'_> {
     /// Waits until all earlier calls have started.
-    pub(crate) async fn turn(&self) {
+    pub async fn turn(&self) {
         self.order.until(|order| order.begun.get() >= self.place).await;
     }
 
     /// Records that the call has ended; waits until all calls have started and those that ended before have continued.
-    pub(crate) async fn ended(&self) {
+    pub async fn ended(&self) {
         let place = self.order.ended.replace(self.order.ended.get() + 1);
         self.end.set(Some(place));
         self.order.until(|order| order.begun.get() >= order.count && order.continued.get() == place).await;
@@ -71,7 +72,7 @@ impl CallTurn<'_> {
     }
 
     /// Records that the call has settled: its messages to extensions are handled. Waits for the calls that ended before.
-    pub(crate) async fn settled(&self) {
+    pub async fn settled(&self) {
         let Some(end) = self.end.get() else { return };
         self.order.until(|order| order.settled.borrow()[..end].iter().all(|settled| *settled)).await;
         self.settle();
@@ -85,7 +86,7 @@ impl CallTurn<'_> {
     }
 
     /// Records that the call has started.
-    pub(crate) fn begun(&self) {
+    pub fn begun(&self) {
         self.order.begun.set(self.order.begun.get().max(self.place + 1));
         self.order.moved.notify_waiters();
     }

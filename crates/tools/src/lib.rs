@@ -2,11 +2,12 @@
 //!
 //! Each tool has its own file, with pi's input and details. Tools work on a [`ToolSystem`], so they do not depend on the
 //! operating system; [`system::OsToolSystem`] implements it for the machine. [`validate`] coerces arguments to a schema as pi
-//! does.
+//! does. [`call_order`] orders concurrent calls.
 
 #![warn(missing_docs)]
 
 mod bash;
+pub mod call_order;
 mod convert;
 pub mod edit;
 mod explain;
