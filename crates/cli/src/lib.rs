@@ -100,6 +100,22 @@ pub fn extc() -> ExitCode {
     }
 }
 
+/// Creates the runtime of a command, on a single thread or on several.
+fn runtime(is_single: bool) -> Result<tokio::runtime::Runtime> {
+    let mut runtime = match is_single {
+        true => tokio::runtime::Builder::new_current_thread(),
+        false => tokio::runtime::Builder::new_multi_thread(),
+    };
+    runtime
+        .worker_threads(2)
+        // Helper threads are kept: work waits for one where the system starts no more.
+        .max_blocking_threads(256)
+        .thread_keep_alive(Duration::MAX)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("no runtime: {error}")))
+}
+
 fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
     let mut environment = Environment::capture()?;
     environment.notices = Notices::new(output::stderr);
@@ -115,18 +131,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
         environment.variables.insert("PI_OFFLINE".to_owned(), "1".to_owned());
     }
     // A trace keeps the order of requests, which takes a single thread.
-    let mut runtime = match cli.command {
-        Some(Command::Ext(ExtCommand::Drive(_))) => tokio::runtime::Builder::new_current_thread(),
-        _ => tokio::runtime::Builder::new_multi_thread(),
-    };
-    let runtime = runtime
-        .worker_threads(2)
-        // Helper threads are kept: work waits for one where the system starts no more.
-        .max_blocking_threads(256)
-        .thread_keep_alive(Duration::MAX)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("no runtime: {error}")))?;
+    let runtime = runtime(matches!(cli.command, Some(Command::Ext(ExtCommand::Drive(_)))))?;
     // Extensions and the agent stay on this thread; the runtime's own threads do the waiting.
     let local = tokio::task::LocalSet::new();
     let result = local.block_on(&runtime, async {
