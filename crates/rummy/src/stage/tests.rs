@@ -57,7 +57,8 @@ fn variables_name_files_folders_and_packages() {
         ("PATH", "/bin".to_owned()),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
-    let modules = ["node_modules", ".pi/npm/node_modules"].map(|name| (folder.path().join(name), Scope::Project));
+    let modules =
+        ["node_modules", ".pi/npm/node_modules"].map(|name| (folder.path().join(name), InstallScope::Project));
     let set = PluginSet::default().variables(&variables, &modules).expect("all are there");
     let of = |one: &ExternalPlugin| (one.name.clone(), one.id.to_string(), one.set.plugins()[0].import.clone());
     let found: Vec<(String, String, String)> = set.externals().iter().map(of).collect();
