@@ -233,13 +233,15 @@ impl Spec {
             Err(error) => return Ok(Self { command, start: Err(error) }),
         };
         check_folder(request, &cwd)?;
+        let folder = Arc::new(folder);
         let mut env = environment(request, options)?;
         let start = match program::find(&command, &cwd, options, &request.permit)? {
             None => Err(io::ErrorKind::NotFound.into()),
             Some(program) => {
                 let name = command.clone();
                 environment::leave_out_written(request, &command, &args, &mut env);
-                git::restrict(&program, request, &args, &cwd, &mut env)?;
+                let call = git::Call { program: &program, request, args: &args, cwd: &cwd, folder: &folder, options };
+                git::restrict(&call, &mut env)?;
                 view::check_arguments(&request.permit, &command, &args, &cwd)?;
                 reads::note(&request.permit, &command, &args, input, &cwd);
                 let view = view::of(&request.permit, &command, &program, options);
@@ -249,7 +251,7 @@ impl Spec {
                     name,
                     args,
                     env,
-                    folder: Arc::new(folder),
+                    folder,
                     cwd,
                     has_stdin,
                     joins_streams: false,

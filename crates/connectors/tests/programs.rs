@@ -19,6 +19,8 @@ mod linux {
     use super::support::{Setup, World, ok, op, runner, why};
     use libtest_mimic::{Arguments, Failed, Trial};
     use pijs_connectors::exec::ExecOptions;
+    use pijs_hostcall::Grant;
+    use pijs_protocol::manifest::Scope;
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
     use std::time::Duration;
@@ -54,6 +56,7 @@ mod linux {
         ("many_quick_programs_leave_no_zombies", many_quick_programs_leave_no_zombies),
         ("much_output_keeps_its_end", much_output_keeps_its_end),
         ("a_program_may_write_only_where_it_was_told", a_program_may_write_only_where_it_was_told),
+        ("git_is_asked_behind_the_walls_of_a_program", git_is_asked_behind_the_walls_of_a_program),
         ("a_dropped_call_ends_the_tree", a_dropped_call_ends_the_tree),
         ("a_killed_supervisor_is_an_end", a_killed_supervisor_is_an_end),
     ];
@@ -442,6 +445,40 @@ mod linux {
         let said = ok(world.sync("exec", "exec", sh(&script)));
         assert_eq!(said["stdout"], "wrote\nrefused\nhellonull\n", "{said}");
         assert!(!world.app().join("y").exists());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// A folder with a `git` that no other run of the tests has.
+    fn git_of_this_test() -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("pijs-git-of-a-test-{}", std::process::id()))
+    }
+
+    fn git_is_asked_behind_the_walls_of_a_program() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = git_of_this_test();
+        let (git, log) = (folder.join("git"), folder.join("log"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let script = "#!/bin/sh\nW=$(grep NoNewPrivs /proc/self/status | tr -d '[:space:]')\n\
+             echo \"$1 $W fetches=${GIT_NO_LAZY_FETCH-yes} protocol=${GIT_ALLOW_PROTOCOL-any}\" >> ${0%/*}/log\n";
+        std::fs::write(&git, script).unwrap();
+        std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let commands = Scope { commands: Some(vec!["git".into()]), ..Scope::default() };
+        let setup = Setup {
+            exec: |options| {
+                let mut options = options.supervised();
+                options.env.insert("PATH".to_owned(), format!("{}:/usr/bin:/bin", git_of_this_test().display()));
+                options
+            },
+            ..Setup::new(&[Grant::scoped("g", "exec", commands)])
+        };
+        let said = ok(setup.build().sync("exec", "exec", json!({"command": "git", "args": ["status"]})));
+        assert_eq!(said["code"], 0, "{said}");
+        let runs = [
+            "config NoNewPrivs:1 fetches=1 protocol=none",
+            "ls-files NoNewPrivs:1 fetches=1 protocol=none",
+            "status NoNewPrivs:1 fetches=yes protocol=any",
+        ];
+        assert_eq!(std::fs::read_to_string(&log).unwrap().lines().collect::<Vec<_>>(), runs);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -68,10 +68,10 @@ const HARMLESS: &[(&str, &str)] = &[
     ("grep", "*"),
     (
         "http",
-        "cookiefile delegation emptyauth extraheader followredirects lowspeedlimit lowspeedtime maxrequests \
-         minsessions noepsv postbuffer proxy proxyauthmethod proxysslcainfo savecookies schannelcheckrevoke \
-         sslbackend sslcainfo sslcapath sslcert sslcipherlist sslkey ssltry sslverify sslversion useragent \
-         version",
+        // The rest says through whom git speaks, and whether it knows whom to: [`neutral_connection`]. Each of curl's
+        // libraries checks certificates.
+        "extraheader keepalivecount keepaliveidle keepaliveinterval lowspeedlimit lowspeedtime maxrequests \
+         minsessions noepsv pinnedpubkey postbuffer sslbackend useragent version",
     ),
     ("i18n", "*"),
     // Each file is listed with what it says.
@@ -115,8 +115,8 @@ const HARMLESS: &[(&str, &str)] = &[
     ("receive", "*"),
     (
         "remote",
-        "fetch followremotehead gh-resolved mirror partialclonefilter promisor proxy proxyauthmethod prune \
-         prunetags push pushdefault pushurl skipdefaultupdate skipfetchall tagopt url",
+        "fetch followremotehead gh-resolved glab-resolved mirror partialclonefilter promisor prune prunetags push \
+         pushdefault pushurl skipdefaultupdate skipfetchall tagopt url",
     ),
     ("remotes", "*"),
     ("repack", "*"),
@@ -124,6 +124,7 @@ const HARMLESS: &[(&str, &str)] = &[
     ("revert", "*"),
     // Git reads them of the user's own files only.
     ("safe", "*"),
+    // Its hook, too.
     ("uploadpack", "*"),
     ("showbranch", "*"),
     ("sparse", "*"),
@@ -147,6 +148,135 @@ const HARMLESS: &[(&str, &str)] = &[
     ("worktree", "*"),
 ];
 
+/// A file that does not exist, as a value. Curl quotes it when it cannot open it.
+const NO_FILE: &str = "/dev/null/pi: a setting of this repository names a file of TLS; exec:git * permits it";
+
+/// By section and variable: values of connections that a repository does not decide. Git sends credentials of the user through a
+/// proxy, to whoever a certificate proves, and into a file of cookies.
+const NEUTRAL_CONNECTION: &[(&str, &str, &str)] = &[
+    ("credential", "protectprotocol", "true"),
+    ("credential", "sanitizeprompt", "true"),
+    ("http", "cookiefile", ""),
+    ("http", "curloptresolve", ""),
+    ("http", "delegation", "none"),
+    ("http", "emptyauth", "auto"),
+    ("http", "followredirects", "initial"),
+    ("http", "proactiveauth", "none"),
+    ("http", "proxy", ""),
+    ("http", "proxyauthmethod", "anyauth"),
+    ("http", "proxysslcainfo", NO_FILE),
+    ("http", "proxysslcert", NO_FILE),
+    ("http", "proxysslkey", NO_FILE),
+    ("http", "savecookies", "false"),
+    ("http", "schannelcheckrevoke", "true"),
+    ("http", "sslcainfo", NO_FILE),
+    ("http", "sslcapath", NO_FILE),
+    ("http", "sslcert", NO_FILE),
+    ("http", "sslcipherlist", ""),
+    ("http", "sslkey", NO_FILE),
+    ("http", "sslverify", "true"),
+    ("http", "sslversion", ""),
+    ("imap", "sslverify", "true"),
+    ("remote", "proxy", ""),
+    ("remote", "proxyauthmethod", "anyauth"),
+    // An empty one would switch the check off.
+    ("sendemail", "smtpsslcertpath", NO_FILE),
+];
+
+/// Programs that are known to run git, beside those called `git-NAME`.
+const RUN_GIT: &[&str] = &[
+    "act",
+    "bazel",
+    "bazelisk",
+    "biome",
+    "bower",
+    "brew",
+    "buck2",
+    "bun",
+    "bundle",
+    "bundler",
+    "bunx",
+    "cabal",
+    "cargo",
+    "changeset",
+    "cmake",
+    "commitizen",
+    "commitlint",
+    "composer",
+    "conan",
+    "cpack",
+    "ctest",
+    "cz",
+    "dart",
+    "deno",
+    "diff-so-fancy",
+    "dvc",
+    "flutter",
+    "gem",
+    "gh",
+    "gitk",
+    "gitleaks",
+    "gitui",
+    "glab",
+    "go",
+    "golangci-lint",
+    "goreleaser",
+    "gradle",
+    "helm",
+    "hg",
+    "hub",
+    "jest",
+    "jj",
+    "kubectl",
+    "kustomize",
+    "lazygit",
+    "lefthook",
+    "lerna",
+    "lint-staged",
+    "meson",
+    "mix",
+    "mvn",
+    "nix",
+    "npm",
+    "npx",
+    "nx",
+    "packer",
+    "pdm",
+    "pip",
+    "pipenv",
+    "pipx",
+    "pnpm",
+    "pnpx",
+    "pod",
+    "poetry",
+    "pre-commit",
+    "rebar3",
+    "release-it",
+    "repo",
+    "rush",
+    "scalar",
+    "semantic-release",
+    "shards",
+    "skaffold",
+    "stack",
+    "standard-version",
+    "stg",
+    "swift",
+    "terraform",
+    "terragrunt",
+    "tig",
+    "tofu",
+    "trufflehog",
+    "turbo",
+    "uv",
+    "uvx",
+    "vcpkg",
+    "vitest",
+    "west",
+    "yarn",
+    "zig",
+];
+
 /// Sections in which other tools keep settings, too. All that git makes of them is known.
 const SHARED: &[&str] = &["branch", "credential", "filter", "http", "lfs", "remote"];
 
@@ -161,4 +291,47 @@ pub fn is_harmless(section: &str, variable: &str) -> bool {
     HARMLESS.iter().any(|(known, variables)| {
         *known == section && (*variables == "*" || variables.split_whitespace().any(|known| known == variable))
     })
+}
+
+/// Returns the value that a setting of a connection has when the user's own configuration does not say one.
+pub fn neutral_connection(section: &str, variable: &str) -> Option<&'static str> {
+    let is_it = |&&(known, name, _): &&(&str, &str, &str)| (known, name) == (section, variable);
+    NEUTRAL_CONNECTION.iter().find(is_it).map(|(.., neutral)| *neutral)
+}
+
+/// Returns the key under which the user says for all servers what a key says of one: `http.proxy` of `http.ADDRESS.proxy` and
+/// `remote.NAME.proxy`.
+pub fn general(key: &str) -> Option<String> {
+    let (section, rest) = key.split_once('.')?;
+    let (_, variable) = rest.rsplit_once('.')?;
+    neutral_connection(section, variable)?;
+    let section = if section == "remote" { "http" } else { section };
+    Some(format!("{section}.{variable}"))
+}
+
+/// Returns whether a program, by the name without its version, runs git.
+pub fn runs_git(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.starts_with("git-") || RUN_GIT.binary_search(&&*name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_run_git_are_sorted() {
+        assert!(RUN_GIT.is_sorted());
+        assert!(["go", "gh", "git-lfs", "Cargo"].iter().all(|name| runs_git(name)) && !runs_git("ls"));
+    }
+
+    #[test]
+    fn connections_are_not_harmless() {
+        for (section, variable, _) in NEUTRAL_CONNECTION {
+            assert!(!is_harmless(section, variable), "{section}.{variable}");
+        }
+        assert_eq!(general("http.https://a.example/x.proxy").as_deref(), Some("http.proxy"));
+        assert_eq!(general("remote.origin.proxy").as_deref(), Some("http.proxy"));
+        assert_eq!([general("http.proxy"), general("remote.origin.url")], [None, None]);
+    }
 }

@@ -159,10 +159,16 @@ super::guards! {
     ExecGitIncludes = "exec.git-includes",
     /// Refuses nested repositories while git changes files.
     ExecGitNested = "exec.git-nested",
+    /// Lets git start nothing when a repository is looked at before a call.
+    ExecGitOwnRuns = "exec.git-own-runs",
     /// Overrides repository settings that name programs.
     ExecGitSettings = "exec.git-settings",
     /// Stops git from running programs that a submodule's settings name.
     ExecGitSubmodules = "exec.git-submodules",
+    /// Refuses repository settings whose keys are not UTF-8, so that they cannot be overridden.
+    ExecGitText = "exec.git-text",
+    /// Refuses a repository whose index cannot be listed as a whole, so that its submodules are not known.
+    ExecGitWholeIndex = "exec.git-whole-index",
     /// Refuses a repository whose work tree lies elsewhere.
     ExecGitWorkTree = "exec.git-work-tree",
     /// Refuses git commands that take files from an index the extension wrote.

@@ -1,0 +1,468 @@
+//! Looks at a repository before git works in it: its settings, and those of the repositories inside of it.
+//!
+//! Git itself is asked, since nobody else knows which files it reads. A repository that is looked at may be anybody's, so
+//! git runs as the program of the extension does, under a supervisor and with its view of files, and starts nothing: no transport,
+//! no hook, no monitor, no question.
+
+use super::super::ExecOptions;
+use super::super::child::{Child, Exit, Start, start};
+use super::super::program::Program;
+use super::Settings;
+use pijs_hostcall::Reason;
+use pijs_hostcall::places::ProgramView;
+use pijs_protocol::{HostcallError, guard};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// Longest wait for a list of settings.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Most bytes of such a list.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// Most submodules whose settings are listed, with theirs: each costs two runs of git.
+const MOST_SUBMODULES: usize = 64;
+
+/// Most folders of a work tree that are searched for repositories.
+const MOST_FOLDERS: usize = 200_000;
+
+/// Most bytes of a line of errors that are looked at together.
+const LONGEST_LINE: u64 = 64 << 10;
+
+/// Most bytes of a file `.git`; git takes no more.
+const MOST_OF_GIT_FILE: u64 = 1 << 20;
+
+/// The exit code of git for options that it does not know.
+const UNKNOWN_OPTION: i32 = 129;
+
+/// Options of git before its command that take the next argument as their value.
+const OPTIONS_WITH_VALUE: &[&str] =
+    &["-C", "-c", "--attr-source", "--config-env", "--git-dir", "--namespace", "--super-prefix", "--work-tree"];
+
+/// The option by which git finds a repository inside of another when it looks for changes there.
+const INNER: &[&str] = &["--git-dir=.git"];
+
+/// Variables with which git starts nothing, whatever a repository says. They count more than settings.
+const VARIABLES: &[(&str, &str)] = &[
+    ("GIT_ALLOW_PROTOCOL", "none"),
+    ("GIT_ASKPASS", "false"),
+    ("GIT_EDITOR", ":"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_PROXY_COMMAND", ""),
+    ("GIT_SEQUENCE_EDITOR", ":"),
+    ("GIT_SSH", "false"),
+    ("GIT_SSH_COMMAND", "false"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    // Its errors are looked for.
+    ("LC_ALL", "C"),
+    ("SSH_ASKPASS", "false"),
+];
+
+/// Settings of that kind, beside those that every plain use has.
+const SETTINGS: &[(&str, &str)] = &[
+    ("core.alternateRefsCommand", "true"),
+    ("core.sshCommand", "false"),
+    ("credential.helper", ""),
+    ("protocol.allow", "never"),
+    ("protocol.file.allow", "never"),
+    ("protocol.git.allow", "never"),
+    ("protocol.http.allow", "never"),
+    ("protocol.https.allow", "never"),
+    ("protocol.ssh.allow", "never"),
+];
+
+/// Variables that say which repository is meant. Git drops them where it goes on into another.
+const OF_ONE_REPOSITORY: &[&str] = &[
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
+/// A look at the repository of one call.
+pub(super) struct Survey<'a> {
+    pub(super) git: Program,
+    pub(super) options: &'a ExecOptions,
+    pub(super) view: ProgramView,
+    /// The working folder of the call, by name and by handle.
+    pub(super) cwd: &'a Path,
+    pub(super) folder: &'a Arc<File>,
+    /// The options in front of git's command.
+    pub(super) globals: Vec<&'a str>,
+    /// The environment of the call so far.
+    pub(super) env: BTreeMap<String, String>,
+    /// The command that a grant would name.
+    pub(super) command: &'a str,
+}
+
+/// One setting.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Of the user's own files or the system's, not of the repository's.
+    pub(super) is_users: bool,
+    /// Whether its key is UTF-8, so that `key` is all of it.
+    pub(super) is_text: bool,
+    /// Section and variable in lower case.
+    pub(super) key: String,
+    pub(super) value: String,
+}
+
+/// A folder in which git is asked.
+struct Place<'a> {
+    path: PathBuf,
+    folder: Arc<File>,
+    globals: &'a [&'a str],
+    /// Whether it lies inside of the repository of the call.
+    is_inner: bool,
+}
+
+impl Place<'_> {
+    /// Opens a folder inside; `None` when there is none, or a link: git does not go on into either.
+    fn inside(path: PathBuf) -> Option<Self> {
+        path.join(".git").symlink_metadata().ok()?;
+        let folder = Arc::new(crate::system::open_folder(&path).ok()?);
+        Some(Self { path, folder, globals: INNER, is_inner: true })
+    }
+}
+
+/// The output of git.
+struct Answer {
+    text: Vec<u8>,
+    is_success: bool,
+    /// Whether it reported errors, after which it may go on without a part of the list.
+    has_errors: bool,
+}
+
+impl Survey<'_> {
+    /// Lists the settings that the call would read.
+    pub(super) fn settings(&self) -> Result<Vec<Entry>, HostcallError> {
+        self.settings_at(&self.here())
+    }
+
+    /// Lists what the submodules that are there say, and theirs.
+    pub(super) fn settings_of_submodules(&self) -> Result<Vec<Entry>, HostcallError> {
+        let (mut listed, mut count) = (Vec::new(), 0);
+        let mut open = vec![self.here()];
+        while let Some(place) = open.pop() {
+            for submodule in self.submodules(&place)?.into_iter().filter_map(Place::inside) {
+                count += 1;
+                if count > MOST_SUBMODULES {
+                    return Err(
+                        self.refused(&format!("git in a repository with more than {MOST_SUBMODULES} submodules"))
+                    );
+                }
+                listed.extend(self.settings_at(&submodule)?.into_iter().filter(|entry| !entry.is_users));
+                open.push(submodule);
+            }
+        }
+        Ok(listed)
+    }
+
+    /// Lists what the repositories inside of this one say. A command that changes files can make any of them a submodule, and
+    /// looks for changes in it then.
+    pub(super) fn settings_of_nested(&self) -> Result<Vec<Entry>, HostcallError> {
+        let Some(top) = self.top(&self.here())? else { return Ok(Vec::new()) };
+        let (mut listed, mut open, mut folders, mut repositories) = (Vec::new(), vec![top], 0, 0);
+        while let Some(folder) = open.pop() {
+            folders += 1;
+            if folders > MOST_FOLDERS {
+                return Err(self.refused(&format!("git in a repository with more than {MOST_FOLDERS} folders")));
+            }
+            for entry in folder.read_dir().into_iter().flatten().flatten() {
+                let is_repository = entry.file_name().eq_ignore_ascii_case(".git");
+                if is_repository && folders > 1 {
+                    repositories += 1;
+                    if repositories > MOST_SUBMODULES {
+                        let what = format!("git with more than {MOST_SUBMODULES} repositories inside of one");
+                        return Err(self.refused(&what));
+                    }
+                    let entries = Place::inside(folder.clone()).map(|nested| self.settings_at(&nested)).transpose()?;
+                    listed.extend(entries.into_iter().flatten().filter(|entry| !entry.is_users));
+                } else if !is_repository && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    open.push(entry.path());
+                }
+            }
+        }
+        Ok(listed)
+    }
+
+    /// The refusal of a repository.
+    pub(super) fn refused(&self, what: &str) -> HostcallError {
+        let hint = format!("exec:{} * permits it", self.command);
+        Reason::Scope.refusal("exec", "exec", what).with("hint", hint)
+    }
+
+    fn here(&self) -> Place<'_> {
+        Place { path: self.cwd.to_owned(), folder: Arc::clone(self.folder), globals: &self.globals, is_inner: false }
+    }
+
+    fn settings_at(&self, place: &Place<'_>) -> Result<Vec<Entry>, HostcallError> {
+        // One that fails here fails in the call itself, too, and says why: no repository that it takes, a broken file.
+        let entries = parse(&self.ask(place, &["config", "--list", "-z", "--show-scope"], |_| true)?.text);
+        for entry in entries.iter().filter(|entry| !entry.is_users && entry.key == "core.worktree") {
+            if !self.works_here(place, &entry.value)? && guard!(ExecGitWorkTree) {
+                return Err(Reason::Scope
+                    .refusal("exec", "exec", "git in a repository whose work tree is elsewhere (core.worktree)")
+                    .with("hint", format!("it would write its files there; exec:{} * permits it", self.command)));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Whether a work tree that a repository names is the folder that it lies in.
+    fn works_here(&self, place: &Place<'_>, work_tree: &str) -> Result<bool, HostcallError> {
+        let found =
+            if place.is_inner { Some((place.path.clone(), git_folder(&place.path))) } else { self.found_in(place)? };
+        let is_it = |(top, git): (PathBuf, PathBuf)| {
+            let named = git.join(work_tree).canonicalize();
+            matches!((named, top.canonicalize()), (Ok(named), Ok(top)) if named == top)
+        };
+        Ok(found.is_some_and(is_it))
+    }
+
+    /// The folder in which git finds the repository of the call, and where its settings are.
+    fn found_in(&self, place: &Place<'_>) -> Result<Option<(PathBuf, PathBuf)>, HostcallError> {
+        let git = self.ask_path(place, "--absolute-git-dir")?.and_then(|git| git.canonicalize().ok());
+        let from = changed_folder(&place.path, place.globals).canonicalize().ok();
+        let (Some(git), Some(from)) = (git, from) else { return Ok(None) };
+        let is_it = |top: &&Path| git_folder(top).canonicalize().is_ok_and(|found| found == git);
+        Ok(from.ancestors().find(is_it).map(|top| (top.to_owned(), git.clone())))
+    }
+
+    /// The top of the work tree; `None` without one.
+    fn top(&self, place: &Place<'_>) -> Result<Option<PathBuf>, HostcallError> {
+        self.ask_path(place, "--show-toplevel")
+    }
+
+    fn ask_path(&self, place: &Place<'_>, option: &str) -> Result<Option<PathBuf>, HostcallError> {
+        let Answer { text, is_success, .. } = self.ask(place, &["rev-parse", option], |_| true)?;
+        let path = text.strip_suffix(b"\n").filter(|path| is_success && !path.is_empty());
+        Ok(path.map(|path| PathBuf::from(OsStr::from_bytes(path))))
+    }
+
+    /// The folders that the index says are submodules.
+    fn submodules(&self, place: &Place<'_>) -> Result<Vec<PathBuf>, HostcallError> {
+        let is_link = |record: &[u8]| record.starts_with(b"160000 ");
+        let Answer { text, is_success, has_errors } =
+            self.ask(place, &["ls-files", "--stage", "--full-name", "-z", ":/"], is_link)?;
+        let is_whole = (is_success && !has_errors) || !guard!(ExecGitWholeIndex);
+        if is_whole && text.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Some(top) = self.top(place)? else { return Ok(Vec::new()) };
+        if !is_whole {
+            // Folders of it that only a server has, for example: the call would fetch them, and look into their submodules.
+            return Err(self.refused("git in a repository whose index cannot be listed"));
+        }
+        let paths = text.split(|byte| *byte == 0).filter_map(|record| {
+            let tab = record.iter().position(|byte| *byte == b'\t')?;
+            Some(top.join(OsStr::from_bytes(&record[tab + 1..])))
+        });
+        Ok(paths.collect())
+    }
+
+    /// The environment in which git is asked.
+    fn environment(&self, is_inner: bool) -> BTreeMap<String, String> {
+        let is_left = |name: &str| {
+            name.ends_with("_PATHSPECS")
+                || name.starts_with("GIT_TRACE")
+                || (is_inner && OF_ONE_REPOSITORY.contains(&name))
+        };
+        let kept = self.env.iter().filter(|(name, _)| !is_left(name));
+        let mut env: BTreeMap<String, String> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+        if guard!(ExecGitOwnRuns) {
+            env.extend(VARIABLES.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+            let mut settings = Settings(&mut env);
+            SETTINGS.iter().for_each(|(key, value)| settings.add(key, value));
+        }
+        env
+    }
+
+    /// Asks git for a list, and keeps the records of it that are `kept`; each ends with NUL.
+    fn ask(&self, place: &Place<'_>, args: &[&str], kept: fn(&[u8]) -> bool) -> Result<Answer, HostcallError> {
+        let failed = |error: io::Error| HostcallError::io("EIO", "git config", format!("exec: git config: {error}"));
+        let start_git = Start {
+            program: self.git.clone(),
+            name: "git".to_owned(),
+            args: place.globals.iter().chain(args).map(|word| (*word).to_owned()).collect(),
+            env: self.environment(place.is_inner),
+            folder: Arc::clone(&place.folder),
+            cwd: place.path.clone(),
+            has_stdin: false,
+            joins_streams: false,
+            is_own: false,
+            view: self.view.clone(),
+        };
+        // Dropping the leash ends it.
+        let Child { stdout, stderr, ended, leash, .. } = start(start_git, self.options).map_err(failed)?;
+        let (tell, told) = mpsc::channel();
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let (tell_errors, told_errors) = mpsc::channel();
+        thread("pijs-git-errors").spawn(move || drop(tell_errors.send(has_errors(stderr)))).map_err(failed)?;
+        let read = move || {
+            let read = read_records(stdout, kept);
+            // Nobody may be waiting any more.
+            let _ = tell.send(read.map(|text| (text, ended.blocking_recv().ok())));
+        };
+        thread("pijs-git").spawn(read).map_err(failed)?;
+        let told = told.recv_timeout(DEADLINE).and_then(|told| Ok((told, told_errors.recv_timeout(DEADLINE)?)));
+        drop(leash);
+        let Ok((told, has_errors)) = told else {
+            return Err(HostcallError::io("ETIMEDOUT", "git config", "exec: git did not list its settings in time"));
+        };
+        match told.map_err(failed)? {
+            (text, Some(Exit { code: Some(code), .. }))
+                if text.len() as u64 <= MOST_BYTES && code != UNKNOWN_OPTION =>
+            {
+                Ok(Answer { text, is_success: code == 0, has_errors })
+            }
+            // Too many to be known, a git that cannot say where a setting comes from, or one that was stopped.
+            _ => Err(Reason::Scope
+                .refusal("exec", "exec", "git, whose settings cannot be listed")
+                .with("hint", format!("git 2.31 or newer is needed; exec:{} * permits every use of it", self.command))),
+        }
+    }
+}
+
+/// Returns the folder of the settings of a repository that lies in a folder.
+fn git_folder(top: &Path) -> PathBuf {
+    let git = top.join(".git");
+    let is_file = git.metadata().is_ok_and(|found| found.is_file());
+    let mut text = Vec::new();
+    let mut read = || File::open(&git)?.take(MOST_OF_GIT_FILE).read_to_end(&mut text);
+    let is_read = is_file && io::Result::is_ok(&read());
+    let named = text.strip_prefix(b"gitdir: ").filter(|_| is_read);
+    named.map_or_else(|| git.clone(), |path| top.join(OsStr::from_bytes(without_line_ends(path))))
+}
+
+fn without_line_ends(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
+    &text[..end]
+}
+
+/// Returns the folder that git goes to before it looks for a repository.
+fn changed_folder(cwd: &Path, globals: &[&str]) -> PathBuf {
+    let mut folder = cwd.to_owned();
+    let mut options = globals.iter();
+    while let Some(option) = options.next() {
+        let value = OPTIONS_WITH_VALUE.contains(option).then(|| options.next()).flatten();
+        if let ("-C", Some(path)) = (*option, value) {
+            folder.push(path);
+        }
+    }
+    folder
+}
+
+/// Reads records up to [`MOST_BYTES`] and a little more, by which it shows that there are too many.
+fn read_records(output: impl io::Read, kept: fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
+    let (mut output, mut text) = (BufReader::new(output), Vec::new());
+    while text.len() as u64 <= MOST_BYTES {
+        let mut record = Vec::new();
+        if output.by_ref().take(MOST_BYTES + 1).read_until(0, &mut record)? == 0 {
+            break;
+        }
+        if kept(&record) {
+            text.extend(record);
+        }
+    }
+    Ok(text)
+}
+
+/// Whether git, which speaks English, reports an error.
+fn has_errors(errors: impl io::Read) -> bool {
+    let (mut errors, mut line, mut found) = (BufReader::new(errors), Vec::new(), false);
+    while matches!(errors.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line), Ok(1..)) {
+        found |= line.starts_with(b"error:") || line.starts_with(b"fatal:");
+        line.clear();
+    }
+    found
+}
+
+/// The options in front of git's command, which say where the repository is.
+pub(super) fn global_options<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    let mut options = Vec::new();
+    let mut words = args.iter();
+    while let Some(word) = words.next().filter(|word| word.starts_with('-')) {
+        options.push(*word);
+        if OPTIONS_WITH_VALUE.contains(word) {
+            options.extend(words.next());
+        }
+    }
+    let is_other = |option: &str| option.ends_with("-pathspecs") || option.starts_with("--list-cmds");
+    options.retain(|option| !matches!(*option, "--version" | "--help" | "-h" | "-v" | "-p" | "--paginate"));
+    options.retain(|option| !is_other(option));
+    options
+}
+
+/// `SCOPE NUL KEY LF VALUE NUL` each; a key without a value has no line feed.
+fn parse(text: &[u8]) -> Vec<Entry> {
+    let mut parts = text.split(|byte| *byte == 0);
+    let mut entries = Vec::new();
+    while let (Some(scope), Some(setting)) = (parts.next(), parts.next()) {
+        let end = setting.iter().position(|byte| *byte == b'\n');
+        let (key, value) = end.map_or((setting, &b"true"[..]), |at| (&setting[..at], &setting[at + 1..]));
+        // Settings of the environment are what the call itself says.
+        if scope != b"command" {
+            entries.push(Entry {
+                is_users: matches!(scope, b"system" | b"global"),
+                is_text: std::str::from_utf8(key).is_ok(),
+                key: String::from_utf8_lossy(key).into_owned(),
+                value: String::from_utf8_lossy(value).into_owned(),
+            });
+        }
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_says_where_a_setting_comes_from() {
+        let entries = parse(b"global\0user.name\nA\0local\0core.bare\0local\0a.b\nx\ny\0command\0c.d\n1\0");
+        let known: Vec<_> = entries.iter().map(|e| (e.is_users, e.key.as_str(), e.value.as_str())).collect();
+        assert_eq!(known, [(true, "user.name", "A"), (false, "core.bare", "true"), (false, "a.b", "x\ny")]);
+        assert_eq!(global_options(&["-C", "sub", "--no-pager", "log", "-n", "1"]), ["-C", "sub", "--no-pager"]);
+        assert_eq!(global_options(&["--version"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_key_that_is_no_text_is_known_as_such() {
+        let entries = parse(b"local\0filter.\xff.clean\nx\0local\0filter.f.clean\n\xff\0");
+        assert_eq!(entries.iter().map(|entry| entry.is_text).collect::<Vec<_>>(), [false, true]);
+    }
+
+    #[test]
+    fn errors_are_found_between_other_lines() {
+        let long = [b"warning: ", &vec![b'x'; 200_000][..], b"\nerror: Could not read\nhint: y\n"].concat();
+        assert!(has_errors(&long[..]) && has_errors(&b"fatal: x"[..]));
+        assert!(!has_errors(&b"warning: error: x\n"[..]));
+    }
+
+    #[test]
+    fn a_file_names_the_folder_of_the_settings() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path();
+        assert_eq!(git_folder(top), top.join(".git"));
+        std::fs::write(top.join(".git"), b"gitdir: ../x \xff\n\r\n").expect("written");
+        assert_eq!(git_folder(top), top.join(OsStr::from_bytes(b"../x \xff")));
+        assert_eq!(changed_folder(top, &["-c", "-C", "-C", "a", "--bare", "-C", "b"]), top.join("a/b"));
+    }
+}
