@@ -16,6 +16,7 @@ use crate::interface::HostInterface;
 use crate::limits::{Limits, with_large_stack};
 use crate::link::{Chunk, LinkOptions, Modules, link};
 use crate::maps::PositionTable;
+use crate::phase::Phase;
 use crate::prebuilt;
 use crate::resolve::{Input, Package, resolve};
 use crate::scan::Uses;
@@ -188,9 +189,11 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
         return component::compile(package, tree, options);
     }
     let modules = Arc::new(Modules::new(tree, options.host.clone()));
+    let build = Span::current();
     let artifact = with_large_stack(|| {
-        let linked = debug_span!("build.link").in_scope(|| link_all(package, &modules, options.minify))?;
-        debug_span!("build.emit").in_scope(|| emit(linked, &modules))
+        let _build = build.entered();
+        let linked = link_all(package, &modules, options.minify)?;
+        modules.tree().in_phase(Phase::Emit, || emit(linked, &modules))
     })??;
     let (record, evidence) = (DependencyManifest::new(package, modules.tree()), modules.tree().evidence());
     Ok(Compiled { artifact, record, diagnostics: modules.diagnostics(), evidence })
@@ -227,11 +230,14 @@ struct Linked {
 }
 
 fn link_all(package: &Package, modules: &Arc<Modules>, minify: bool) -> Result<Linked, BuildFailure> {
-    let mut linked: Vec<Vec<Chunk>> = Vec::with_capacity(package.entries.len());
-    for entry in &package.entries {
-        let chunks = link(modules, entry, LinkOptions { minify });
-        linked.extend(chunks);
-    }
+    let linked: Vec<Vec<Chunk>> = modules.tree().in_phase(Phase::Link, || {
+        package.entries.iter().flat_map(|entry| link(modules, entry, LinkOptions { minify })).collect()
+    });
+    modules.tree().in_phase(Phase::Check, || check_linked(package, modules, linked))
+}
+
+/// Checks what was linked, and describes it.
+fn check_linked(package: &Package, modules: &Arc<Modules>, linked: Vec<Vec<Chunk>>) -> Result<Linked, BuildFailure> {
     let mut imports = HostImports::new();
     for chunks in &linked {
         for (module, names) in host_imports(chunks, modules.tree().limits()) {

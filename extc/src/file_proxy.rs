@@ -16,6 +16,7 @@
 
 use crate::diagnostics::Diagnostic;
 use crate::link::ManifestStubs;
+use crate::phase::{PhaseNotice, PhaseSpans};
 use crate::probe::PathKind;
 use crate::tree::SourceTree;
 use serde::de::DeserializeOwned;
@@ -47,6 +48,8 @@ enum ChildMessage<T> {
     Manifest(PathBuf),
     /// Requests the bytes of a file that goes into the artifact.
     Read(PathBuf),
+    /// Says that a phase begins or ends; nothing is replied.
+    Phase(PhaseNotice),
     /// Ends the conversation, with the artifact if there is one.
     Done(T),
 }
@@ -103,12 +106,17 @@ pub(crate) fn serve<T: DeserializeOwned>(
     to: &mut impl Write,
 ) -> io::Result<(T, Vec<u8>)> {
     let mut requested = 0;
+    let mut phases = PhaseSpans::default();
     loop {
         let (message, length, bytes) = receive::<ChildMessage<T>>(from, MOST_ANSWER)?;
         requested += COST + length;
         let (reply, bytes) = match message {
             ChildMessage::Done(last) => return Ok((last, bytes)),
             _ if requested > MOST_REQUESTED => return Err(io::Error::other("it sends requests without an end")),
+            ChildMessage::Phase(notice) => {
+                phases.take(notice);
+                continue;
+            }
             ChildMessage::Probe(path) => (ParentReply::Kind(tree.probe(&path)), Vec::new()),
             ChildMessage::Admit(path, specifier) => match tree.admit(&path, &specifier) {
                 Ok(()) => (ParentReply::Admitted, Vec::new()),
@@ -181,6 +189,14 @@ impl FileProxy {
             (ParentReply::Bytes, bytes) => Ok(bytes),
             (ParentReply::Refused(diagnostic), _) => Err(diagnostic),
             _ => orphan(),
+        }
+    }
+
+    /// Notifies the parent of a phase.
+    pub(crate) fn phase(&self, notice: PhaseNotice) {
+        let _turn = self.turn();
+        if send(&mut io::stdout().lock(), &ChildMessage::<()>::Phase(notice), &[]).is_err() {
+            orphan();
         }
     }
 

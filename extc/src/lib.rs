@@ -56,6 +56,7 @@ mod link;
 mod maps;
 mod no_follow;
 mod parse;
+mod phase;
 mod prebuilt;
 mod probe;
 mod resolve;

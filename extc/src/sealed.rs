@@ -170,8 +170,11 @@ fn run(request: &BuildRequest, tree: &SourceTree, seal: Seal) -> Result<(BuildAn
     let mut child = spawned.map_err(|error| format!("no build worker: {error}"))?;
     let mut to = child.stdin.take().expect("piped");
     let mut from = child.stdout.take().expect("piped");
+    let build = tracing::Span::current();
     std::thread::scope(|scope| {
         let server = std::thread::Builder::new().name("extc-files".to_owned()).spawn_scoped(scope, move || {
+            // Phases of the child are spans within the build.
+            let _build = build.entered();
             send(&mut to, request, &[])?;
             serve(tree, &mut from, &mut to)
         });

@@ -27,6 +27,7 @@ use crate::diagnostics::{Code, Diagnostic};
 use crate::file_proxy::FileProxy;
 use crate::limits::Limits;
 use crate::no_follow;
+use crate::phase::{Phase, PhaseNotice};
 use crate::probe::PathKind;
 use crate::resolve::without_mark;
 use cap_std::ambient_authority;
@@ -212,6 +213,15 @@ impl SourceTree {
             Files::Here(..) => None,
             Files::Asked(parent) => Some(parent),
         }
+    }
+
+    /// Runs a phase of the compilation in its span: one here, or in the log of the parent.
+    pub(crate) fn in_phase<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
+        let Some(parent) = self.parent() else { return phase.span().in_scope(work) };
+        parent.phase(PhaseNotice::Begin(phase));
+        let result = work();
+        parent.phase(PhaseNotice::End);
+        result
     }
 
     pub(crate) fn package(&self) -> &Path {

@@ -8,12 +8,13 @@ mod init;
 mod inspect;
 mod report;
 
-use crate::tape_tests;
+use crate::{logging, output, tape_tests};
 use clap::{Args, Parser, Subcommand};
 use pijs_extc::{BuildOptions, Cache, CheckOptions, Code, Diagnostic, FileAccess, Input, build, check, verdict};
 use pijs_hostcall::Places;
 use pijs_packages::ARTIFACT_FILE;
 use pijs_protocol::artifact::{ArtifactMetadata, Verdict};
+use pijs_runtime::{Environment, Failure, Notices};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -39,6 +40,9 @@ Exit codes: 0 done, 1 the input has errors or cannot be loaded, or an output of 
 #[derive(Debug, Parser)]
 #[command(name = "extc", version, about, after_help = EXAMPLES)]
 struct Arguments {
+    /// Append spans and events of the command to this file, as lines of pi.ext.log.v1; PI_LOG prints them.
+    #[arg(long, global = true, value_name = "FILE")]
+    log_json: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -129,8 +133,8 @@ pub(crate) fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> io::Result<u8> {
-    let command = match Arguments::try_parse_from(arguments) {
-        Ok(arguments) => arguments.command,
+    let Arguments { log_json, command } = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
         Err(error) => {
             let text = error.render();
             if error.use_stderr() {
@@ -141,10 +145,7 @@ pub(crate) fn run(
             return Ok(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    // Without a home there is no place where secrets would be known from, and nothing is logged.
-    if let Ok(environment) = pijs_runtime::Environment::capture()
-        && let Err(failure) = crate::logging::install(&environment, None, "extc")
-    {
+    if let Err(failure) = install_log(log_json.as_deref()) {
         writeln!(err, "{failure}")?;
         return Ok(failure.exit.code());
     }
@@ -159,6 +160,19 @@ pub(crate) fn run(
         Command::Check { input, strict, json } => run_check(&input, strict, json, out, err),
         Command::Test(args) => Ok(tape_tests::run(&args)),
         Command::Inspect { artifact, json } => inspect::run(&artifact, json, out, err),
+    }
+}
+
+/// Installs what `PI_LOG` and `--log-json` request. Without a home there is nothing from which secrets would be known, so nothing is
+/// logged, and a log that was requested by name is an error.
+fn install_log(json: Option<&Path>) -> Result<(), Failure> {
+    match (Environment::capture(), json) {
+        (Ok(mut environment), json) => {
+            environment.notices = Notices::new(output::stderr);
+            logging::install(&environment, json, "extc")
+        }
+        (Err(failure), Some(_)) => Err(failure),
+        (Err(_), None) => Ok(()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod support;
 
+use pijs_testkit::registry::Registry;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -137,6 +138,57 @@ fn two_runs_log_equal_lines() {
         assert_eq!(first, second, "line {number}");
     }
     assert_eq!(first.len(), second.len());
+}
+
+/// Asserts that the phases of a compilation are spans within it.
+#[track_caller]
+fn has_phases(lines: &[Value]) {
+    let compile = *of(lines, "build.compile.start").last().expect("it is compiled");
+    for phase in ["build.link", "build.check", "build.emit"] {
+        let [begin, end] = ["start", "end"].map(|edge| {
+            let found = of(lines, &format!("{phase}.{edge}"));
+            *found.last().unwrap_or_else(|| panic!("no {phase}.{edge} in {lines:#?}"))
+        });
+        assert_eq!(begin["correlation"]["span_id"], end["correlation"]["span_id"], "{phase}");
+        assert_eq!(begin["correlation"]["trace_id"], compile["correlation"]["trace_id"], "{phase}");
+        assert_ne!(begin["correlation"]["span_id"], compile["correlation"]["span_id"], "{phase}");
+    }
+}
+
+#[test]
+fn phases_of_a_sealed_build_are_spans_within_it() {
+    let world = World::new();
+    let registry = Registry::start();
+    // Unique source: compiled artifacts are shared by the tests.
+    let source = format!("// {}\nexport default () => {{}};\n", world.path().display());
+    let manifest = json!({"name": "logged", "version": "1.0.0", "pi": {"extensions": ["./index.ts"]}});
+    registry.publish(manifest, &[("index.ts", &source)]);
+    world.pi(&["install", "logged", "--registry", &registry.url(), "--log-json", "log.jsonl"]).succeeded();
+    let lines = lines(&world.project().join("log.jsonl"));
+    let sealed = of(&lines, "build.start").iter().any(|line| line["data"]["sealed"] == true);
+    assert!(sealed, "an installed package is compiled in a sealed child: {lines:#?}");
+    has_phases(&lines);
+}
+
+#[test]
+fn extc_logs_its_build() {
+    let world = World::new();
+    world.write("project/looks.ts", LOOKS);
+    let build = |more: &[&str]| {
+        let args: Vec<String> =
+            [&["build", "looks.ts", "--no-cache"], more].concat().iter().map(|arg| (*arg).to_owned()).collect();
+        world.program(env!("CARGO_BIN_EXE_extc"), &args)
+    };
+    run(build(&["--log-json", "log.jsonl"])).succeeded();
+    let lines = lines(&world.project().join("log.jsonl"));
+    assert_eq!(lines[0]["correlation"]["scenario_id"], "command:extc", "{:#}", lines[0]);
+    has_phases(&lines);
+
+    let mut command = build(&[]);
+    command.env("PI_LOG", "pijs=debug");
+    let logged = run(command);
+    assert!(logged.succeeded().stderr.contains("build.link"), "{}", logged.stderr);
+    run(build(&["--log-json", "absent/log.jsonl"])).failed(1, &["--log-json", "cannot be written"]);
 }
 
 #[test]
