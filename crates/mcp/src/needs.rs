@@ -66,12 +66,8 @@ pub fn requests_of(config: &ServerConfig) -> Vec<CapabilityRequest> {
         scope: Some(scope),
     };
     let mut requests = Vec::new();
-    if let Reach::Stdio { command, args, .. } = &config.reach {
-        let words: Vec<&str> = std::iter::once(command).chain(args).map(String::as_str).collect();
-        // A pattern cannot say an argument with blanks: such a program is asked about when it starts.
-        if !words.iter().any(|word| word.is_empty() || word.contains(char::is_whitespace) || word.contains('*')) {
-            requests.push(request("exec", Scope { commands: Some(vec![words.join(" ")]), ..Scope::default() }));
-        }
+    if let Some(command) = command_of(&config.reach) {
+        requests.push(request("exec", Scope { commands: Some(vec![command]), ..Scope::default() }));
     }
     for grant in grants_for(config) {
         if let (true, Some(scope)) = (matches!(grant.capability.as_str(), "http" | "env"), grant.scope) {
@@ -80,4 +76,74 @@ pub fn requests_of(config: &ServerConfig) -> Vec<CapabilityRequest> {
     }
     requests.push(request("mcp", Scope { tools: Some(vec![format!("{}/*", config.name)]), ..Scope::default() }));
     requests
+}
+
+/// Returns the pattern of a program with its arguments and variables. `None` where no pattern expresses it, an argument with blanks or a
+/// value of a variable of the user's, for instance: such a program is asked about when it starts.
+fn command_of(reach: &Reach) -> Option<String> {
+    let Reach::Stdio { command, args, env, .. } = reach else { return None };
+    let is_word = |word: &str| !word.is_empty() && !word.contains(char::is_whitespace) && !word.contains('*');
+    let mut words = Vec::new();
+    for (name, value) in env {
+        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && name.starts_with(|c: char| !c.is_ascii_digit());
+        let is_literal = matches!(Written::parse(value).literal(), Some(text) if text == *value);
+        if !is_name || !is_literal || !is_word(value) {
+            return None;
+        }
+        words.push(format!("{name}={value}"));
+    }
+    // It is set in a folder that nobody trusts, and any value of it makes Python safer.
+    if runs_module(args) && !env.contains_key(SAFE_PATH) {
+        words.push(format!("{SAFE_PATH}=*"));
+    }
+    // A program of such a name would be read as a variable.
+    if command.contains('=') || !std::iter::once(command).chain(args).all(|word| is_word(word)) {
+        return None;
+    }
+    words.extend(std::iter::once(command).chain(args).cloned());
+    Some(words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Parsed;
+    use serde_json::{Value, json};
+
+    fn commands(entry: Value) -> Vec<String> {
+        let server = Parsed::of_extension("npm:x", "s", &entry).expect("an entry");
+        let of_programs = requests_of(&server).into_iter().filter(|request| request.capability.as_str() == "exec");
+        of_programs.filter_map(|request| request.scope?.commands).flatten().collect()
+    }
+
+    #[test]
+    fn a_program_is_requested_as_it_starts() {
+        let cases = [
+            (json!({"command": "serve", "args": ["--port", "1"]}), "serve --port 1"),
+            (json!({"command": "serve", "env": {"MODE": "fast", "A": "x=y"}}), "A=x=y MODE=fast serve"),
+            (json!({"command": "python", "args": ["-m", "serve"]}), "PYTHONSAFEPATH=* python -m serve"),
+        ];
+        for (entry, expected) in cases {
+            assert_eq!(commands(entry), [expected]);
+        }
+    }
+
+    #[test]
+    fn a_program_that_no_pattern_expresses_is_not_requested() {
+        let cases = [
+            json!({"command": "serve", "args": ["two words"]}),
+            json!({"command": "serve", "args": [""]}),
+            json!({"command": "serve", "args": ["*"]}),
+            json!({"command": "A=b", "args": ["serve"]}),
+            json!({"command": "serve", "env": {"KEY": "${KEY}"}}),
+            json!({"command": "serve", "env": {"KEY": "!print it"}}),
+            json!({"command": "serve", "env": {"KEY": "two words"}}),
+            json!({"command": "serve", "env": {"KEY": "*"}}),
+            json!({"command": "serve", "env": {"A*": "b"}}),
+        ];
+        for entry in cases {
+            assert_eq!(commands(entry.clone()), [""; 0], "{entry}");
+        }
+    }
 }

@@ -57,6 +57,16 @@ impl<'a> Written<'a> {
         Self::Text(pieces)
     }
 
+    /// The text of a value without variables.
+    pub(crate) fn literal(&self) -> Option<String> {
+        let Self::Text(pieces) = self else { return None };
+        let text = |piece: &Piece<'a>| match piece {
+            Piece::Literal(text) => Some(*text),
+            Piece::Variable(_) => None,
+        };
+        pieces.iter().map(text).collect()
+    }
+
     /// Names of the variables in it.
     pub fn variables(&self) -> Vec<&'a str> {
         let Self::Text(pieces) = self else { return Vec::new() };
