@@ -213,3 +213,20 @@ fn a_package_that_brings_servers_and_no_code_is_installed_and_asked_about() {
     let (ran, texts) = world.session(&[echo("x")], &[]);
     assert!(texts[0].contains("not found") && ran.stderr.contains("exec"), "{texts:?} {}", ran.stderr);
 }
+
+#[test]
+fn the_user_is_told_which_servers_an_extension_leaves_unused() {
+    let world = World::with("good");
+    world.extension("adapter", "pi.registerCommand('mcp', { handler: async () => {} });");
+    let (ran, texts) = world.session(&[echo("x")], &["--allow", "mcp"]);
+    assert!(texts[0].contains("not found"), "{texts:?}");
+    let notices: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("registers /mcp")).collect();
+    let [notice] = notices[..] else { panic!("one notice: {}", ran.stderr) };
+    for words in ["adapter.ts", "mcp.json are not used: s.", "pi remove", ".mcp.json of the project"] {
+        assert!(notice.contains(words), "{words}: {notice}");
+    }
+    // Without a server in the file there is nothing to tell.
+    fs::remove_file(world.at("home/.pi/agent/mcp.json")).expect("removed");
+    let (ran, _) = world.session(&[], &[]);
+    assert!(!ran.stderr.contains("registers /mcp"), "{}", ran.stderr);
+}
