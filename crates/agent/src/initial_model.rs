@@ -49,8 +49,13 @@ impl Agent {
         let insists = self.model.insists;
         let kept = left.model.as_ref().filter(|_| self.model.keeps_that_of_session.get() && !insists);
         let kept = kept.and_then(|(provider, id)| self.model.offered.borrow().find(provider, id));
+        let is_imposed = self.model.is_started_by_extension && (insists || kept.is_some());
         let wanted = kept.unwrap_or(initial.model);
-        let provider = match self.open_model(&wanted).await {
+        let opened = match is_imposed {
+            true => self.open_model_for_extension(&wanted).await,
+            false => self.open_model(&wanted).await,
+        };
+        let provider = match opened {
             Ok(provider) => provider,
             // No other model was chosen, so requests fail with this error.
             Err(error) if self.provider().model().is(&wanted) => {
@@ -64,7 +69,8 @@ impl Agent {
         self.control.take_model(model.clone());
         // Resuming a session does not make an extension's choice the user's.
         let is_left = left.last_model.as_ref() == Some(&(model.provider.clone(), model.id.clone()));
-        if is_left && left.is_set_by_extension && !insists && guard!(SessionImposedModel) {
+        let is_left_by_extension = is_left && left.is_set_by_extension && !insists && guard!(SessionImposedModel);
+        if is_imposed || is_left_by_extension {
             self.model.offered.borrow_mut().chose(true);
         }
         let level = left.thinking.filter(|_| !initial.insists).unwrap_or(initial.thinking);

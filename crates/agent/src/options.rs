@@ -106,6 +106,8 @@ pub struct InitialModel {
     pub keeps_that_of_session: bool,
     /// Whether the model overrides that of all sessions opened later, because the user named it.
     pub insists: bool,
+    /// Whether an extension started this agent: a model named for it, or left in its session, is not the user's choice.
+    pub is_started_by_extension: bool,
     /// Whether the thinking level overrides that of a resumed session.
     pub insists_on_thinking: bool,
     /// Models for [`Agent::cycle_model`](crate::Agent::cycle_model); empty for all available ones.

@@ -41,6 +41,7 @@ mod signals;
 pub mod supervisor;
 mod view;
 
+pub use environment::STARTED_BY;
 pub use own_shell::{OwnShell, Running, Started};
 
 /// What programs get from the host.
@@ -239,7 +240,9 @@ impl Spec {
             None => Err(io::ErrorKind::NotFound.into()),
             Some(program) => {
                 let name = command.clone();
+                program::check_name(&program, &request.permit, &command, &args)?;
                 environment::leave_out_written(request, &command, &args, &mut env);
+                environment::name_starter(request, &command, &args, &mut env);
                 let call = git::Call { program: &program, request, args: &args, cwd: &cwd, folder: &folder, options };
                 git::restrict(&call, &mut env)?;
                 view::check_arguments(&request.permit, &command, &args, &cwd)?;

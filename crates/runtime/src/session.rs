@@ -21,7 +21,7 @@ use pijs_agent::settings::Settings;
 use pijs_agent::{
     Agent, AgentControl, AgentError, AgentOptions, ControlError, Extensions, InitialModel, ModelQuotaLimits,
 };
-use pijs_connectors::exec::OwnShell;
+use pijs_connectors::exec::{OwnShell, STARTED_BY};
 use pijs_connectors::fs::FsConnector;
 use pijs_environment::Ambient;
 use pijs_host::{Host, ReadableState};
@@ -177,6 +177,7 @@ impl LoadedSession {
                 thinking: Some(choice.thinking),
                 keeps_that_of_session: choice.session_first,
                 insists: choice.is_named,
+                is_started_by_extension: environment.variable(STARTED_BY).is_some(),
                 insists_on_thinking: config.model.thinking.is_some(),
                 scope: choice.scope,
                 network: environment.variable("PI_OFFLINE").is_none(),

@@ -6,6 +6,7 @@ use pijs_hostcall::scope::Command;
 use pijs_hostcall::variables::Variable;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Reason, Request};
+use pijs_programs::name_of;
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -50,6 +51,17 @@ pub(super) fn of(
         }
     }
     Ok(env)
+}
+
+/// The variable that tells `pi` which extension started it.
+pub const STARTED_BY: &str = "PIJS_STARTED_BY";
+
+/// Tells `pi` that an extension started it, so that the arguments are the extension's choice.
+pub(super) fn name_starter(request: &Request, command: &str, args: &[String], env: &mut BTreeMap<String, String>) {
+    let is_agent = |word: &str| name_of(word) == "pi";
+    if (is_agent(command) || args.iter().any(|arg| is_agent(arg))) && guard!(AttributionStarted) {
+        env.insert(STARTED_BY.to_owned(), request.permit.extension().to_string());
+    }
 }
 
 /// Leaves folders out of the search path into which extensions, packages or the project put programs: what the program starts by name would be

@@ -8,6 +8,7 @@
 use super::ExecOptions;
 use pijs_hostcall::places::normal;
 use pijs_hostcall::{Permit, Reason};
+use pijs_programs::{is_plain, name_behind};
 use pijs_protocol::{HostcallError, guard};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,26 @@ fn unnamed(program: &Program) -> HostcallError {
         "hint",
         format!("an extension could have written this program: grant exec for {}", program.file.display()),
     )
+}
+
+/// Refuses a program whose file is one of the tables under another name, unless this use of it is plain or more than plain uses of
+/// the name were granted: the gate decided about the name.
+pub(super) fn check_name(
+    program: &Program,
+    permit: &Permit,
+    command: &str,
+    args: &[String],
+) -> Result<(), HostcallError> {
+    let file = program.file.to_string_lossy();
+    let Some(name) = name_behind(command, &file) else { return Ok(()) };
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    if is_plain(name, &words, 0) || permit.means_program(command, &words) || !guard!(ExecNameBehind) {
+        return Ok(());
+    }
+    Err(Reason::Scope.refusal("exec", "exec", &format!("{command}, which is {name}")).with(
+        "hint",
+        format!("{name} can run other programs, and with these arguments it may: grant exec:{command} * if every use of it is meant"),
+    ))
 }
 
 /// Whether a name leads to a file that the extension may write by a grant, elsewhere than where all may.

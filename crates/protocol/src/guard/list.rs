@@ -53,6 +53,8 @@ super::guards! {
     AttributionRealPath = "attribution.real-path",
     /// Attributes a tool call to the extension that produced the reply.
     AttributionReply = "attribution.reply",
+    /// Tells `pi` that an extension started it, so that no model of an extension counts as the user's choice.
+    AttributionStarted = "attribution.started",
     /// Names a dependency by its folder, not by what its manifest claims.
     BuildDependencyNames = "build.dependency-names",
     /// Refuses an entry module outside of the package.
@@ -183,6 +185,8 @@ super::guards! {
     ExecLinkedFolder = "exec.linked-folder",
     /// Refuses a plain `git push` to a local folder.
     ExecLocalPush = "exec.local-push",
+    /// Judges a program that the tables know by the name of its file, if its command has another name.
+    ExecNameBehind = "exec.name-behind",
     /// Refuses options behind a granted subcommand that name other commands.
     ExecNamedOptions = "exec.named-options",
     /// Starts programs without the ability to gain privileges.
