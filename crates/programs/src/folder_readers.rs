@@ -10,6 +10,8 @@ use super::name_of;
 pub enum FolderReading {
     /// It reads the files that are named, and none of a folder.
     None,
+    /// It reads everything in a folder that is named.
+    Named,
     /// It leaves out hidden files and installed packages.
     Plain,
     /// It reads everything in a folder.
@@ -50,18 +52,42 @@ const TREE_READERS: &[&str] = &[
 ];
 
 /// Searches that go down into folders without being told to, and leave out hidden and ignored files.
-const SEARCHES: &[&str] = &["ack", "ag", "fd", "fdfind", "pt", "rg", "sift", "ucg"];
+const SEARCHES: &[&str] = &["ag", "fd", "fdfind", "pt", "rg"];
+
+/// Searches that go down into folders without being told to.
+const OPEN_SEARCHES: &[&str] = &["ack", "rgrep", "sift", "ucg"];
+
+/// Options of searches that show hidden or ignored files, which may be abbreviated.
+const UNRESTRICTED: &[&str] = &[
+    "--all-text",
+    "--all-types",
+    "--hidden",
+    "--no-ignore",
+    "--search-binary",
+    "--skip-vcs-ignores",
+    "--unrestricted",
+];
+
+/// Endings of files of code. A pattern for one of them finds no file of secrets.
+const CODE: &[&str] = &[
+    "c", "cc", "cjs", "cpp", "css", "go", "h", "hpp", "html", "java", "js", "jsx", "kt", "lua", "md", "mjs", "php",
+    "py", "rb", "rs", "sass", "scala", "scss", "sh", "sql", "svelte", "swift", "toml", "ts", "tsx", "txt", "vue",
+    "yaml", "yml",
+];
+
+/// Programs that compare the files of two folders.
+const COMPARERS: &[&str] = &["colordiff", "diff", "gdiff"];
 
 /// Programs that go down into folders when an option says so: its letters, and its words.
 const RECURSIVE: &[(&[&str], &str, &[&str])] = &[
     (&["cp", "gcp"], "rRa", &["--archive", "--recursive"]),
     (
-        &["egrep", "fgrep", "ggrep", "grep", "ugrep", "zgrep"],
+        &["egrep", "fgrep", "ggrep", "grep", "pcre2grep", "pcregrep", "zgrep"],
         "rR",
-        &["--dereference-recursive", "--directories=recurse", "--recursive", "recurse"],
+        &["--dereference-recursive", "--recursive"],
     ),
-    (&["diff", "gdiff"], "r", &["--recursive"]),
-    (&["gzip", "pigz", "zstd"], "r", &["--recursive"]),
+    (&["ugrep"], "rRS123456789", &["--dereference-recursive", "--recursive"]),
+    (&["gzip", "lz4", "pigz", "zstd"], "r", &["--recursive"]),
     (&["fd", "fdfind"], "xX", &["--exec", "--exec-batch"]),
 ];
 
@@ -97,16 +123,57 @@ pub fn folder_reading(command: &str, args: &[&str]) -> FolderReading {
         || (is(&["find", "gfind"]) && has_word(FIND_RUNS))
         || (is(&["git"]) && has_word(GIT_READERS))
         || PACKERS.iter().any(|(program, word)| is(&[program]) && args.contains(word))
-        || RECURSIVE.iter().any(|(names, letters, words)| is(names) && (has_letter(letters) || has_word(words)))
+        || is(OPEN_SEARCHES)
+        || RECURSIVE.iter().any(|(names, letters, words)| is(names) && (has_letter(letters) || has_option(args, words)))
+        || (name.ends_with("grep") && recurses_by_value(args))
     {
         return FolderReading::All;
     }
     if is(SEARCHES) {
-        let unrestricted =
-            has_letter("uaH.") || args.iter().any(|arg| arg.starts_with("--no-ignore") || *arg == "--hidden");
-        return if unrestricted { FolderReading::All } else { FolderReading::Plain };
+        let is_unrestricted = has_letter("uaH.")
+            || has_option(args, UNRESTRICTED)
+            || args.iter().any(|arg| arg.starts_with("--no-ignore"))
+            || (is(&["rg"]) && names_hidden_files(args));
+        return if is_unrestricted { FolderReading::All } else { FolderReading::Plain };
     }
-    FolderReading::None
+    if is(COMPARERS) { FolderReading::Named } else { FolderReading::None }
+}
+
+/// Returns whether arguments have one of these long options, or an abbreviation of it.
+fn has_option(args: &[&str], options: &[&str]) -> bool {
+    args.iter().any(|arg| is_abbreviation(arg, options))
+}
+
+fn is_abbreviation(arg: &str, options: &[&str]) -> bool {
+    let name = arg.split_once('=').map_or(arg, |(name, _)| name);
+    name.len() > 2 && options.iter().any(|option| option.starts_with(name))
+}
+
+/// Returns whether `grep` is told to recurse by the value of an option: `--dir=rec`, `-d recurse`.
+fn recurses_by_value(args: &[&str]) -> bool {
+    let is_value = |value: &str| !value.is_empty() && "recurse".starts_with(value);
+    let takes = |arg: &str| is_abbreviation(arg, &["--directories"]) || (arg.starts_with('-') && arg.ends_with('d'));
+    args.iter().any(|arg| arg.split_once('=').is_some_and(|(name, value)| takes(name) && is_value(value)))
+        || args.windows(2).any(|pair| takes(pair[0]) && is_value(pair[1]))
+}
+
+/// Returns whether patterns of `rg` may match hidden files, which it then reads.
+fn names_hidden_files(args: &[&str]) -> bool {
+    let behind = args.windows(2).filter(|pair| {
+        let is_cluster = !pair[0].starts_with("--") && pair[0].starts_with('-') && pair[0].ends_with('g');
+        is_cluster || matches!(pair[0], "--glob" | "--iglob")
+    });
+    let joined = args.iter().filter_map(|arg| {
+        let short = arg.strip_prefix('-').filter(|rest| !rest.starts_with('-')).and_then(|rest| rest.split_once('g'));
+        let long = arg.strip_prefix("--glob=").or_else(|| arg.strip_prefix("--iglob="));
+        long.or(short.map(|(_, glob)| glob.strip_prefix('=').unwrap_or(glob)))
+    });
+    let is_open = |glob: &str| {
+        let is_code =
+            glob.rsplit_once("*.").is_some_and(|(_, ending)| CODE.contains(&ending)) && !glob.starts_with('.');
+        !glob.is_empty() && !glob.starts_with('!') && !is_code
+    };
+    behind.map(|pair| pair[1]).chain(joined).any(is_open)
 }
 
 /// Does the same for a line of words of which any may be a program: what a shell runs, or `env`, `xargs`, `find` or `sudo`.
@@ -137,10 +204,22 @@ mod tests {
             "grep -rn word .",
             "grep -d recurse word .",
             "grep --directories=recurse x .",
+            "grep --recurs x .",
+            "grep --dir=recurse x .",
+            "grep --dir=rec x .",
+            "grep -id rec x .",
+            "rgrep x",
+            "rg -g .e* x",
+            "rg -g.e* x",
+            "rg -ng *.env x",
+            "rg --glob=* x",
+            "rg --unrestricted x",
+            "ag --hid x",
+            "ack x",
+            "gzip --rec x",
             "find . -type f -exec cat {} +",
             "git archive HEAD",
             "git -C x bundle create y --all",
-            "diff -ruN a b",
             "rg -uu x",
             "rg --hidden x",
             "fd -x cat",
@@ -162,7 +241,12 @@ mod tests {
         ] {
             assert_eq!(of(none), FolderReading::None, "{none}");
         }
-        assert_eq!(of("rg word src"), FolderReading::Plain);
+        for plain in ["rg word src", "rg -g *.ts word", "rg -g !node_modules word", "rg -tts --glob=**/*.rs word"] {
+            assert_eq!(of(plain), FolderReading::Plain, "{plain}");
+        }
+        for named in ["diff -ruN a b", "diff -N a .", "diff a b"] {
+            assert_eq!(of(named), FolderReading::Named, "{named}");
+        }
         assert_eq!(folder_reading_of_line(&["-c", "cd", "x", "tar", "c", "."]), FolderReading::All);
         assert_eq!(folder_reading_of_line(&["-c", "git", "status"]), FolderReading::None);
         assert_eq!(folder_reading_of_line(&[]), FolderReading::None);

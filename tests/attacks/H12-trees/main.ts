@@ -1,9 +1,11 @@
 import { attempt } from "./attack";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 declare const process: any;
 const run = (program: string, ...args: string[]) => execFileSync(program, args, { encoding: "utf8" }).length;
 const input = (program: string, text: string, ...args: string[]) =>
   execFileSync(program, args, { encoding: "utf8", input: text }).length;
+/** `diff` ends with 1 where it found something. */
+const different = (...args: string[]) => spawnSync("diff", args, { encoding: "utf8" }).stdout.length;
 const ways: Record<string, () => unknown> = {
   archived: () => run("tar", "cf", "all.tar", "."),
   changed: () => run("tar", "-C", "kept", "-c", "-f", "all.tar", ".env"),
@@ -16,6 +18,11 @@ const ways: Record<string, () => unknown> = {
   pattern: () => run("sh", "-c", "cat kept/.e*"),
   folder: () => run("sh", "-c", "cat k*/.env"),
   deep: () => run("sh", "-c", "cat **/.env"),
+  abbreviated: () => run("grep", "--recurs", "-c", "TOKEN", "."),
+  folders: () => run("grep", "--dir=rec", "-c", "TOKEN", "."),
+  compared: () => different("-N", "empty", "kept"),
+  escaped: () => run("curl", "-s", "FILE://@@project@@/kept/%2eenv"),
+  ranged: () => run("curl", "-s", "file://@@project@@/kept/.[e-e]nv"),
   other: () => run("sh", "-c", "NO_PROXY='*.local,10.0.0.0/8' echo ?[a]*/8"),
   shell: () => run("sh", "-c", "cd kept && tar cf ../all.tar ."),
   repository: () => run("git", "archive", "--format=tar", "-o", "all.tar", "HEAD"),

@@ -3,11 +3,13 @@
 //! | the arguments have | counted |
 //! |---|---|
 //! | a file by its name, also in a line that a shell runs, behind an option, seen from a folder that they name | that file |
-//! | a pattern of a shell | the files that begin as it does |
+//! | a pattern of a shell, or of `curl` | the files that begin as it does |
+//! | an address of a file (`file:///p/%2eenv`) | that file |
 //! | a file of an earlier version (`git show HEAD:.env`) | that name |
 //! | a folder, for a program that reads whole folders ([`folder_reading`]) | each file in it; all of a folder that is too large to look at |
 //! | more names and folders than can be looked at | the working folder as a whole |
-//! | a list of files, for such a program | the files that it names |
+//! | folders that are compared (`diff`) | each file in those that are named |
+//! | a list of files | the files that it names |
 
 use pijs_hostcall::Permit;
 use pijs_hostcall::places::{may_hold_secrets, normal};
@@ -26,8 +28,20 @@ const MOST_WRITTEN: usize = 2000;
 const LONGEST_LIST: u64 = 1 << 20;
 /// Longest configuration of a repository that is searched for passwords.
 const LONGEST_CONFIG: u64 = 1 << 20;
-/// Options behind which a list of files stands.
-const LISTS: &[&str] = &["--files-from", "--from-file", "--include-from", "-@", "-I", "-T"];
+/// Options behind which a list of files stands, of any program and abbreviated.
+const LONG_LISTS: &[&str] = &[
+    "--filelist",
+    "--files-from",
+    "--files0-from",
+    "--from-file",
+    "--include-from",
+    "--input-file",
+    "--null-files-from",
+];
+/// The same of programs that read folders, and of `curl`.
+const LISTS: &[&str] = &["-@", "-I", "-K", "-T"];
+/// Files that the braces of an argument of `curl` stand for.
+const MOST_EXPANDED: usize = 1000;
 /// Programs that print names of files.
 const LISTERS: &[&str] = &["fd", "fdfind", "find", "locate", "ls", "ls-files", "rg", "tree"];
 /// Programs and words of a shell that take names from their input.
@@ -44,9 +58,14 @@ pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8]
     let line: Vec<&str> = texts.iter().flat_map(|text| text.split(is_between_words)).collect();
     let runs_words = kind_of(command) == Kind::Interpreter && is_folder_known;
     let reading = if is_folder_known { reading(command, args, &line, &texts) } else { FolderReading::None };
-    let lists = if reading == FolderReading::None { Vec::new() } else { lists(args, cwd) };
+    let is_curl = is_folder_known
+        && (name_of(command) == "curl" || (runs_words && line.iter().any(|word| name_of(word) == "curl")));
+    let lists = if is_folder_known { lists(args, cwd, reading != FolderReading::None || is_curl) } else { Vec::new() };
+    let decoded: Vec<String> =
+        if is_folder_known { texts.iter().filter_map(|text| decoded(text, is_curl)).collect() } else { Vec::new() };
+    let texts: Vec<&str> = texts.into_iter().chain(decoded.iter().map(String::as_str)).collect();
     let parts = texts.iter().flat_map(|text| files_of_argument(text).chain(text.split(is_between_names)));
-    let listed = lists.iter().flat_map(|list| list.split(['\n', '\0']));
+    let listed = lists.iter().flat_map(|list| list.split(['\n', '\0']).chain(list.split(is_between_names)));
     let named = parts.chain(line.iter().copied()).chain(listed).filter(|word| !word.is_empty());
     let named: BTreeSet<&str> = named.take(MOST_WORDS).collect();
     // Folders first: other names may be seen from them.
@@ -64,11 +83,16 @@ pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8]
             line.iter().for_each(|word| reads.pattern(folder, word, reading));
         }
     }
+    if is_curl {
+        reads.addresses(cwd, &texts);
+    }
     if is_folder_known && (name_of(command) == "git" || (runs_words && line.contains(&"git"))) {
         reads.earlier_versions(&line);
     }
-    // A program that is told no folder reads the one that it works in.
-    let is_read = |folder: &&PathBuf| folders.len() == 1 || *folder != cwd || named.contains(".");
+    // A program that is told no folder reads the one that it works in, unless it takes files.
+    let names_own = || named.iter().any(|word| folder_at(cwd, word).is_some_and(|folder| folder == cwd));
+    let is_default = folders.len() == 1 && reading != FolderReading::Named;
+    let is_read = |folder: &&PathBuf| is_default || *folder != cwd || names_own();
     if reading != FolderReading::None {
         folders.iter().filter(is_read).for_each(|folder| reads.folder(folder, reading, None));
     }
@@ -119,16 +143,71 @@ fn folder_at(cwd: &Path, word: &str) -> Option<PathBuf> {
     normal(cwd, Path::new(word)).canonicalize().ok().filter(|path| path.is_dir())
 }
 
-/// Returns the lists of files that options name.
-fn lists(args: &[String], cwd: &Path) -> Vec<String> {
-    let behind = args.windows(2).filter(|pair| LISTS.contains(&pair[0].as_str())).map(|pair| pair[1].as_str());
+/// Returns the lists of files that options name. `reads_short` says whether short options name some.
+fn lists(args: &[String], cwd: &Path, reads_short: bool) -> Vec<String> {
+    let is_list = |option: &str| {
+        let is_long = option.len() > 4 && LONG_LISTS.iter().any(|known| known.starts_with(option));
+        is_long || (reads_short && LISTS.contains(&option))
+    };
+    let behind = args.windows(2).filter(|pair| is_list(&pair[0])).map(|pair| pair[1].as_str());
     let joined = args.iter().filter_map(|arg| {
         let (option, value) = arg.split_once('=').or_else(|| arg.split_at_checked(2))?;
-        LISTS.contains(&option).then_some(value)
+        is_list(option).then_some(value)
     });
-    let files = behind.chain(joined).chain(args.iter().filter_map(|arg| arg.strip_prefix('@')));
+    let marked = args.iter().filter_map(|arg| arg.strip_prefix('@')).filter(|_| reads_short);
+    let files = behind.chain(joined).chain(marked);
     let read = |file: &str| pijs_durable::read_regular(&normal(cwd, Path::new(file)), LONGEST_LIST).ok();
     files.filter_map(read).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
+}
+
+/// Returns an address of a file with a lower-case scheme and without percent signs; `None` for one that has that form already, and
+/// for other text.
+fn decoded(text: &str, is_any: bool) -> Option<String> {
+    const SCHEME: &[u8] = b"file:";
+    let is_scheme = |bytes: &[u8]| bytes.eq_ignore_ascii_case(SCHEME);
+    if !is_any && !text.as_bytes().windows(SCHEME.len()).any(is_scheme) {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let digit = |at: usize| behind.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.extend(u8::try_from(high * 16 + low));
+                rest = &behind[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    if let Some(at) = bytes.windows(SCHEME.len()).position(is_scheme) {
+        bytes[at..at + SCHEME.len()].make_ascii_lowercase();
+    }
+    let plain = String::from_utf8_lossy(&bytes).into_owned();
+    (plain != text).then_some(plain)
+}
+
+/// Returns the texts that an argument of `curl` stands for, with a star in place of each range: `a{b,c}[1-9]`. `None` where there
+/// are too many.
+fn expanded(text: &str) -> Option<Vec<String>> {
+    let mut all = vec![String::new()];
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '[']) {
+        let (before, behind) = rest.split_at(at);
+        let end = if behind.starts_with('{') { '}' } else { ']' };
+        let (inner, after) = behind[1..].split_once(end).unwrap_or((&behind[1..], ""));
+        let parts: Vec<&str> = if end == '}' { inner.split(',').collect() } else { vec!["*"] };
+        if all.len() * parts.len() > MOST_EXPANDED {
+            return None;
+        }
+        all = all.iter().flat_map(|front| parts.iter().map(move |part| format!("{front}{before}{part}"))).collect();
+        rest = after;
+    }
+    all.iter_mut().for_each(|front| front.push_str(rest));
+    Some(all)
 }
 
 /// Counts for one call.
@@ -181,6 +260,23 @@ impl Reads<'_> {
                 self.folder(&real, reading, None);
             } else {
                 self.permit.reads_content(&real);
+            }
+        }
+    }
+
+    /// Counts the files that patterns of `curl` stand for.
+    fn addresses(&mut self, cwd: &Path, texts: &[&str]) {
+        for text in texts.iter().filter(|text| text.contains(['{', '['])) {
+            let Some(all) = expanded(text) else { return self.permit.reads_folder(cwd) };
+            for part in all.iter().flat_map(|text| files_of_argument(text)) {
+                self.word(cwd, part);
+                self.pattern(cwd, part, FolderReading::None);
+                // A range may stand for the dot of a hidden file.
+                if part.contains("/*") || part.starts_with('*') {
+                    let hidden = part.replace("/*", "/.*");
+                    let hidden = hidden.strip_prefix('*').map_or(hidden.clone(), |rest| format!(".*{rest}"));
+                    self.pattern(cwd, &hidden, FolderReading::None);
+                }
             }
         }
     }
@@ -291,6 +387,18 @@ mod tests {
         {
             assert!(!fits(pattern, name), "{pattern} {name}");
         }
+    }
+
+    #[test]
+    fn addresses_of_files_are_read_as_curl_reads_them() {
+        assert_eq!(decoded("FILE:///p/%2eenv", false).as_deref(), Some("file:///p/.env"));
+        assert_eq!(decoded("file:///p/.env", true), None);
+        assert_eq!(decoded("a%2eb", false), None);
+        assert_eq!(decoded("a%2", true), None);
+        assert_eq!(expanded("a{b,c/d}e").as_deref(), Some(&["abe".to_owned(), "ac/de".to_owned()][..]));
+        assert_eq!(expanded(".[e-e]nv").as_deref(), Some(&[".*nv".to_owned()][..]));
+        assert_eq!(expanded("plain").as_deref(), Some(&["plain".to_owned()][..]));
+        assert_eq!(expanded(&"{a,b}".repeat(20)), None);
     }
 
     #[test]
