@@ -124,6 +124,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
         cli.run.log_json.as_deref(),
         cli.command.as_ref().map_or("session", args::Command::name),
     )?;
+    environment.log = cli.run.log_json.as_deref().map(|path| environment.dirs.cwd.join(path));
     environment.trusts = cli.run.trust();
     environment.session_dir.clone_from(&cli.run.session.session_dir);
     environment.session.clone_from(&cli.run.session.session);

@@ -35,6 +35,8 @@ pub struct Environment {
     pub session: Option<String>,
     /// File that this session is recorded to; protected from extensions.
     pub tape: Option<PathBuf>,
+    /// File that this run is logged to; protected from extensions.
+    pub log: Option<PathBuf>,
 }
 
 /// Returns columns and rows of the terminal at stdout; `None` when stdout is no terminal or the size is unknown.
@@ -95,6 +97,7 @@ impl Environment {
             session_dir: None,
             session: None,
             tape: None,
+            log: None,
             notices: Notices::to_stderr(),
         })
     }

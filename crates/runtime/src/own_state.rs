@@ -53,9 +53,9 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
     }
     own.add_linked(|own| &mut own.sessions, &agent_dir.join("sessions"));
     own.add(|own| &mut own.sessions, &opening::folder(environment, environment.session_dir.as_deref()));
-    if let Some(tape) = &environment.tape {
-        own.add(|own| &mut own.closed, tape);
-        own.add(|own| &mut own.closed_to_programs, tape);
+    for record in [&environment.tape, &environment.log].into_iter().flatten() {
+        own.add(|own| &mut own.closed, record);
+        own.add(|own| &mut own.closed_to_programs, record);
     }
     if let Some(file) = environment.session.as_deref().filter(|name| opening::is_path(name)) {
         own.add(|own| &mut own.session_files, &environment.path(file));

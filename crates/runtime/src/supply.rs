@@ -274,6 +274,7 @@ mod tests {
             session_dir: None,
             session: None,
             tape: None,
+            log: None,
             notices: Notices::to_stderr(),
         }
     }

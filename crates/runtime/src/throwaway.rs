@@ -38,6 +38,7 @@ pub fn surroundings(environment: &Environment, base: &Path) -> Result<Environmen
         session_dir: None,
         session: None,
         tape: None,
+        log: None,
         notices: environment.notices.clone(),
     })
 }
