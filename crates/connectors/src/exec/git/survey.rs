@@ -314,7 +314,11 @@ impl Survey<'_> {
         let (tell, told) = mpsc::channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (tell_errors, told_errors) = mpsc::channel();
-        thread("pijs-git-errors").spawn(move || drop(tell_errors.send(has_errors(stderr)))).map_err(failed)?;
+        let read_errors = move || {
+            // Nobody may be waiting any more.
+            let _ = tell_errors.send(has_errors(stderr));
+        };
+        thread("pijs-git-errors").spawn(read_errors).map_err(failed)?;
         let read = move || {
             let read = read_records(stdout, kept);
             // Nobody may be waiting any more.
