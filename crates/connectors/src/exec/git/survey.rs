@@ -1,8 +1,8 @@
 //! Looks at a repository before git works in it: its settings, and those of the repositories inside of it.
 //!
-//! Git itself is asked, since nobody else knows which files it reads. A repository that is looked at may be anybody's, so
-//! git runs as the program of the extension does, under a supervisor and with its view of files, and starts nothing: no transport,
-//! no hook, no monitor, no question.
+//! Git itself is asked, since nobody else knows which files it reads. A repository that is looked at may be anybody's, so git runs
+//! as the program of the extension does, under a supervisor and with its view of files, and starts nothing: no transport, no hook,
+//! no monitor, no question.
 
 use super::super::ExecOptions;
 use super::super::child::{Child, Exit, Start, start};
