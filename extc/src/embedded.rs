@@ -34,7 +34,7 @@ fn file(files: &[(&str, &'static [u8])], wanted: &str) -> Option<&'static [u8]> 
 /// Decodes an embedded artifact. A program that cannot decode its own compiles again.
 fn read(bytes: &'static [u8]) -> Option<Arc<Verified>> {
     let read = Verified::embedded(bytes, &pijs_engine::engine_build());
-    read.inspect_err(|error| tracing::warn!(%error, "what this program carries is of no use; compiling it"))
+    read.inspect_err(|error| tracing::warn!(%error, "the embedded modules are unusable; compiling them"))
         .ok()
         .map(Arc::new)
 }

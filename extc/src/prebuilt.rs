@@ -156,7 +156,7 @@ fn chunks(modules: Vec<Module>, entries: usize, limits: &Limits) -> Result<Vec<M
     let mut names = BTreeSet::new();
     for Module { specifier, .. } in &chunks {
         if !is_chunk_name(specifier, entries) {
-            return Err(malformed(format!("`{specifier}` is no name of a module of an extension")));
+            return Err(malformed(format!("`{specifier}` is not a module name of an extension")));
         }
         if !names.insert(specifier.as_str()) {
             return Err(malformed(format!("two modules are named `{specifier}`")));
@@ -243,7 +243,7 @@ fn too_large(file: &str) -> Diagnostic {
 
 fn refused(file: &str, error: &ArtifactError) -> Diagnostic {
     let help = if error.is_foreign() {
-        format!("an artifact is what this version of extc wrote; {BUILD_AGAIN}")
+        format!("an artifact must be written by this version of extc; {BUILD_AGAIN}")
     } else {
         format!("copy it again, or {BUILD_AGAIN}")
     };

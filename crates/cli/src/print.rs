@@ -126,7 +126,7 @@ fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
     }
     if args.session.resume && (one || args.mode == Mode::Rpc) {
         return Err(Failure::usage("--resume needs a terminal to choose at")
-            .help("go on with the latest session with --continue, or with one by --session FILE|ID"));
+            .help("continue the latest session with --continue, or another one with --session FILE|ID"));
     }
     if args.tui_mode.as_ref().is_some_and(|mode| mode != "fullscreen") {
         return Err(Failure::usage("--tui-mode: only fullscreen is supported").help("leave the option out"));

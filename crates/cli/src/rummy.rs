@@ -189,8 +189,11 @@ impl RunClient for AtTerminal {
     fn decide<'a>(&'a self, proposal: &'a Proposal) -> LocalBoxFuture<'a, Decision> {
         async move {
             let Some(terminal) = self.terminal.clone() else {
-                stderr(&clean(&format!("rejected, as nobody can be asked: {} {}", proposal.action, proposal.path)));
-                return Decision::Reject(Some("nobody could be asked; --yolo accepts".to_owned()));
+                stderr(&clean(&format!(
+                    "rejected, because there is no user to ask: {} {}",
+                    proposal.action, proposal.path
+                )));
+                return Decision::Reject(Some("there was no user to ask; --yolo accepts".to_owned()));
             };
             let text = |key: &str| proposal.attributes.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
             let is_question = proposal.action == "ask_user";

@@ -90,7 +90,7 @@ fn framed(question: &Question) -> String {
         text.push_str(&format!("== note: {warning}\n"));
     }
     if !question.package.is_empty() {
-        text.push_str("== all that it asks for:\n");
+        text.push_str("== all that it requests:\n");
         question.package.iter().for_each(|line| text.push_str(&format!("==   - {line}\n")));
     }
     let labels: Vec<String> = choices(question, true).iter().map(AnswerChoice::label).collect();

@@ -130,7 +130,7 @@ fn a_local_path_keeps_its_grants_and_is_told_about_when_it_wants_more() {
     mine(&world, &format!("{RUNS}\nexport const more = () => fetch('https://example.com/');\n"));
     let wider = start(&world, &[]);
     assert_eq!(ran(&wider), "done");
-    assert!(wider.stderr.contains("asks for more") && wider.stderr.contains("example.com"), "{}", wider.stderr);
+    assert!(wider.stderr.contains("requests more") && wider.stderr.contains("example.com"), "{}", wider.stderr);
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn without_pis_package_our_own_prompt_texts_are_used() {
     let server = ModelServer::start(vec![Reply::Stream(openai(&["hi"])); 3]);
     let said = support::run(asking(&world, &Answers::Server(&server), None));
     assert_eq!(said.succeeded().stdout, "hi\n");
-    assert!(said.stderr.contains("pi's prompt cannot be had"), "{}", said.stderr);
+    assert!(said.stderr.contains("pi's own prompt is not available"), "{}", said.stderr);
     assert!(said.stderr.contains("You are a coding agent."), "{}", said.stderr);
     assert!(said.stderr.contains(",true]"), "{}", said.stderr);
     assert!(!world.home().join(".pi/agent/pi").exists(), "no documentation was had either");
@@ -58,7 +58,7 @@ fn without_pis_package_our_own_prompt_texts_are_used() {
     for command in [offline, asking(&world, &Answers::Server(&server), Some("own")), recorded] {
         let said = support::run(command);
         assert_eq!(said.succeeded().stdout, "hi\n");
-        assert!(!said.stderr.contains("cannot be had"), "{}", said.stderr);
+        assert!(!said.stderr.contains("is not available"), "{}", said.stderr);
         assert!(said.stderr.contains("You are a coding agent."), "{}", said.stderr);
     }
 }

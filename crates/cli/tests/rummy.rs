@@ -42,7 +42,7 @@ fn nobody_to_ask_is_a_rejection() {
     world.write("project/notes.txt", "first\nsecond\nthird\n");
     let model = format!("script:{RUN}");
     let ran = pi(&world, &["rummy", "run", "Tidy the notes.", "--model", &model]);
-    assert!(ran.stderr.contains("nobody can be asked"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("there is no user to ask"), "{}", ran.stderr);
     assert_eq!(world.read("project/notes.txt"), "first\nsecond\nthird\n");
 }
 

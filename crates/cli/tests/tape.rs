@@ -462,7 +462,7 @@ fn extc_test_says_what_is_wrong_with_its_inputs() {
     }
     world.write("project/other/index.ts", "export default () => {};\n");
     let run = extc(&world, &["test", "other", "positions.tape"]);
-    assert!(run.code == 1 && run.stdout.contains("is none of the extensions of the tape"), "{}", run.stdout);
+    assert!(run.code == 1 && run.stdout.contains("the tape has no extension"), "{}", run.stdout);
 }
 
 #[test]

@@ -332,7 +332,7 @@ fn label_of(target: &Path) -> String {
 pub(crate) fn folder_of(path: &Path) -> io::Result<&Path> {
     path.parent()
         .filter(|folder| folder.is_absolute())
-        .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, format!("{} is no absolute path", path.display())))
+        .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, format!("{} is not an absolute path", path.display())))
 }
 
 /// Returns whether an error means that the path does not exist, including when a parent is no folder.

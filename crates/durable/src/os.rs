@@ -131,7 +131,7 @@ impl Vfs for OsVfs {
         #[cfg(not(unix))]
         {
             let _ = roots;
-            Err(io::Error::new(io::ErrorKind::Unsupported, "links cannot be kept from being followed here"))
+            Err(io::Error::new(io::ErrorKind::Unsupported, "this system cannot open files without following links"))
         }
     }
 }

@@ -28,7 +28,7 @@ impl Disk {
 
 fn check(folder: &Path, stat: &Stat) -> io::Result<()> {
     let refused = |why: &str| {
-        let message = format!("{} {why}; what lies in it is not believed", folder.display());
+        let message = format!("{} {why}; its content is not trusted", folder.display());
         Err(io::Error::new(ErrorKind::PermissionDenied, message))
     };
     if !guard!(DurablePrivateDir) {

@@ -163,7 +163,7 @@ impl Host {
     /// files and sign-ins, which no capability of an extension covers.
     pub async fn lets_command(&self, extension: &ExtensionId, line: &str) -> bool {
         let caller = self.caller_of(extension);
-        let what = "have pi do this in your place".to_owned();
+        let what = "run this command of pi for you".to_owned();
         self.0.services.dispatcher.gate().consult(&caller, "session.control", what, line).await
     }
 

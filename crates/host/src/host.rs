@@ -329,7 +329,7 @@ impl Host {
                 continue;
             }
             drop(extension);
-            let message = "its providers do not count: the capability \"provider\" is not granted".to_owned();
+            let message = "its providers are ignored: the capability \"provider\" is not granted".to_owned();
             self.report(&slot, None, ReportKind::Warning { message });
         }
         found

@@ -49,7 +49,7 @@ impl UpdateSender {
     pub(crate) fn send(&self, update: Value) -> Option<ErrorReport> {
         let waiting = self.waiting.get() + size(&update);
         if waiting > WAITING_BYTES && guard!(EventsUpdateBacklog) {
-            let error = too_large("what a function says before anybody takes it", WAITING_BYTES);
+            let error = too_large("a function's undelivered updates", WAITING_BYTES);
             return Some(report(None, "answer", &error));
         }
         self.waiting.set(waiting);
@@ -141,11 +141,11 @@ impl Host {
 fn told(message: &Message) -> Option<(&'static str, Size)> {
     Some(match message {
         Message::ToolCall(call) => ("the input of a tool", Size::of(&call.input)),
-        Message::SlashCommand(command) => ("what follows a command", Size::of_text(&command.args)),
+        Message::SlashCommand(command) => ("the arguments of a command", Size::of_text(&command.args)),
         Message::Callback(callback) => {
             let mut size = Size::default();
             callback.args.iter().for_each(|argument| size.add(argument));
-            ("what a function is called with", size)
+            ("the arguments of a function", size)
         }
         Message::EventHook(hook) => ("the event", Size::of_members(&hook.payload)),
         Message::BusEvent(event) => ("an emission on the event bus", Size::of(&event.data)),
@@ -155,7 +155,7 @@ fn told(message: &Message) -> Option<(&'static str, Size)> {
 
 fn more_than_told(what: &str, size: Size) -> HostcallError {
     let (limit, unit) = if size.bytes > MESSAGE_BYTES { (MESSAGE_BYTES, "bytes") } else { (MESSAGE_VALUES, "values") };
-    let message = format!("{what} has more than {limit} {unit}, and is not shown to this extension");
+    let message = format!("{what} has more than {limit} {unit}, and is not delivered to this extension");
     HostcallError::invalid("too_large", message).with("limit", limit)
 }
 

@@ -41,7 +41,7 @@ impl Host {
         }
         let reason = decision.reason.map_or("denied", Reason::as_str);
         Err(format!(
-            "the model was not asked ({reason}): the extension {extension} chose its server and does not hold the capability \"{}\" for it",
+            "the request to the model was not sent ({reason}): the extension {extension} chose its server and does not hold the capability \"{}\" for it",
             decision.capability
         ))
     }

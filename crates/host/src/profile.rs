@@ -154,7 +154,7 @@ pub struct UnknownProfile(String);
 
 impl fmt::Display for UnknownProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no profile {:?}: 0.87 and 0.73 are there", self.0)
+        write!(f, "unknown profile {:?}: use 0.87 or 0.73", self.0)
     }
 }
 

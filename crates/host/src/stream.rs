@@ -247,7 +247,7 @@ impl Host {
         match counts {
             Ok(()) => Some(Verdict { extension, entry, path, handler, retry, latency_us }),
             Err(refusal) => {
-                let message = format!("its verdict does not count: {refusal}");
+                let message = format!("its verdict is ignored: {refusal}");
                 self.report(slot, Some(entry), ReportKind::Warning { message });
                 None
             }

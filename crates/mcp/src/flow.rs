@@ -31,10 +31,10 @@ pub enum Violation {
     #[error("it sent a message of more than {} MiB", MOST_MESSAGE_BYTES >> 20)]
     TooLong,
     /// It writes and writes.
-    #[error("it sent more than {MOST_UNASKED} messages or {} MiB that nobody asked for", MOST_UNASKED_BYTES >> 20)]
+    #[error("it sent more than {MOST_UNASKED} messages or {} MiB without a request", MOST_UNASKED_BYTES >> 20)]
     Flood,
     /// It speaks something else.
-    #[error("what it writes is not the protocol's; its standard output must hold messages only")]
+    #[error("its output is not MCP; its standard output must contain messages only")]
     Garbage,
 }
 

@@ -247,7 +247,7 @@ impl GatedHttp {
                 bearer.iter().filter(|_| wants_more).for_each(|bearer| bearer.wants(&challenge));
                 why.set(match bearer {
                     Some(_) => {
-                        format!("it wants you to sign in; run: pi mcp login {server}, then: /mcp reconnect {server}")
+                        format!("it requires a sign-in; run: pi mcp login {server}, then: /mcp reconnect {server}")
                     }
                     None => format!(
                         "HTTP {}: it does not take the token of its entry, or the entry has none",

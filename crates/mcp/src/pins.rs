@@ -48,12 +48,12 @@ impl Changes {
         !self.added.is_empty() || !self.changed.is_empty()
     }
 
-    /// In words about tools or prompts: `says something else of a, b; has new tools: c; has no more: d`.
+    /// In words about tools or prompts: `changes the description of a, b; has new tools: c; has no more: d`.
     pub fn words(&self, kind: &str) -> String {
         let list = |names: &[String]| names.join(", ");
         let mut words = Vec::new();
         if !self.changed.is_empty() {
-            words.push(format!("says something else of {}", list(&self.changed)));
+            words.push(format!("changes the description of {}", list(&self.changed)));
         }
         if !self.added.is_empty() {
             words.push(format!("has new {kind}: {}", list(&self.added)));
@@ -163,7 +163,7 @@ mod tests {
         let later = digests(&[("a", "1"), ("b", "2"), ("d", "1")]);
         let changes = pins.compare("k", &later).expect("known");
         assert!(changes.need_consent());
-        assert_eq!(changes.words("tools"), "says something else of b; has new tools: d; has no more: c");
+        assert_eq!(changes.words("tools"), "changes the description of b; has new tools: d; has no more: c");
         assert!(!pins.compare("k", &digests(&[("a", "1")])).expect("known").need_consent());
         pins.pin("k prompts", first);
         assert!(pins.forget("k") && !pins.forget("k"));

@@ -343,10 +343,10 @@ impl Server {
         self.options.session.notice(match phase {
             Phase::Quarantined => {
                 format!(
-                    "MCP server {name}: {problem}; it failed {MOST_FAILURES} times and is left alone in this session"
+                    "MCP server {name}: {problem}; it failed {MOST_FAILURES} times and is not used again in this session"
                 )
             }
-            _ => format!("MCP server {name}: {problem}; the session goes on without it until it is called again"),
+            _ => format!("MCP server {name}: {problem}; the session continues without it until it is called again"),
         });
         self.set_phase(phase);
     }
@@ -491,8 +491,7 @@ impl Server {
             return Err("it is a program; give it what it needs with `env` in its entry".to_owned());
         };
         let key = self.config.sign_in_key();
-        let key =
-            key.ok_or("its entry has an `Authorization` header, which is what is sent; take it out to sign in")?;
+        let key = key.ok_or("its entry has an `Authorization` header; remove it to sign in")?;
         self.may_reach(url).await?;
         let mut config = self.config.clone();
         if let Some(settings) = &mut config.oauth

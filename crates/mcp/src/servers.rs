@@ -354,7 +354,7 @@ impl Servers {
             claims.push("that it reaches other systems");
         }
         if !claims.is_empty() {
-            lines.push(format!("the server itself says {}; nobody has checked that", claims.join(" and ")));
+            lines.push(format!("the server says {}, which is not verified", claims.join(" and ")));
         }
         lines
     }

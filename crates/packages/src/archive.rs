@@ -267,7 +267,7 @@ impl<'a> ArchiveReader<'a> {
                 b'5' => true,
                 b'0' | 0 => raw.ends_with(b"/"),
                 b'1' | b'2' | b'K' if guard!(ArchiveLinks) => {
-                    return Err(refuse(InstallCode::Link, &shown, "links are not taken from packages"));
+                    return Err(refuse(InstallCode::Link, &shown, "packages must not contain links"));
                 }
                 other if guard!(ArchiveKinds) => {
                     let kind = char::from(other).escape_default();
@@ -304,7 +304,7 @@ impl<'a> ArchiveReader<'a> {
             }
         }
         if pending.seen && guard!(ArchiveExtensions) {
-            return Err(refuse(InstallCode::Format, "archive", "an extension header with no entry behind it"));
+            return Err(refuse(InstallCode::Format, "archive", "an extension header without an entry after it"));
         }
         if files.is_empty() {
             return Err(refuse(InstallCode::Format, "archive", "no files in it"));
@@ -392,13 +392,13 @@ impl<'a> ArchiveReader<'a> {
                         b"path" if pending.path.is_none() => pending.path = Some(value.to_vec()),
                         b"size" if pending.size.is_none() => match decimal(value) {
                             Some(size) => pending.size = Some(size),
-                            None => return format("a PAX size that is no number"),
+                            None => return format("a PAX size that is not a number"),
                         },
                         b"path" | b"size" if guard!(ArchivePax) => {
                             return format("the same PAX record twice");
                         }
                         b"linkpath" if guard!(ArchiveLinks) => {
-                            return Err(refuse(InstallCode::Link, name, "links are not taken from packages"));
+                            return Err(refuse(InstallCode::Link, name, "packages must not contain links"));
                         }
                         key if is_harmless(key) || !guard!(ArchivePax) => {}
                         key => {

@@ -367,7 +367,7 @@ impl Finder<'_> {
         if root == top || !top.starts_with(&root) {
             return None;
         }
-        let why = "a package of this project that lies around the project";
+        let why = "a package of this project whose folder contains the project";
         Some(
             PackageError::new(InstallCode::Path, root.display().to_string(), why)
                 .help("name its files one by one under \"extensions\", or start pi in that folder"),

@@ -469,7 +469,7 @@ fn compile(root: &Path, pattern: &str) -> Result<GlobMatcher> {
     }
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
     Ok(glob
-        .map_err(|error| refuse(format!("{} is no usable glob: {}", printable(pattern), error.kind())))?
+        .map_err(|error| refuse(format!("{} is not a valid glob: {}", printable(pattern), error.kind())))?
         .compile_matcher())
 }
 

@@ -98,14 +98,14 @@ impl GitSource {
             Some(("https", rest)) => (Transport::Https, rest),
             Some(("ssh", rest)) => (Transport::Ssh, rest),
             Some(("http", rest)) => (Transport::Http, rest),
-            Some(_) => return Err(refuse("only https and ssh are taken")),
-            None if rest.contains("::") => return Err(refuse("only https and ssh are taken")),
+            Some(_) => return Err(refuse("only https and ssh are supported")),
+            None if rest.contains("::") => return Err(refuse("only https and ssh are supported")),
             None if rest.starts_with("git@") => (Transport::Ssh, rest),
             None => (Transport::Https, rest),
         };
         let scp = rest.starts_with("git@") && !text.contains("://");
         let separator = if scp { ':' } else { '/' };
-        let (authority, path) = rest.split_once(separator).ok_or_else(|| refuse("there is no path in it"))?;
+        let (authority, path) = rest.split_once(separator).ok_or_else(|| refuse("it has no path"))?;
         let (path, reference) = match path.split_once('#').or_else(|| path.rsplit_once('@')) {
             Some((path, reference)) => (path, Some(reference)),
             None => (path, None),
@@ -115,7 +115,7 @@ impl GitSource {
             None => (None, authority),
         };
         if user.is_some_and(|user| user != "git" || transport != Transport::Ssh) {
-            return Err(refuse("names and passwords do not belong into a source"));
+            return Err(refuse("a source must not contain a user name or password"));
         }
         let (name, port) = match host.rsplit_once(':') {
             Some((name, port)) => (name, Some(port)),
@@ -123,23 +123,23 @@ impl GitSource {
         };
         let name = name.to_ascii_lowercase();
         if !is_host(&name) || port.is_some_and(|port| port.parse::<u16>().is_err()) {
-            return Err(refuse("that is no host"));
+            return Err(refuse("the host is invalid"));
         }
         let loopback = name.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback());
         if transport == Transport::Http && !(loopback && port.is_some()) && guard!(GitTransport) {
-            return Err(refuse("plain http is not taken").help("write https://"));
+            return Err(refuse("plain http is not supported").help("write https://"));
         }
         let written = path.trim_end_matches('/');
         let path = written.trim_end_matches(".git");
         if !path.split('/').all(is_part) && guard!(GitArguments) {
-            return Err(refuse("that is no path of a repository"));
+            return Err(refuse("the path of the repository is invalid"));
         }
         // Its parts are folders below the scope's.
         if let Some((code, why)) = path.split('/').find_map(|part| check(part).err()) {
             return Err(PackageError::new(code, printable(text), why));
         }
         if reference.is_some_and(|reference| !is_reference(reference)) && guard!(GitArguments) {
-            return Err(refuse("that is no tag, branch or commit"));
+            return Err(refuse("the tag, branch or commit is invalid"));
         }
         let host = match port {
             Some(port) => format!("{name}:{port}"),

@@ -55,6 +55,8 @@ pub struct BuildInput {
     pub id: String,
     /// Current folder of the package; for one from a registry this is staging, not its final path.
     pub root: PathBuf,
+    /// Final folder of the package.
+    pub place: PathBuf,
     /// Its extension entries, in order, below the root.
     pub entries: Vec<PathBuf>,
     /// Scope of the install.
@@ -498,7 +500,7 @@ impl Installer {
                     format!("npm:{name}"),
                     format!("the lock file has {which} from {recorded}, not from {now}"),
                 )
-                .help("correct .npmrc, or say --registry URL to change it"))
+                .help("correct .npmrc, or pass --registry URL to change it"))
             }
             _ => Ok(()),
         }
@@ -535,6 +537,7 @@ impl Installer {
         let input = BuildInput {
             id: id.clone(),
             root: staged.package().to_path_buf(),
+            place: place.clone(),
             entries: entries.files,
             scope,
             version: staged.manifest.version.clone(),
@@ -628,7 +631,7 @@ fn refuse_step_back(
     let Some(locked) = lock.packages.get(&source.identity()) else { return Ok(()) };
     let refuse = |why: String| {
         Err(PackageError::new(InstallCode::Integrity, source.to_string(), why)
-            .help("if that is what you want, remove it first and install it again"))
+            .help("if this is intended, remove it first and install it again"))
     };
     let integrity = locked.packages.get("").map(|package| package.integrity.as_str());
     let other_bytes = info.dist.integrity.as_deref().is_some_and(|now| Some(now) != integrity);

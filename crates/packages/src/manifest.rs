@@ -150,7 +150,7 @@ impl Manifest {
         let is_odd = |key: &&str| members.get(key).is_some_and(|list| !list.is_null() && !list.is_object());
         match ["dependencies", "optionalDependencies"].iter().find(|key| is_odd(key)) {
             Some(key) => {
-                let why = format!("package.json cannot be read: its {key} are no object");
+                let why = format!("package.json cannot be read: its {key} is not an object");
                 Err(PackageError::new(InstallCode::Manifest, subject, why))
             }
             None => Ok(manifest),

@@ -136,9 +136,9 @@ fn registry_url(text: &str) -> Result<Url> {
         PackageError::new(InstallCode::Source, printable(text), why).help("example: https://registry.example/")
     };
     let with_slash = if text.ends_with('/') { text.to_owned() } else { format!("{text}/") };
-    let url = Url::parse(&with_slash).map_err(|_| refuse("that is no registry URL"))?;
+    let url = Url::parse(&with_slash).map_err(|_| refuse("not a registry URL"))?;
     if !matches!(url.scheme(), "https" | "http") || url.host_str().is_none() {
-        return Err(refuse("a registry is reached by https, or by http when you say so"));
+        return Err(refuse("a registry URL begins with https:// or http://"));
     }
     if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
         return Err(refuse("a registry URL has no password, query or fragment; tokens belong into .npmrc"));

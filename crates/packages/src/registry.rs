@@ -260,7 +260,7 @@ impl PackageDocument {
                 // The tagged version is too new: the newest older one, without prereleases, replaces it.
                 Range::parse("*").expect("a constant range")
             }
-            None => return Err(none("that is no version, range or tag".to_owned())),
+            None => return Err(none("not a version, range or tag".to_owned())),
         };
         if let Some(latest) = self.tags.get("latest")
             && Version::parse(latest).is_ok_and(|version| range.satisfies(&version))
@@ -345,8 +345,8 @@ impl Want<'_> {
             return Ok(());
         }
         Err(self
-            .refuse(InstallCode::Source, format!("{} sends us to {}, which is not asked", place(base), place(url)))
-            .help("only the configured registry is asked; name another with --registry or in .npmrc"))
+            .refuse(InstallCode::Source, format!("{} redirects to {}, which is not contacted", place(base), place(url)))
+            .help("only the configured registry is contacted; name another with --registry or in .npmrc"))
     }
 
     fn failed(&self, url: &Url, error: reqwest::Error) -> PackageError {
@@ -375,7 +375,7 @@ impl Want<'_> {
                 .refuse(InstallCode::Source, format!("{} does not have it", place(url)))
                 .help("check the spelling; for a folder write ./NAME"),
             401 | 403 => self
-                .refuse(InstallCode::Source, format!("{} refused us ({status})", place(url)))
+                .refuse(InstallCode::Source, format!("{} denied access ({status})", place(url)))
                 .help("put a token for this registry into your .npmrc"),
             _ => self.refuse(InstallCode::Io, format!("{} answered {status}", place(url))).help("try again later"),
         }

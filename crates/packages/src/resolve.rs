@@ -207,8 +207,10 @@ impl TreeResolver {
         {
             if !self.fits(&edge, found) {
                 let (from, has) = (&self.nodes[edge.from], &self.nodes[found]);
-                let note =
-                    format!("{} wants its peer {}@{}; it gets {}", from.name, edge.key, edge.range, has.info.version);
+                let note = format!(
+                    "{} requires its peer {}@{} and gets {}",
+                    from.name, edge.key, edge.range, has.info.version
+                );
                 self.notes.push(note);
             }
             self.used.push((edge, found));
@@ -341,7 +343,7 @@ fn registry_spec(name: &PackageName, spec: &str) -> Result<(PackageName, String)
         return Ok((PackageName::parse(real)?, range.to_owned()));
     }
     if spec.contains([':', '/']) || crate::source::VersionRequest::parse(spec).is_none() {
-        let why = format!("it depends on {name} from {}, which is no registry", printable(spec));
+        let why = format!("it depends on {name} from {}, which is not a registry", printable(spec));
         return Err(PackageError::new(InstallCode::Source, format!("npm:{name}"), why)
             .help("dependencies are taken from npm registries only"));
     }

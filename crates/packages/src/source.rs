@@ -199,7 +199,7 @@ fn parse_npm(spec: &str) -> Result<PackageSource> {
         return Err(PackageError::new(
             InstallCode::Source,
             format!("npm:{name}@{range}"),
-            "that is no version, range or tag",
+            "not a version, range or tag",
         )
         .help("examples: @1.2.3, @^1.2, @latest"));
     }

@@ -64,9 +64,9 @@ impl Linter<'_> {
             Reason::NoCondition => {
                 (Part::Rule, "add `condition: 'PATTERN'`, or `alwaysApply: true`, or a `description`")
             }
-            Reason::UnreachableScope => (Part::Scope, "mend the scope, or remove it to read text and every tool"),
+            Reason::UnreachableScope => (Part::Scope, "fix the scope, or remove it to read text and every tool"),
             Reason::GlobsWithoutTool => (Part::Glob, "remove `globs`, or add `tool` to the scope"),
-            Reason::NoValidGlob => (Part::Glob, "mend one of its globs"),
+            Reason::NoValidGlob => (Part::Glob, "fix one of its globs"),
             Reason::ProseOfTools => (Part::Where, "write `where: any`, or add `text` to the scope"),
             Reason::Judged => (Part::Question, "replace `question` by a `condition`"),
             Reason::RulesOff

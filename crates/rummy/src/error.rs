@@ -47,7 +47,7 @@ pub enum RummyError {
     #[error("the realm of the plugins was {0}")]
     Ended(Termination),
     /// The realm answered something that is no answer.
-    #[error("the plugins answered {op} with something else than it has: {detail}")]
+    #[error("the plugins answered {op} with an invalid answer: {detail}")]
     Answer {
         /// The delivery.
         op: String,

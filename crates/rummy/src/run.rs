@@ -280,7 +280,7 @@ impl<'a> RunDriver<'a> {
     pub async fn run(&self, project: &Project, request: &RunRequest) -> Result<RunOutcome, RummyError> {
         let run_id = self.begin(project, request).await?;
         let outcome = self.drain(run_id).await?;
-        outcome.ok_or_else(|| RummyError::Store(format!("the run {} is at work already", request.alias)))
+        outcome.ok_or_else(|| RummyError::Store(format!("the run {} is running already", request.alias)))
     }
 
     /// Works off the queue of a run, and returns how its last loop ended; none when nothing waited.

@@ -50,8 +50,20 @@ impl PackageRequest {
     /// a warning, and under the strict policy a refusal.
     pub fn new(
         environment: &Environment,
+        who: (&str, Option<InstallScope>),
+        package: (&Path, &PackageManifest),
+        metadata: &ArtifactMetadata,
+        mode: Mode,
+    ) -> Result<Self> {
+        Self::staged(environment, who, package, package.0, metadata, mode)
+    }
+
+    /// Describes a package below `root` that will be put into `place`: it asks for the programs in its final folder.
+    pub fn staged(
+        environment: &Environment,
         (id, installed): (&str, Option<InstallScope>),
         (root, manifest): (&Path, &PackageManifest),
+        place: &Path,
         metadata: &ArtifactMetadata,
         mode: Mode,
     ) -> Result<Self> {
@@ -61,10 +73,10 @@ impl PackageRequest {
         if let Some(declared) = declared.as_ref().filter(|declared| !declared.unknown.is_empty()) {
             let strange = clean(&declared.unknown.join(", "));
             if mode == Mode::Strict {
-                return Err(Failure::refused(format!("{id}: its manifest has what is not known here: {strange}"))
+                return Err(Failure::refused(format!("{id}: its manifest has unknown members: {strange}"))
                     .help("ask its author, or run it with --policy prompt"));
             }
-            environment.notices.warn(format!("{id}: its manifest has what is not known here: {strange}"));
+            environment.notices.warn(format!("{id}: its manifest has unknown members: {strange}"));
         }
         let declared = declared.map(|declared| declared.manifest);
         let findings = metadata.findings.iter().map(|finding| (finding.code.as_str(), finding.class));
@@ -74,7 +86,7 @@ impl PackageRequest {
             code: code_digest(&metadata.inputs),
             asked: match loose {
                 true => requested(&metadata.capabilities, declared.as_ref()),
-                false => with_servers(requested(&metadata.capabilities, declared.as_ref()), id, (root, manifest)),
+                false => with_servers(requested(&metadata.capabilities, declared.as_ref()), id, (place, manifest)),
             },
             evidence: Evidence::of_scan(&metadata.capabilities, findings, declared.as_ref()),
             found: metadata.capabilities.clone(),

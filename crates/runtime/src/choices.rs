@@ -66,7 +66,7 @@ pub fn choices(question: &Question, is_read: bool) -> Vec<AnswerChoice> {
     };
     choices.push(choice("v", never, Answer::DenyAlways));
     if question.refused >= OFFER_MUTE {
-        choices.push(choice("m", "ask nothing more for this extension".to_owned(), Answer::Mute));
+        choices.push(choice("m", "ask no more questions for this extension".to_owned(), Answer::Mute));
     }
     choices
 }

@@ -130,7 +130,7 @@ impl AnswerRecorder {
             }
         });
         if let Err(failure) = written {
-            self.file.notices.warn(format!("what the tools of {extension} say is not kept: {failure}"));
+            self.file.notices.warn(format!("the tool descriptions of {extension} are not stored: {failure}"));
         }
     }
 }

@@ -61,7 +61,7 @@ impl TryFrom<Value> for ExtensionsMember {
         };
         let read =
             match policy.as_object().and_then(|members| members.keys().find(|key| !MEMBERS.contains(&key.as_str()))) {
-                Some(unknown) => Err(format!("`{unknown}` is none of its members, which are {}", MEMBERS.join(", "))),
+                Some(unknown) => Err(format!("`{unknown}` is not a member; the members are {}", MEMBERS.join(", "))),
                 None => serde_json::from_value(policy).map_err(|error| error.to_string()),
             };
         match read.and_then(PolicySettings::of_known_capabilities) {
@@ -96,7 +96,7 @@ impl PolicySettings {
     fn of_known_capabilities(self) -> std::result::Result<Self, String> {
         let Policy { default_caps, deny_caps, .. } = &self.policy;
         match default_caps.iter().chain(deny_caps).find(|name| !exists(name.as_str())) {
-            Some(unknown) => Err(format!("`{unknown}` is no capability; there are {}", all_capabilities())),
+            Some(unknown) => Err(format!("`{unknown}` is not a capability; use one of {}", all_capabilities())),
             None => Ok(self),
         }
     }
@@ -190,12 +190,12 @@ impl UserDecisions {
             None => (Vec::new(), None),
             Some((record, AnswerValidity::Holds)) => (record.grants(), None),
             Some((record, AnswerValidity::Widened(wider))) if present.local => {
-                let note = format!("it asks for more than it was granted ({}); {}", more(&wider), ask(&wider));
+                let note = format!("it requests more than it was granted ({}); {}", more(&wider), ask(&wider));
                 (record.grants(), Some(note))
             }
             Some((_, AnswerValidity::Widened(wider))) => {
                 let note = format!(
-                    "it asks for more than it was granted ({}), so nothing that was granted holds; {}",
+                    "it requests more than it was granted ({}), so its grants are void; {}",
                     more(&wider),
                     ask(&applicant.asked.capabilities)
                 );
@@ -203,7 +203,7 @@ impl UserDecisions {
             }
             Some((_, AnswerValidity::Changed)) => {
                 let ask = ask(&applicant.asked.capabilities);
-                (Vec::new(), Some(format!("its code is not the code that was asked about; {ask}")))
+                (Vec::new(), Some(format!("its code has changed since you answered; {ask}")))
             }
         };
         if named || (record.is_none() && self.policy.mode != Mode::Strict) {
@@ -247,7 +247,7 @@ impl UserDecisions {
             Err(error) if !self.allowed.contains(grant) && guard!(GrantsReadable) => {
                 let capability = &grant.capability;
                 let extension = &profile.extension;
-                notes.push(format!("{extension}: what it was granted of {capability} counts for nothing: {error}"));
+                notes.push(format!("{extension}: its grants of {capability} are ignored: {error}"));
                 false
             }
             _ => true,

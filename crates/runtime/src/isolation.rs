@@ -93,5 +93,5 @@ pub fn not_loaded(error: &LoadError) -> Failure {
 /// Errors, with the next step, for an extension that was stopped while it loaded.
 const TOO_LONG: &str =
     "LD_TIME: loading it never ends, or takes too long; move work out of start functions and factories into handlers";
-const TOO_LARGE: &str = "LD_MEMORY: it asks for more memory than a realm has, and has to declare less";
-const TRAPPED: &str = "LD_TRAP: it made a mistake that ends a component, a panic for example; tell its author";
+const TOO_LARGE: &str = "LD_MEMORY: it declares more memory than a realm has; declare less";
+const TRAPPED: &str = "LD_TRAP: the component trapped, for example by a panic; tell its author";

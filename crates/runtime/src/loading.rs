@@ -119,7 +119,7 @@ const NO_FACTORY: &str = "BD_DEFAULT_EXPORT";
 const NOT_VALID: &str = "does not export a valid factory function";
 
 /// Next step after a fatal error of an extension.
-const FAIL_HELP: &str = "--fail-on-extension-error is set; without it the session goes on with the others";
+const FAIL_HELP: &str = "--fail-on-extension-error is set; without it the session continues with the others";
 
 /// Error of a package that was not loaded.
 struct NotLoaded {
@@ -222,7 +222,7 @@ impl Failures<'_> {
         }
         let Some(observer) = self.observer else {
             self.notices.show(&indented(&self.redactor.text(&failure.to_string())));
-            self.notices.show(&format!("note: the session goes on without {}", found.id));
+            self.notices.show(&format!("note: the session continues without {}", found.id));
             return Ok(());
         };
         let (phase, message) = ("load".to_owned(), failure.said());

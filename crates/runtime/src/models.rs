@@ -188,7 +188,7 @@ pub fn choose(
     }
     let Some(chosen) = chosen else {
         if args.base_url.is_some() {
-            return Err(Failure::usage("--base-url needs a model that is asked there, and none can be used").help(HOW));
+            return Err(Failure::usage("--base-url needs a model, and none can be used").help(HOW));
         }
         if stays && args.api_key.is_none() {
             return Ok(ModelChoice::none(session_first));
@@ -258,7 +258,7 @@ fn no_key(model: &Model) -> Failure {
             "give one with --api-key, or store it in auth.json".to_owned()
         }
         (None, api) => {
-            format!("its API, {api}, is none that pi speaks here; pi --list-models lists models that can be used")
+            format!("its API, {api}, is not supported; pi --list-models lists models that can be used")
         }
     };
     Failure::failed(format!("no key for {}/{}", clean(&model.provider), clean(&model.id))).help(help)

@@ -37,7 +37,7 @@ pub fn open(environment: &Environment, config: &StoreConfig, options: &SessionOp
     }
     if Path::new(&session.header().cwd) != cwd {
         environment.notices.show(&format!(
-            "note: this session belongs to {}; it goes on in {}",
+            "note: this session belongs to {}; it continues in {}",
             session.header().cwd,
             cwd.display()
         ));
@@ -92,7 +92,7 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
             Some(SessionMatch::Here(path)) => open(&path),
             Some(SessionMatch::Elsewhere { cwd, .. }) => {
                 Err(Failure::failed(format!("this session belongs to another folder: {}", clean(&cwd)))
-                    .help(format!("go on with a copy of it here: pi --fork {}", clean(name))))
+                    .help(format!("continue with a copy of it here: pi --fork {}", clean(name))))
             }
             None => Err(missing(name)),
         },

@@ -27,12 +27,12 @@ impl Stops {
     /// Stops signals from ending the process. `last` runs, if there is time, before the process of a session that did not end is
     /// ended.
     pub fn listen(last: impl FnOnce() + Send + 'static) -> Result<Self> {
-        let failed = |error| Failure::failed(format!("signals cannot be heard: {error}"));
+        let failed = |error| Failure::failed(format!("cannot handle signals: {error}"));
         let heard = Self::new().map_err(failed)?;
         if guard!(ShutdownDeadline)
             && std::thread::Builder::new().name("stops".to_owned()).spawn(move || end_late(last)).is_err()
         {
-            tracing::warn!("no thread for an end that comes late");
+            tracing::warn!("cannot start the shutdown thread");
         }
         Ok(heard)
     }

@@ -88,7 +88,7 @@ fn begin_any(environment: &Environment, config: &SessionConfig, recording: &Reco
     };
     let (notices, name) = (environment.notices.clone(), path.clone());
     let on_failure = move |error: &io::Error| {
-        notices.warn(format!("the recording {} ends here: {error}; the session goes on", name.display()));
+        notices.warn(format!("the recording {} ends here: {error}; the session continues", name.display()));
     };
     let (substitutes, on_failure) = (redactor.substitutes(), Box::new(on_failure));
     let recorder = match of_settings {
@@ -279,7 +279,7 @@ impl ReplayStage {
         let mut tape = open(path)?;
         let names = names_of(&mut tape, |set| set.source.is_some()).map_err(|error| unreadable(path, &error))?;
         if !names.contains(&name) {
-            let message = format!("`{name}` is none of the extensions of the tape: {}", names.join(", "));
+            let message = format!("the tape has no extension `{name}`; it has: {}", names.join(", "));
             return Err(Failure::failed(message).help("name the folder or file of one of them"));
         }
         let metadata = &built.artifact.artifact().metadata;

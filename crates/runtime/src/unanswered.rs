@@ -30,7 +30,7 @@ impl UiPort for LoggingNoUi {
                 ("code".to_owned(), json!(ErrorCode::Denied)),
                 ("reason".to_owned(), json!(Reason::NonInteractive.as_str())),
             ]);
-            let message = "nobody can answer a dialog here";
+            let message = "this session has no user to answer dialogs";
             self.ledger.event(self.timer.now(), caller, Level::Info, "ui.unanswered", message, data);
         }
         NoUi.call_sync(caller, call)

@@ -64,7 +64,7 @@ impl PermissionPrompt {
         let inner = columns.saturating_sub(6);
         let notes = warnings.iter().flat_map(|warning| wrap(&format!("note: {warning}"), inner));
         let all = package.iter().flat_map(|line| wrap(&format!("- {line}"), inner));
-        let heading = (!package.is_empty()).then(|| "all that it asks for:".to_owned());
+        let heading = (!package.is_empty()).then(|| "all that it requests:".to_owned());
         let notes: Vec<String> = notes.chain(heading).chain(all).collect();
         let room = rows.saturating_sub(7).max(1);
         // The extension chooses the length of its text, which must not displace the warnings.

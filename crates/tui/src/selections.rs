@@ -179,7 +179,7 @@ impl UserCommands {
     pub(super) fn cycle_thinking(&self) {
         match self.session.agent.cycle_thinking() {
             Ok(Some(level)) => self.inform(&format!("thinking: {level}")),
-            Ok(None) => self.inform("this model does not think"),
+            Ok(None) => self.inform("this model has no thinking levels"),
             Err(error) => self.fail(&error),
         }
     }

@@ -147,7 +147,7 @@ fn encode(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
         };
         return Err(Refusal {
             kind: RefusalKind::Import,
-            message: format!("a core module that imports `{module}` `{name}`, which nobody provides"),
+            message: format!("a core module that imports `{module}` `{name}`, which is not provided"),
             help: help.to_owned(),
         });
     }
@@ -212,7 +212,7 @@ fn check_imports(imports: &BTreeMap<String, Vec<String>>) -> Result<(), Refusal>
                 "an extension imports pi:extension and WASI 0.2 only; is it a component for another host?",
             )
         };
-        let message = format!("it imports `{name}`, which nobody provides");
+        let message = format!("it imports `{name}`, which is not provided");
         return Err(Refusal { kind, message, help: help.to_owned() });
     }
     Ok(())

@@ -31,7 +31,7 @@ pub(super) fn read_or_create_key(disk: &Disk, base: &Path) -> io::Result<Install
     if disk.create_once(&path, &secret)? {
         return Ok(InstallKey::from_bytes(secret));
     }
-    read_key(disk, &path)?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the key was taken away meanwhile"))
+    read_key(disk, &path)?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the key was removed in the meantime"))
 }
 
 fn read_key(disk: &Disk, path: &Path) -> io::Result<Option<InstallKey>> {

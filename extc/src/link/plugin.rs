@@ -555,7 +555,7 @@ impl Plugin for LinkPlugin {
                     .help("check the spelling and that the file is part of the package");
                 Ok(Some(self.modules.refuse(args, diagnostic, "MODULE_NOT_FOUND")))
             }
-            Err(_) => Ok(Some(self.modules.resolve_missing(args, "no such package, or it does not offer this path"))),
+            Err(_) => Ok(Some(self.modules.resolve_missing(args, "no such package, or it does not export this path"))),
         }
     }
 

@@ -295,7 +295,7 @@ fn servers_that_misbehave_end_alone() {
         ("die", "no licence found"),
         ("garbage", "standard output must hold messages only"),
         ("huge", "a message of more than 8 MiB"),
-        ("flood", "that nobody asked for"),
+        ("flood", "without a request"),
     ] {
         let world = World::new();
         world.servers(json!({
@@ -364,7 +364,7 @@ fn tools_that_say_something_else_are_left_out_until_somebody_agrees() {
     becomes("changed");
     let (ran, texts) = world.session(&[echo("x"), ("mcp__s__slow", json!({}))], &allowed);
     assert!(texts[0].contains("not found") && texts[1] == "done slowly", "{texts:?} {}", ran.stderr);
-    assert!(ran.stderr.contains("says something else of echo; has new tools: more"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("changes the description of echo; has new tools: more"), "{}", ran.stderr);
     assert_eq!(world.session_without(&[echo("x")], &allowed, Some("mcp.pins")).1, ["again: x"], "the check is needed");
     assert_eq!(world.pi(&["mcp", "accept", "s"]).code, Some(0));
     assert_eq!(world.session(&[echo("x")], &allowed).1, ["again: x"]);

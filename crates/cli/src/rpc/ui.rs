@@ -171,13 +171,13 @@ impl Prompter for RpcUi {
             ("Allow all of it for the session", Answer::AllowCapability),
             ("Deny", Answer::Deny),
             ("Never allow this", Answer::DenyAlways),
-            ("Allow all that it asks for, for the session", Answer::AllowPackage),
-            ("Always allow all that it asks for", Answer::AllowPackageAlways),
+            ("Allow all that it requests, for the session", Answer::AllowPackage),
+            ("Always allow all that it requests", Answer::AllowPackageAlways),
         ];
         let offered = if question.package.is_empty() { 5 } else { CHOICES.len() };
         let notes: String = question.warnings.iter().map(|warning| format!("\nnote: {warning}")).collect();
         let all: String = question.package.iter().map(|line| format!("\n- {line}")).collect();
-        let all = if all.is_empty() { all } else { format!("\nall that it asks for:{all}") };
+        let all = if all.is_empty() { all } else { format!("\nall that it requests:{all}") };
         let title = format!("{} asks to {}: {}{notes}{all}", question.who(), question.what, question.subject);
         let options: Vec<&str> = CHOICES[..offered].iter().map(|(words, _)| *words).collect();
         let open = RpcUi::ask(self, UiOp::Select, json!({"title": title, "options": options}), None);

@@ -171,7 +171,7 @@ impl Host {
             if !slot.cell.borrow().registry.may_listen(&registration) {
                 if !std::mem::replace(&mut are_ears_full, true) {
                     let message = format!(
-                        "it has {MOST_STREAM_HANDLERS} handlers of \"stream_text\", as many as one package may; the rest does not count"
+                        "it has {MOST_STREAM_HANDLERS} handlers of \"stream_text\", as many as one package may; the rest is ignored"
                     );
                     self.report(slot, Some(entry), ReportKind::Warning { message });
                 }
@@ -183,7 +183,7 @@ impl Host {
             let has_room = slot.cell.borrow().registry.has_room_for(&registration, others);
             if let Err(whose) = has_room {
                 if !std::mem::replace(&mut is_full, true) {
-                    let message = format!("{whose}; the rest does not count");
+                    let message = format!("{whose}; the rest is ignored");
                     self.report(slot, Some(entry), ReportKind::Warning { message });
                 }
                 continue;
@@ -301,7 +301,7 @@ impl Host {
         let Some(ticket) = from.cell.borrow().progress.emissions.admit(bytes) else {
             if from.cell.borrow().progress.emissions.is_first_refusal() {
                 let message =
-                    "it emits faster than others listen; its emissions are left out until they have caught up";
+                    "it emits events faster than others handle them; its events are dropped until they have caught up";
                 self.report(from, None, ReportKind::Warning { message: message.to_owned() });
             }
             return;

@@ -134,7 +134,7 @@ fn nobody_answers_for_somebody_else_or_what_was_not_asked() {
         let (outcome, ()) = tokio::join!(call, lies);
         let ToolOutcome::Threw(error) = outcome else { panic!("{outcome:?}") };
         assert_eq!(error.message, "aborted: AbortError", "the honest one answered for itself");
-        assert_eq!(protocol_end(&lab), None, "an answer that nobody asked for is nothing");
+        assert_eq!(protocol_end(&lab), None, "an answer without a request is nothing");
     });
 }
 

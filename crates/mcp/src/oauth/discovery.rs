@@ -69,7 +69,7 @@ impl AuthorizationServer {
         };
         let methods = metadata["code_challenge_methods_supported"].as_array();
         if methods.is_none_or(|methods| !methods.contains(&json!("S256"))) && guard!(OauthProof) {
-            return Err("it does not support PKCE with S256, without which nobody should sign in".to_owned());
+            return Err("it does not support PKCE with S256, which is required".to_owned());
         }
         Ok(Self {
             issuer: of("issuer")?,

@@ -180,10 +180,10 @@ pub(super) async fn request(
         return Err(format!("{endpoint}: HTTP {} {}", answer.status, discovery::error_in(&answer.body)));
     }
     let tokens: Tokens =
-        serde_json::from_slice(&answer.body).map_err(|_| format!("{endpoint} answered something else than tokens"))?;
+        serde_json::from_slice(&answer.body).map_err(|_| format!("{endpoint} did not return tokens"))?;
     match tokens.token_type.eq_ignore_ascii_case("bearer") && !tokens.access_token.is_empty() {
         true => Ok(tokens),
-        false => Err(format!("{endpoint} gave a token of a kind that is not used here")),
+        false => Err(format!("{endpoint} returned an unsupported kind of token")),
     }
 }
 

@@ -79,7 +79,7 @@ async fn a_server_that_fails_again_and_again_is_quarantined_until_somebody_recon
     assert!(call().await.contains("the server s is quarantined for this session"));
     assert_eq!(servers.statuses()[0].phase, Phase::Quarantined);
     let notices = port.0.lock().expect("nobody panics").clone();
-    assert!(notices.last().is_some_and(|line| line.contains("it failed 5 times and is left alone")), "{notices:?}");
+    assert!(notices.last().is_some_and(|line| line.contains("it failed 5 times and is not used again")), "{notices:?}");
     assert!(servers.reconnect("s").await.is_err_and(|problem| !problem.contains("quarantined")));
     assert_eq!(servers.statuses()[0].phase, Phase::Down);
 }

@@ -65,18 +65,18 @@ impl<'a> GitTree<'a> {
                     (joined(&path), bytes.to_vec())
                 })),
                 Err(Omitted::Leaves) => {
-                    let why = "a link that leaves the repository; links are not taken from packages";
+                    let why = "a link that leaves the repository; packages must not contain links";
                     return Err(PackageError::new(InstallCode::Link, shown(&name), why));
                 }
                 Err(Omitted::TooLarge) => {
-                    let why = "more files or bytes than a package may have, with copies of what links name";
+                    let why = "more files or bytes than a package may have, with copies of the targets of links";
                     return Err(PackageError::new(InstallCode::Size, shown(&name), why));
                 }
                 Err(Omitted::NamesNothing) => {
-                    remarks.push(format!("the link {} names nothing in the repository and was left out", shown(&name)));
+                    remarks.push(format!("the link {} has no target in the repository and was skipped", shown(&name)));
                 }
                 Err(Omitted::Circle) => {
-                    remarks.push(format!("the link {} leads back to itself and was left out", shown(&name)));
+                    remarks.push(format!("the link {} leads back to itself and was skipped", shown(&name)));
                 }
             }
         }

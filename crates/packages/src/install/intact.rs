@@ -48,6 +48,7 @@ impl Installer {
         let input = BuildInput {
             id: id.clone(),
             root: place.clone(),
+            place: place.clone(),
             entries: entries.files,
             scope,
             version: version.clone(),

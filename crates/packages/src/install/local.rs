@@ -48,6 +48,7 @@ impl Installer {
         let input = BuildInput {
             id: source.identity(),
             root: folder.to_path_buf(),
+            place: folder.to_path_buf(),
             entries,
             scope,
             version: manifest.version.clone(),

@@ -144,7 +144,7 @@ fn keep_missing(
         if missing && !is_of_registry {
             let (name, spec) = (printable(name), printable(spec));
             warnings.push(format!(
-                "{label}: its dependency {name} ({spec}) is no package of a registry; run npm install in the folder"
+                "{label}: its dependency {name} ({spec}) is not a registry package; run npm install in the folder"
             ));
         }
         missing && is_of_registry

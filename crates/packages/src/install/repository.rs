@@ -144,7 +144,7 @@ fn same_commit(git: &GitSource, locked: &Locked, now: &str) -> Result<()> {
         Some(commit) if commit != now && guard!(LockCommit) => {
             let why = format!("it points to {now} now, the lock file has {commit}");
             Err(PackageError::new(InstallCode::Integrity, git.to_settings(), why)
-                .help("if that is what you want, remove it first and install it again"))
+                .help("if this is intended, remove it first and install it again"))
         }
         _ => Ok(()),
     }

@@ -413,7 +413,7 @@ impl<'a> Decoder<'a> {
                 let message = format!("{} {index} is no regular expression: {}", entry.key, error.message);
                 let message =
                     if error.is_too_large { format!("{} {index}: {}", entry.key, error.message) } else { message };
-                let help = error.help.as_deref().unwrap_or("mend it; the other conditions of the rule work meanwhile");
+                let help = error.help.as_deref().unwrap_or("fix it; the other conditions of the rule work meanwhile");
                 self.report_at(item.value, at + error.offset, 1, Severity::Error, message, help);
                 if error.is_too_large {
                     continue;
@@ -593,7 +593,7 @@ impl<'a> Decoder<'a> {
                     glob.len(),
                     Severity::Error,
                     message,
-                    "mend it; the other globs of the rule work meanwhile",
+                    "fix it; the other globs of the rule work meanwhile",
                 );
             }
             rule.globs.push(glob.to_owned());

@@ -99,7 +99,7 @@ async fn sign_in(
     });
     let code = tokio::select! {
         code = code_of(&pending, &mut requests, pasted) => code,
-        () = ambient.timer.sleep(Wait::Idle, SIGN_IN_TIMEOUT) => Err("nobody came back from the page within 10 minutes".to_owned()),
+        () = ambient.timer.sleep(Wait::Idle, SIGN_IN_TIMEOUT) => Err("the sign-in was not completed within 10 minutes".to_owned()),
     };
     listening.abort();
     servers.complete_sign_in(&config.name, &pending, &code?).await
@@ -131,7 +131,7 @@ async fn code_of(
         if let Some(stream) = stream {
             let (status, text) = match &judged {
                 Ok(Some(_)) => ("200 OK", "Signed in. You may close this page."),
-                Ok(None) => ("400 Bad Request", "This page is not of the sign-in that waits here."),
+                Ok(None) => ("400 Bad Request", "This page does not belong to the current sign-in."),
                 Err(_) => ("400 Bad Request", "The sign-in failed; the terminal says why."),
             };
             reply(stream, status, text).await;

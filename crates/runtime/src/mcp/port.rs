@@ -101,7 +101,7 @@ impl SessionPort for McpSessionPort {
 
     fn change_pins(&self, change: &mut dyn FnMut(&mut Pins)) {
         if let Err(failure) = self.pins.change(change) {
-            self.notices.warn(format!("what MCP servers say of their tools is not kept: {failure}"));
+            self.notices.warn(format!("the tool descriptions of MCP servers are not stored: {failure}"));
         }
     }
 }

@@ -91,7 +91,7 @@ pub async fn of_start(environment: &Environment, compiler: &Compiler) -> Arc<Wor
         Ok(Some(words)) => Arc::new(words),
         Ok(None) => Words::own(),
         Err(failure) => {
-            environment.notices.warn(format!("pi's prompt cannot be had, PiJS's own stands in for it: {failure}"));
+            environment.notices.warn(format!("pi's own prompt is not available, so PiJS uses its own: {failure}"));
             Words::own()
         }
     }
@@ -143,7 +143,7 @@ async fn made(
         answered => answered?,
     };
     let written = answered.to_string();
-    let words = Words::read(written.as_bytes()).map_err(|problem| Failure::failed(format!("pi's words: {problem}")))?;
+    let words = Words::read(written.as_bytes()).map_err(|problem| Failure::failed(format!("pi's texts: {problem}")))?;
     // A failure to store them only means that the next start collects them again.
     let _ = Supply::keep_made(cache, COLLECT, written.as_bytes());
     Ok(Some(words))
@@ -192,7 +192,7 @@ async fn collected(environment: &Environment, compiler: &Compiler, is_offline: b
     match host.run(host.call_tool(TOOL, TOOL, json!({ "here": here }), None, |_| {})).await {
         ToolOutcome::Returned(mut result) => Ok(result["details"].take()),
         ToolOutcome::Threw(error) => Err(Failure::failed(error.message)),
-        ToolOutcome::Unknown => Err(Failure::failed("the program that asks pi for its words is not there")),
+        ToolOutcome::Unknown => Err(Failure::failed("the extension that collects pi's texts did not load")),
         ToolOutcome::Ended(end) => Err(Failure::failed(end.error().message)),
     }
 }
