@@ -304,6 +304,9 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
         ("protocol", "allow") => "never",
         (_, "cmd" | "command" | "defaultkeycommand" | "driver" | "helper" | "program") => "false",
         ("imap", "tunnel") => "false",
+        // A folder and a file anywhere: patches are written into the one, and quote the other.
+        ("format", "outputdirectory") if guard!(ExecGitHarmless) => ".",
+        ("format", "signaturefile") if guard!(ExecGitHarmless) => "/dev/null",
         _ if let Some(neutral) = git_settings::neutral_connection(section, variable)
             && guard!(ExecGitHarmless) =>
         {
@@ -424,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_the_users() {
+    fn connections_and_places_of_files_are_the_users() {
         for (key, neutral) in [
             ("http.proxy", ""),
             ("http.https://a.example/.proxy", ""),
@@ -436,6 +439,8 @@ mod tests {
             ("http.savecookies", "false"),
             ("credential.protectprotocol", "true"),
             ("imap.tunnel", "false"),
+            ("format.outputdirectory", "."),
+            ("format.signaturefile", "/dev/null"),
         ] {
             assert_eq!(overrides(key, "evil", None), [(key.to_owned(), neutral.to_owned())], "{key}");
             assert_eq!(overrides(key, "evil", Some("mine")), [(key.to_owned(), "mine".to_owned())], "{key}");
