@@ -183,7 +183,7 @@ struct FileScan {
 /// Authors of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Author {
-    /// PiJS.
+    /// PiJS itself.
     Own,
     /// Another program; the model has replied since.
     Answered,

@@ -40,7 +40,7 @@ pub(super) fn digest(line: &[u8]) -> LineDigest {
 /// Recorded authors of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordedAuthor {
-    /// PiJS.
+    /// PiJS itself.
     Own,
     /// Another program; the model has replied since.
     Answered,

@@ -21,7 +21,7 @@ pub const REDACTED: &str = "redacted";
 pub struct Origin {
     /// Wire format.
     pub api: String,
-    /// Provider.
+    /// Name of the provider.
     pub provider: String,
     /// Model id.
     pub model: String,

@@ -197,7 +197,7 @@ pub fn marked(text: &str) -> String {
 /// The description of a tool for the model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ToolDescription {
-    /// Name.
+    /// Name of the tool.
     pub name: String,
     /// Description of its purpose.
     pub description: String,
