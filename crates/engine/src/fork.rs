@@ -4,7 +4,7 @@
 //! closes inherited descriptors and maps sealed memory. Before the zygote forks, [`heap_padding`] fills the gaps of its heap and
 //! [`cow_heap`] lays the heap on a file; an idle worker returns the pages that it has not changed.
 
-#![expect(clippy::disallowed_methods, reason = "a process that forks reads from `/proc` which threads and files it has")]
+#![expect(clippy::disallowed_methods, reason = "`/proc` lists the threads and files of this process")]
 
 pub(crate) mod cow_heap;
 pub(crate) mod heap_padding;
