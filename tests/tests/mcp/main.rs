@@ -179,7 +179,7 @@ fn an_answer_is_kept_for_this_program_and_taken_back() {
     world.servers(json!({"s": {"command": SERVER, "args": ["good", "other"]}}));
     let (ran, texts) = world.session(&[echo("x")], &[]);
     assert!(
-        texts[0].contains("capability `mcp`") && ran.stderr.contains("another program"),
+        texts[0].contains("capability `mcp`") && ran.stderr.contains("program or address has changed"),
         "{texts:?} {}",
         ran.stderr
     );
@@ -293,7 +293,7 @@ fn servers_that_misbehave_end_alone() {
     for (mode, wanted) in [
         ("hang", "no answer to the handshake"),
         ("die", "no licence found"),
-        ("garbage", "standard output must hold messages only"),
+        ("garbage", "standard output must contain messages only"),
         ("huge", "a message of more than 8 MiB"),
         ("flood", "without a request"),
     ] {
