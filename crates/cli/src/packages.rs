@@ -277,7 +277,7 @@ fn consent_to(
     local: bool,
 ) -> Result<Vec<(PackageRequest, InstallConsent)>> {
     let (id, root) = (installed.id.as_str(), root(installed));
-    reviewer.keep(&Reviewed { id, root, entries: &installed.entries, scope: scope(local) })
+    reviewer.keep(&Reviewed { id, root, place: root, entries: &installed.entries, scope: scope(local) })
 }
 
 /// Installs with consent and without output.

@@ -75,6 +75,8 @@ type Findings = BTreeMap<String, Vec<Finding>>;
 pub(super) struct Reviewed<'a> {
     pub(super) id: &'a str,
     pub(super) root: &'a Path,
+    /// Its final folder.
+    pub(super) place: &'a Path,
     pub(super) entries: &'a [PathBuf],
     pub(super) scope: InstallScope,
 }
@@ -128,11 +130,11 @@ impl Reviewer {
         built: &[(ExtensionId, BuildOutput)],
         replaces: bool,
     ) -> Result<Result<Vec<Review>, NotInstalled>> {
-        let Reviewed { root, scope, .. } = *package;
+        let Reviewed { root, place, scope, .. } = *package;
         let manifest = PackageManifest::read(root)?;
         let applicants = built.iter().map(|(id, output)| {
             let (who, metadata) = ((id.as_str(), Some(scope)), output.metadata());
-            PackageRequest::new(&self.environment, who, (root, &manifest), &metadata, self.mode)
+            PackageRequest::staged(&self.environment, who, (root, &manifest), place, &metadata, self.mode)
         });
         let applicants = applicants.collect::<Result<Vec<_>>>()?;
         let terminal = Terminal::default();
@@ -198,8 +200,8 @@ impl Builder for Reviewer {
             let checked = check_declared(&input.root);
             return checked.map(|()| BuildReport::default()).map_err(|failure| refusal(input, failure));
         }
-        let BuildInput { id, root, entries, scope, .. } = input;
-        let package = Reviewed { id, root, entries, scope: *scope };
+        let BuildInput { id, root, place, entries, scope, .. } = input;
+        let package = Reviewed { id, root, place, entries, scope: *scope };
         let built = self.compile_all(&package).map_err(|failure| not_built(input, &failure))?;
         if guard!(InstallReview) {
             let review = self
