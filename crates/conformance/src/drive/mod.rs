@@ -423,7 +423,8 @@ async fn load(loaded: &LoadedSession, surroundings: &Environment, granted: &[Gra
             let result = async {
                 let (compiler, dispatcher) = (loaded.compiler(), loaded.dispatcher());
                 let package = (found, (granted.to_vec(), Vec::new()));
-                let built = CompiledPackage::all_in_session(compiler, dispatcher, &[package], &|_| ()).swap_remove(0)?;
+                let built =
+                    CompiledPackage::all_in_session(compiler, dispatcher, &[package], &|_| ()).swap_remove(0)?;
                 built.shown_as_named(found).load_granted(loaded, granted).await
             };
             match loaded.host().run(result).await {
