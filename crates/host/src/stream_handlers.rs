@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_handler_without_sources_hears_text_only() {
-        let mut ears = StreamHandlers::default();
+        let mut stream_handlers = StreamHandlers::default();
         listen(&mut stream_handlers, &[spec(1, &[])]);
         assert_eq!(stream_handlers.mask(), bit(StreamSource::Text));
         listen(&mut stream_handlers, &[spec(1, &[]), spec(2, &[StreamSource::Thinking, StreamSource::Tool])]);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn strikes_survive_a_restart_and_mute() {
-        let mut ears = StreamHandlers::default();
+        let mut stream_handlers = StreamHandlers::default();
         listen(&mut stream_handlers, &[spec(1, &[]), spec(2, &[StreamSource::Tool])]);
         assert!(!stream_handlers.strike(Handle(1), 3).expect("known").muted);
         stream_handlers.clear();
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn removing_a_handler_does_not_pass_its_strikes_on() {
-        let mut ears = StreamHandlers::default();
+        let mut stream_handlers = StreamHandlers::default();
         listen(&mut stream_handlers, &[spec(1, &[]), spec(2, &[])]);
         stream_handlers.strike(Handle(2), 3);
         listen(&mut stream_handlers, &[spec(2, &[])]);
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn late_and_slow_are_said_once() {
-        let mut ears = StreamHandlers::default();
+        let mut stream_handlers = StreamHandlers::default();
         listen(&mut stream_handlers, &[spec(1, &[])]);
         assert_eq!(stream_handlers.first_late(Handle(1)), Some(EntryIndex(0)));
         assert_eq!(stream_handlers.first_late(Handle(1)), None);
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn thousands_of_handlers_keep_their_places() {
-        let mut ears = StreamHandlers::default();
+        let mut stream_handlers = StreamHandlers::default();
         let specs: Vec<_> = (0..4096).map(|handle| spec(handle, &[])).collect();
         for known in (512..=specs.len()).step_by(512) {
             listen(&mut stream_handlers, &specs[..known]);
