@@ -36,7 +36,7 @@ fn processes() -> Lab {
 const SLOW: &str = r#"
 export default async function (pi: any) {
   pi.events.on("news", (from: string) => console.log(`slow hears ${from}`));
-  await new AnswerGuard((resolve) => setTimeout(resolve, 50));
+  await new Promise((resolve) => setTimeout(resolve, 50));
   await pi.exec("slow", []);
   pi.registerTool({ name: "greet", parameters: {}, execute: () => ({ content: [] }) });
   pi.registerFlag("deep", { type: "boolean", default: false });
