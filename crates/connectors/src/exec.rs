@@ -263,7 +263,7 @@ impl Spec {
 
 /// What the program sees of the environment. The folder that counts for grants is the one that was decided about, by name.
 fn environment(request: &Request, options: &ExecOptions) -> Result<BTreeMap<String, String>, HostcallError> {
-    let required = pijs_hostcall::derive(&request.method, &request.params)?;
+    let required = request.required()?;
     let Subject::Program { command, args, cwd, given } = &required.subject else {
         return Ok(environment::visible(options));
     };
@@ -275,7 +275,7 @@ fn environment(request: &Request, options: &ExecOptions) -> Result<BTreeMap<Stri
 /// Refuses a folder that a link leads to, for a program that does what files there say, unless it may run there by the
 /// folder's own name: the gate decided about the name that the call used, and that name is what was shown.
 fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
-    let required = pijs_hostcall::derive(&request.method, &request.params)?;
+    let required = request.required()?;
     let Subject::Program { command, args, cwd: Some(named), given } = &required.subject else { return Ok(()) };
     let is_other = request.permit.places().node_path(named)? != real;
     if !is_other || !pijs_programs::obeys_folder(command) || !guard!(ExecLinkedFolder) {

@@ -45,11 +45,6 @@ pub(crate) fn whole(request: &Request, key: &str) -> Result<u64, HostcallError> 
     whole_or_none(request, key)?.ok_or_else(|| wrong(request, key, "a whole number"))
 }
 
-/// A number that must be there.
-pub(crate) fn number(request: &Request, key: &str) -> Result<f64, HostcallError> {
-    present(request, key).and_then(Value::as_f64).ok_or_else(|| wrong(request, key, "a number"))
-}
-
 /// Bytes: an attachment, or text that stands for its UTF-8.
 pub(crate) fn bytes_or_none<'a>(request: &'a Request, key: &str) -> Result<Option<Cow<'a, [u8]>>, HostcallError> {
     let Some(value) = present(request, key) else { return Ok(None) };

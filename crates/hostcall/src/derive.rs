@@ -1,17 +1,17 @@
 //! Derives the capability that a call needs: a pure function of method and parameters.
 //!
-//! The realm states the capability that it expects; this module ignores the claim. [`derive()`] reads the tables of
-//! [`crate::vocabulary`] and borrows from the parameters, so the gate decides about the same value that the connector gets. A
+//! The realm states the capability that it expects; this module ignores the claim. [`ParsedCall::parse`] reads the parameters
+//! once, and [`ParsedCall::required`] borrows from them, so the gate decides about the same value that the connector gets. A
 //! tool is derived by its exact name: ` bash` or `Bash` is an unknown tool, which needs the capability `tool`.
 
 use crate::variables::{Variable, VariableEffect};
 use crate::vocabulary::{
-    EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, MCP_OPS,
-    NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS,
-    WEBSOCKET_OPS_ON_A_CONNECTION,
+    EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, HTTP_OPS_ON_A_REQUEST, MCP_OPS, NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS,
+    SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
 };
 use pijs_programs::input::interprets_input;
-use pijs_protocol::{Capability, HostCall, HostcallError, guard};
+use pijs_protocol::call::{FileTarget, FsCall, OpenFlags};
+use pijs_protocol::{Capability, HostcallError, Method, TypedCall, guard};
 use serde_json::{Map, Value};
 
 /// The capability that a call needs, and its subject.
@@ -193,15 +193,79 @@ impl Access {
     }
 }
 
-/// Derives the capability and the subject of a call.
-///
-/// # Errors
-///
-/// Fails with `invalid_request` for an unknown method or op (`schema`), a missing member (`schema`), or an invalid URL (`url`).
-pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Required<'a>, HostcallError> {
+/// A call whose parameters have been read.
+#[derive(Debug, Clone)]
+pub struct ParsedCall {
+    /// The method.
+    pub method: Method,
+    /// Op and parameters.
+    pub call: TypedCall,
+    /// Parameters of an untyped method.
+    pub params: Map<String, Value>,
+    /// Attachments of an untyped method.
+    pub bytes: Vec<Vec<u8>>,
+}
+
+impl ParsedCall {
+    /// Reads the parameters of a call.
+    ///
+    /// # Errors
+    ///
+    /// Fails with `invalid_request` (`schema`) for an unknown op, and for a parameter that is missing or of another type.
+    pub fn parse(
+        method: impl Into<Method>,
+        mut params: Map<String, Value>,
+        mut bytes: Vec<Vec<u8>>,
+    ) -> Result<Self, HostcallError> {
+        let method = method.into();
+        let call = TypedCall::read(&method, &mut params, &mut bytes)?;
+        Ok(Self { method, call, params, bytes })
+    }
+
+    /// Derives the capability and the subject of the call.
+    ///
+    /// # Errors
+    ///
+    /// Fails with `invalid_request` for an invalid URL (`url`); for an untyped method also for an unknown method or op and for a
+    /// missing member (`schema`).
+    pub fn required(&self) -> Result<Required<'_>, HostcallError> {
+        required(&self.method, &self.call, &self.params, &self.bytes)
+    }
+
+    /// Returns the path whose content the call reads; `None` for calls without content, such as `stat`.
+    pub(crate) fn content_read(&self) -> Option<&str> {
+        match &self.call {
+            TypedCall::Fs(call) => content_of_file(call),
+            TypedCall::Untyped if self.method == "tool" => {
+                let name = self.params.get("name").and_then(Value::as_str);
+                let input = self.params.get("input").filter(|_| matches!(name, Some("read" | "grep" | "edit")))?;
+                input.get("path").or_else(|| input.get("file_path"))?.as_str()
+            }
+            TypedCall::Untyped => None,
+        }
+    }
+}
+
+/// Derives a call from its parts.
+pub(crate) fn required<'a>(
+    method: &'a str,
+    call: &'a TypedCall,
+    params: &'a Map<String, Value>,
+    bytes: &[Vec<u8>],
+) -> Result<Required<'a>, HostcallError> {
+    match call {
+        TypedCall::Fs(call) => Ok(fs(call)),
+        TypedCall::Untyped => untyped(method, params, bytes),
+    }
+}
+
+fn untyped<'a>(
+    method: &'a str,
+    params: &'a Map<String, Value>,
+    bytes: &[Vec<u8>],
+) -> Result<Required<'a>, HostcallError> {
     let (capability, subject) = match method {
-        "fs" => fs(params)?,
-        "exec" => ("exec", program(params)?),
+        "exec" => ("exec", program(params, bytes)?),
         "http" => ("http", host(params)?),
         "net" => net(params)?,
         "websocket" => ("http", websocket(params)?),
@@ -250,82 +314,88 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
             );
         }
     };
-    let is_probe = match method {
-        "fs" => params.get("op").and_then(Value::as_str).is_some_and(is_probe),
-        "module" => params.get("probe") == Some(&Value::Bool(true)),
-        _ => false,
-    };
+    let is_probe = method == "module" && params.get("probe") == Some(&Value::Bool(true));
     Ok(Required { capability, subject, is_probe })
-}
-
-/// Returns the path whose content a call reads; `None` for calls without content, such as `stat`.
-pub(crate) fn content_read<'a>(method: &str, params: &'a Map<String, Value>) -> Option<&'a str> {
-    if !matches!(method, "fs" | "tool") {
-        return None;
-    }
-    let text = |key: &str| params.get(key).and_then(Value::as_str);
-    match (method, text("op")) {
-        ("fs", Some("readFile")) => text("path"),
-        ("fs", Some("open")) => {
-            OpenFlags::parse(params.get("flags")).is_ok_and(|flags| flags.read).then(|| text("path"))?
-        }
-        ("fs", Some("copyFile" | "cp" | "rename" | "link")) => text("from"),
-        ("fs", Some("symlink")) => text("target"),
-        ("tool", _) if matches!(text("name"), Some("read" | "grep" | "edit")) => {
-            let input = params.get("input")?;
-            input.get("path").or_else(|| input.get("file_path"))?.as_str()
-        }
-        _ => None,
-    }
-}
-
-/// Returns whether an op of `fs` only reveals the kind of the file at a path.
-fn is_probe(op: &str) -> bool {
-    FS_OPS.iter().any(|(name, needs)| *name == op && matches!(needs, FsNeeds::Look | FsNeeds::Probe))
 }
 
 type Derived<'a> = Result<(&'static str, Subject<'a>), HostcallError>;
 
-fn fs(params: &Map<String, Value>) -> Derived<'_> {
-    let op = text("fs", params, "op")?;
-    let Some((_, needs)) = FS_OPS.iter().find(|(name, _)| *name == op) else {
-        return Err(unknown_op("fs", op));
-    };
-    let at = |access, key| -> Result<PathUse<'_>, HostcallError> {
-        Ok(PathUse { access, path: text("fs", params, key)?, form: PathForm::Node })
-    };
-    let by_handle = || params.get("fd").is_some();
+fn fs(call: &FsCall) -> Required<'_> {
     use Access::{Look, Make, Read, Write};
-    Ok(match needs {
-        FsNeeds::Handle => ("read", Subject::Handle),
-        FsNeeds::WriteHandle => ("write", Subject::Handle),
-        FsNeeds::PathOrHandle if by_handle() => ("read", Subject::Handle),
-        FsNeeds::Content if by_handle() => ("write", Subject::Handle),
-        FsNeeds::Look => ("read", Subject::Paths(at(Look, "path")?, None)),
-        FsNeeds::Path | FsNeeds::Probe | FsNeeds::PathOrHandle => ("read", Subject::Paths(at(Read, "path")?, None)),
-        FsNeeds::WritePath => ("write", Subject::Paths(at(Write, "path")?, None)),
-        FsNeeds::MakePath => ("write", Subject::Paths(at(Make, "path")?, None)),
-        FsNeeds::Content => {
-            let creates = params.get("flag").is_none_or(Value::is_null) || OpenFlags::parse(params.get("flag"))?.create;
-            ("write", Subject::Paths(at(if creates { Make } else { Write }, "path")?, None))
+    let at = |access, path| PathUse { access, path, form: PathForm::Node };
+    let one = |access: Access, path| Required::new(access.capability(), Subject::Paths(at(access, path), None));
+    let both = |first, second| Required::new("write", Subject::Paths(first, Some(second)));
+    match call {
+        FsCall::Close { .. }
+        | FsCall::Fdatasync { .. }
+        | FsCall::Fstat { .. }
+        | FsCall::Fsync { .. }
+        | FsCall::Read { .. }
+        | FsCall::ReadFile { file: FileTarget::Handle(_), .. } => Required::new("read", Subject::Handle),
+        FsCall::Fchmod { .. }
+        | FsCall::Ftruncate { .. }
+        | FsCall::Futimes { .. }
+        | FsCall::Write { .. }
+        | FsCall::AppendFile { file: FileTarget::Handle(_), .. }
+        | FsCall::WriteFile { file: FileTarget::Handle(_), .. } => Required::new("write", Subject::Handle),
+        // Reveals the kind of the file at the path.
+        FsCall::Access { path, .. } | FsCall::Exists { path } | FsCall::Stat { path } => {
+            Required { is_probe: true, ..one(Look, path) }
         }
-        FsNeeds::MakePrefix => ("write", Subject::Paths(at(Make, "prefix")?, None)),
-        FsNeeds::WriteBoth => ("write", Subject::Paths(at(Write, "from")?, Some(at(Write, "to")?))),
-        FsNeeds::Copy => ("write", Subject::Paths(at(Read, "from")?, Some(at(Write, "to")?))),
-        FsNeeds::Symlink => {
-            let link = at(Write, "path")?;
-            let target =
-                PathUse { access: Read, path: text("fs", params, "target")?, form: PathForm::TargetOf(link.path) };
-            ("write", Subject::Paths(link, Some(target)))
+        // Reveals the kind, the real path or the target at the path.
+        FsCall::Lstat { path } | FsCall::Readlink { path } | FsCall::Realpath { path } | FsCall::Statfs { path } => {
+            Required { is_probe: true, ..one(Read, path) }
         }
-        FsNeeds::Flags => {
-            let flags = OpenFlags::parse(params.get("flags"))?;
-            let path = at(flags.access(), "path")?;
+        FsCall::ReadFile { file: FileTarget::Path(path), .. }
+        | FsCall::Readdir { path, .. }
+        | FsCall::Opendir { path, .. }
+        | FsCall::Watch { path, .. } => one(Read, path),
+        FsCall::AppendFile { file: FileTarget::Path(path), flag, .. }
+        | FsCall::WriteFile { file: FileTarget::Path(path), flag, .. } => {
+            one(if flag.is_none_or(|flags| flags.create) { Make } else { Write }, path)
+        }
+        FsCall::Mkdir { path, .. } | FsCall::Mkdtemp { prefix: path } => one(Make, path),
+        FsCall::Chmod { path, .. }
+        | FsCall::Lutimes { path, .. }
+        | FsCall::Rm { path, .. }
+        | FsCall::Rmdir { path }
+        | FsCall::Truncate { path, .. }
+        | FsCall::Unlink { path }
+        | FsCall::Utimes { path, .. } => one(Write, path),
+        FsCall::Link { from, to } | FsCall::Rename { from, to } => both(at(Write, from), at(Write, to)),
+        FsCall::CopyFile { from, to, .. } | FsCall::Cp { from, to, .. } => both(at(Read, from), at(Write, to)),
+        FsCall::Symlink { target, path } => {
+            both(at(Write, path), PathUse { access: Read, path: target, form: PathForm::TargetOf(path) })
+        }
+        FsCall::Open { path, flags, .. } => {
+            let access = opening(*flags);
             // A handle that reads and writes needs both; the write side is checked first.
-            let other = (flags.writes() && flags.read).then_some(PathUse { access: Read, ..path });
-            (path.access.capability(), Subject::Paths(path, other))
+            let other = (flags.writes() && flags.read).then(|| at(Read, path));
+            Required::new(access.capability(), Subject::Paths(at(access, path), other))
         }
-    })
+    }
+}
+
+/// Returns the access that opening a file with these flags needs.
+pub fn opening(flags: OpenFlags) -> Access {
+    match flags {
+        OpenFlags { create: true, .. } => Access::Make,
+        flags if flags.writes() => Access::Write,
+        _ => Access::Read,
+    }
+}
+
+fn content_of_file(call: &FsCall) -> Option<&str> {
+    match call {
+        FsCall::ReadFile { file: FileTarget::Path(path), .. } => Some(path),
+        FsCall::Open { path, flags, .. } => flags.read.then_some(path),
+        FsCall::CopyFile { from, .. }
+        | FsCall::Cp { from, .. }
+        | FsCall::Rename { from, .. }
+        | FsCall::Link { from, .. } => Some(from),
+        FsCall::Symlink { target, .. } => Some(target),
+        _ => None,
+    }
 }
 
 fn net(params: &Map<String, Value>) -> Derived<'_> {
@@ -421,126 +491,7 @@ fn sqlite(params: &Map<String, Value>) -> Derived<'_> {
     Ok((access.capability(), Subject::Paths(PathUse { access, path, form: PathForm::Node }, None)))
 }
 
-/// The `flags` of `fs.open` as Node takes them: a string, or the platform's bits (Linux values, as `fs.constants` of the host
-/// module has them).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OpenFlags {
-    /// Reading is allowed.
-    pub read: bool,
-    /// Writing is allowed.
-    pub write: bool,
-    /// Writes append.
-    pub append: bool,
-    /// A missing file is created.
-    pub create: bool,
-    /// An existing file is an error.
-    pub exclusive: bool,
-    /// An existing file is truncated.
-    pub truncate: bool,
-    /// A symbolic link at the end of the path is an error.
-    pub nofollow: bool,
-    /// The path must be a folder.
-    pub directory: bool,
-}
-
-impl OpenFlags {
-    /// Returns the access that opening a file with these flags needs.
-    pub fn access(self) -> Access {
-        match self {
-            Self { create: true, .. } => Access::Make,
-            flags if flags.writes() => Access::Write,
-            _ => Access::Read,
-        }
-    }
-
-    /// Parses `flags`; absent means `r`.
-    pub fn parse(flags: Option<&Value>) -> Result<Self, HostcallError> {
-        match flags {
-            None | Some(Value::Null) => Ok(Self { read: true, ..Self::default() }),
-            Some(Value::String(name)) => Self::named(name),
-            Some(Value::Number(bits)) => bits
-                .as_u64()
-                .and_then(Self::bits)
-                .ok_or_else(|| HostcallError::invalid("schema", format!("fs.open: unknown flags {bits}"))),
-            Some(other) => Err(HostcallError::invalid("schema", format!("fs.open: unknown flags {other}"))),
-        }
-    }
-
-    fn named(name: &str) -> Result<Self, HostcallError> {
-        let mut flags = Self::default();
-        let mut exclusive = false;
-        let mut plus = false;
-        let mut kind = None;
-        for character in name.chars() {
-            match character {
-                'r' | 'w' | 'a' if kind.is_none() => kind = Some(character),
-                '+' if !plus => plus = true,
-                'x' if !exclusive => exclusive = true,
-                's' => {}
-                _ => return Err(HostcallError::invalid("schema", format!("fs.open: unknown flags {name:?}"))),
-            }
-        }
-        match kind {
-            Some('r') if !exclusive => flags.read = true,
-            Some('w') => (flags.write, flags.create, flags.truncate) = (true, true, true),
-            Some('a') => (flags.write, flags.create, flags.append) = (true, true, true),
-            _ => return Err(HostcallError::invalid("schema", format!("fs.open: unknown flags {name:?}"))),
-        }
-        flags.exclusive = exclusive;
-        if plus {
-            (flags.read, flags.write) = (true, true);
-        }
-        Ok(flags)
-    }
-
-    fn bits(bits: u64) -> Option<Self> {
-        const CREATE: u64 = 0o100;
-        const EXCLUSIVE: u64 = 0o200;
-        const NOCTTY: u64 = 0o400;
-        const TRUNCATE: u64 = 0o1000;
-        const APPEND: u64 = 0o2000;
-        const NONBLOCK: u64 = 0o4000;
-        const DSYNC: u64 = 0o10000;
-        const DIRECTORY: u64 = 0o200000;
-        const NOFOLLOW: u64 = 0o400000;
-        const NOATIME: u64 = 0o1000000;
-        const SYNC: u64 = 0o4010000;
-        let known = 3
-            | CREATE
-            | EXCLUSIVE
-            | NOCTTY
-            | TRUNCATE
-            | APPEND
-            | NONBLOCK
-            | DSYNC
-            | DIRECTORY
-            | NOFOLLOW
-            | NOATIME
-            | SYNC;
-        if bits & !known != 0 || bits & 3 == 3 {
-            return None;
-        }
-        let has = |bit| bits & bit != 0;
-        Some(Self {
-            read: bits & 3 != 1,
-            write: bits & 3 != 0,
-            append: has(APPEND),
-            create: has(CREATE),
-            exclusive: has(EXCLUSIVE) && has(CREATE),
-            truncate: has(TRUNCATE),
-            nofollow: has(NOFOLLOW),
-            directory: has(DIRECTORY),
-        })
-    }
-
-    /// Returns whether opening or using the handle can change anything: truncating and creating count, also on a handle that only
-    /// reads.
-    pub fn writes(self) -> bool {
-        self.write || self.append || self.create || self.truncate
-    }
-}
-
-fn program(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
+fn program<'a>(params: &'a Map<String, Value>, bytes: &[Vec<u8>]) -> Result<Subject<'a>, HostcallError> {
     match params.get("op") {
         None | Some(Value::Null) => {}
         Some(Value::String(op)) if op == "spawn" => {}
@@ -565,13 +516,14 @@ fn program(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
         Some(_) => return Err(HostcallError::invalid("schema", "exec: `cwd` is not a string")),
     };
     let command = text("exec", params, "command")?;
-    let given = given(params, command, &args)?;
+    let given = given(params, bytes, command, &args)?;
     Ok(Subject::Program { command, args, cwd, given })
 }
 
-/// Reads environment and input of a program. Whether the input is code is unknown here: see [`derive_call`].
+/// Reads environment and input of a program.
 fn given<'a>(
     params: &'a Map<String, Value>,
+    bytes: &[Vec<u8>],
     command: &str,
     args: &[&str],
 ) -> Result<ProgramContext<'a>, HostcallError> {
@@ -595,25 +547,13 @@ fn given<'a>(
     variables.sort_by_key(|variable| variable.name);
     let is_inherited = params.get("inherits").and_then(Value::as_bool).unwrap_or(false);
     let has_input = ["input", "stdin"].iter().any(|key| params.get(*key).is_some_and(|value| !value.is_null()));
-    let input = if has_input && interprets_input(command, args) { Input::Later } else { Input::Data };
+    let attached = |value| crate::connector::bytes_index(value).and_then(|index| bytes.get(index));
+    let input = match params.get("input") {
+        _ if !has_input || !interprets_input(command, args) => Input::Data,
+        Some(Value::String(text)) => Input::program(text.as_bytes()),
+        input => input.and_then(attached).map_or(Input::Later, |bytes| Input::program(bytes)),
+    };
     Ok(ProgramContext { variables, is_inherited, input })
-}
-
-/// Derives like [`derive()`] for a whole call, whose attachments hold the input that a program runs.
-pub fn derive_call(call: &HostCall) -> Result<Required<'_>, HostcallError> {
-    let mut required = derive(&call.method, &call.params)?;
-    if let Subject::Program { given: ProgramContext { input: input @ Input::Later, .. }, .. } = &mut required.subject {
-        match call.params.get("input") {
-            Some(Value::String(text)) => *input = Input::program(text.as_bytes()),
-            Some(value) => {
-                if let Some(bytes) = crate::connector::bytes_index(value).and_then(|index| call.bytes.get(index)) {
-                    *input = Input::program(bytes);
-                }
-            }
-            None => {}
-        }
-    }
-    Ok(required)
 }
 
 /// Derives text that an extension's editor submits for the user: it may be anything that a user can submit.

@@ -57,8 +57,8 @@ mod traced;
 
 pub use backpressure::ResultPermit;
 pub use connector::{Behind, BoxFuture, Caller, CancelToken, ChunkSink, Connector, During, Output, Profile, Request};
-pub use derive::{Access, Required, Subject, derive};
-pub use dispatch::{BuildRecord, Dispatcher, DispatcherBuilder};
+pub use derive::{Access, ParsedCall, Required, Subject};
+pub use dispatch::{BuildRecord, Dispatcher, DispatcherBuilder, ReadCall};
 pub use gate::{Decision, Gate, GateBuilder, Judgement, MadeFiles, ModelCall, Permit, ReadBy, Reason, Rule, Stamp};
 pub use in_flight::StartedCall;
 pub use ledger::{Ledger, LedgerOptions, LedgerSink, MemorySink};

@@ -202,47 +202,6 @@ pub const METHODS: &[&str] = &[
     "websocket",
 ];
 
-/// Ops of `fs`, with the access each needs. `open` is decided by its flags.
-pub const FS_OPS: &[(&str, FsNeeds)] = &[
-    ("access", FsNeeds::Look),
-    ("appendFile", FsNeeds::Content),
-    ("chmod", FsNeeds::WritePath),
-    ("close", FsNeeds::Handle),
-    ("copyFile", FsNeeds::Copy),
-    ("cp", FsNeeds::Copy),
-    ("exists", FsNeeds::Look),
-    ("fchmod", FsNeeds::WriteHandle),
-    ("fdatasync", FsNeeds::Handle),
-    ("fstat", FsNeeds::Handle),
-    ("fsync", FsNeeds::Handle),
-    ("ftruncate", FsNeeds::WriteHandle),
-    ("futimes", FsNeeds::WriteHandle),
-    ("link", FsNeeds::WriteBoth),
-    ("lstat", FsNeeds::Probe),
-    ("lutimes", FsNeeds::WritePath),
-    ("mkdir", FsNeeds::MakePath),
-    ("mkdtemp", FsNeeds::MakePrefix),
-    ("open", FsNeeds::Flags),
-    ("opendir", FsNeeds::Path),
-    ("read", FsNeeds::Handle),
-    ("readFile", FsNeeds::PathOrHandle),
-    ("readdir", FsNeeds::Path),
-    ("readlink", FsNeeds::Probe),
-    ("realpath", FsNeeds::Probe),
-    ("rename", FsNeeds::WriteBoth),
-    ("rm", FsNeeds::WritePath),
-    ("rmdir", FsNeeds::WritePath),
-    ("stat", FsNeeds::Look),
-    ("statfs", FsNeeds::Probe),
-    ("symlink", FsNeeds::Symlink),
-    ("truncate", FsNeeds::WritePath),
-    ("unlink", FsNeeds::WritePath),
-    ("utimes", FsNeeds::WritePath),
-    ("watch", FsNeeds::Path),
-    ("write", FsNeeds::WriteHandle),
-    ("writeFile", FsNeeds::Content),
-];
-
 /// Ops of `net` on an open connection, decided when it was opened.
 pub const NET_OPS_ON_A_CONNECTION: &[&str] = &["accept", "close", "end", "refuse", "write"];
 
@@ -254,39 +213,6 @@ pub const SQLITE_OPS_ON_A_DATABASE: &[&str] = &["all", "close", "exec", "get", "
 
 /// Ops of `rummy.db`, which select the form of the result rows.
 pub const RUMMY_DB_OPS: &[&str] = &["all", "get", "run"];
-
-/// The members of an `fs` op that name files, and the access to each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FsNeeds {
-    /// Read at `path`.
-    Path,
-    /// Reveals the kind of the file at `path`.
-    Look,
-    /// Reveals the kind, the real path or the target at `path`.
-    Probe,
-    /// Read at `path`, or an open `fd`.
-    PathOrHandle,
-    /// An open `fd`.
-    Handle,
-    /// Write at `path`.
-    WritePath,
-    /// A folder at `path`.
-    MakePath,
-    /// Content for `path`, which is created unless `flag` says otherwise, or for an open `fd`.
-    Content,
-    /// An open `fd`, for writing.
-    WriteHandle,
-    /// A folder with the prefix `prefix`.
-    MakePrefix,
-    /// Write at `from` and `to`.
-    WriteBoth,
-    /// Read at `from`, write at `to`.
-    Copy,
-    /// Write at `path`, read at `target` relative to the folder of `path`.
-    Symlink,
-    /// According to `flags`, at `path`.
-    Flags,
-}
 
 /// Ops of `exec` on a program that the same extension started, decided at its start.
 pub const EXEC_OPS_ON_A_PROGRAM: &[&str] = &["end", "kill", "wait", "write"];

@@ -3,14 +3,15 @@
 
 use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::vocabulary::{
-    CAPABILITIES, EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FREE, FS_OPS, HTTP_OPS_ON_A_REQUEST, MCP_OPS, METHODS,
+    CAPABILITIES, EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FREE, HTTP_OPS_ON_A_REQUEST, MCP_OPS, METHODS,
     NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS,
     WEBSOCKET_OPS_ON_A_CONNECTION,
 };
 use pijs_hostcall::{
-    BoxFuture, Caller, ChunkSink, Connector, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Output, Places,
-    Policy, Profile, Request, Subject, derive,
+    BoxFuture, Caller, ChunkSink, Connector, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Output,
+    ParsedCall, Places, Policy, Profile, Request, Subject,
 };
+use pijs_protocol::call::FsCall;
 use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +23,7 @@ fn ops(method: &str) -> Vec<Option<&'static str>> {
         more.iter().chain(on_a_handle).map(|op| Some(*op)).collect::<Vec<_>>()
     };
     match method {
-        "fs" => FS_OPS.iter().map(|(op, _)| Some(*op)).collect(),
+        "fs" => with(FsCall::OPS, &[]),
         "exec" => [vec![None, Some("spawn")], with(EXEC_OPS_THAT_TELL, EXEC_OPS_ON_A_PROGRAM)].concat(),
         "http" => [vec![None], with(&["lookup"], HTTP_OPS_ON_A_REQUEST)].concat(),
         "net" => with(&["connect", "listen"], NET_OPS_ON_A_CONNECTION),
@@ -50,7 +51,7 @@ fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
         "name": "unheard-of", "input": {}, "command": "git", "args": [], "channel": "c", "data": "d",
         "specifier": "./x", "referrer": "ext:/0/index.js", "ms": 1, "level": "info", "message": "m", "text": "words",
         "method": "set", "statement": "get_run_by_id",
-        "bytes": 5, "digest": "sha256:00",
+        "bytes": 5, "digest": "sha256:00", "mode": 0o644, "length": 1, "atimeMs": 0, "mtimeMs": 0,
     });
     // Ops on an open resource.
     let on_a_handle = ["close", "read", "write", "fstat", "ftruncate", "fchmod", "futimes", "fsync", "fdatasync"];
@@ -72,6 +73,10 @@ fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
         Value::Object(params) => params,
         _ => unreachable!("an object"),
     }
+}
+
+fn parsed(method: &str, op: Option<&str>) -> ParsedCall {
+    ParsedCall::parse(method, params(method, op), Vec::new()).unwrap_or_else(|error| panic!("{method} {op:?}: {error}"))
 }
 
 #[derive(Default)]
@@ -99,7 +104,8 @@ fn tried(method: &str, op: Option<&str>, in_time: bool) -> (HostResult, bool, Ve
     let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default())).connectors(served).build();
     let caller = Caller::new(Arc::new(Profile::new("path:/x")));
     let params = params(method, op);
-    let capability = derive(method, &params).unwrap_or_else(|error| panic!("{method} {op:?}: {error}")).capability;
+    let parsed = parsed(method, op);
+    let capability = parsed.required().unwrap_or_else(|error| panic!("{method} {op:?}: {error}")).capability;
     let call = HostCall {
         call_id: "c1".into(),
         capability: Capability::new(capability),
@@ -136,8 +142,8 @@ fn every_hostcall_is_decided_and_recorded() {
                 let (result, reached, lines) = tried(method, op, in_time);
                 let of = |event: &str| lines.iter().filter(|line| line["event"] == event).count();
                 assert_eq!((of("host_call.start"), of("host_call.end")), (1, 1), "{case}: {lines:#?}");
-                let params = params(method, op);
-                let required = derive(method, &params).expect("it derived before");
+                let parsed = parsed(method, op);
+                let required = parsed.required().expect("it derived before");
                 assert!(known.contains(&required.capability), "{case}: {}", required.capability);
                 let start = lines.iter().find(|line| line["event"] == "host_call.start").expect("counted");
                 assert_eq!(start["data"]["capability"], required.capability, "{case}");
@@ -158,7 +164,7 @@ fn every_hostcall_is_decided_and_recorded() {
 #[test]
 fn a_method_that_is_not_in_the_vocabulary_is_refused() {
     for method in ["", "FS", "fs ", "shell", "process", "__proto__", "constructor"] {
-        let error = derive(method, &params(method, None)).expect_err("it is none");
+        let error = parsed(method, None).required().expect_err("it is none");
         assert_eq!(error.code, ErrorCode::InvalidRequest, "{method:?}");
     }
 }
