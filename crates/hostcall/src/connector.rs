@@ -75,7 +75,7 @@ pub struct Request {
 impl Request {
     /// Returns what was decided about.
     pub fn required(&self) -> Result<Required<'_>, HostcallError> {
-        required(&self.method, &self.call, &self.params, &self.bytes)
+        required(&self.method, &self.call, &self.params)
     }
 
     /// Returns the error of a request that a connector of another method got.

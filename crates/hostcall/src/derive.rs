@@ -6,12 +6,12 @@
 
 use crate::variables::{Variable, VariableEffect};
 use crate::vocabulary::{
-    EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, HTTP_OPS_ON_A_REQUEST, MCP_OPS, NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS,
-    SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
+    HTTP_OPS_ON_A_REQUEST, MCP_OPS, NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE,
+    UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
 };
 use pijs_programs::input::interprets_input;
-use pijs_protocol::call::{FileTarget, FsCall, OpenFlags};
-use pijs_protocol::{Capability, HostcallError, Method, TypedCall, guard};
+use pijs_protocol::call::{ExecCall, FileTarget, FsCall, OpenFlags, ProgramParams, StdinPipe};
+use pijs_protocol::{Capability, HostcallError, Method, TypedCall};
 use serde_json::{Map, Value};
 
 /// The capability that a call needs, and its subject.
@@ -229,7 +229,7 @@ impl ParsedCall {
     /// Fails with `invalid_request` for an invalid URL (`url`); for an untyped method also for an unknown method or op and for a
     /// missing member (`schema`).
     pub fn required(&self) -> Result<Required<'_>, HostcallError> {
-        required(&self.method, &self.call, &self.params, &self.bytes)
+        required(&self.method, &self.call, &self.params)
     }
 
     /// Returns the path whose content the call reads; `None` for calls without content, such as `stat`.
@@ -241,7 +241,7 @@ impl ParsedCall {
                 let input = self.params.get("input").filter(|_| matches!(name, Some("read" | "grep" | "edit")))?;
                 input.get("path").or_else(|| input.get("file_path"))?.as_str()
             }
-            TypedCall::Untyped => None,
+            TypedCall::Exec(_) | TypedCall::Untyped => None,
         }
     }
 }
@@ -251,21 +251,16 @@ pub(crate) fn required<'a>(
     method: &'a str,
     call: &'a TypedCall,
     params: &'a Map<String, Value>,
-    bytes: &[Vec<u8>],
 ) -> Result<Required<'a>, HostcallError> {
     match call {
+        TypedCall::Exec(call) => Ok(exec(call)),
         TypedCall::Fs(call) => Ok(fs(call)),
-        TypedCall::Untyped => untyped(method, params, bytes),
+        TypedCall::Untyped => untyped(method, params),
     }
 }
 
-fn untyped<'a>(
-    method: &'a str,
-    params: &'a Map<String, Value>,
-    bytes: &[Vec<u8>],
-) -> Result<Required<'a>, HostcallError> {
+fn untyped<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Required<'a>, HostcallError> {
     let (capability, subject) = match method {
-        "exec" => ("exec", program(params, bytes)?),
         "http" => ("http", host(params)?),
         "net" => net(params)?,
         "websocket" => ("http", websocket(params)?),
@@ -491,69 +486,30 @@ fn sqlite(params: &Map<String, Value>) -> Derived<'_> {
     Ok((access.capability(), Subject::Paths(PathUse { access, path, form: PathForm::Node }, None)))
 }
 
-fn program<'a>(params: &'a Map<String, Value>, bytes: &[Vec<u8>]) -> Result<Subject<'a>, HostcallError> {
-    match params.get("op") {
-        None | Some(Value::Null) => {}
-        Some(Value::String(op)) if op == "spawn" => {}
-        Some(Value::String(op))
-            if EXEC_OPS_ON_A_PROGRAM.contains(&op.as_str()) || EXEC_OPS_THAT_TELL.contains(&op.as_str()) =>
-        {
-            return Ok(Subject::Handle);
+fn exec(call: &ExecCall) -> Required<'_> {
+    let (program, input) = match call {
+        ExecCall::Run { program, input, .. } => {
+            (program, input.as_deref().map_or(Input::Data, |input| program_input(program, || Input::program(input))))
         }
-        Some(_) => return Err(unknown_op("exec", text("exec", params, "op")?)),
-    }
-    let args = match params.get("args") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(args)) => args
-            .iter()
-            .map(|arg| arg.as_str().ok_or_else(|| HostcallError::invalid("schema", "exec: `args` holds a non-string")))
-            .collect::<Result<_, _>>()?,
-        Some(_) => return Err(HostcallError::invalid("schema", "exec: `args` is not an array of strings")),
+        ExecCall::Spawn { program, stdin: StdinPipe(true) } => (program, program_input(program, || Input::Later)),
+        ExecCall::Spawn { program, stdin: StdinPipe(false) } => (program, Input::Data),
+        ExecCall::Alive { .. }
+        | ExecCall::End { .. }
+        | ExecCall::Kill { .. }
+        | ExecCall::Wait { .. }
+        | ExecCall::Write { .. } => return Required::new("exec", Subject::Handle),
     };
-    let cwd = match params.get("cwd") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(cwd)) => Some(cwd.as_str()),
-        Some(_) => return Err(HostcallError::invalid("schema", "exec: `cwd` is not a string")),
-    };
-    let command = text("exec", params, "command")?;
-    let given = given(params, bytes, command, &args)?;
-    Ok(Subject::Program { command, args, cwd, given })
+    let ProgramParams { command, args, cwd, env, inherits } = program;
+    let variables = env.iter().flatten().map(|(name, value)| Variable::new(command, name, value)).collect();
+    let args = args.iter().map(String::as_str).collect();
+    let given = ProgramContext { variables, is_inherited: *inherits, input };
+    Required::new("exec", Subject::Program { command, args, cwd: cwd.as_deref(), given })
 }
 
-/// Reads environment and input of a program.
-fn given<'a>(
-    params: &'a Map<String, Value>,
-    bytes: &[Vec<u8>],
-    command: &str,
-    args: &[&str],
-) -> Result<ProgramContext<'a>, HostcallError> {
-    let mut variables = Vec::new();
-    match params.get("env") {
-        None | Some(Value::Null) => {}
-        Some(Value::Object(env)) => {
-            for (name, value) in env {
-                let value = value.as_str().filter(|value| !value.contains('\0'));
-                let value = value
-                    .ok_or_else(|| HostcallError::invalid("schema", format!("exec: `env.{name}` is not a string")))?;
-                let is_unreadable = name.contains(|c: char| c.is_whitespace() || c.is_control() || "\"'`#".contains(c));
-                if name.is_empty() || name.contains(['=', '\0']) || (is_unreadable && guard!(ExecVariableNames)) {
-                    return Err(HostcallError::invalid("schema", format!("exec: {name:?} is not a variable name")));
-                }
-                variables.push(Variable::new(command, name, value));
-            }
-        }
-        Some(_) => return Err(HostcallError::invalid("schema", "exec: `env` is not an object")),
-    }
-    variables.sort_by_key(|variable| variable.name);
-    let is_inherited = params.get("inherits").and_then(Value::as_bool).unwrap_or(false);
-    let has_input = ["input", "stdin"].iter().any(|key| params.get(*key).is_some_and(|value| !value.is_null()));
-    let attached = |value| crate::connector::bytes_index(value).and_then(|index| bytes.get(index));
-    let input = match params.get("input") {
-        _ if !has_input || !interprets_input(command, args) => Input::Data,
-        Some(Value::String(text)) => Input::program(text.as_bytes()),
-        input => input.and_then(attached).map_or(Input::Later, |bytes| Input::program(bytes)),
-    };
-    Ok(ProgramContext { variables, is_inherited, input })
+/// Returns the input of a program: `code` if the program runs it.
+fn program_input(program: &ProgramParams, code: impl FnOnce() -> Input) -> Input {
+    let args: Vec<&str> = program.args.iter().map(String::as_str).collect();
+    if interprets_input(&program.command, &args) { code() } else { Input::Data }
 }
 
 /// Derives text that an extension's editor submits for the user: it may be anything that a user can submit.

@@ -214,13 +214,6 @@ pub const SQLITE_OPS_ON_A_DATABASE: &[&str] = &["all", "close", "exec", "get", "
 /// Ops of `rummy.db`, which select the form of the result rows.
 pub const RUMMY_DB_OPS: &[&str] = &["all", "get", "run"];
 
-/// Ops of `exec` on a program that the same extension started, decided at its start.
-pub const EXEC_OPS_ON_A_PROGRAM: &[&str] = &["end", "kill", "wait", "write"];
-
-/// Ops of `exec` that only reveal information: whether a process id exists (`alive`), as lock files need it. They reveal neither
-/// owner nor purpose, and every program of the system can query it.
-pub const EXEC_OPS_THAT_TELL: &[&str] = &["alive"];
-
 /// Ops of `http` on a request of the same extension in flight, decided at its start.
 pub const HTTP_OPS_ON_A_REQUEST: &[&str] = &["finish", "send"];
 

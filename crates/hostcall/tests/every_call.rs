@@ -3,15 +3,14 @@
 
 use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::vocabulary::{
-    CAPABILITIES, EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FREE, HTTP_OPS_ON_A_REQUEST, MCP_OPS, METHODS,
-    NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS,
-    WEBSOCKET_OPS_ON_A_CONNECTION,
+    CAPABILITIES, FREE, HTTP_OPS_ON_A_REQUEST, MCP_OPS, METHODS, NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS,
+    SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
 };
 use pijs_hostcall::{
     BoxFuture, Caller, ChunkSink, Connector, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Output,
     ParsedCall, Places, Policy, Profile, Request, Subject,
 };
-use pijs_protocol::call::FsCall;
+use pijs_protocol::call::{ExecCall, FsCall};
 use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,9 +21,10 @@ fn ops(method: &str) -> Vec<Option<&'static str>> {
     let with = |more: &[&'static str], on_a_handle: &[&'static str]| {
         more.iter().chain(on_a_handle).map(|op| Some(*op)).collect::<Vec<_>>()
     };
+    let typed = |ops: &[&'static str]| ops.iter().map(|op| Some(*op).filter(|op| !op.is_empty())).collect();
     match method {
-        "fs" => with(FsCall::OPS, &[]),
-        "exec" => [vec![None, Some("spawn")], with(EXEC_OPS_THAT_TELL, EXEC_OPS_ON_A_PROGRAM)].concat(),
+        "fs" => typed(FsCall::OPS),
+        "exec" => typed(ExecCall::OPS),
         "http" => [vec![None], with(&["lookup"], HTTP_OPS_ON_A_REQUEST)].concat(),
         "net" => with(&["connect", "listen"], NET_OPS_ON_A_CONNECTION),
         "websocket" => with(&["open"], WEBSOCKET_OPS_ON_A_CONNECTION),

@@ -6,14 +6,17 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`exec`] | programs |
 //! | [`fs`] | Node's verbs on files |
 //! | [`open_flags`] | the flags of `open` |
 //! | [`reader`] | the types of parameters |
 
+pub mod exec;
 pub mod fs;
 pub mod open_flags;
 pub mod reader;
 
+pub use exec::{ExecCall, KillSignal, ProgramParams, StdinPipe};
 pub use fs::{FileTarget, FsCall};
 pub use open_flags::OpenFlags;
 pub use reader::{CallData, CallParam, CallReader};
@@ -82,6 +85,8 @@ pub(crate) use {hostcalls, key};
 /// A hostcall with its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TypedCall {
+    /// `exec`.
+    Exec(ExecCall),
     /// `fs`.
     Fs(FsCall),
     /// A method whose connector reads the parameters by itself.
@@ -99,10 +104,11 @@ impl TypedCall {
         params: &mut Map<String, Value>,
         bytes: &mut Vec<Vec<u8>>,
     ) -> Result<Self, HostcallError> {
-        let mut reader = match method {
-            FsCall::METHOD => CallReader::new(FsCall::METHOD, std::mem::take(params), std::mem::take(bytes)),
-            _ => return Ok(Self::Untyped),
-        };
-        FsCall::read(&mut reader).map(Self::Fs)
+        let mut reader = || CallReader::new(method, std::mem::take(params), std::mem::take(bytes));
+        match method {
+            ExecCall::METHOD => ExecCall::read(&mut reader()).map(Self::Exec),
+            FsCall::METHOD => FsCall::read(&mut reader()).map(Self::Fs),
+            _ => Ok(Self::Untyped),
+        }
     }
 }

@@ -16,6 +16,7 @@
 use super::program::Program;
 use pijs_hostcall::{Reason, Request};
 use pijs_programs::{git_settings, name_of};
+use pijs_protocol::call::ProgramParams;
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -140,7 +141,7 @@ impl Settings<'_> {
 pub(super) fn restrict(
     program: &Program,
     request: &Request,
-    args: &[String],
+    ProgramParams { command, args, .. }: &ProgramParams,
     cwd: &Path,
     env: &mut BTreeMap<String, String>,
 ) -> Result<(), HostcallError> {
@@ -149,7 +150,6 @@ pub(super) fn restrict(
             path.file_name().is_some_and(|file| name_of(&file.to_string_lossy()).eq_ignore_ascii_case(name))
         })
     };
-    let command = request.params.get("command").and_then(serde_json::Value::as_str).unwrap_or_default();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let is_every_use = request.permit.covers_every_use(command, &words) || !guard!(ExecGitSettings);
     if !is_every_use && is_called("hg") {
