@@ -10,7 +10,9 @@ use crate::vocabulary::{
     UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
 };
 use pijs_programs::input::interprets_input;
-use pijs_protocol::call::{ExecCall, FileTarget, FsCall, OpenFlags, ProgramParams, StdinPipe};
+use pijs_protocol::call::{
+    EnvCall, ExecCall, FileTarget, FsCall, OpenFlags, ProgramParams, SqliteCall, StdinPipe, TimerCall, VariableNames,
+};
 use pijs_protocol::{Capability, HostcallError, Method, TypedCall};
 use serde_json::{Map, Value};
 
@@ -241,7 +243,11 @@ impl ParsedCall {
                 let input = self.params.get("input").filter(|_| matches!(name, Some("read" | "grep" | "edit")))?;
                 input.get("path").or_else(|| input.get("file_path"))?.as_str()
             }
-            TypedCall::Exec(_) | TypedCall::Untyped => None,
+            TypedCall::Env(_)
+            | TypedCall::Exec(_)
+            | TypedCall::Sqlite(_)
+            | TypedCall::Timer(_)
+            | TypedCall::Untyped => None,
         }
     }
 }
@@ -253,8 +259,13 @@ pub(crate) fn required<'a>(
     params: &'a Map<String, Value>,
 ) -> Result<Required<'a>, HostcallError> {
     match call {
+        TypedCall::Env(EnvCall::Get { names: VariableNames(names) }) => {
+            Ok(Required::new("env", Subject::Names(names.iter().map(String::as_str).collect())))
+        }
         TypedCall::Exec(call) => Ok(exec(call)),
         TypedCall::Fs(call) => Ok(fs(call)),
+        TypedCall::Sqlite(call) => Ok(sqlite(call)),
+        TypedCall::Timer(TimerCall::Sleep { .. }) => Ok(Required::new("timer", Subject::None)),
         TypedCall::Untyped => untyped(method, params),
     }
 }
@@ -264,8 +275,6 @@ fn untyped<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Requir
         "http" => ("http", host(params)?),
         "net" => net(params)?,
         "websocket" => ("http", websocket(params)?),
-        "sqlite" => sqlite(params)?,
-        "env" => ("env", names(params)?),
         "tool" => tool(params)?,
         "session" => (session(params)?, Subject::None),
         "ui" => {
@@ -286,10 +295,6 @@ fn untyped<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Requir
         "module" => {
             op_of(method, params, &["quote", "source", "compile"])?;
             if text(method, params, "op")? == "compile" { code(params)? } else { ("module", Subject::None) }
-        }
-        "timer" => {
-            op_of(method, params, &["sleep"])?;
-            ("timer", Subject::None)
         }
         "log" => ("log", Subject::None),
         "mcp" => ("mcp", mcp(params)?),
@@ -469,21 +474,21 @@ pub fn websocket_target(url: &str) -> Result<(url::Url, HttpTarget), HostcallErr
     Ok((parsed, target))
 }
 
-fn sqlite(params: &Map<String, Value>) -> Derived<'_> {
-    let op = text("sqlite", params, "op")?;
-    if SQLITE_OPS_ON_A_DATABASE.contains(&op) {
-        return Ok(("read", Subject::Handle));
+fn sqlite(call: &SqliteCall) -> Required<'_> {
+    match call {
+        SqliteCall::Open { path, .. } if path == ":memory:" => Required::new("read", Subject::Handle),
+        SqliteCall::Open { path, read_only, .. } => {
+            let access = if *read_only { Access::Read } else { Access::Write };
+            let used = PathUse { access, path, form: PathForm::Node };
+            Required::new(access.capability(), Subject::Paths(used, None))
+        }
+        SqliteCall::All { .. }
+        | SqliteCall::Close { .. }
+        | SqliteCall::Exec { .. }
+        | SqliteCall::Get { .. }
+        | SqliteCall::Prepare { .. }
+        | SqliteCall::Run { .. } => Required::new("read", Subject::Handle),
     }
-    if op != "open" {
-        return Err(unknown_op("sqlite", op));
-    }
-    let path = text("sqlite", params, "path")?;
-    if path == ":memory:" {
-        return Ok(("read", Subject::Handle));
-    }
-    let read_only = params.get("readOnly").and_then(Value::as_bool).unwrap_or(false);
-    let access = if read_only { Access::Read } else { Access::Write };
-    Ok((access.capability(), Subject::Paths(PathUse { access, path, form: PathForm::Node }, None)))
 }
 
 fn exec(call: &ExecCall) -> Required<'_> {
@@ -620,21 +625,6 @@ fn code(params: &Map<String, Value>) -> Derived<'_> {
     let path = if params.contains_key("path") { text("module", params, "path")? } else { "" };
     let subject = Subject::Code { path, bytes, digest: text("module", params, "digest")? };
     Ok((if guard!(GateEval) { "eval" } else { "module" }, subject))
-}
-
-fn names(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
-    op_of("env", params, &["get"])?;
-    let Some(Value::Array(names)) = params.get("names") else {
-        return Err(HostcallError::invalid("schema", "env: `names` is not an array of strings"));
-    };
-    let names = names
-        .iter()
-        .map(|name| match name.as_str() {
-            Some(name) if !name.is_empty() && !name.contains(['=', '\0', '*']) => Ok(name),
-            _ => Err(HostcallError::invalid("schema", format!("env: {name} is not a variable name"))),
-        })
-        .collect::<Result<_, _>>()?;
-    Ok(Subject::Names(names))
 }
 
 /// Derives a tool call as in `docs/spec/hostcalls.md`, Derivation: `read grep find ls` read, `write edit` write, `bash` is exec,

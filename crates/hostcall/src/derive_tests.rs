@@ -129,7 +129,7 @@ fn subjects_are_described_for_users() {
     }
     for (method, params) in [
         ("log", json!({})),
-        ("timer", json!({"op": "sleep"})),
+        ("timer", json!({"op": "sleep", "ms": 1})),
         ("events", json!({"op": "emit"})),
         ("tools", json!({"op": "list"})),
         ("module", json!({"op": "quote"})),

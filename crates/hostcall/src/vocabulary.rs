@@ -208,9 +208,6 @@ pub const NET_OPS_ON_A_CONNECTION: &[&str] = &["accept", "close", "end", "refuse
 /// Ops of `websocket` on an open connection, decided when it was opened.
 pub const WEBSOCKET_OPS_ON_A_CONNECTION: &[&str] = &["close", "send"];
 
-/// Ops of `sqlite` on an open database, decided when it was opened.
-pub const SQLITE_OPS_ON_A_DATABASE: &[&str] = &["all", "close", "exec", "get", "prepare", "run"];
-
 /// Ops of `rummy.db`, which select the form of the result rows.
 pub const RUMMY_DB_OPS: &[&str] = &["all", "get", "run"];
 

@@ -6,20 +6,29 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`env`] | environment variables |
 //! | [`exec`] | programs |
 //! | [`fs`] | Node's verbs on files |
 //! | [`open_flags`] | the flags of `open` |
 //! | [`reader`] | the types of parameters |
+//! | [`sqlite`] | databases |
+//! | [`timer`] | waiting |
 
+pub mod env;
 pub mod exec;
 pub mod fs;
 pub mod open_flags;
 pub mod reader;
+pub mod sqlite;
+pub mod timer;
 
+pub use env::{EnvCall, VariableNames};
 pub use exec::{ExecCall, KillSignal, ProgramParams, StdinPipe};
 pub use fs::{FileTarget, FsCall};
 pub use open_flags::OpenFlags;
 pub use reader::{CallData, CallParam, CallReader};
+pub use sqlite::{SqlStatement, SqlValue, SqliteCall};
+pub use timer::TimerCall;
 
 use crate::HostcallError;
 use serde_json::{Map, Value};
@@ -85,10 +94,16 @@ pub(crate) use {hostcalls, key};
 /// A hostcall with its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TypedCall {
+    /// `env`.
+    Env(EnvCall),
     /// `exec`.
     Exec(ExecCall),
     /// `fs`.
     Fs(FsCall),
+    /// `sqlite`.
+    Sqlite(SqliteCall),
+    /// `timer`.
+    Timer(TimerCall),
     /// A method whose connector reads the parameters by itself.
     Untyped,
 }
@@ -106,8 +121,11 @@ impl TypedCall {
     ) -> Result<Self, HostcallError> {
         let mut reader = || CallReader::new(method, std::mem::take(params), std::mem::take(bytes));
         match method {
+            EnvCall::METHOD => EnvCall::read(&mut reader()).map(Self::Env),
             ExecCall::METHOD => ExecCall::read(&mut reader()).map(Self::Exec),
             FsCall::METHOD => FsCall::read(&mut reader()).map(Self::Fs),
+            SqliteCall::METHOD => SqliteCall::read(&mut reader()).map(Self::Sqlite),
+            TimerCall::METHOD => TimerCall::read(&mut reader()).map(Self::Timer),
             _ => Ok(Self::Untyped),
         }
     }

@@ -57,11 +57,16 @@ impl<'m> CallReader<'m> {
         self.invalid(&format!("there is no operation {op:?}")).with("op", op)
     }
 
+    /// Returns an attachment by its index.
+    pub fn attachment(&self, index: usize) -> Option<Arc<Vec<u8>>> {
+        self.attachments.get(index).cloned()
+    }
+
     /// Returns the bytes that a value stands for: an attachment, or text as UTF-8.
     pub fn data(&self, value: Value) -> Option<CallData> {
         match value {
             Value::String(text) => Some(CallData::Text(text)),
-            value => self.attachments.get(bytes_index(&value)?).cloned().map(CallData::Attached),
+            value => self.attachment(bytes_index(&value)?).map(CallData::Attached),
         }
     }
 }

@@ -10,13 +10,13 @@ hostcalls! {
     /// A call of `sqlite`. All ops but `open` are about an open database.
     SqliteCall = "sqlite" {
         /// Runs a statement; answers with all rows.
-        "all" => All { query: Statement },
+        "all" => All { query: SqlStatement },
         /// Closes a database.
         "close" => Close { db: u64 },
         /// Runs any number of statements without values.
         "exec" => Exec { db: u64, sql: String },
         /// Runs a statement; answers with the first row.
-        "get" => Get { query: Statement },
+        "get" => Get { query: SqlStatement },
         /// Opens a database; `:memory:` is one of its own.
         "open" => Open {
             path: String, read_only as "readOnly": bool, timeout: Option<u64>, no_foreign_keys as "noForeignKeys": bool,
@@ -24,13 +24,13 @@ hostcalls! {
         /// Describes a statement.
         "prepare" => Prepare { db: u64, sql: String },
         /// Runs a statement; answers with what it changed.
-        "run" => Run { query: Statement },
+        "run" => Run { query: SqlStatement },
     }
 }
 
 /// A statement and its values.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Statement {
+pub struct SqlStatement {
     /// The database.
     pub db: u64,
     /// The text.
@@ -41,7 +41,7 @@ pub struct Statement {
     pub named: Vec<(String, SqlValue)>,
 }
 
-impl CallParam for Statement {
+impl CallParam for SqlStatement {
     fn read(reader: &mut CallReader<'_>, _: &str) -> Result<Self, HostcallError> {
         let (db, sql) = (CallParam::read(reader, "db")?, CallParam::read(reader, "sql")?);
         let (values, named) = (reader.take_present("values"), reader.take_present("named"));
