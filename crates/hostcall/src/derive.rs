@@ -6,8 +6,8 @@
 
 use crate::variables::{Variable, VariableEffect};
 use crate::vocabulary::{
-    HTTP_OPS_ON_A_REQUEST, MCP_OPS, NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE,
-    UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
+    HTTP_OPS_ON_A_REQUEST, MCP_OPS, NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS, UI_OPS,
+    WEBSOCKET_OPS_ON_A_CONNECTION,
 };
 use pijs_programs::input::interprets_input;
 use pijs_protocol::call::{
