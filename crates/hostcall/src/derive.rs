@@ -5,13 +5,11 @@
 //! tool is derived by its exact name: ` bash` or `Bash` is an unknown tool, which needs the capability `tool`.
 
 use crate::variables::{Variable, VariableEffect};
-use crate::vocabulary::{
-    HTTP_OPS_ON_A_REQUEST, MCP_OPS, NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS, UI_OPS,
-    WEBSOCKET_OPS_ON_A_CONNECTION,
-};
+use crate::vocabulary::{MCP_OPS, RUMMY_DB_OPS, SESSION_OPS, UI_OPS};
 use pijs_programs::input::interprets_input;
 use pijs_protocol::call::{
-    EnvCall, ExecCall, FileTarget, FsCall, OpenFlags, ProgramParams, SqliteCall, StdinPipe, TimerCall, VariableNames,
+    EnvCall, ExecCall, FileTarget, FsCall, HttpCall, NetCall, OpenFlags, ProgramParams, SocketTarget, SqliteCall,
+    StdinPipe, TimerCall, VariableNames, WebSocketCall,
 };
 use pijs_protocol::{Capability, HostcallError, Method, TypedCall};
 use serde_json::{Map, Value};
@@ -245,8 +243,11 @@ impl ParsedCall {
             }
             TypedCall::Env(_)
             | TypedCall::Exec(_)
+            | TypedCall::Http(_)
+            | TypedCall::Net(_)
             | TypedCall::Sqlite(_)
             | TypedCall::Timer(_)
+            | TypedCall::WebSocket(_)
             | TypedCall::Untyped => None,
         }
     }
@@ -264,17 +265,17 @@ pub(crate) fn required<'a>(
         }
         TypedCall::Exec(call) => Ok(exec(call)),
         TypedCall::Fs(call) => Ok(fs(call)),
+        TypedCall::Http(call) => http(call),
+        TypedCall::Net(call) => net(call),
         TypedCall::Sqlite(call) => Ok(sqlite(call)),
         TypedCall::Timer(TimerCall::Sleep { .. }) => Ok(Required::new("timer", Subject::None)),
+        TypedCall::WebSocket(call) => websocket(call),
         TypedCall::Untyped => untyped(method, params),
     }
 }
 
 fn untyped<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Required<'a>, HostcallError> {
     let (capability, subject) = match method {
-        "http" => ("http", host(params)?),
-        "net" => net(params)?,
-        "websocket" => ("http", websocket(params)?),
         "tool" => tool(params)?,
         "session" => (session(params)?, Subject::None),
         "ui" => {
@@ -398,64 +399,54 @@ fn content_of_file(call: &FsCall) -> Option<&str> {
     }
 }
 
-fn net(params: &Map<String, Value>) -> Derived<'_> {
-    let op = text("net", params, "op")?;
-    if NET_OPS_ON_A_CONNECTION.contains(&op) {
-        return Ok(("http", Subject::Handle));
-    }
-    if !matches!(op, "connect" | "listen") {
-        return Err(unknown_op("net", op));
-    }
-    if let Some(path) = params.get("path").and_then(Value::as_str) {
-        let access = if op == "connect" { Access::Speak } else { Access::Write };
-        return Ok(("write", Subject::Paths(PathUse { access, path, form: PathForm::Node }, None)));
-    }
-    let (host, port) = net_host(params)?;
-    let is_tls = params.get("tls").is_some_and(|tls| !tls.is_null());
-    let scheme = match (sends_requests(params), is_tls) {
-        (false, _) => "tcp",
-        (true, false) => "http",
-        (true, true) => "https",
+fn net(call: &NetCall) -> Result<Required<'_>, HostcallError> {
+    let at_path =
+        |access, path| Ok(Required::new("write", Subject::Paths(PathUse { access, path, form: PathForm::Node }, None)));
+    let at_host = |scheme, host: &str, port: u16| {
+        Ok(Required::new("http", Subject::Host { scheme, host: net_host(host)?, port }))
     };
-    Ok(("http", Subject::Host { scheme, host, port }))
+    match call {
+        NetCall::Connect { at: SocketTarget::Path(path), .. } => at_path(Access::Speak, path),
+        NetCall::Listen { at: SocketTarget::Path(path), .. } => at_path(Access::Write, path),
+        NetCall::Connect { at: SocketTarget::Host(host, port), tls, protocol, .. } => {
+            let scheme = match (protocol.as_deref() == Some("http"), tls) {
+                (false, _) => "tcp",
+                (true, None) => "http",
+                (true, Some(_)) => "https",
+            };
+            at_host(scheme, host, *port)
+        }
+        NetCall::Listen { at: SocketTarget::Host(host, port), .. } => at_host("tcp", host, *port),
+        NetCall::Accept { .. }
+        | NetCall::Close { .. }
+        | NetCall::End { .. }
+        | NetCall::Refuse { .. }
+        | NetCall::Write { .. } => Ok(Required::new("http", Subject::Handle)),
+    }
 }
 
-/// Returns whether a `net` call limits its connection to HTTP requests. Each request is then checked, whatever else is granted.
-pub fn sends_requests(params: &Map<String, Value>) -> bool {
-    params.get("protocol").and_then(Value::as_str) == Some("http")
-}
-
-/// Returns host and port of a `net` call, in the form that is decided and connected to: `localhost` is `127.0.0.1`, names are
-/// lower case without a trailing dot, IPv6 addresses have brackets.
-pub fn net_host(params: &Map<String, Value>) -> Result<(String, u16), HostcallError> {
-    let host = text("net", params, "host")?.trim_end_matches('.').to_ascii_lowercase();
-    let wrong = || HostcallError::invalid("schema", "net: `port` is not a port");
-    let port =
-        params.get("port").and_then(Value::as_f64).filter(|port| port.fract() == 0.0 && (0.0..=65535.0).contains(port));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked just above")]
-    let port = port.ok_or_else(wrong)? as u16;
+/// Returns the host of a `net` call in the form that is decided and connected to: `localhost` is `127.0.0.1`, names are lower
+/// case without a trailing dot, IPv6 addresses have brackets.
+pub fn net_host(written: &str) -> Result<String, HostcallError> {
+    let host = written.trim_end_matches('.').to_ascii_lowercase();
     no_pattern("net", &host)?;
     let spelled = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.clone() };
-    let host = match url::Host::parse(&spelled) {
-        Ok(url::Host::Domain(name)) if name == "localhost" || name.ends_with(".localhost") => "127.0.0.1".to_owned(),
-        Ok(url::Host::Domain(name)) => name,
-        Ok(url::Host::Ipv4(address)) => address.to_string(),
-        Ok(url::Host::Ipv6(address)) => format!("[{address}]"),
-        Err(error) => return Err(HostcallError::invalid("url", format!("net: {host:?} is not a host: {error}"))),
-    };
-    Ok((host, port))
+    match url::Host::parse(&spelled) {
+        Ok(url::Host::Domain(name)) if name == "localhost" || name.ends_with(".localhost") => {
+            Ok("127.0.0.1".to_owned())
+        }
+        Ok(url::Host::Domain(name)) => Ok(name),
+        Ok(url::Host::Ipv4(address)) => Ok(address.to_string()),
+        Ok(url::Host::Ipv6(address)) => Ok(format!("[{address}]")),
+        Err(error) => Err(HostcallError::invalid("url", format!("net: {host:?} is not a host: {error}"))),
+    }
 }
 
-fn websocket(params: &Map<String, Value>) -> Result<Subject<'static>, HostcallError> {
-    let op = text("websocket", params, "op")?;
-    if WEBSOCKET_OPS_ON_A_CONNECTION.contains(&op) {
-        return Ok(Subject::Handle);
+fn websocket(call: &WebSocketCall) -> Result<Required<'_>, HostcallError> {
+    match call {
+        WebSocketCall::Open { url, .. } => Ok(websocket_target(url)?.1.required()),
+        WebSocketCall::Close { .. } | WebSocketCall::Send { .. } => Ok(Required::new("http", Subject::Handle)),
     }
-    if op != "open" {
-        return Err(unknown_op("websocket", op));
-    }
-    let target = websocket_target(text("websocket", params, "url")?)?.1;
-    Ok(Subject::Host { scheme: target.scheme, host: target.host, port: target.port })
 }
 
 /// Parses a `ws:` or `wss:` URL, and returns the `http:` or `https:` target that the gate decides.
@@ -538,21 +529,19 @@ fn said(params: &Map<String, Value>) -> Derived<'_> {
     })
 }
 
-fn host(params: &Map<String, Value>) -> Result<Subject<'static>, HostcallError> {
-    let looks_up = match params.get("op") {
-        None | Some(Value::Null) => false,
-        Some(Value::String(op)) if HTTP_OPS_ON_A_REQUEST.contains(&op.as_str()) => return Ok(Subject::Handle),
-        // Decided like a request, because the queried name leaves this machine.
-        Some(Value::String(op)) if op == "lookup" => true,
-        Some(_) => return Err(unknown_op("http", text("http", params, "op")?)),
-    };
-    let target = HttpTarget::parse(text("http", params, "url")?)?;
-    // Looking up the own machine queries no name server and connects to nothing, so there is nothing to decide. A prompt would
-    // name no particular server, and its answer would cover all of them.
-    if looks_up && crate::scope::is_near(&target.host) {
-        return Ok(Subject::Handle);
+fn http(call: &HttpCall) -> Result<Required<'_>, HostcallError> {
+    match call {
+        HttpCall::Request { url, .. } => Ok(HttpTarget::parse(url)?.required()),
+        // Decided like a request, because the queried name leaves this machine. Looking up the own machine queries no name
+        // server and connects to nothing, so there is nothing to decide; a prompt would name no particular server, and its
+        // answer would cover all of them.
+        HttpCall::Lookup { url } => {
+            let target = HttpTarget::parse(url)?;
+            let is_near = crate::scope::is_near(&target.host);
+            Ok(if is_near { Required::new("http", Subject::Handle) } else { target.required() })
+        }
+        HttpCall::Finish { .. } | HttpCall::Send { .. } => Ok(Required::new("http", Subject::Handle)),
     }
-    Ok(Subject::Host { scheme: target.scheme, host: target.host, port: target.port })
 }
 
 /// The target of a URL that extensions may use.
@@ -567,6 +556,10 @@ pub struct HttpTarget {
 }
 
 impl HttpTarget {
+    fn required(self) -> Required<'static> {
+        Required::new("http", Subject::Host { scheme: self.scheme, host: self.host, port: self.port })
+    }
+
     /// Parses a URL: `http` or `https`, with a host, without user information.
     pub fn parse(url: &str) -> Result<Self, HostcallError> {
         let parsed =
@@ -624,7 +617,7 @@ fn code(params: &Map<String, Value>) -> Derived<'_> {
     // Text has no path.
     let path = if params.contains_key("path") { text("module", params, "path")? } else { "" };
     let subject = Subject::Code { path, bytes, digest: text("module", params, "digest")? };
-    Ok((if guard!(GateEval) { "eval" } else { "module" }, subject))
+    Ok((if pijs_protocol::guard!(GateEval) { "eval" } else { "module" }, subject))
 }
 
 /// Derives a tool call as in `docs/spec/hostcalls.md`, Derivation: `read grep find ls` read, `write edit` write, `bash` is exec,

@@ -202,17 +202,8 @@ pub const METHODS: &[&str] = &[
     "websocket",
 ];
 
-/// Ops of `net` on an open connection, decided when it was opened.
-pub const NET_OPS_ON_A_CONNECTION: &[&str] = &["accept", "close", "end", "refuse", "write"];
-
-/// Ops of `websocket` on an open connection, decided when it was opened.
-pub const WEBSOCKET_OPS_ON_A_CONNECTION: &[&str] = &["close", "send"];
-
 /// Ops of `rummy.db`, which select the form of the result rows.
 pub const RUMMY_DB_OPS: &[&str] = &["all", "get", "run"];
-
-/// Ops of `http` on a request of the same extension in flight, decided at its start.
-pub const HTTP_OPS_ON_A_REQUEST: &[&str] = &["finish", "send"];
 
 /// Ops of `session`, with the capability each needs.
 pub const SESSION_OPS: &[(&str, &str)] = &[

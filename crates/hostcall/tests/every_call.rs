@@ -2,15 +2,12 @@
 //! without grants, under the strict policy.
 
 use pijs_environment::simulated::StandingTimer;
-use pijs_hostcall::vocabulary::{
-    CAPABILITIES, FREE, HTTP_OPS_ON_A_REQUEST, MCP_OPS, METHODS, NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS,
-    UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
-};
+use pijs_hostcall::vocabulary::{CAPABILITIES, FREE, MCP_OPS, METHODS, RUMMY_DB_OPS, SESSION_OPS, UI_OPS};
 use pijs_hostcall::{
     BoxFuture, Caller, ChunkSink, Connector, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Output,
     ParsedCall, Places, Policy, Profile, Request, Subject,
 };
-use pijs_protocol::call::{EnvCall, ExecCall, FsCall, SqliteCall, TimerCall};
+use pijs_protocol::call::{EnvCall, ExecCall, FsCall, HttpCall, NetCall, SqliteCall, TimerCall, WebSocketCall};
 use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,25 +15,23 @@ use std::sync::{Arc, Mutex};
 
 /// Returns the ops of a method; `None` is a call without one.
 fn ops(method: &str) -> Vec<Option<&'static str>> {
-    let with = |more: &[&'static str], on_a_handle: &[&'static str]| {
-        more.iter().chain(on_a_handle).map(|op| Some(*op)).collect::<Vec<_>>()
-    };
+    let with = |ops: &[&'static str]| ops.iter().map(|op| Some(*op)).collect::<Vec<_>>();
     let typed = |ops: &[&'static str]| ops.iter().map(|op| Some(*op).filter(|op| !op.is_empty())).collect();
     match method {
         "fs" => typed(FsCall::OPS),
         "exec" => typed(ExecCall::OPS),
-        "http" => [vec![None], with(&["lookup"], HTTP_OPS_ON_A_REQUEST)].concat(),
-        "net" => with(&["connect", "listen"], NET_OPS_ON_A_CONNECTION),
-        "websocket" => with(&["open"], WEBSOCKET_OPS_ON_A_CONNECTION),
+        "http" => typed(HttpCall::OPS),
+        "net" => typed(NetCall::OPS),
+        "websocket" => typed(WebSocketCall::OPS),
         "sqlite" => typed(SqliteCall::OPS),
         "env" => typed(EnvCall::OPS),
         "session" => SESSION_OPS.iter().map(|(op, _)| Some(*op)).collect(),
-        "ui" => with(UI_OPS, &[]),
-        "tools" => with(&["list", "active"], &[]),
-        "events" => with(&["emit"], &[]),
-        "module" => with(&["quote", "source", "compile"], &[]),
+        "ui" => with(UI_OPS),
+        "tools" => with(&["list", "active"]),
+        "events" => with(&["emit"]),
+        "module" => with(&["quote", "source", "compile"]),
         "timer" => typed(TimerCall::OPS),
-        "rummy.db" => with(RUMMY_DB_OPS, &[]),
+        "rummy.db" => with(RUMMY_DB_OPS),
         "mcp" => MCP_OPS.iter().map(|(op, _)| Some(*op)).collect(),
         "tool" | "log" | "rummy.entries" => vec![None],
         other => panic!("the ops of {other:?} belong into this test"),
@@ -51,7 +46,8 @@ fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
         "name": "unheard-of", "input": {}, "command": "git", "args": [], "channel": "c", "data": "d",
         "specifier": "./x", "referrer": "ext:/0/index.js", "ms": 1, "level": "info", "message": "m", "text": "words",
         "method": "set", "statement": "get_run_by_id",
-        "bytes": 5, "digest": "sha256:00", "mode": 0o644, "db": 1, "sql": "",  "length": 1, "atimeMs": 0, "mtimeMs": 0,
+        "bytes": 5, "digest": "sha256:00", "mode": 0o644, "db": 1, "sql": "", "socket": "s", "server": "s",
+        "upload": "u",  "length": 1, "atimeMs": 0, "mtimeMs": 0,
     });
     // Ops on an open resource.
     let on_a_handle = ["close", "read", "write", "fstat", "ftruncate", "fchmod", "futimes", "fsync", "fdatasync"];

@@ -9,6 +9,8 @@
 //! | [`env`] | environment variables |
 //! | [`exec`] | programs |
 //! | [`fs`] | Node's verbs on files |
+//! | [`http`] | requests and connections of the web: `http` and `websocket` |
+//! | [`net`] | connections and servers |
 //! | [`open_flags`] | the flags of `open` |
 //! | [`reader`] | the types of parameters |
 //! | [`sqlite`] | databases |
@@ -17,6 +19,8 @@
 pub mod env;
 pub mod exec;
 pub mod fs;
+pub mod http;
+pub mod net;
 pub mod open_flags;
 pub mod reader;
 pub mod sqlite;
@@ -25,6 +29,8 @@ pub mod timer;
 pub use env::{EnvCall, VariableNames};
 pub use exec::{ExecCall, KillSignal, ProgramParams, StdinPipe};
 pub use fs::{FileTarget, FsCall};
+pub use http::{HeaderPairs, HttpCall, Protocols, WebSocketCall, WebSocketMessage};
+pub use net::{NetCall, SocketTarget, TlsOptions};
 pub use open_flags::OpenFlags;
 pub use reader::{CallData, CallParam, CallReader};
 pub use sqlite::{SqlStatement, SqlValue, SqliteCall};
@@ -100,10 +106,16 @@ pub enum TypedCall {
     Exec(ExecCall),
     /// `fs`.
     Fs(FsCall),
+    /// `http`.
+    Http(HttpCall),
+    /// `net`.
+    Net(NetCall),
     /// `sqlite`.
     Sqlite(SqliteCall),
     /// `timer`.
     Timer(TimerCall),
+    /// `websocket`.
+    WebSocket(WebSocketCall),
     /// A method whose connector reads the parameters by itself.
     Untyped,
 }
@@ -124,8 +136,11 @@ impl TypedCall {
             EnvCall::METHOD => EnvCall::read(&mut reader()).map(Self::Env),
             ExecCall::METHOD => ExecCall::read(&mut reader()).map(Self::Exec),
             FsCall::METHOD => FsCall::read(&mut reader()).map(Self::Fs),
+            HttpCall::METHOD => HttpCall::read(&mut reader()).map(Self::Http),
+            NetCall::METHOD => NetCall::read(&mut reader()).map(Self::Net),
             SqliteCall::METHOD => SqliteCall::read(&mut reader()).map(Self::Sqlite),
             TimerCall::METHOD => TimerCall::read(&mut reader()).map(Self::Timer),
+            WebSocketCall::METHOD => WebSocketCall::read(&mut reader()).map(Self::WebSocket),
             _ => Ok(Self::Untyped),
         }
     }

@@ -42,8 +42,8 @@ fn an_extension_connects_to_its_own_listening_servers() {
     let address: SocketAddr = "127.0.0.1:8123".parse().expect("an address");
     let ways = [
         ("http", json!({"url": "http://127.0.0.1:8123/"})),
-        ("net", json!({"op": "connect", "host": "localhost", "port": 8123})),
-        ("websocket", json!({"op": "open", "url": "ws://127.0.0.1:8123/"})),
+        ("net", json!({"op": "connect", "socket": "s", "host": "localhost", "port": 8123})),
+        ("websocket", json!({"op": "open", "socket": "s", "url": "ws://127.0.0.1:8123/"})),
     ];
     let rules = |caller: &Caller| ways.clone().map(|(method, params)| judged(&gate, caller, method, params).rule);
     assert_eq!(rules(&mine), [Rule::NoGrant; 3]);
