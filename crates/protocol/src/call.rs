@@ -75,7 +75,7 @@ macro_rules! hostcalls {
             }
 
             /// Describes each op: its name, and its parameters as members of a TypeScript object type.
-            pub fn declarations() -> Vec<(&'static str, Vec<String>)> {
+            pub fn declarations() -> Vec<$crate::call::OpDeclaration> {
                 vec![$((
                     $op,
                     vec![$(<$type as $crate::call::CallParam>::declaration($crate::call::key!($field $($key)?))),*],
@@ -120,7 +120,24 @@ pub enum TypedCall {
     Untyped,
 }
 
+/// An op: its name, and its parameters as members of a TypeScript object type.
+pub type OpDeclaration = (&'static str, Vec<String>);
+
 impl TypedCall {
+    /// Describes the ops of every typed method, by name.
+    pub fn declarations() -> Vec<(&'static str, Vec<OpDeclaration>)> {
+        vec![
+            (EnvCall::METHOD, EnvCall::declarations()),
+            (ExecCall::METHOD, ExecCall::declarations()),
+            (FsCall::METHOD, FsCall::declarations()),
+            (HttpCall::METHOD, HttpCall::declarations()),
+            (NetCall::METHOD, NetCall::declarations()),
+            (SqliteCall::METHOD, SqliteCall::declarations()),
+            (TimerCall::METHOD, TimerCall::declarations()),
+            (WebSocketCall::METHOD, WebSocketCall::declarations()),
+        ]
+    }
+
     /// Reads the parameters of a call, and takes them and its attachments. Those of an untyped method are left as they are.
     ///
     /// # Errors
