@@ -1,5 +1,6 @@
 //! Every method, op and parameter of a hostcall, in one place.
 //!
+//! [`pijs_protocol::call`] declares ops and parameters of most methods as enums; the tables here add answers and capabilities.
 //! A call names a connector (`method`); most take `params.op`. Paths are absolute or relative
 //! to the session's working folder; host modules resolve them as Node would before calling.
 //! A byte value is `{"$bytes": i}`. Where text is accepted (`data`, `input`, `body`) it stands
@@ -124,7 +125,7 @@
 //! | `wait` | `pid`, `timeout?`; asynchronous only, once per program | chunks `{stdout}` or `{stderr}` of bytes as they come, then `{code, signal, killed}` |
 //! | `write` | `pid, data` | `{}` when the program's input took all of it; `io` `EPIPE` when the program has closed it |
 //! | `end` | `pid` | `{}`; the program sees the end of its input |
-//! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number) | `{sent}`: false when it has ended; `pid` is that of a program or, where programs have a supervisor, of one of their children; synchronous too |
+//! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number), `group?` (the whole process group) | `{sent}`: false when it has ended; `pid` is that of a program or, where programs have a supervisor, of one of their children; synchronous too |
 //! | `alive` | `pid` | `{error}`: null, `"EPERM"` or `"ESRCH"`, as `kill` with no signal answers for any process; nothing is sent; synchronous too |
 //!
 //! With `inherits`, `env` is the extension's own environment rather than one made for this program: variables that no

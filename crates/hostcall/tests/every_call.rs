@@ -10,6 +10,7 @@ use pijs_hostcall::{
 use pijs_protocol::call::{EnvCall, ExecCall, FsCall, HttpCall, NetCall, SqliteCall, TimerCall, WebSocketCall};
 use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -155,6 +156,31 @@ fn every_hostcall_is_decided_and_recorded() {
         }
     }
     assert!(refused > 60, "{refused}");
+}
+
+/// Returns the ops in the first column of the tables of one section of the vocabulary.
+fn documented(section: &str) -> BTreeSet<&'static str> {
+    let text = include_str!("../src/vocabulary.rs");
+    let start = format!("//! ## `{section}`");
+    let lines = text.lines().skip_while(|line| !line.starts_with(&start)).skip(1);
+    let rows = lines.take_while(|line| !line.starts_with("//! ## ")).filter_map(|line| line.strip_prefix("//! | "));
+    let cells = rows.filter_map(|row| row.split(" | ").next());
+    let names = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    names.filter(|name| name.chars().all(|character| character.is_ascii_alphanumeric())).collect()
+}
+
+#[test]
+fn the_tables_of_the_vocabulary_have_every_op() {
+    for (section, ops) in [
+        ("exec", ExecCall::OPS),
+        ("fs", FsCall::OPS),
+        ("net", NetCall::OPS),
+        ("sqlite", SqliteCall::OPS),
+        ("websocket", WebSocketCall::OPS),
+    ] {
+        let declared: BTreeSet<_> = ops.iter().copied().filter(|op| !op.is_empty()).collect();
+        assert_eq!(documented(section), declared, "{section}");
+    }
 }
 
 #[test]
