@@ -44,7 +44,7 @@ fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
     let mut params = json!({
         "path": "/outside/x", "from": "/outside/x", "to": "/outside/y", "prefix": "/outside/x", "target": "/outside/x",
         "flags": "r+", "url": "https://example.org/", "host": "example.org", "port": 443, "names": ["SECRET_TOKEN"],
-        "name": "unheard-of", "input": {}, "command": "git", "args": [], "channel": "c", "data": "d",
+        "name": "unheard-of", "input": "", "command": "git", "args": [], "channel": "c", "data": "d",
         "specifier": "./x", "referrer": "ext:/0/index.js", "ms": 1, "level": "info", "message": "m", "text": "words",
         "method": "set", "statement": "get_run_by_id",
         "bytes": 5, "digest": "sha256:00", "mode": 0o644, "db": 1, "sql": "", "socket": "s", "server": "s",
