@@ -100,21 +100,21 @@ pub(crate) use {hostcalls, key};
 /// A hostcall with its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TypedCall {
-    /// `env`.
+    /// A call of `env`.
     Env(EnvCall),
-    /// `exec`.
+    /// A call of `exec`.
     Exec(ExecCall),
-    /// `fs`.
+    /// A call of `fs`.
     Fs(FsCall),
-    /// `http`.
+    /// A call of `http`.
     Http(HttpCall),
-    /// `net`.
+    /// A call of `net`.
     Net(NetCall),
-    /// `sqlite`.
+    /// A call of `sqlite`.
     Sqlite(SqliteCall),
-    /// `timer`.
+    /// A call of `timer`.
     Timer(TimerCall),
-    /// `websocket`.
+    /// A call of `websocket`.
     WebSocket(WebSocketCall),
     /// A method whose connector reads the parameters by itself.
     Untyped,

@@ -18,8 +18,8 @@ pub(super) fn visible(options: &ExecOptions) -> BTreeMap<String, String> {
     options.env.iter().filter(|(name, _)| all || visible(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
 }
 
-/// What the caller gave in the place of the allow list. The gate has decided about what was given; here each variable is
-/// looked up once more, since those that a program can start without are left out where nothing permits them.
+/// Returns the environment that the caller gave in the place of the allow list. The gate has decided about it; here each variable
+/// is looked up once more, since those that a program can start without are left out where nothing permits them.
 pub(super) fn of(
     request: &Request,
     options: &ExecOptions,

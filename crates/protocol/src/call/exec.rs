@@ -114,7 +114,7 @@ impl CallParam for StdinPipe {
 /// The signal of `kill`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KillSignal {
-    /// `SIGTERM`.
+    /// The default, `SIGTERM`.
     Default,
     /// By name.
     Name(String),

@@ -90,9 +90,9 @@ impl CallParam for Protocols {
 /// A message to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebSocketMessage {
-    /// Text.
+    /// A message of text.
     Text(String),
-    /// Bytes.
+    /// A message of bytes.
     Binary(CallData),
 }
 

@@ -36,9 +36,9 @@ impl OpenFlags {
         nofollow: false,
         directory: false,
     };
-    /// `w`.
+    /// The flags `w`.
     pub const WRITE: Self = Self { write: true, create: true, truncate: true, ..Self::EMPTY };
-    /// `a`.
+    /// The flags `a`.
     pub const APPEND: Self = Self { write: true, create: true, append: true, ..Self::EMPTY };
 
     /// Parses `flags`; absent means `r`.

@@ -83,7 +83,7 @@ pub trait CallParam: Sized {
 /// Bytes of a call: an attachment, or text that stands for its UTF-8. Cheap to clone as an attachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallData {
-    /// Text.
+    /// Text, for its UTF-8.
     Text(String),
     /// Attached bytes.
     Attached(Arc<Vec<u8>>),

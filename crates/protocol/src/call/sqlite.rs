@@ -70,15 +70,15 @@ impl CallParam for SqlStatement {
 /// A value of a statement.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SqlValue {
-    /// NULL.
+    /// SQL's NULL.
     Null,
     /// A whole number.
     Integer(i64),
     /// A number with a fraction, or one beyond the range of whole numbers.
     Real(f64),
-    /// Text.
+    /// A text.
     Text(String),
-    /// Bytes.
+    /// A blob.
     Blob(Arc<Vec<u8>>),
 }
 
