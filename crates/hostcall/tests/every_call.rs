@@ -190,3 +190,11 @@ fn a_method_that_is_not_in_the_vocabulary_is_refused() {
         assert_eq!(error.code, ErrorCode::InvalidRequest, "{method:?}");
     }
 }
+
+#[test]
+fn an_empty_op_is_not_the_call_without_one() {
+    for method in ["exec", "http"] {
+        let error = ParsedCall::parse(method, params(method, Some("")), Vec::new()).expect_err("there is no such op");
+        assert_eq!(error.details["reason"], "schema", "{method}");
+    }
+}

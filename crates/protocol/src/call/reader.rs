@@ -40,7 +40,8 @@ impl<'m> CallReader<'m> {
         if may_be_absent && self.params.get("op").is_none_or(Value::is_null) {
             return Ok(String::new());
         }
-        String::read(self, "op")
+        let op = String::read(self, "op")?;
+        if op.is_empty() { Err(self.unknown_op(&op)) } else { Ok(op) }
     }
 
     /// Returns the error of a parameter that is not what it has to be: `a whole number`.
@@ -254,6 +255,14 @@ mod tests {
         assert_eq!(read::<u64>(json!(null)), Err("fs: `x` is not a whole number".to_owned()));
         let missing = String::read(&mut reader(json!({})), "x").map_err(|error| error.message);
         assert_eq!(missing, Err("fs: `x` is missing".to_owned()));
+    }
+
+    #[test]
+    fn an_empty_op_is_not_an_absent_one() {
+        assert_eq!(reader(json!({})).op(true).map_err(|error| error.message), Ok(String::new()));
+        assert_eq!(reader(json!({ "op": null })).op(true).map_err(|error| error.message), Ok(String::new()));
+        let empty = reader(json!({ "op": "" })).op(true).map_err(|error| error.message);
+        assert_eq!(empty, Err("fs: there is no operation \"\"".to_owned()));
     }
 
     #[test]
