@@ -9,7 +9,7 @@ use pijs_hostcall::gate::{Judgement, Rule};
 use pijs_hostcall::grant_store::{AnswerValidity, By, GrantStore, PackageRecord, StoredAnswer};
 use pijs_hostcall::requests::{as_grants, describe, revoke_command};
 use pijs_hostcall::vocabulary::CAPABILITIES;
-use pijs_hostcall::{Caller, Decision, ExpectedLoss, Gate, Grant, Profile, Required, Subject, derive};
+use pijs_hostcall::{Caller, Decision, ExpectedLoss, Gate, Grant, ParsedCall, Profile, Required, Subject};
 use pijs_packages::PackageEntry;
 use pijs_protocol::manifest::CapabilityRequest;
 use pijs_runtime::Environment;
@@ -432,7 +432,9 @@ fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<(Decision, Vec
     };
     let (method, params) = params;
     let params: Map<String, Value> = params.as_object().cloned().unwrap_or_default();
-    let required = derive(method, &params).map_err(|error| Failure::usage(clean(&error.message)))?;
+    let invalid = |error: pijs_protocol::HostcallError| Failure::usage(clean(&error.message));
+    let call = ParsedCall::parse(method, params, Vec::new()).map_err(invalid)?;
+    let required = call.required().map_err(invalid)?;
     decide(gate, caller, method, &required)
 }
 

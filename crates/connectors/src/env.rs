@@ -5,7 +5,8 @@
 //! denied.
 
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
-use pijs_protocol::HostcallError;
+use pijs_protocol::call::{EnvCall, VariableNames};
+use pijs_protocol::{HostcallError, TypedCall};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -29,11 +30,13 @@ impl Connector for EnvConnector {
     }
 
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
-        let names = request.params.get("names").and_then(Value::as_array).into_iter().flatten();
+        let TypedCall::Env(EnvCall::Get { names: VariableNames(names) }) = &request.call else {
+            return Err(request.misdirected());
+        };
         let mut values = Map::new();
-        for name in names.filter_map(Value::as_str) {
+        for name in names {
             if let (Ok(()), Some(value)) = (request.permit.env(name), self.variables.get(name)) {
-                values.insert(name.to_owned(), Value::from(value.as_str()));
+                values.insert(name.clone(), Value::from(value.as_str()));
             }
         }
         Ok(Output::new(serde_json::json!({ "values": values })))

@@ -11,13 +11,13 @@
 
 use crate::block::{aside, refused};
 use crate::fs::error_words;
-use crate::params;
 use child::{Child, Start, start};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::places::Protection;
 use pijs_hostcall::scope::Command;
 use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output, Permit, Reason, Request, Subject};
-use pijs_protocol::{ExtensionId, HostcallError, guard};
+use pijs_protocol::call::{CallData, ExecCall, KillSignal, ProgramParams, StdinPipe};
+use pijs_protocol::{ExtensionId, HostcallError, TypedCall, guard};
 use programs::Programs;
 use run::{Bounds, Ended, run};
 use serde_json::{Value, json};
@@ -101,40 +101,38 @@ impl Connector for ExecConnector {
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            match params::text_or_none(&request, "op")? {
-                None => {
-                    let sink = params::flag(&request, "stream")?.then_some(sink);
-                    inner.to_the_end(&request, sink).await
-                }
-                Some("spawn") => {
+            let TypedCall::Exec(call) = &request.call else { return Err(request.misdirected()) };
+            match call {
+                ExecCall::Run { stream, .. } => inner.to_the_end(&request, stream.then_some(sink)).await,
+                ExecCall::Spawn { .. } => {
                     let worker = Arc::clone(&inner);
                     aside(move || worker.spawn(&request)).await.map_err(|error| refused(&error))?
                 }
-                Some("wait") => inner.wait(&request, sink).await,
-                Some("write") => {
-                    let (_, program) = inner.programs.of(&request)?;
-                    let data = params::bytes(&request, "data")?;
-                    reads::note_input(&request.permit, &data);
-                    program.write(&data, &request.cancel).await
+                ExecCall::Wait { pid, timeout } => inner.wait(&request, *pid, *timeout, sink).await,
+                ExecCall::Write { pid, data } => {
+                    let (_, program) = inner.programs.of(&request, *pid)?;
+                    reads::note_input(&request.permit, data);
+                    program.write(data, &request.cancel).await
                 }
-                Some("alive") => alive(&request),
-                Some("end") => Ok(inner.programs.of(&request)?.1.end_input().await),
-                Some(_) => inner.kill(&request),
+                ExecCall::Alive { pid } => Ok(alive(*pid)),
+                ExecCall::End { pid } => Ok(inner.programs.of(&request, *pid)?.1.end_input().await),
+                ExecCall::Kill { pid, signal, group } => inner.kill(&request, *pid, signal, *group),
             }
         })
     }
 
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
         let inner = &self.inner;
-        match params::text_or_none(request, "op")? {
-            None => {}
-            Some("spawn") => return inner.spawn(request),
-            Some("kill") => return inner.kill(request),
-            Some("alive") => return alive(request),
-            Some(other) => {
+        let TypedCall::Exec(call) = &request.call else { return Err(request.misdirected()) };
+        match call {
+            ExecCall::Run { .. } => {}
+            ExecCall::Spawn { .. } => return inner.spawn(request),
+            ExecCall::Kill { pid, signal, group } => return inner.kill(request, *pid, signal, *group),
+            ExecCall::Alive { pid } => return Ok(alive(*pid)),
+            ExecCall::End { .. } | ExecCall::Wait { .. } | ExecCall::Write { .. } => {
                 return Err(HostcallError::invalid(
                     "sync",
-                    format!("exec.{other} has no synchronous form; use the asynchronous one"),
+                    format!("exec.{} has no synchronous form; use the asynchronous one", call.op()),
                 ));
             }
         }
@@ -212,30 +210,28 @@ struct Spec {
 }
 
 impl Spec {
-    /// Reads a call. `input` is what the program finds on its standard input, as far as the call says it.
-    fn read(request: &Request, options: &ExecOptions, has_stdin: bool, input: &[u8]) -> Result<Self, HostcallError> {
-        let command = params::text(request, "command")?.to_owned();
-        let args: Vec<String> = request
-            .params
-            .get("args")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(|arg| arg.as_str().map(str::to_owned))
-            .collect();
+    /// Finds the program of a call. `input` is what it finds on its standard input, as far as the call says it.
+    fn find(
+        request: &Request,
+        params: &ProgramParams,
+        options: &ExecOptions,
+        has_stdin: bool,
+        input: &[u8],
+    ) -> Result<Self, HostcallError> {
+        let (command, args) = (params.command.clone(), params.args.clone());
         if command.is_empty() || command.contains('\0') || args.iter().any(|arg| arg.contains('\0')) {
             return Err(HostcallError::invalid(
                 "schema",
                 "exec: the command is empty, or an argument contains a null byte",
             ));
         }
-        let (cwd, folder) = match folder(request)? {
+        let (cwd, folder) = match folder(request, params.cwd.as_deref())? {
             Ok(found) => found,
             Err(error) => return Ok(Self { command, start: Err(error) }),
         };
         check_folder(request, &cwd)?;
         let folder = Arc::new(folder);
-        let mut env = environment(request, options)?;
+        let mut env = environment(request, params, options)?;
         let start = match program::find(&command, &cwd, options, &request.permit)? {
             None => Err(io::ErrorKind::NotFound.into()),
             Some(program) => {
@@ -243,7 +239,7 @@ impl Spec {
                 program::check_name(&program, &request.permit, &command, &args)?;
                 environment::leave_out_written(request, &command, &args, &mut env);
                 environment::name_starter(request, &command, &args, &mut env);
-                let call = git::Call { program: &program, request, args: &args, cwd: &cwd, folder: &folder, options };
+                let call = git::Call { program: &program, request, params, cwd: &cwd, folder: &folder, options };
                 git::restrict(&call, &mut env)?;
                 view::check_arguments(&request.permit, &command, &args, &cwd)?;
                 reads::note(&request.permit, &command, &args, input, &cwd);
@@ -267,8 +263,15 @@ impl Spec {
 }
 
 /// What the program sees of the environment. The folder that counts for grants is the one that was decided about, by name.
-fn environment(request: &Request, options: &ExecOptions) -> Result<BTreeMap<String, String>, HostcallError> {
-    let required = pijs_hostcall::derive(&request.method, &request.params)?;
+fn environment(
+    request: &Request,
+    params: &ProgramParams,
+    options: &ExecOptions,
+) -> Result<BTreeMap<String, String>, HostcallError> {
+    if params.env.is_none() {
+        return Ok(environment::visible(options));
+    }
+    let required = request.required()?;
     let Subject::Program { command, args, cwd, given } = &required.subject else {
         return Ok(environment::visible(options));
     };
@@ -280,7 +283,7 @@ fn environment(request: &Request, options: &ExecOptions) -> Result<BTreeMap<Stri
 /// Refuses a folder that a link leads to, for a program that does what files there say, unless it may run there by the
 /// folder's own name: the gate decided about the name that the call used, and that name is what was shown.
 fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
-    let required = pijs_hostcall::derive(&request.method, &request.params)?;
+    let required = request.required()?;
     let Subject::Program { command, args, cwd: Some(named), given } = &required.subject else { return Ok(()) };
     let is_other = request.permit.places().node_path(named)? != real;
     if !is_other || !pijs_programs::obeys_folder(command) || !guard!(ExecLinkedFolder) {
@@ -296,9 +299,8 @@ fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
 
 /// The working folder: opened without following anything at the name that was decided about. A folder that does not
 /// exist is pi's business (code 1), hence the inner result.
-fn folder(request: &Request) -> Result<io::Result<(PathBuf, File)>, HostcallError> {
+fn folder(request: &Request, named: Option<&str>) -> Result<io::Result<(PathBuf, File)>, HostcallError> {
     let permit = &request.permit;
-    let named = params::text_or_none(request, "cwd")?;
     let cwd = match named {
         Some(cwd) => permit.places().node_path(cwd)?,
         None => permit.places().project.clone(),
@@ -340,16 +342,20 @@ impl Inner {
 
     /// The op without a name: start, feed, read, answer.
     async fn to_the_end(self: &Arc<Self>, request: &Request, sink: Option<ChunkSink>) -> Result<Output, HostcallError> {
-        let input = params::bytes_or_none(request, "input")?.map(std::borrow::Cow::into_owned);
-        let max_buffer = params::whole_or_none(request, "maxBuffer")?;
+        let TypedCall::Exec(ExecCall::Run { program, input, timeout, max_buffer, encoding, .. }) = &request.call else {
+            return Err(request.misdirected());
+        };
         let max_buffer = max_buffer.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        let as_bytes = params::text_or_none(request, "encoding")? == Some("buffer");
-        let bounds = self.bounds(input, timeout(request)?, max_buffer);
+        let as_bytes = encoding.as_deref() == Some("buffer");
+        let input = input.clone().map(CallData::into_vec);
+        let bounds = self.bounds(input, limit(*timeout), max_buffer);
         let extension = request.caller.extension();
         self.programs.make_room(extension)?;
         let Spec { command, start } = {
             let (inner, request, input) = (Arc::clone(self), request.clone(), bounds.input.clone());
-            aside(move || Spec::read(&request, &inner.options, input.is_some(), input.as_deref().unwrap_or_default()))
+            let (program, has_stdin) = (program.clone(), input.is_some());
+            let input = input.unwrap_or_default();
+            aside(move || Spec::find(&request, &program, &inner.options, has_stdin, &input))
                 .await
                 .map_err(|error| refused(&error))??
         };
@@ -388,26 +394,25 @@ impl Inner {
     }
 
     fn spawn(&self, request: &Request) -> Result<Output, HostcallError> {
-        let has_stdin = match params::text_or_none(request, "stdin")? {
-            None => false,
-            Some("pipe") => true,
-            Some(other) => {
-                return Err(HostcallError::invalid(
-                    "schema",
-                    format!("exec.spawn: `stdin` is {other:?}, not \"pipe\""),
-                ));
-            }
+        let TypedCall::Exec(ExecCall::Spawn { program, stdin: StdinPipe(has_stdin) }) = &request.call else {
+            return Err(request.misdirected());
         };
         self.programs.make_room(request.caller.extension())?;
-        let Spec { command, start: what } = Spec::read(request, &self.options, has_stdin, &[])?;
+        let Spec { command, start: what } = Spec::find(request, program, &self.options, *has_stdin, &[])?;
         match what.and_then(|what| start(what, &self.options)) {
             Ok(child) => Ok(Output::new(json!({ "pid": self.programs.keep(request.caller.extension(), child) }))),
             Err(error) => Ok(not_started(&command, &error)),
         }
     }
 
-    async fn wait(&self, request: &Request, sink: ChunkSink) -> Result<Output, HostcallError> {
-        let (pid, program) = self.programs.of(request)?;
+    async fn wait(
+        &self,
+        request: &Request,
+        pid: u64,
+        timeout: Option<u64>,
+        sink: ChunkSink,
+    ) -> Result<Output, HostcallError> {
+        let (pid, program) = self.programs.of(request, pid)?;
         let rest = program.rest.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (stdout, stderr, ended) = rest.ok_or_else(|| {
             HostcallError::invalid("schema", format!("exec.wait: the program {pid} is being waited for already"))
@@ -417,7 +422,7 @@ impl Inner {
         let waiting = Waiting { programs: &self.programs, extension: &extension, pid };
         let leash = child::Leash::of(&program.leash);
         let child = Child { pid, stdin: None, stdout, stderr, ended, leash };
-        let bounds = Bounds { reads_to_the_end: true, ..self.bounds(None, timeout(request)?, None) };
+        let bounds = Bounds { reads_to_the_end: true, ..self.bounds(None, limit(timeout), None) };
         let ended = run(child, bounds, &request.cancel, Some(sink)).await;
         let ended = ended.map_err(|error| HostcallError::io("EIO", "wait", format!("exec: {error}")))?;
         if request.cancel.is_cancelled() {
@@ -430,11 +435,12 @@ impl Inner {
         Ok(Output::new(json!({ "code": ended.exit.code, "signal": ended.exit.signal_name(), "killed": ended.killed })))
     }
 
-    fn kill(&self, request: &Request) -> Result<Output, HostcallError> {
-        match self.programs.of(request) {
-            Ok((_, program)) => program.kill(request),
+    fn kill(&self, request: &Request, pid: u64, signal: &KillSignal, group: bool) -> Result<Output, HostcallError> {
+        let signal = programs::signal_of(signal)?;
+        match self.programs.of(request, pid) {
+            Ok((_, program)) => Ok(program.kill(signal, group)),
             Err(error) if error.details.get("errno").is_some_and(|errno| errno == "ESRCH") => {
-                Ok(Output::new(json!({ "sent": self.programs.signal_below(request)? })))
+                Ok(Output::new(json!({ "sent": self.programs.signal_below(request, pid, signal, group) })))
             }
             Err(error) => Err(error),
         }
@@ -442,17 +448,17 @@ impl Inner {
 }
 
 /// Whether a number is that of a process, as `kill` with no signal tells: nothing is sent.
-fn alive(request: &Request) -> Result<Output, HostcallError> {
+fn alive(pid: u64) -> Output {
     use rustix::io::Errno;
     use rustix::process::{Pid, test_kill_process};
-    let found = i32::try_from(params::whole(request, "pid")?).ok().and_then(Pid::from_raw).map(test_kill_process);
+    let found = i32::try_from(pid).ok().and_then(Pid::from_raw).map(test_kill_process);
     let error = match found {
         Some(Ok(())) => None,
         Some(Err(Errno::PERM)) => Some("EPERM"),
         // Not a number that a process can have, or nobody's.
         _ => Some("ESRCH"),
     };
-    Ok(Output::new(json!({ "error": error })))
+    Output::new(json!({ "error": error }))
 }
 
 /// Takes a program off the table when nobody waits for it any more.
@@ -468,8 +474,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-fn timeout(request: &Request) -> Result<Option<Duration>, HostcallError> {
-    Ok(params::whole_or_none(request, "timeout")?.filter(|ms| *ms > 0).map(Duration::from_millis))
+fn limit(timeout_ms: Option<u64>) -> Option<Duration> {
+    timeout_ms.filter(|ms| *ms > 0).map(Duration::from_millis)
 }
 
 fn with_streams(mut output: Output, stdout: Vec<u8>, stderr: Vec<u8>, as_bytes: bool) -> Output {

@@ -11,7 +11,8 @@
 use crate::system::{Dir, FileSystem, Mounts, Watches};
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::{Access, BoxFuture, ChunkSink, Connector, Output, Permit, Request};
-use pijs_protocol::{ErrorCode, ExtensionId, HostcallError};
+use pijs_protocol::call::{FileTarget, FsCall, OpenFlags};
+use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, TypedCall};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -30,6 +31,7 @@ mod watch;
 pub use error::words as error_words;
 use handles::Handles;
 pub use permitted::PermittedFiles;
+use tree::CopyOptions;
 use walk::Last;
 pub(crate) use walk::Reached;
 
@@ -80,8 +82,9 @@ impl Connector for FsConnector {
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            if request.params.get("op").is_some_and(|op| op == "watch") {
-                return inner.watch(request, sink).await;
+            if let TypedCall::Fs(FsCall::Watch { begun, .. }) = &request.call {
+                let begun = *begun;
+                return inner.watch(request, begun, sink).await;
             }
             let lane = inner.lane(request.caller.extension()).acquire_owned().await;
             let run = move || {
@@ -99,10 +102,10 @@ impl Connector for FsConnector {
     }
 
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
-        if request.params.get("op").is_some_and(|op| op == "watch") {
-            return self.inner.open_watch(request);
+        match &request.call {
+            TypedCall::Fs(FsCall::Watch { .. }) => self.inner.open_watch(request),
+            _ => self.inner.run(request),
         }
-        self.inner.run(request)
     }
 
     fn end_extension(&self, extension: &ExtensionId) {
@@ -122,47 +125,62 @@ impl Inner {
         if request.cancel.is_cancelled() {
             return Err(cancelled("fs"));
         }
-        let op = crate::params::text(request, "op")?;
-        match op {
-            "open" => self.open(request),
-            "close" => self.close(request),
-            "read" => self.read(request),
-            "write" => self.write(request),
-            "fstat" => self.fstat(request),
-            "ftruncate" => self.ftruncate(request),
-            "fsync" | "fdatasync" => self.fsync(request),
-            "readFile" => self.read_file(request),
-            "writeFile" => self.write_file(request, "w"),
-            "appendFile" => self.write_file(request, "a"),
-            "truncate" => self.truncate(request),
-            "copyFile" => self.copy_file(request),
-            "stat" => self.stat(request, true),
-            "lstat" => self.stat(request, false),
-            "statfs" => self.statfs(request),
-            "readdir" | "opendir" => self.readdir(request, op),
-            "readlink" => self.readlink(request),
-            "realpath" => self.realpath(request),
-            "access" => self.access(request),
-            "exists" => self.exists(request),
-            "mkdir" => self.mkdir(request),
-            "mkdtemp" => self.mkdtemp(request),
-            "rm" => self.rm(request),
-            "rmdir" => self.rmdir(request),
-            "unlink" => self.unlink(request),
-            "rename" => self.rename(request),
-            "link" => self.link(request),
-            "symlink" => self.symlink(request),
-            "chmod" => self.chmod(request),
-            "utimes" => self.utimes(request, Last::Follow),
-            "cp" => self.cp(request),
-            "lutimes" => self.utimes(request, Last::Keep),
-            "fchmod" => self.fchmod(request),
-            "futimes" => self.futimes(request),
-            other => Err(HostcallError::invalid(
-                "sync",
-                format!("fs.{other} has no synchronous form; use the asynchronous one"),
-            )
-            .with("op", other)),
+        let TypedCall::Fs(call) = &request.call else { return Err(request.misdirected()) };
+        use FileTarget::{Handle, Path};
+        match call {
+            FsCall::Open { path, flags, mode } => self.open(request, path, *flags, *mode),
+            FsCall::Close { fd } => self.close(request, *fd),
+            FsCall::Read { fd, length, position } => self.read(request, *fd, *length, *position),
+            FsCall::Write { fd, data, position } => self.write(request, *fd, data, *position),
+            FsCall::Fstat { fd } => self.fstat(request, *fd),
+            FsCall::Ftruncate { fd, len } => self.ftruncate(request, *fd, len.unwrap_or(0)),
+            FsCall::Fsync { fd } | FsCall::Fdatasync { fd } => self.fsync(request, *fd),
+            FsCall::Fchmod { fd, mode } => self.fchmod(request, *fd, *mode),
+            FsCall::Futimes { fd, atime_ms, mtime_ms } => self.futimes(request, *fd, *atime_ms, *mtime_ms),
+            FsCall::ReadFile { file, encoding } => self.read_file(request, file, encoding.as_deref()),
+            FsCall::WriteFile { file: Handle(fd), data, .. } | FsCall::AppendFile { file: Handle(fd), data, .. } => {
+                self.write_handle(request, *fd, data)
+            }
+            FsCall::WriteFile { file: Path(path), data, flag, mode } => {
+                self.write_file(request, path, data, flag.unwrap_or(OpenFlags::WRITE), *mode)
+            }
+            FsCall::AppendFile { file: Path(path), data, flag, mode } => {
+                self.write_file(request, path, data, flag.unwrap_or(OpenFlags::APPEND), *mode)
+            }
+            FsCall::Truncate { path, len } => self.truncate(request, path, len.unwrap_or(0)),
+            FsCall::CopyFile { from, to, exclusive } => self.copy_file(request, from, to, *exclusive),
+            FsCall::Cp { from, to, recursive, force, error_on_exist } => {
+                // Node's default is to replace.
+                let force = force.unwrap_or(true);
+                let options = CopyOptions { recursive: *recursive, force, error_on_exist: *error_on_exist };
+                self.cp(request, from, to, options)
+            }
+            FsCall::Stat { path } => self.stat(request, path, true),
+            FsCall::Lstat { path } => self.stat(request, path, false),
+            FsCall::Statfs { path } => self.statfs(request, path),
+            FsCall::Readdir { path, recursive } => self.readdir(request, "scandir", path, *recursive),
+            FsCall::Opendir { path, recursive } => self.readdir(request, "opendir", path, *recursive),
+            FsCall::Readlink { path } => self.readlink(request, path),
+            FsCall::Realpath { path } => self.realpath(request, path),
+            FsCall::Access { path, mode } => self.access(request, path, mode.unwrap_or(0)),
+            FsCall::Exists { path } => self.exists(request, path),
+            FsCall::Mkdir { path, recursive, mode } => self.mkdir(request, path, *recursive, *mode),
+            FsCall::Mkdtemp { prefix } => self.mkdtemp(request, prefix),
+            FsCall::Rm { path, recursive, force } => self.rm(request, path, *recursive, *force),
+            FsCall::Rmdir { path } => self.rmdir(request, path),
+            FsCall::Unlink { path } => self.unlink(request, path),
+            FsCall::Rename { from, to } => self.rename(request, from, to),
+            FsCall::Link { from, to } => self.link(request, from, to),
+            FsCall::Symlink { target, path } => self.symlink(request, target, path),
+            FsCall::Chmod { path, mode } => self.chmod(request, path, *mode),
+            FsCall::Utimes { path, atime_ms, mtime_ms } => {
+                self.utimes(request, path, (*atime_ms, *mtime_ms), Last::Follow)
+            }
+            FsCall::Lutimes { path, atime_ms, mtime_ms } => {
+                self.utimes(request, path, (*atime_ms, *mtime_ms), Last::Keep)
+            }
+            // Both forms of a call take it out before.
+            FsCall::Watch { .. } => Err(request.misdirected()),
         }
     }
 

@@ -7,7 +7,6 @@
 //! undone ([`coding`]), as by `fetch`; without it the body comes as it was sent.
 
 use crate::lookups::TooManyNames;
-use crate::params;
 use crate::sockets::{Sockets, too_many_names};
 use address::{LOCALHOST, PublicResolver, Resolver, SystemResolver};
 use bytes::Bytes;
@@ -15,7 +14,8 @@ use hyper::ext::ReasonPhrase;
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::derive::HttpTarget;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Permit, Reason, Request};
-use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
+use pijs_protocol::call::{HeaderPairs, HttpCall};
+use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, TypedCall, guard};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 use serde_json::{Value, json};
@@ -116,21 +116,23 @@ impl Connector for HttpConnector {
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            match params::text_or_none(&request, "op")? {
-                Some("send") => return inner.uploads.send(&request).await,
-                Some("lookup") => return inner.look_up(&request).await,
-                Some(_) => return inner.uploads.finish(&request),
-                None => {}
+            let TypedCall::Http(call) = &request.call else { return Err(request.misdirected()) };
+            match call {
+                HttpCall::Send { upload, data } => inner.uploads.send(&request, upload, data).await,
+                HttpCall::Lookup { url } => inner.look_up(&request, url).await,
+                HttpCall::Finish { upload } => Ok(inner.uploads.finish(&request, upload)),
+                HttpCall::Request { stream, .. } => {
+                    let client = inner.client(request.caller.extension())?;
+                    let hop = Hop::first(&request, call, &inner.uploads)?;
+                    inner.bounded(&client, &request, hop, stream.then_some(sink)).await
+                }
             }
-            let sink = params::flag(&request, "stream")?.then_some(sink);
-            let client = inner.client(request.caller.extension())?;
-            let hop = Hop::first(&request, &inner.uploads)?;
-            inner.bounded(&client, &request, hop, sink).await
         })
     }
 
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
-        if request.params.contains_key("op") || request.params.contains_key("upload") {
+        let TypedCall::Http(call) = &request.call else { return Err(request.misdirected()) };
+        if !matches!(call, HttpCall::Request { upload: None, .. }) {
             return Err(HostcallError::invalid(
                 "sync",
                 "http: an upload has no synchronous form; use the asynchronous one",
@@ -138,7 +140,7 @@ impl Connector for HttpConnector {
         }
         // A client of its own: the shared one lives on the runtime of the asynchronous calls.
         let client = self.inner.build(request.caller.extension())?;
-        let hop = Hop::first(request, &self.inner.uploads)?;
+        let hop = Hop::first(request, call, &self.inner.uploads)?;
         crate::block::on(self.inner.bounded(&client, request, hop, None))
     }
 
@@ -175,23 +177,25 @@ impl Body {
 }
 
 impl Hop {
-    fn first(request: &Request, uploads: &Uploads) -> Result<Self, HostcallError> {
-        let url = Url::parse(params::text(request, "url")?)
-            .map_err(|error| HostcallError::invalid("url", format!("http: {error}")))?;
-        let method = params::text_or_none(request, "method")?.unwrap_or("GET");
+    fn first(request: &Request, call: &HttpCall, uploads: &Uploads) -> Result<Self, HostcallError> {
+        let HttpCall::Request { url, method, headers: pairs, body, upload, .. } = call else {
+            return Err(request.misdirected());
+        };
+        let url = Url::parse(url).map_err(|error| HostcallError::invalid("url", format!("http: {error}")))?;
+        let method = method.as_deref().unwrap_or("GET");
         let method = match Method::from_bytes(method.to_ascii_uppercase().as_bytes()) {
             Ok(Method::CONNECT | Method::TRACE) | Err(_) => {
                 return Err(HostcallError::invalid("schema", format!("http: the method {method:?} is not available")));
             }
             Ok(method) => method,
         };
-        let body = match (params::bytes_or_none(request, "body")?, params::text_or_none(request, "upload")?) {
+        let body = match (body, upload) {
             (None, None) => Body::None,
-            (Some(body), None) => Body::Whole(body.into_owned()),
+            (Some(body), None) => Body::Whole(body.to_vec()),
             (None, Some(id)) => Body::Pieces(uploads.begin(request.caller.extension(), id)?),
             (Some(_), Some(_)) => return Err(HostcallError::invalid("schema", "http: `body` beside `upload`")),
         };
-        Ok(Self { url, method, headers: headers(request)?, body })
+        Ok(Self { url, method, headers: headers(pairs)?, body })
     }
 
     /// The request a redirect asks for.
@@ -221,25 +225,9 @@ impl Hop {
 }
 
 /// Headers of the call. Those that belong to the connection are the client's.
-pub(crate) fn headers(request: &Request) -> Result<HeaderMap, HostcallError> {
+pub(crate) fn headers(HeaderPairs(pairs): &HeaderPairs) -> Result<HeaderMap, HostcallError> {
     const DROPPED: &[&str] = &["connection", "content-length", "keep-alive"];
     const FORBIDDEN: &[&str] = &["expect", "host", "te", "trailer", "transfer-encoding", "upgrade"];
-    let pairs: Vec<(&str, &str)> = match request.params.get("headers") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::Object(members)) => {
-            { members.iter().map(|(name, value)| value.as_str().map(|value| (&**name, value))).collect::<Option<_>>() }
-                .ok_or_else(bad_headers)?
-        }
-        Some(Value::Array(pairs)) => pairs
-            .iter()
-            .map(|pair| match pair.as_array().map(Vec::as_slice) {
-                Some([Value::String(name), Value::String(value)]) => Some((&**name, &**value)),
-                _ => None,
-            })
-            .collect::<Option<_>>()
-            .ok_or_else(bad_headers)?,
-        Some(_) => return Err(bad_headers()),
-    };
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {
         let lower = name.to_ascii_lowercase();
@@ -269,10 +257,6 @@ fn reason_of(response: &Response) -> String {
         Some(reason) => reason.as_bytes().iter().copied().map(char::from).collect(),
         None => response.status().canonical_reason().unwrap_or_default().to_owned(),
     }
-}
-
-fn bad_headers() -> HostcallError {
-    HostcallError::invalid("schema", "http: `headers` is neither an object of strings nor an array of pairs")
 }
 
 impl Inner {
@@ -328,8 +312,10 @@ impl Inner {
         sink: Option<ChunkSink>,
     ) -> Result<Output, HostcallError> {
         let _room = self.sockets.room(request.caller.extension()).await;
-        let mode = params::text_or_none(request, "redirect")?.unwrap_or("follow");
-        let decode = params::flag(request, "decode")?;
+        let TypedCall::Http(HttpCall::Request { redirect, decode, .. }) = &request.call else {
+            return Err(request.misdirected());
+        };
+        let (mode, decode) = (redirect.as_deref().unwrap_or("follow"), *decode);
         let mut followed = 0;
         let response = loop {
             if followed == 0 || guard!(HttpRedirect) {
@@ -474,8 +460,7 @@ impl Inner {
 
     /// The addresses of a URL's host, for those who look before they ask. As with requests, one that is not public makes the
     /// whole answer a refusal; only this machine's own name may be known.
-    async fn look_up(&self, request: &Request) -> Result<Output, HostcallError> {
-        let url = params::text(request, "url")?;
+    async fn look_up(&self, request: &Request, url: &str) -> Result<Output, HostcallError> {
         let target = HttpTarget::parse(url)?;
         let found: Vec<IpAddr> = match target.host.trim_start_matches('[').trim_end_matches(']').parse() {
             Ok(literal) => vec![literal],

@@ -14,17 +14,17 @@ mod requests;
 pub(crate) mod tls;
 
 use crate::http::address::Resolver;
-use crate::params;
 use crate::sockets::{Room, Sockets, too_many_names};
 use pijs_hostcall::connector::cancelled;
-use pijs_hostcall::derive::{net_host, sends_requests};
+use pijs_hostcall::derive::net_host;
 use pijs_hostcall::gate::Listening;
 use pijs_hostcall::{Access, BoxFuture, ChunkSink, Connector, Output, Reason, Request};
-use pijs_protocol::guard;
-use pijs_protocol::{ExtensionId, HostcallError};
+use pijs_protocol::call::{NetCall, SocketTarget, TlsOptions};
+use pijs_protocol::{ExtensionId, HostcallError, TypedCall, guard};
 use place::Place;
 use requests::{Requests, Server};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -154,21 +154,22 @@ impl Connector for NetConnector {
 }
 
 async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
-    let key = |name: &str| Ok((request.caller.extension().clone(), params::text(&request, name)?.to_owned()));
-    match params::text(&request, "op")? {
-        "connect" => {
-            let key: Key = key("socket")?;
+    let key = |name: &str| (request.caller.extension().clone(), name.to_owned());
+    let TypedCall::Net(call) = &request.call else { return Err(request.misdirected()) };
+    match call {
+        NetCall::Connect { socket, at, tls, protocol } => {
+            let key: Key = key(socket);
             let _room = dialer.room(&request)?;
-            let server = requests_only(&request)?;
-            let (reader, writer, about) = connect(&dialer, &request).await?;
+            let server = requests_only(&request, at, tls.is_some(), protocol.as_deref())?;
+            let (reader, writer, about) = connect(&dialer, &request, at, tls.as_ref()).await?;
             let server = server.filter(|_| !is_other_protocol(&about));
             let checked = server.map(|server| Arc::new(Mutex::new(Requests::new(server))));
             table.insert(key.clone(), Held::Open(writer, checked.clone()))?;
             let _lease = Lease { table, key, _room };
             receive(reader, about, checked, &sink).await
         }
-        "accept" => {
-            let key: Key = key("socket")?;
+        NetCall::Accept { socket } => {
+            let key: Key = key(socket);
             let waiting = table.with(|held| match held.remove(&key) {
                 Some(Held::Waiting(reader, writer, about, room)) => {
                     held.insert(key.clone(), Held::Open(writer, None));
@@ -185,13 +186,13 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
             let _lease = Lease { table, key, _room };
             receive(reader, about, None, &sink).await
         }
-        "refuse" => {
-            let key: Key = key("socket")?;
+        NetCall::Refuse { socket } => {
+            let key: Key = key(socket);
             table.with(|held| matches!(held.get(&key), Some(Held::Waiting(..))).then(|| held.remove(&key)));
             Ok(Output::empty())
         }
-        "close" => {
-            let key: Key = key("server")?;
+        NetCall::Close { server } => {
+            let key: Key = key(server);
             let close = table.with(|held| match held.get(&key) {
                 Some(Held::Listening { close, .. }) => Some(Arc::clone(close)),
                 _ => None,
@@ -199,28 +200,26 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
             close.ok_or_else(|| io("EBADF", "close", "no such server listens"))?.notify_one();
             Ok(Output::empty())
         }
-        "write" => {
-            let (writer, checked) = table.writer(&key("socket")?)?;
-            let data = params::bytes(&request, "data")?;
+        NetCall::Write { socket, data } => {
+            let (writer, checked) = table.writer(&key(socket))?;
             let mut writer = writer.lock().await;
             let data = match checked {
-                Some(checked) => checked.lock().unwrap_or_else(PoisonError::into_inner).take(&data)?.into(),
-                None => data,
+                Some(checked) => checked.lock().unwrap_or_else(PoisonError::into_inner).take(data)?.into(),
+                None => Cow::Borrowed(&**data),
             };
             writer.write_all(&data).await.map_err(|error| failed(&error, "write"))?;
             writer.flush().await.map_err(|error| failed(&error, "write"))?;
             Ok(Output::empty())
         }
-        "end" => {
-            let (writer, _) = table.writer(&key("socket")?)?;
+        NetCall::End { socket } => {
+            let (writer, _) = table.writer(&key(socket))?;
             writer.lock().await.shutdown().await.map_err(|error| failed(&error, "shutdown"))?;
             Ok(Output::empty())
         }
-        "listen" => {
-            let key: Key = key("server")?;
-            listen(table, &dialer, &request, key, &sink).await
+        NetCall::Listen { server, at } => {
+            let key: Key = key(server);
+            listen(table, &dialer, &request, at, key, &sink).await
         }
-        other => Err(HostcallError::invalid("schema", format!("net: unknown op {other:?}"))),
     }
 }
 
@@ -289,20 +288,22 @@ fn unix(stream: UnixStream) -> Connected {
 
 /// The server whose requests a connection carries and nothing else; `None` where any bytes may be sent: to a socket in the
 /// file system, to a server of the extension's own, and where a grant says so.
-fn requests_only(request: &Request) -> Result<Option<Server>, HostcallError> {
-    if params::text_or_none(request, "path")?.is_some() {
-        return Ok(None);
-    }
-    let (host, port) = net_host(&request.params)?;
+fn requests_only(
+    request: &Request,
+    at: &SocketTarget,
+    is_tls: bool,
+    protocol: Option<&str>,
+) -> Result<Option<Server>, HostcallError> {
+    let SocketTarget::Host(written, port) = at else { return Ok(None) };
+    let (host, port) = (net_host(written)?, *port);
     let permit = &request.permit;
     let is_own = literal(&host).is_some_and(|address| permit.is_own_server(SocketAddr::new(address, port)));
-    if is_own || (!sends_requests(&request.params) && permit.sends_raw(&host, port)) {
+    if is_own || (protocol != Some("http") && permit.sends_raw(&host, port)) {
         return Ok(None);
     }
     let mut names = vec![host];
-    let spelled = params::text(request, "host")?.trim_end_matches('.').to_ascii_lowercase();
+    let spelled = written.trim_end_matches('.').to_ascii_lowercase();
     names.push(if spelled.contains(':') && !spelled.starts_with('[') { format!("[{spelled}]") } else { spelled });
-    let is_tls = request.params.get("tls").is_some_and(|tls| !tls.is_null());
     Ok(Some(Server { names, port, is_tls }))
 }
 
@@ -316,14 +317,23 @@ fn is_other_protocol(about: &Value) -> bool {
     !agreed.is_empty() && !is_http
 }
 
-async fn connect(dialer: &Dialer, request: &Request) -> Result<Connected, HostcallError> {
-    if let Some(path) = params::text_or_none(request, "path")? {
-        let place = Place::of(request, path, Access::Speak)?;
-        return place.connect().await.map(unix).map_err(|error| failed(&error, "connect").with("path", path));
+async fn connect(
+    dialer: &Dialer,
+    request: &Request,
+    at: &SocketTarget,
+    tls: Option<&TlsOptions>,
+) -> Result<Connected, HostcallError> {
+    match at {
+        SocketTarget::Path(path) => {
+            let place = Place::of(request, path, Access::Speak)?;
+            place.connect().await.map(unix).map_err(|error| failed(&error, "connect").with("path", path.as_str()))
+        }
+        SocketTarget::Host(written, port) => {
+            let host = net_host(written)?;
+            let wanted = tls.map(|tls| Wanted::of(tls, &host)).transpose()?;
+            dial(dialer, request, &host, *port, wanted).await
+        }
     }
-    let (host, port) = net_host(&request.params)?;
-    let wanted = Wanted::of(&request.params, &host)?;
-    dial(dialer, request, &host, port, wanted).await
 }
 
 /// Connects to a host whose addresses may all be connected to, encrypted where that is wanted.
@@ -401,27 +411,32 @@ async fn listen(
     table: Arc<Table>,
     dialer: &Dialer,
     request: &Request,
+    at: &SocketTarget,
     key: Key,
     sink: &ChunkSink,
 ) -> Result<Output, HostcallError> {
     let _room = dialer.room(request)?;
-    let (listener, own, about, _bound) = if let Some(path) = params::text_or_none(request, "path")? {
-        let place = Place::of(request, path, Access::Write)?;
-        let (listener, bound) = place.bind(request).map_err(|error| failed(&error, "listen").with("path", path))?;
-        (Listener::Unix(listener), None, json!({ "path": path }), Some(bound))
-    } else {
-        let (host, port) = net_host(&request.params)?;
-        let address = literal(&host).filter(|address| address.is_loopback() || !guard!(NetLoopback));
-        let Some(address) = address else {
-            return Err(Reason::BlockedAddress.refusal("net", "http", &format!("listening on {host}")));
-        };
-        let bound = TcpListener::bind((address, port)).await;
-        let listener =
-            bound.map_err(|error| failed(&error, "listen").with("address", host.as_str()).with("port", port))?;
-        let at = listener.local_addr().map_err(|error| failed(&error, "listen"))?;
-        let family = if at.is_ipv4() { "IPv4" } else { "IPv6" };
-        let about = json!({ "address": at.ip().to_string(), "port": at.port(), "family": family });
-        (Listener::Tcp(listener), Some(at), about, None)
+    let (listener, own, about, _bound) = match at {
+        SocketTarget::Path(path) => {
+            let place = Place::of(request, path, Access::Write)?;
+            let bound = place.bind(request);
+            let (listener, bound) = bound.map_err(|error| failed(&error, "listen").with("path", path.as_str()))?;
+            (Listener::Unix(listener), None, json!({ "path": path }), Some(bound))
+        }
+        SocketTarget::Host(written, port) => {
+            let (host, port) = (net_host(written)?, *port);
+            let address = literal(&host).filter(|address| address.is_loopback() || !guard!(NetLoopback));
+            let Some(address) = address else {
+                return Err(Reason::BlockedAddress.refusal("net", "http", &format!("listening on {host}")));
+            };
+            let bound = TcpListener::bind((address, port)).await;
+            let listener =
+                bound.map_err(|error| failed(&error, "listen").with("address", host.as_str()).with("port", port))?;
+            let at = listener.local_addr().map_err(|error| failed(&error, "listen"))?;
+            let family = if at.is_ipv4() { "IPv4" } else { "IPv6" };
+            let about = json!({ "address": at.ip().to_string(), "port": at.port(), "family": family });
+            (Listener::Tcp(listener), Some(at), about, None)
+        }
     };
     let known = own.map(|address| request.permit.listens(address));
     let close = Arc::new(Notify::new());

@@ -413,7 +413,7 @@ impl FromRequest for ToolsCall {
 
 impl FromRequest for ToolCall {
     fn from_request(request: &Request) -> Result<Self, HostcallError> {
-        let required = pijs_hostcall::derive(&request.method, &request.params)?;
+        let required = request.required()?;
         let path = match required.subject {
             pijs_hostcall::Subject::Paths(used, _) => Some(request.permit.places().absolute(used)?),
             _ => None,

@@ -15,10 +15,10 @@ mod statement;
 mod worker;
 
 use crate::fs::FsConnector;
-use crate::params;
 use crate::system::FileSystem;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
-use pijs_protocol::{ExtensionId, HostcallError, guard};
+use pijs_protocol::call::SqliteCall;
+use pijs_protocol::{ExtensionId, HostcallError, TypedCall, guard};
 use place::Place;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -76,10 +76,14 @@ impl Connector for SqliteConnector {
     }
 
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
-        match params::text(request, "op")? {
-            "open" => self.open(request),
-            "close" => self.close(request),
-            _ => self.perform(request),
+        let TypedCall::Sqlite(call) = &request.call else { return Err(request.misdirected()) };
+        match call {
+            SqliteCall::Open { path, read_only, .. } => self.open(request, path, *read_only),
+            SqliteCall::Close { db } => self.close(request, *db),
+            SqliteCall::Exec { db, .. } | SqliteCall::Prepare { db, .. } => self.perform(request, *db),
+            SqliteCall::All { query } | SqliteCall::Get { query } | SqliteCall::Run { query } => {
+                self.perform(request, query.db)
+            }
         }
     }
 
@@ -101,11 +105,9 @@ impl SqliteConnector {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self, request: &Request) -> Result<Output, HostcallError> {
+    fn open(&self, request: &Request, path: &str, read_only: bool) -> Result<Output, HostcallError> {
         let extension = request.caller.extension();
         self.room(extension)?;
-        let path = params::text(request, "path")?;
-        let read_only = params::flag(request, "readOnly")?;
         if self.table().keys().filter(|(owner, _)| owner == extension).count() >= MAX_OPEN {
             return Err(HostcallError::io("EMFILE", "open", format!("sqlite: {MAX_OPEN} databases are open already")));
         }
@@ -121,15 +123,15 @@ impl SqliteConnector {
         Ok(Output::new(json!({"db": number})))
     }
 
-    fn close(&self, request: &Request) -> Result<Output, HostcallError> {
-        let key = (request.caller.extension().clone(), params::whole(request, "db")?);
+    fn close(&self, request: &Request, db: u64) -> Result<Output, HostcallError> {
+        let key = (request.caller.extension().clone(), db);
         let database = self.table().remove(&key).ok_or_else(not_open)?;
         database.close();
         Ok(Output::empty())
     }
 
-    fn perform(&self, request: &Request) -> Result<Output, HostcallError> {
-        let key = (request.caller.extension().clone(), params::whole(request, "db")?);
+    fn perform(&self, request: &Request, db: u64) -> Result<Output, HostcallError> {
+        let key = (request.caller.extension().clone(), db);
         let worker = match self.table().get(&key).ok_or_else(not_open)? {
             Database::Open(worker) => Arc::clone(worker),
             Database::GivenUp => return Err(given_up()),

@@ -184,7 +184,7 @@ pub trait Dir: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenHow {
     /// Node's flags.
-    pub flags: pijs_hostcall::derive::OpenFlags,
+    pub flags: pijs_protocol::call::OpenFlags,
     /// Permission bits of a file that is made.
     pub mode: u32,
 }

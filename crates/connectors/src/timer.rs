@@ -1,10 +1,10 @@
 //! Waiting, for code that sleeps with `Atomics.wait`.
 
-use crate::params;
 use pijs_environment::{Timer, Wait};
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
-use pijs_protocol::HostcallError;
+use pijs_protocol::call::TimerCall;
+use pijs_protocol::{HostcallError, TypedCall};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl TimerConnector {
 }
 
 fn duration(request: &Request) -> Result<Duration, HostcallError> {
-    let ms = params::whole(request, "ms")?;
+    let TypedCall::Timer(TimerCall::Sleep { ms }) = request.call else { return Err(request.misdirected()) };
     if ms > LONGEST_MS {
         return Err(HostcallError::invalid("too_large", format!("timer: more than {LONGEST_MS} ms")));
     }

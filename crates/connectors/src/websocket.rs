@@ -7,14 +7,14 @@
 use crate::http::headers;
 use crate::net::tls::Wanted;
 use crate::net::{Dialer, dial, failed};
-use crate::params;
 use crate::sockets::Room;
 use futures_util::{SinkExt as _, StreamExt as _};
 use pijs_hostcall::connector::{cancelled, deadline};
-use pijs_hostcall::derive::websocket_target;
+use pijs_hostcall::derive::{HttpTarget, websocket_target};
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
-use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
-use serde_json::{Value, json};
+use pijs_protocol::call::{HeaderPairs, Protocols, WebSocketCall, WebSocketMessage};
+use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, TypedCall, guard};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -129,22 +129,26 @@ impl Connector for WebSocketConnector {
 }
 
 async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
-    let key: Key = (request.caller.extension().clone(), params::text(&request, "socket")?.to_owned());
-    let message = match params::text(&request, "op")? {
-        "open" => {
+    let key = |socket: &String| -> Key { (request.caller.extension().clone(), socket.clone()) };
+    let TypedCall::WebSocket(call) = &request.call else { return Err(request.misdirected()) };
+    let (key, message) = match call {
+        WebSocketCall::Open { socket, url, protocols: Protocols(protocols), headers } => {
+            let key = key(socket);
             let unfinished = table.unfinished(&key.0);
             let (_lease, orders) = table.lease(key, dialer.room(&request)?)?;
-            let opening = open(&dialer, &request, &sink, &unfinished);
+            let upgrade = upgrade(url, protocols, headers)?;
+            let opening = open(&dialer, &request, upgrade, &sink, &unfinished);
             let socket = tokio::time::timeout(HANDSHAKE, opening).await;
             let late = |_| deadline("websocket", u64::try_from(HANDSHAKE.as_millis()).unwrap_or(u64::MAX));
             return carry(socket.map_err(late)??, orders, &sink, &unfinished).await;
         }
-        "send" => match params::text_or_none(&request, "text")? {
-            Some(text) => Message::text(text),
-            None => Message::binary(params::bytes(&request, "data")?.into_owned()),
-        },
-        "close" => Message::Close(frame(&request)?),
-        other => return Err(HostcallError::invalid("schema", format!("websocket: unknown op {other:?}"))),
+        WebSocketCall::Send { socket, message: WebSocketMessage::Text(text) } => (key(socket), Message::text(text)),
+        WebSocketCall::Send { socket, message: WebSocketMessage::Binary(data) } => {
+            (key(socket), Message::binary(data.to_vec()))
+        }
+        WebSocketCall::Close { socket, code, reason } => {
+            (key(socket), Message::Close(frame(*code, reason.as_deref().unwrap_or_default())?))
+        }
     };
     let gone = || HostcallError::io("EPIPE", "write", "websocket: the connection is closed");
     let orders = table.held().get(&key).cloned().ok_or_else(gone)?;
@@ -154,39 +158,42 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
     Ok(Output::empty())
 }
 
-fn frame(request: &Request) -> Result<Option<CloseFrame>, HostcallError> {
-    let Some(code) = params::whole_or_none(request, "code")? else { return Ok(None) };
+fn frame(code: Option<u64>, reason: &str) -> Result<Option<CloseFrame>, HostcallError> {
+    let Some(code) = code else { return Ok(None) };
     let code = u16::try_from(code).ok().filter(|code| *code == 1000 || (3000..5000).contains(code));
     let code = code.ok_or_else(|| HostcallError::invalid("schema", "websocket: `code` is not one that may be sent"))?;
-    let reason = params::text_or_none(request, "reason")?.unwrap_or_default();
     if reason.len() > 123 {
         return Err(HostcallError::invalid("schema", "websocket: `reason` has more than 123 bytes"));
     }
     Ok(Some(CloseFrame { code: CloseCode::from(code), reason: reason.into() }))
 }
 
-async fn open(
-    dialer: &Dialer,
-    request: &Request,
-    sink: &ChunkSink,
-    unfinished: &Arc<Unfinished>,
-) -> Result<Socket, HostcallError> {
-    let (url, target) = websocket_target(params::text(request, "url")?)?;
+/// The request that becomes a connection, and its server.
+type Upgrade = (tokio_tungstenite::tungstenite::handshake::client::Request, HttpTarget);
+
+fn upgrade(url: &str, protocols: &[String], pairs: &HeaderPairs) -> Result<Upgrade, HostcallError> {
+    let (url, target) = websocket_target(url)?;
     let mut upgrade = url.as_str().into_client_request().map_err(|error| words(&error))?;
-    let protocols: Vec<&str> = match request.params.get("protocols") {
-        Some(Value::Array(protocols)) => protocols.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
-    };
     if !protocols.is_empty() {
         let value = HeaderValue::from_str(&protocols.join(", "));
         let value = value.map_err(|_| HostcallError::invalid("schema", "websocket: `protocols` are no header"))?;
         upgrade.headers_mut().insert("sec-websocket-protocol", value);
     }
-    for (name, value) in &headers(request)? {
+    for (name, value) in &headers(pairs)? {
         if !name.as_str().starts_with("sec-websocket-") {
             upgrade.headers_mut().append(name, value.clone());
         }
     }
+    Ok((upgrade, target))
+}
+
+async fn open(
+    dialer: &Dialer,
+    request: &Request,
+    (upgrade, target): Upgrade,
+    sink: &ChunkSink,
+    unfinished: &Arc<Unfinished>,
+) -> Result<Socket, HostcallError> {
     let wanted = (target.scheme == "https").then(Wanted::default);
     let (reader, writer, _) = dial(dialer, request, &target.host, target.port, wanted).await?;
     let writer = Arc::into_inner(writer).expect("nobody else writes to a connection just made").into_inner();

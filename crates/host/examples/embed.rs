@@ -4,11 +4,13 @@ use pijs_environment::SystemTimer;
 use pijs_extc::{BuildOptions, Input, SourceMaps, build, host_modules};
 use pijs_host::{Event, Host, Package, StreamOutcome};
 use pijs_hostcall::*;
-use pijs_protocol::{HostcallError, StreamDelta};
+use pijs_protocol::call::{FileTarget, FsCall};
+use pijs_protocol::{HostcallError, StreamDelta, TypedCall};
 use serde_json::{from_value, json};
 use std::{rc::Rc, sync::Arc};
 
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/packages/pi-ttsr");
+const FILE: &str = "/project/.pi/rules/logger.md";
 const RULE: &[u8] = b"---\ntrigger: \"console\\\\.log\"\n---\nUse the project's logger, never console.log.\n";
 
 /// Everything of this program that the host gets to see, but for the time.
@@ -17,14 +19,17 @@ struct Mine;
 /// A file system with one rule in it: what `node:fs` of the extension ends in.
 impl Connector for Mine {
     fn call(&self, request: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
-        let member = |key| request.params.get(key).and_then(|value| value.as_str()).unwrap_or_default();
-        let answer = match (member("op"), member("path")) {
-            ("readdir", "/project/.pi/rules") => {
+        let answer = match &request.call {
+            TypedCall::Fs(FsCall::Readdir { path, .. }) if path == "/project/.pi/rules" => {
                 Ok(Output::new(json!({ "entries": [{ "name": "logger.md", "parent": "", "kind": "file" }] })))
             }
-            ("stat", "/project/.pi/rules/logger.md") => Ok(Output::new(json!({ "kind": "file", "size": RULE.len() }))),
-            ("readFile", "/project/.pi/rules/logger.md") => Ok(Output::default().with_bytes("data", RULE.to_vec())),
-            (op, path) => Err(HostcallError::io("ENOENT", op, format!("ENOENT: no such file or directory, {path}"))),
+            TypedCall::Fs(FsCall::Stat { path }) if path == FILE => {
+                Ok(Output::new(json!({ "kind": "file", "size": RULE.len() })))
+            }
+            TypedCall::Fs(FsCall::ReadFile { file: FileTarget::Path(path), .. }) if path == FILE => {
+                Ok(Output::default().with_bytes("data", RULE.to_vec()))
+            }
+            other => Err(HostcallError::io("ENOENT", "open", format!("ENOENT: no such file or directory, {other:?}"))),
         };
         Box::pin(async { answer })
     }

@@ -19,7 +19,9 @@ use crate::host::Host;
 use crate::record;
 use pijs_durable::without_links;
 use pijs_hostcall::derive::{PathForm, PathUse};
-use pijs_hostcall::{Access, Behind, Caller, Decision, Judgement, ModelCall, Permit, Profile, Reason, Rule, derive};
+use pijs_hostcall::{
+    Access, Behind, Caller, Decision, Judgement, ModelCall, ParsedCall, Permit, Profile, Reason, Rule,
+};
 use pijs_protocol::{ExtensionId, guard};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -112,7 +114,7 @@ impl Host {
             _ => Map::new(),
         };
         // An invalid call is refused when it is made.
-        let Some((decision, _)) = self.decided(&caller, "mcp", &params, asks).await else { return Ok(()) };
+        let Some((decision, _)) = self.decided(&caller, "mcp", params, asks).await else { return Ok(()) };
         let nobody = decision.rule == Rule::NoPerson && matches!(behind, Behind::Message { .. });
         let passes = decision.allowed || nobody;
         record::tainted(&self.0, &caller, tool, &decision, passes);
@@ -201,7 +203,8 @@ impl Host {
 
     fn judgement(&self, caller: &Caller, tool: &str, input: &Value) -> Option<Judgement> {
         let params = Map::from_iter([("name".to_owned(), Value::from(tool)), ("input".to_owned(), input.clone())]);
-        let required = derive("tool", &params).ok()?;
+        let call = ParsedCall::parse("tool", params, Vec::new()).ok()?;
+        let required = call.required().ok()?;
         self.0.services.dispatcher.gate().judge(caller, "tool", &required).ok()
     }
 
@@ -209,7 +212,7 @@ impl Host {
     /// arguments, which the tool refuses with its own message.
     async fn judged(&self, caller: &Caller, tool: &str, input: &Value, asks: bool) -> Option<(Decision, Permit)> {
         let params = Map::from_iter([("name".to_owned(), Value::from(tool)), ("input".to_owned(), input.clone())]);
-        self.decided(caller, "tool", &params, asks).await
+        self.decided(caller, "tool", params, asks).await
     }
 
     /// Asks the gate, and the user if present, about a call of `method`. `None` for an invalid one.
@@ -217,10 +220,11 @@ impl Host {
         &self,
         caller: &Caller,
         method: &'static str,
-        params: &Map<String, Value>,
+        params: Map<String, Value>,
         asks: bool,
     ) -> Option<(Decision, Permit)> {
-        let required = derive(method, params).ok()?;
+        let call = ParsedCall::parse(method, params, Vec::new()).ok()?;
+        let required = call.required().ok()?;
         let gate = self.0.services.dispatcher.gate();
         let decision = match gate.judge(caller, method, &required).ok()? {
             Judgement::Settled(decision) => decision,

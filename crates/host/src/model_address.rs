@@ -10,7 +10,7 @@
 
 use crate::host::Host;
 use crate::record;
-use pijs_hostcall::{Judgement, Reason, Required, Subject, derive};
+use pijs_hostcall::{Judgement, ParsedCall, Reason, Required, Subject};
 use pijs_protocol::{ExtensionId, guard};
 use serde_json::{Map, Value};
 
@@ -24,8 +24,9 @@ impl Host {
         let caller = self.caller_of(extension);
         let gate = self.0.services.dispatcher.gate();
         let params = Map::from_iter([("url".to_owned(), Value::from(address))]);
+        let call = ParsedCall::parse("http", params, Vec::new());
         let required = if gate.holds_unasked(&caller.profile, "provider") {
-            derive("http", &params).map_err(|error| error.message)?
+            call.as_ref().map_err(Clone::clone).and_then(ParsedCall::required).map_err(|error| error.message)?
         } else if gate.has_read_secrets(extension) {
             Required::new("egress", Subject::None)
         } else {

@@ -9,7 +9,7 @@ use crate::extension::Arrival;
 use crate::state::ReadableState;
 use crate::wakeup::RealmWaker;
 use pijs_environment::Timer;
-use pijs_hostcall::{Caller, Dispatcher};
+use pijs_hostcall::{Caller, Dispatcher, ReadCall};
 use pijs_protocol::message::Message;
 use pijs_protocol::wire::{StreamAnswer, Task};
 use pijs_protocol::{Delivery, HostCall, HostResult, Now, Seq, StreamDelta, SyncReply, Termination, Yield};
@@ -55,8 +55,23 @@ impl SyncHost for SyncHostcalls<'_> {
             let left_ms = until_us.saturating_sub(self.timer.now().elapsed_us).div_ceil(1000).max(1);
             call.timeout_ms = Some(call.timeout_ms.map_or(left_ms, |asked| asked.min(left_ms)));
         }
-        let asked = call.call_id.clone();
-        call.call_id = crate::reload::call_id(self.epoch, call.call_id);
+        self.answer(self.dispatcher.read(call))
+    }
+
+    fn begin(&mut self, call: HostCall) -> Option<SyncReply> {
+        let Some(waker) = self.waker.filter(|_| self.deadline.is_none()) else { return Some(self.call(call)) };
+        let call = self.dispatcher.read(call);
+        if !self.dispatcher.may_wait(self.caller, &call) {
+            return Some(self.answer(call));
+        }
+        waker.ask(self.dispatcher, self.caller, call).err().map(|call| self.answer(*call))
+    }
+}
+
+impl SyncHostcalls<'_> {
+    fn answer(&mut self, call: ReadCall) -> SyncReply {
+        let asked = call.call_id().clone();
+        let call = call.with_id(crate::reload::call_id(self.epoch, asked.clone()));
         let (result, ended) = self.dispatcher.call_sync_until(self.caller, call);
         let reply = self.reply_at(ended, HostResult { call_id: asked, ..result });
         if let Some((until_us, stop)) = &self.deadline
@@ -66,15 +81,6 @@ impl SyncHost for SyncHostcalls<'_> {
             stop();
         }
         reply
-    }
-
-    fn begin(&mut self, call: HostCall) -> Option<SyncReply> {
-        match self.waker {
-            Some(waker) if self.deadline.is_none() && self.dispatcher.may_wait(self.caller, &call) => {
-                if waker.ask(self.dispatcher, self.caller, call.clone()) { None } else { Some(self.call(call)) }
-            }
-            _ => Some(self.call(call)),
-        }
     }
 }
 

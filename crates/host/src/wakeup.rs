@@ -7,8 +7,8 @@
 //! Watching needs a tokio runtime with its I/O and time drivers on (`enable_all`); hosts whose realms all run in
 //! the thread need neither.
 
-use pijs_hostcall::{Caller, Dispatcher};
-use pijs_protocol::{CallId, ErrorCode, HostCall, HostResult, HostcallError};
+use pijs_hostcall::{Caller, Dispatcher, ReadCall};
+use pijs_protocol::{CallId, ErrorCode, HostResult, HostcallError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -69,17 +69,23 @@ impl RealmWaker {
         self.dead.load(Ordering::Acquire)
     }
 
-    /// Runs a slow synchronous hostcall on a thread of its own. Returns `false` without a runtime.
-    pub(crate) fn ask(self: &Arc<Self>, dispatcher: &Dispatcher, caller: &Caller, call: HostCall) -> bool {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return false };
+    /// Runs a synchronous hostcall that may take its time on a thread of its own. Returns the call if there is no runtime to
+    /// do it.
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        dispatcher: &Dispatcher,
+        caller: &Caller,
+        call: ReadCall,
+    ) -> Result<(), Box<ReadCall>> {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return Err(Box::new(call)) };
         self.shared().is_asking = true;
         let (dispatcher, caller) = (dispatcher.clone(), caller.clone());
-        let promise = AnswerGuard { waker: Arc::clone(self), call_id: Some(call.call_id.clone()) };
+        let promise = AnswerGuard { waker: Arc::clone(self), call_id: Some(call.call_id().clone()) };
         runtime.spawn_blocking(move || {
-            let answer = dispatcher.call_sync(&caller, call);
+            let (answer, _) = dispatcher.call_sync_until(&caller, call);
             promise.keep(answer);
         });
-        true
+        Ok(())
     }
 
     /// Returns whether the realm waits for such a call.

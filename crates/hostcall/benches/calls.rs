@@ -45,7 +45,7 @@ fn calls(c: &mut Criterion) {
         context: None,
         bytes: Vec::new(),
     };
-    let read = call("read", "fs", json!({"op": "read", "path": "/projects/app/src/main.rs"}));
+    let read = call("read", "fs", json!({"op": "readFile", "path": "/projects/app/src/main.rs"}));
     let run = call("exec", "exec", json!({"command": "true", "args": []}));
     for aside in [false, true] {
         let dispatcher = dispatcher(folder.path(), &caller, aside);

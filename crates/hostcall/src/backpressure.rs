@@ -7,8 +7,8 @@
 //! chunks, and the realm's timers queue behind all of them.
 
 use crate::connector::CancelToken;
-use crate::derive::member;
-use pijs_protocol::{ExtensionId, HostCall, HostResult, guard};
+use pijs_protocol::call::FsCall;
+use pijs_protocol::{ExtensionId, HostResult, TypedCall, guard};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -111,7 +111,7 @@ impl UndeliveredResults {
     }
 
     /// Returns the permission for a call if it need not wait.
-    pub(crate) fn try_slot(&self, call: &HostCall, limit: usize) -> Option<CallSlot> {
+    pub(crate) fn try_slot(&self, call: &TypedCall, limit: usize) -> Option<CallSlot> {
         if !self.is_below(limit, usize::MAX) {
             return None;
         }
@@ -123,7 +123,7 @@ impl UndeliveredResults {
     }
 
     /// Waits until a call may begin, or until it is cancelled.
-    pub(crate) async fn slot(&self, call: &HostCall, limit: usize, cancel: &CancelToken) -> CallSlot {
+    pub(crate) async fn slot(&self, call: &TypedCall, limit: usize, cancel: &CancelToken) -> CallSlot {
         let file_op = match is_limited(call) {
             true => tokio::select! {
                 () = cancel.cancelled() => None,
@@ -170,8 +170,8 @@ impl UndeliveredResults {
 }
 
 /// Returns whether a call counts toward the limit of concurrent file operations.
-fn is_limited(call: &HostCall) -> bool {
-    call.method == "fs" && member(&call.params, "op").is_none_or(|op| op != "watch") && guard!(QuotaUndelivered)
+fn is_limited(call: &TypedCall) -> bool {
+    matches!(call, TypedCall::Fs(call) if !matches!(call, FsCall::Watch { .. })) && guard!(QuotaUndelivered)
 }
 
 /// Estimates the memory of a value in bytes.

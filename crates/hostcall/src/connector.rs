@@ -4,11 +4,12 @@
 //! the call as it was decided; where a connector resolves a name further (a symbolic link, a redirect), it asks
 //! [`Request::permit`] about the result.
 
+use crate::derive::{Required, required};
 use crate::gate::{Decision, Permit};
 use crate::in_flight::InFlightCall;
 use crate::places::normal;
 pub use pijs_protocol::hostcall::bytes_index;
-use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Method, guard};
+use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Method, TypedCall, guard};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -55,9 +56,11 @@ pub struct Request {
     pub call_id: CallId,
     /// The method, as in [`crate::vocabulary`].
     pub method: Method,
-    /// Method-specific parameters; bytes are `{"$bytes": i}`, an index into `bytes`.
+    /// Op and parameters.
+    pub call: TypedCall,
+    /// Parameters of an untyped method; bytes are `{"$bytes": i}`, an index into `bytes`.
     pub params: Map<String, Value>,
-    /// Raw attachments.
+    /// Attachments of an untyped method.
     pub bytes: Vec<Vec<u8>>,
     /// The gate's decision.
     pub decision: Decision,
@@ -67,6 +70,19 @@ pub struct Request {
     pub timeout_ms: Option<u64>,
     /// Signalled when the call is cancelled.
     pub cancel: CancelToken,
+}
+
+impl Request {
+    /// Returns what was decided about.
+    pub fn required(&self) -> Result<Required<'_>, HostcallError> {
+        required(&self.method, &self.call, &self.params)
+    }
+
+    /// Returns the error of a request that a connector of another method got.
+    pub fn misdirected(&self) -> HostcallError {
+        HostcallError::new(ErrorCode::Internal, format!("`{}` came to a connector of another method", self.method))
+            .with("reason", "invariant")
+    }
 }
 
 /// The output of a connector.

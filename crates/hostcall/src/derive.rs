@@ -1,17 +1,17 @@
 //! Derives the capability that a call needs: a pure function of method and parameters.
 //!
-//! The realm states the capability that it expects; this module ignores the claim. [`derive()`] reads the tables of
-//! [`crate::vocabulary`] and borrows from the parameters, so the gate decides about the same value that the connector gets. A
+//! The realm states the capability that it expects; this module ignores the claim. [`ParsedCall::parse`] reads the parameters
+//! once, and [`ParsedCall::required`] borrows from them, so the gate decides about the same value that the connector gets. A
 //! tool is derived by its exact name: ` bash` or `Bash` is an unknown tool, which needs the capability `tool`.
 
 use crate::variables::{Variable, VariableEffect};
-use crate::vocabulary::{
-    EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, MCP_OPS,
-    NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS,
-    WEBSOCKET_OPS_ON_A_CONNECTION,
-};
+use crate::vocabulary::{MCP_OPS, RUMMY_DB_OPS, SESSION_OPS, UI_OPS};
 use pijs_programs::input::interprets_input;
-use pijs_protocol::{Capability, HostCall, HostcallError, guard};
+use pijs_protocol::call::{
+    EnvCall, ExecCall, FileTarget, FsCall, HttpCall, NetCall, OpenFlags, ProgramParams, SocketTarget, SqliteCall,
+    StdinPipe, TimerCall, VariableNames, WebSocketCall,
+};
+use pijs_protocol::{Capability, HostcallError, Method, TypedCall};
 use serde_json::{Map, Value};
 
 /// The capability that a call needs, and its subject.
@@ -193,20 +193,89 @@ impl Access {
     }
 }
 
-/// Derives the capability and the subject of a call.
-///
-/// # Errors
-///
-/// Fails with `invalid_request` for an unknown method or op (`schema`), a missing member (`schema`), or an invalid URL (`url`).
-pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Required<'a>, HostcallError> {
+/// A call whose parameters have been read.
+#[derive(Debug, Clone)]
+pub struct ParsedCall {
+    /// The method.
+    pub method: Method,
+    /// Op and parameters.
+    pub call: TypedCall,
+    /// Parameters of an untyped method.
+    pub params: Map<String, Value>,
+    /// Attachments of an untyped method.
+    pub bytes: Vec<Vec<u8>>,
+}
+
+impl ParsedCall {
+    /// Reads the parameters of a call.
+    ///
+    /// # Errors
+    ///
+    /// Fails with `invalid_request` (`schema`) for an unknown op, and for a parameter that is missing or of another type.
+    pub fn parse(
+        method: impl Into<Method>,
+        mut params: Map<String, Value>,
+        mut bytes: Vec<Vec<u8>>,
+    ) -> Result<Self, HostcallError> {
+        let method = method.into();
+        let call = TypedCall::read(&method, &mut params, &mut bytes)?;
+        Ok(Self { method, call, params, bytes })
+    }
+
+    /// Derives the capability and the subject of the call.
+    ///
+    /// # Errors
+    ///
+    /// Fails with `invalid_request` for an invalid URL (`url`); for an untyped method also for an unknown method or op and for a
+    /// missing member (`schema`).
+    pub fn required(&self) -> Result<Required<'_>, HostcallError> {
+        required(&self.method, &self.call, &self.params)
+    }
+
+    /// Returns the path whose content the call reads; `None` for calls without content, such as `stat`.
+    pub(crate) fn content_read(&self) -> Option<&str> {
+        match &self.call {
+            TypedCall::Fs(call) => content_of_file(call),
+            TypedCall::Untyped if self.method == "tool" => {
+                let name = self.params.get("name").and_then(Value::as_str);
+                let input = self.params.get("input").filter(|_| matches!(name, Some("read" | "grep" | "edit")))?;
+                input.get("path").or_else(|| input.get("file_path"))?.as_str()
+            }
+            TypedCall::Env(_)
+            | TypedCall::Exec(_)
+            | TypedCall::Http(_)
+            | TypedCall::Net(_)
+            | TypedCall::Sqlite(_)
+            | TypedCall::Timer(_)
+            | TypedCall::WebSocket(_)
+            | TypedCall::Untyped => None,
+        }
+    }
+}
+
+/// Derives a call from its parts.
+pub(crate) fn required<'a>(
+    method: &'a str,
+    call: &'a TypedCall,
+    params: &'a Map<String, Value>,
+) -> Result<Required<'a>, HostcallError> {
+    match call {
+        TypedCall::Env(EnvCall::Get { names: VariableNames(names) }) => {
+            Ok(Required::new("env", Subject::Names(names.iter().map(String::as_str).collect())))
+        }
+        TypedCall::Exec(call) => Ok(exec(call)),
+        TypedCall::Fs(call) => Ok(fs(call)),
+        TypedCall::Http(call) => http(call),
+        TypedCall::Net(call) => net(call),
+        TypedCall::Sqlite(call) => Ok(sqlite(call)),
+        TypedCall::Timer(TimerCall::Sleep { .. }) => Ok(Required::new("timer", Subject::None)),
+        TypedCall::WebSocket(call) => websocket(call),
+        TypedCall::Untyped => untyped(method, params),
+    }
+}
+
+fn untyped<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Required<'a>, HostcallError> {
     let (capability, subject) = match method {
-        "fs" => fs(params)?,
-        "exec" => ("exec", program(params)?),
-        "http" => ("http", host(params)?),
-        "net" => net(params)?,
-        "websocket" => ("http", websocket(params)?),
-        "sqlite" => sqlite(params)?,
-        "env" => ("env", names(params)?),
         "tool" => tool(params)?,
         "session" => (session(params)?, Subject::None),
         "ui" => {
@@ -228,10 +297,6 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
             op_of(method, params, &["quote", "source", "compile"])?;
             if text(method, params, "op")? == "compile" { code(params)? } else { ("module", Subject::None) }
         }
-        "timer" => {
-            op_of(method, params, &["sleep"])?;
-            ("timer", Subject::None)
-        }
         "log" => ("log", Subject::None),
         "mcp" => ("mcp", mcp(params)?),
         // Only plugins write the store of a rummy session, and only these methods serve it.
@@ -250,142 +315,138 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
             );
         }
     };
-    let is_probe = match method {
-        "fs" => params.get("op").and_then(Value::as_str).is_some_and(is_probe),
-        "module" => params.get("probe") == Some(&Value::Bool(true)),
-        _ => false,
-    };
+    let is_probe = method == "module" && params.get("probe") == Some(&Value::Bool(true));
     Ok(Required { capability, subject, is_probe })
-}
-
-/// Returns the path whose content a call reads; `None` for calls without content, such as `stat`.
-pub(crate) fn content_read<'a>(method: &str, params: &'a Map<String, Value>) -> Option<&'a str> {
-    if !matches!(method, "fs" | "tool") {
-        return None;
-    }
-    let text = |key: &str| params.get(key).and_then(Value::as_str);
-    match (method, text("op")) {
-        ("fs", Some("readFile")) => text("path"),
-        ("fs", Some("open")) => {
-            OpenFlags::parse(params.get("flags")).is_ok_and(|flags| flags.read).then(|| text("path"))?
-        }
-        ("fs", Some("copyFile" | "cp" | "rename" | "link")) => text("from"),
-        ("fs", Some("symlink")) => text("target"),
-        ("tool", _) if matches!(text("name"), Some("read" | "grep" | "edit")) => {
-            let input = params.get("input")?;
-            input.get("path").or_else(|| input.get("file_path"))?.as_str()
-        }
-        _ => None,
-    }
-}
-
-/// Returns whether an op of `fs` only reveals the kind of the file at a path.
-fn is_probe(op: &str) -> bool {
-    FS_OPS.iter().any(|(name, needs)| *name == op && matches!(needs, FsNeeds::Look | FsNeeds::Probe))
 }
 
 type Derived<'a> = Result<(&'static str, Subject<'a>), HostcallError>;
 
-fn fs(params: &Map<String, Value>) -> Derived<'_> {
-    let op = text("fs", params, "op")?;
-    let Some((_, needs)) = FS_OPS.iter().find(|(name, _)| *name == op) else {
-        return Err(unknown_op("fs", op));
-    };
-    let at = |access, key| -> Result<PathUse<'_>, HostcallError> {
-        Ok(PathUse { access, path: text("fs", params, key)?, form: PathForm::Node })
-    };
-    let by_handle = || params.get("fd").is_some();
+fn fs(call: &FsCall) -> Required<'_> {
     use Access::{Look, Make, Read, Write};
-    Ok(match needs {
-        FsNeeds::Handle => ("read", Subject::Handle),
-        FsNeeds::WriteHandle => ("write", Subject::Handle),
-        FsNeeds::PathOrHandle if by_handle() => ("read", Subject::Handle),
-        FsNeeds::Content if by_handle() => ("write", Subject::Handle),
-        FsNeeds::Look => ("read", Subject::Paths(at(Look, "path")?, None)),
-        FsNeeds::Path | FsNeeds::Probe | FsNeeds::PathOrHandle => ("read", Subject::Paths(at(Read, "path")?, None)),
-        FsNeeds::WritePath => ("write", Subject::Paths(at(Write, "path")?, None)),
-        FsNeeds::MakePath => ("write", Subject::Paths(at(Make, "path")?, None)),
-        FsNeeds::Content => {
-            let creates = params.get("flag").is_none_or(Value::is_null) || OpenFlags::parse(params.get("flag"))?.create;
-            ("write", Subject::Paths(at(if creates { Make } else { Write }, "path")?, None))
+    let at = |access, path| PathUse { access, path, form: PathForm::Node };
+    let one = |access: Access, path| Required::new(access.capability(), Subject::Paths(at(access, path), None));
+    let both = |first, second| Required::new("write", Subject::Paths(first, Some(second)));
+    match call {
+        FsCall::Close { .. }
+        | FsCall::Fdatasync { .. }
+        | FsCall::Fstat { .. }
+        | FsCall::Fsync { .. }
+        | FsCall::Read { .. }
+        | FsCall::ReadFile { file: FileTarget::Handle(_), .. } => Required::new("read", Subject::Handle),
+        FsCall::Fchmod { .. }
+        | FsCall::Ftruncate { .. }
+        | FsCall::Futimes { .. }
+        | FsCall::Write { .. }
+        | FsCall::AppendFile { file: FileTarget::Handle(_), .. }
+        | FsCall::WriteFile { file: FileTarget::Handle(_), .. } => Required::new("write", Subject::Handle),
+        // Reveals the kind of the file at the path.
+        FsCall::Access { path, .. } | FsCall::Exists { path } | FsCall::Stat { path } => {
+            Required { is_probe: true, ..one(Look, path) }
         }
-        FsNeeds::MakePrefix => ("write", Subject::Paths(at(Make, "prefix")?, None)),
-        FsNeeds::WriteBoth => ("write", Subject::Paths(at(Write, "from")?, Some(at(Write, "to")?))),
-        FsNeeds::Copy => ("write", Subject::Paths(at(Read, "from")?, Some(at(Write, "to")?))),
-        FsNeeds::Symlink => {
-            let link = at(Write, "path")?;
-            let target =
-                PathUse { access: Read, path: text("fs", params, "target")?, form: PathForm::TargetOf(link.path) };
-            ("write", Subject::Paths(link, Some(target)))
+        // Reveals the kind, the real path or the target at the path.
+        FsCall::Lstat { path } | FsCall::Readlink { path } | FsCall::Realpath { path } | FsCall::Statfs { path } => {
+            Required { is_probe: true, ..one(Read, path) }
         }
-        FsNeeds::Flags => {
-            let flags = OpenFlags::parse(params.get("flags"))?;
-            let path = at(flags.access(), "path")?;
+        FsCall::ReadFile { file: FileTarget::Path(path), .. }
+        | FsCall::Readdir { path, .. }
+        | FsCall::Opendir { path, .. }
+        | FsCall::Watch { path, .. } => one(Read, path),
+        FsCall::AppendFile { file: FileTarget::Path(path), flag, .. }
+        | FsCall::WriteFile { file: FileTarget::Path(path), flag, .. } => {
+            one(if flag.is_none_or(|flags| flags.create) { Make } else { Write }, path)
+        }
+        FsCall::Mkdir { path, .. } | FsCall::Mkdtemp { prefix: path } => one(Make, path),
+        FsCall::Chmod { path, .. }
+        | FsCall::Lutimes { path, .. }
+        | FsCall::Rm { path, .. }
+        | FsCall::Rmdir { path }
+        | FsCall::Truncate { path, .. }
+        | FsCall::Unlink { path }
+        | FsCall::Utimes { path, .. } => one(Write, path),
+        FsCall::Link { from, to } | FsCall::Rename { from, to } => both(at(Write, from), at(Write, to)),
+        FsCall::CopyFile { from, to, .. } | FsCall::Cp { from, to, .. } => both(at(Read, from), at(Write, to)),
+        FsCall::Symlink { target, path } => {
+            both(at(Write, path), PathUse { access: Read, path: target, form: PathForm::TargetOf(path) })
+        }
+        FsCall::Open { path, flags, .. } => {
+            let access = opening(*flags);
             // A handle that reads and writes needs both; the write side is checked first.
-            let other = (flags.writes() && flags.read).then_some(PathUse { access: Read, ..path });
-            (path.access.capability(), Subject::Paths(path, other))
+            let other = (flags.writes() && flags.read).then(|| at(Read, path));
+            Required::new(access.capability(), Subject::Paths(at(access, path), other))
         }
-    })
+    }
 }
 
-fn net(params: &Map<String, Value>) -> Derived<'_> {
-    let op = text("net", params, "op")?;
-    if NET_OPS_ON_A_CONNECTION.contains(&op) {
-        return Ok(("http", Subject::Handle));
+/// Returns the access that opening a file with these flags needs.
+pub fn opening(flags: OpenFlags) -> Access {
+    match flags {
+        OpenFlags { create: true, .. } => Access::Make,
+        flags if flags.writes() => Access::Write,
+        _ => Access::Read,
     }
-    if !matches!(op, "connect" | "listen") {
-        return Err(unknown_op("net", op));
+}
+
+fn content_of_file(call: &FsCall) -> Option<&str> {
+    match call {
+        FsCall::ReadFile { file: FileTarget::Path(path), .. } => Some(path),
+        FsCall::Open { path, flags, .. } => flags.read.then_some(path),
+        FsCall::CopyFile { from, .. }
+        | FsCall::Cp { from, .. }
+        | FsCall::Rename { from, .. }
+        | FsCall::Link { from, .. } => Some(from),
+        FsCall::Symlink { target, .. } => Some(target),
+        _ => None,
     }
-    if let Some(path) = params.get("path").and_then(Value::as_str) {
-        let access = if op == "connect" { Access::Speak } else { Access::Write };
-        return Ok(("write", Subject::Paths(PathUse { access, path, form: PathForm::Node }, None)));
-    }
-    let (host, port) = net_host(params)?;
-    let is_tls = params.get("tls").is_some_and(|tls| !tls.is_null());
-    let scheme = match (sends_requests(params), is_tls) {
-        (false, _) => "tcp",
-        (true, false) => "http",
-        (true, true) => "https",
+}
+
+fn net(call: &NetCall) -> Result<Required<'_>, HostcallError> {
+    let at_path =
+        |access, path| Ok(Required::new("write", Subject::Paths(PathUse { access, path, form: PathForm::Node }, None)));
+    let at_host = |scheme, host: &str, port: u16| {
+        Ok(Required::new("http", Subject::Host { scheme, host: net_host(host)?, port }))
     };
-    Ok(("http", Subject::Host { scheme, host, port }))
+    match call {
+        NetCall::Connect { at: SocketTarget::Path(path), .. } => at_path(Access::Speak, path),
+        NetCall::Listen { at: SocketTarget::Path(path), .. } => at_path(Access::Write, path),
+        NetCall::Connect { at: SocketTarget::Host(host, port), tls, protocol, .. } => {
+            let scheme = match (protocol.as_deref() == Some("http"), tls) {
+                (false, _) => "tcp",
+                (true, None) => "http",
+                (true, Some(_)) => "https",
+            };
+            at_host(scheme, host, *port)
+        }
+        NetCall::Listen { at: SocketTarget::Host(host, port), .. } => at_host("tcp", host, *port),
+        NetCall::Accept { .. }
+        | NetCall::Close { .. }
+        | NetCall::End { .. }
+        | NetCall::Refuse { .. }
+        | NetCall::Write { .. } => Ok(Required::new("http", Subject::Handle)),
+    }
 }
 
-/// Returns whether a `net` call limits its connection to HTTP requests. Each request is then checked, whatever else is granted.
-pub fn sends_requests(params: &Map<String, Value>) -> bool {
-    params.get("protocol").and_then(Value::as_str) == Some("http")
-}
-
-/// Returns host and port of a `net` call, in the form that is decided and connected to: `localhost` is `127.0.0.1`, names are
-/// lower case without a trailing dot, IPv6 addresses have brackets.
-pub fn net_host(params: &Map<String, Value>) -> Result<(String, u16), HostcallError> {
-    let host = text("net", params, "host")?.trim_end_matches('.').to_ascii_lowercase();
-    let wrong = || HostcallError::invalid("schema", "net: `port` is not a port");
-    let port =
-        params.get("port").and_then(Value::as_f64).filter(|port| port.fract() == 0.0 && (0.0..=65535.0).contains(port));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked just above")]
-    let port = port.ok_or_else(wrong)? as u16;
+/// Returns the host of a `net` call in the form that is decided and connected to: `localhost` is `127.0.0.1`, names are lower
+/// case without a trailing dot, IPv6 addresses have brackets.
+pub fn net_host(written: &str) -> Result<String, HostcallError> {
+    let host = written.trim_end_matches('.').to_ascii_lowercase();
     no_pattern("net", &host)?;
     let spelled = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.clone() };
-    let host = match url::Host::parse(&spelled) {
-        Ok(url::Host::Domain(name)) if name == "localhost" || name.ends_with(".localhost") => "127.0.0.1".to_owned(),
-        Ok(url::Host::Domain(name)) => name,
-        Ok(url::Host::Ipv4(address)) => address.to_string(),
-        Ok(url::Host::Ipv6(address)) => format!("[{address}]"),
-        Err(error) => return Err(HostcallError::invalid("url", format!("net: {host:?} is not a host: {error}"))),
-    };
-    Ok((host, port))
+    match url::Host::parse(&spelled) {
+        Ok(url::Host::Domain(name)) if name == "localhost" || name.ends_with(".localhost") => {
+            Ok("127.0.0.1".to_owned())
+        }
+        Ok(url::Host::Domain(name)) => Ok(name),
+        Ok(url::Host::Ipv4(address)) => Ok(address.to_string()),
+        Ok(url::Host::Ipv6(address)) => Ok(format!("[{address}]")),
+        Err(error) => Err(HostcallError::invalid("url", format!("net: {host:?} is not a host: {error}"))),
+    }
 }
 
-fn websocket(params: &Map<String, Value>) -> Result<Subject<'static>, HostcallError> {
-    let op = text("websocket", params, "op")?;
-    if WEBSOCKET_OPS_ON_A_CONNECTION.contains(&op) {
-        return Ok(Subject::Handle);
+fn websocket(call: &WebSocketCall) -> Result<Required<'_>, HostcallError> {
+    match call {
+        WebSocketCall::Open { url, .. } => Ok(websocket_target(url)?.1.required()),
+        WebSocketCall::Close { .. } | WebSocketCall::Send { .. } => Ok(Required::new("http", Subject::Handle)),
     }
-    if op != "open" {
-        return Err(unknown_op("websocket", op));
-    }
-    let target = websocket_target(text("websocket", params, "url")?)?.1;
-    Ok(Subject::Host { scheme: target.scheme, host: target.host, port: target.port })
 }
 
 /// Parses a `ws:` or `wss:` URL, and returns the `http:` or `https:` target that the gate decides.
@@ -404,216 +465,47 @@ pub fn websocket_target(url: &str) -> Result<(url::Url, HttpTarget), HostcallErr
     Ok((parsed, target))
 }
 
-fn sqlite(params: &Map<String, Value>) -> Derived<'_> {
-    let op = text("sqlite", params, "op")?;
-    if SQLITE_OPS_ON_A_DATABASE.contains(&op) {
-        return Ok(("read", Subject::Handle));
-    }
-    if op != "open" {
-        return Err(unknown_op("sqlite", op));
-    }
-    let path = text("sqlite", params, "path")?;
-    if path == ":memory:" {
-        return Ok(("read", Subject::Handle));
-    }
-    let read_only = params.get("readOnly").and_then(Value::as_bool).unwrap_or(false);
-    let access = if read_only { Access::Read } else { Access::Write };
-    Ok((access.capability(), Subject::Paths(PathUse { access, path, form: PathForm::Node }, None)))
-}
-
-/// The `flags` of `fs.open` as Node takes them: a string, or the platform's bits (Linux values, as `fs.constants` of the host
-/// module has them).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OpenFlags {
-    /// Reading is allowed.
-    pub read: bool,
-    /// Writing is allowed.
-    pub write: bool,
-    /// Writes append.
-    pub append: bool,
-    /// A missing file is created.
-    pub create: bool,
-    /// An existing file is an error.
-    pub exclusive: bool,
-    /// An existing file is truncated.
-    pub truncate: bool,
-    /// A symbolic link at the end of the path is an error.
-    pub nofollow: bool,
-    /// The path must be a folder.
-    pub directory: bool,
-}
-
-impl OpenFlags {
-    /// Returns the access that opening a file with these flags needs.
-    pub fn access(self) -> Access {
-        match self {
-            Self { create: true, .. } => Access::Make,
-            flags if flags.writes() => Access::Write,
-            _ => Access::Read,
+fn sqlite(call: &SqliteCall) -> Required<'_> {
+    match call {
+        SqliteCall::Open { path, .. } if path == ":memory:" => Required::new("read", Subject::Handle),
+        SqliteCall::Open { path, read_only, .. } => {
+            let access = if *read_only { Access::Read } else { Access::Write };
+            let used = PathUse { access, path, form: PathForm::Node };
+            Required::new(access.capability(), Subject::Paths(used, None))
         }
-    }
-
-    /// Parses `flags`; absent means `r`.
-    pub fn parse(flags: Option<&Value>) -> Result<Self, HostcallError> {
-        match flags {
-            None | Some(Value::Null) => Ok(Self { read: true, ..Self::default() }),
-            Some(Value::String(name)) => Self::named(name),
-            Some(Value::Number(bits)) => bits
-                .as_u64()
-                .and_then(Self::bits)
-                .ok_or_else(|| HostcallError::invalid("schema", format!("fs.open: unknown flags {bits}"))),
-            Some(other) => Err(HostcallError::invalid("schema", format!("fs.open: unknown flags {other}"))),
-        }
-    }
-
-    fn named(name: &str) -> Result<Self, HostcallError> {
-        let mut flags = Self::default();
-        let mut exclusive = false;
-        let mut plus = false;
-        let mut kind = None;
-        for character in name.chars() {
-            match character {
-                'r' | 'w' | 'a' if kind.is_none() => kind = Some(character),
-                '+' if !plus => plus = true,
-                'x' if !exclusive => exclusive = true,
-                's' => {}
-                _ => return Err(HostcallError::invalid("schema", format!("fs.open: unknown flags {name:?}"))),
-            }
-        }
-        match kind {
-            Some('r') if !exclusive => flags.read = true,
-            Some('w') => (flags.write, flags.create, flags.truncate) = (true, true, true),
-            Some('a') => (flags.write, flags.create, flags.append) = (true, true, true),
-            _ => return Err(HostcallError::invalid("schema", format!("fs.open: unknown flags {name:?}"))),
-        }
-        flags.exclusive = exclusive;
-        if plus {
-            (flags.read, flags.write) = (true, true);
-        }
-        Ok(flags)
-    }
-
-    fn bits(bits: u64) -> Option<Self> {
-        const CREATE: u64 = 0o100;
-        const EXCLUSIVE: u64 = 0o200;
-        const NOCTTY: u64 = 0o400;
-        const TRUNCATE: u64 = 0o1000;
-        const APPEND: u64 = 0o2000;
-        const NONBLOCK: u64 = 0o4000;
-        const DSYNC: u64 = 0o10000;
-        const DIRECTORY: u64 = 0o200000;
-        const NOFOLLOW: u64 = 0o400000;
-        const NOATIME: u64 = 0o1000000;
-        const SYNC: u64 = 0o4010000;
-        let known = 3
-            | CREATE
-            | EXCLUSIVE
-            | NOCTTY
-            | TRUNCATE
-            | APPEND
-            | NONBLOCK
-            | DSYNC
-            | DIRECTORY
-            | NOFOLLOW
-            | NOATIME
-            | SYNC;
-        if bits & !known != 0 || bits & 3 == 3 {
-            return None;
-        }
-        let has = |bit| bits & bit != 0;
-        Some(Self {
-            read: bits & 3 != 1,
-            write: bits & 3 != 0,
-            append: has(APPEND),
-            create: has(CREATE),
-            exclusive: has(EXCLUSIVE) && has(CREATE),
-            truncate: has(TRUNCATE),
-            nofollow: has(NOFOLLOW),
-            directory: has(DIRECTORY),
-        })
-    }
-
-    /// Returns whether opening or using the handle can change anything: truncating and creating count, also on a handle that only
-    /// reads.
-    pub fn writes(self) -> bool {
-        self.write || self.append || self.create || self.truncate
+        SqliteCall::All { .. }
+        | SqliteCall::Close { .. }
+        | SqliteCall::Exec { .. }
+        | SqliteCall::Get { .. }
+        | SqliteCall::Prepare { .. }
+        | SqliteCall::Run { .. } => Required::new("read", Subject::Handle),
     }
 }
 
-fn program(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
-    match params.get("op") {
-        None | Some(Value::Null) => {}
-        Some(Value::String(op)) if op == "spawn" => {}
-        Some(Value::String(op))
-            if EXEC_OPS_ON_A_PROGRAM.contains(&op.as_str()) || EXEC_OPS_THAT_TELL.contains(&op.as_str()) =>
-        {
-            return Ok(Subject::Handle);
+fn exec(call: &ExecCall) -> Required<'_> {
+    let (program, input) = match call {
+        ExecCall::Run { program, input, .. } => {
+            (program, input.as_deref().map_or(Input::Data, |input| program_input(program, || Input::program(input))))
         }
-        Some(_) => return Err(unknown_op("exec", text("exec", params, "op")?)),
-    }
-    let args = match params.get("args") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(args)) => args
-            .iter()
-            .map(|arg| arg.as_str().ok_or_else(|| HostcallError::invalid("schema", "exec: `args` holds a non-string")))
-            .collect::<Result<_, _>>()?,
-        Some(_) => return Err(HostcallError::invalid("schema", "exec: `args` is not an array of strings")),
+        ExecCall::Spawn { program, stdin: StdinPipe(true) } => (program, program_input(program, || Input::Later)),
+        ExecCall::Spawn { program, stdin: StdinPipe(false) } => (program, Input::Data),
+        ExecCall::Alive { .. }
+        | ExecCall::End { .. }
+        | ExecCall::Kill { .. }
+        | ExecCall::Wait { .. }
+        | ExecCall::Write { .. } => return Required::new("exec", Subject::Handle),
     };
-    let cwd = match params.get("cwd") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(cwd)) => Some(cwd.as_str()),
-        Some(_) => return Err(HostcallError::invalid("schema", "exec: `cwd` is not a string")),
-    };
-    let command = text("exec", params, "command")?;
-    let given = given(params, command, &args)?;
-    Ok(Subject::Program { command, args, cwd, given })
+    let ProgramParams { command, args, cwd, env, inherits } = program;
+    let variables = env.iter().flatten().map(|(name, value)| Variable::new(command, name, value)).collect();
+    let args = args.iter().map(String::as_str).collect();
+    let given = ProgramContext { variables, is_inherited: *inherits, input };
+    Required::new("exec", Subject::Program { command, args, cwd: cwd.as_deref(), given })
 }
 
-/// Reads environment and input of a program. Whether the input is code is unknown here: see [`derive_call`].
-fn given<'a>(
-    params: &'a Map<String, Value>,
-    command: &str,
-    args: &[&str],
-) -> Result<ProgramContext<'a>, HostcallError> {
-    let mut variables = Vec::new();
-    match params.get("env") {
-        None | Some(Value::Null) => {}
-        Some(Value::Object(env)) => {
-            for (name, value) in env {
-                let value = value.as_str().filter(|value| !value.contains('\0'));
-                let value = value
-                    .ok_or_else(|| HostcallError::invalid("schema", format!("exec: `env.{name}` is not a string")))?;
-                let is_unreadable = name.contains(|c: char| c.is_whitespace() || c.is_control() || "\"'`#".contains(c));
-                if name.is_empty() || name.contains(['=', '\0']) || (is_unreadable && guard!(ExecVariableNames)) {
-                    return Err(HostcallError::invalid("schema", format!("exec: {name:?} is not a variable name")));
-                }
-                variables.push(Variable::new(command, name, value));
-            }
-        }
-        Some(_) => return Err(HostcallError::invalid("schema", "exec: `env` is not an object")),
-    }
-    variables.sort_by_key(|variable| variable.name);
-    let is_inherited = params.get("inherits").and_then(Value::as_bool).unwrap_or(false);
-    let has_input = ["input", "stdin"].iter().any(|key| params.get(*key).is_some_and(|value| !value.is_null()));
-    let input = if has_input && interprets_input(command, args) { Input::Later } else { Input::Data };
-    Ok(ProgramContext { variables, is_inherited, input })
-}
-
-/// Derives like [`derive()`] for a whole call, whose attachments hold the input that a program runs.
-pub fn derive_call(call: &HostCall) -> Result<Required<'_>, HostcallError> {
-    let mut required = derive(&call.method, &call.params)?;
-    if let Subject::Program { given: ProgramContext { input: input @ Input::Later, .. }, .. } = &mut required.subject {
-        match call.params.get("input") {
-            Some(Value::String(text)) => *input = Input::program(text.as_bytes()),
-            Some(value) => {
-                if let Some(bytes) = crate::connector::bytes_index(value).and_then(|index| call.bytes.get(index)) {
-                    *input = Input::program(bytes);
-                }
-            }
-            None => {}
-        }
-    }
-    Ok(required)
+/// Returns the input of a program: `code` if the program runs it.
+fn program_input(program: &ProgramParams, code: impl FnOnce() -> Input) -> Input {
+    let args: Vec<&str> = program.args.iter().map(String::as_str).collect();
+    if interprets_input(&program.command, &args) { code() } else { Input::Data }
 }
 
 /// Derives text that an extension's editor submits for the user: it may be anything that a user can submit.
@@ -637,21 +529,19 @@ fn said(params: &Map<String, Value>) -> Derived<'_> {
     })
 }
 
-fn host(params: &Map<String, Value>) -> Result<Subject<'static>, HostcallError> {
-    let looks_up = match params.get("op") {
-        None | Some(Value::Null) => false,
-        Some(Value::String(op)) if HTTP_OPS_ON_A_REQUEST.contains(&op.as_str()) => return Ok(Subject::Handle),
-        // Decided like a request, because the queried name leaves this machine.
-        Some(Value::String(op)) if op == "lookup" => true,
-        Some(_) => return Err(unknown_op("http", text("http", params, "op")?)),
-    };
-    let target = HttpTarget::parse(text("http", params, "url")?)?;
-    // Looking up the own machine queries no name server and connects to nothing, so there is nothing to decide. A prompt would
-    // name no particular server, and its answer would cover all of them.
-    if looks_up && crate::scope::is_near(&target.host) {
-        return Ok(Subject::Handle);
+fn http(call: &HttpCall) -> Result<Required<'_>, HostcallError> {
+    match call {
+        HttpCall::Request { url, .. } => Ok(HttpTarget::parse(url)?.required()),
+        // Decided like a request, because the queried name leaves this machine. Looking up the own machine queries no name
+        // server and connects to nothing, so there is nothing to decide; a prompt would name no particular server, and its
+        // answer would cover all of them.
+        HttpCall::Lookup { url } => {
+            let target = HttpTarget::parse(url)?;
+            let is_near = crate::scope::is_near(&target.host);
+            Ok(if is_near { Required::new("http", Subject::Handle) } else { target.required() })
+        }
+        HttpCall::Finish { .. } | HttpCall::Send { .. } => Ok(Required::new("http", Subject::Handle)),
     }
-    Ok(Subject::Host { scheme: target.scheme, host: target.host, port: target.port })
 }
 
 /// The target of a URL that extensions may use.
@@ -666,6 +556,10 @@ pub struct HttpTarget {
 }
 
 impl HttpTarget {
+    fn required(self) -> Required<'static> {
+        Required::new("http", Subject::Host { scheme: self.scheme, host: self.host, port: self.port })
+    }
+
     /// Parses a URL: `http` or `https`, with a host, without user information.
     pub fn parse(url: &str) -> Result<Self, HostcallError> {
         let parsed =
@@ -723,22 +617,7 @@ fn code(params: &Map<String, Value>) -> Derived<'_> {
     // Text has no path.
     let path = if params.contains_key("path") { text("module", params, "path")? } else { "" };
     let subject = Subject::Code { path, bytes, digest: text("module", params, "digest")? };
-    Ok((if guard!(GateEval) { "eval" } else { "module" }, subject))
-}
-
-fn names(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
-    op_of("env", params, &["get"])?;
-    let Some(Value::Array(names)) = params.get("names") else {
-        return Err(HostcallError::invalid("schema", "env: `names` is not an array of strings"));
-    };
-    let names = names
-        .iter()
-        .map(|name| match name.as_str() {
-            Some(name) if !name.is_empty() && !name.contains(['=', '\0', '*']) => Ok(name),
-            _ => Err(HostcallError::invalid("schema", format!("env: {name} is not a variable name"))),
-        })
-        .collect::<Result<_, _>>()?;
-    Ok(Subject::Names(names))
+    Ok((if pijs_protocol::guard!(GateEval) { "eval" } else { "module" }, subject))
 }
 
 /// Derives a tool call as in `docs/spec/hostcalls.md`, Derivation: `read grep find ls` read, `write edit` write, `bash` is exec,

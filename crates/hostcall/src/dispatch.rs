@@ -5,13 +5,15 @@
 //! ordinary result; no input of an extension causes a panic.
 
 mod build_record;
+mod read_call;
 
 pub use build_record::BuildRecord;
+pub use read_call::ReadCall;
 
 use crate::backpressure::{Backpressure, CallSlot, ResultPermit};
 use crate::completion_order::{CompletionOrder, InOrder};
 use crate::connector::{Caller, CancelToken, ChunkSink, Connector, Output, Profile, Request, cancelled, deadline};
-use crate::derive::{Required, Subject, content_read, derive, member};
+use crate::derive::{ParsedCall, Required, Subject};
 use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
 use crate::in_flight::{
     CallState, CatchPanic, ConnectorTask, EndOnDrop, InFlightCall, RunningCall, StartedCall, panicked, reason_of,
@@ -165,11 +167,11 @@ impl Dispatcher {
 
     /// Runs a synchronous call.
     pub fn call_sync(&self, caller: &Caller, call: HostCall) -> HostResult {
-        self.call_sync_until(caller, call).0
+        self.call_sync_until(caller, self.read(call)).0
     }
 
     /// Runs a synchronous call; returns its result and the time of its end.
-    pub fn call_sync_until(&self, caller: &Caller, call: HostCall) -> (HostResult, Now) {
+    pub fn call_sync_until(&self, caller: &Caller, call: ReadCall) -> (HostResult, Now) {
         let inner = &*self.inner;
         let (opened, required) = inner.open(caller, &call);
         // A reference of its own: the call outlives what was known of it before.
@@ -182,19 +184,20 @@ impl Dispatcher {
                     DecidedCall { connector, required, decision, permit, at: opened.now }
                 }
                 (Judgement::Ask(..), _) => {
-                    let (decision, permit) = inner.gate.ask_blocking(caller, &call.method, &required)?;
+                    let (decision, permit) = inner.gate.ask_blocking(caller, &call.head.method, &required)?;
                     DecidedCall { connector, required, decision, permit, at: inner.timer.now() }
                 }
             })
         });
         let admitted = inner.begin(caller, &call, &opened, judged);
-        let call_id = call.call_id.clone();
+        let call_id = call.head.call_id.clone();
         let outcome = admitted.and_then(|Admitted { connector, decision, permit }| {
             inner.ledger_first(&decision)?;
-            let sync_calls = (!IMMEDIATE.contains(&call.method.as_str())).then(|| inner.wait(&caller.profile));
+            let sync_calls = (!IMMEDIATE.contains(&call.head.method.as_str())).then(|| inner.wait(&caller.profile));
             let cancel = sync_calls.as_ref().map_or(&inner.never, |sync_calls| &sync_calls.cancel);
-            let _limit = call.timeout_ms.filter(|_| depends_on_size(&call)).map(|ms| SyncDeadline::start(cancel, ms));
-            let request = request(caller, call, decision, permit, cancel.clone());
+            let limit = call.head.timeout_ms.filter(|_| call.depends_on_size());
+            let _limit = limit.map(|ms| SyncDeadline::start(cancel, ms));
+            let request = request(caller, call, decision, permit, cancel.clone())?;
             let outcome = catch_unwind(AssertUnwindSafe(|| connector.call_sync(&request)));
             let output = outcome.unwrap_or_else(|_| Err(panicked(&request.method)))?;
             inner.quotas.check_answer(&output, 0).map(|_| output)
@@ -219,12 +222,17 @@ impl Dispatcher {
 
     /// Returns whether a synchronous call may block for longer than a disk access: on a program, a server, the user, or a timer.
     /// A host with other work gives such a call a thread of its own.
-    pub fn may_wait(&self, caller: &Caller, call: &HostCall) -> bool {
-        call.method != "fs" && !IMMEDIATE.contains(&call.method.as_str())
-            || depends_on_size(call)
-            || derive(&call.method, &call.params).is_ok_and(|required| {
-                matches!(self.inner.gate.judge(caller, &call.method, &required), Ok(Judgement::Ask(..)))
+    pub fn may_wait(&self, caller: &Caller, call: &ReadCall) -> bool {
+        let method = &call.head.method;
+        let is_asked = |parsed: &ParsedCall| {
+            let required = parsed.required();
+            required.is_ok_and(|required| {
+                matches!(self.inner.gate.judge(caller, method, &required), Ok(Judgement::Ask(..)))
             })
+        };
+        method != "fs" && !IMMEDIATE.contains(&method.as_str())
+            || call.depends_on_size()
+            || call.parsed.as_ref().is_ok_and(is_asked)
     }
 
     /// Starts an asynchronous call, and runs it until it would block: a call that needs no prompt is decided and recorded before
@@ -233,10 +241,11 @@ impl Dispatcher {
     pub fn call(
         &self,
         caller: &Caller,
-        mut call: HostCall,
+        call: HostCall,
         results: impl Fn(HostResult, ResultPermit) + Send + Sync + 'static,
     ) -> StartedCall {
         let inner = &self.inner;
+        let mut call = self.read(call);
         let (opened, required) = inner.open(caller, &call);
         let judged = inner.admit(caller, &call, &opened, required).and_then(|(connector, required)| {
             Ok(match inner.gate.judge_call(caller, &opened.facts.method, &required)? {
@@ -254,15 +263,15 @@ impl Dispatcher {
         };
         let in_flight_call = Arc::new(InFlightCall {
             caller: caller.clone(),
-            call_id: call.call_id.clone(),
+            call_id: call.head.call_id.clone(),
             facts: opened.facts.clone(),
             cancel: CancelToken::new(),
-            cancel_token: call.cancel_token.take(),
+            cancel_token: call.head.cancel_token.take(),
             started_us: opened.now.elapsed_us,
             ledger: inner.ledger.clone(),
             timer: Arc::clone(&inner.timer),
             quotas: inner.quotas,
-            size: opened.size.as_ref().copied().unwrap_or_default(),
+            size: call.size.as_ref().copied().unwrap_or_default(),
             results: Box::new(results),
             progress: Mutex::new(CallState::in_span(opened.span.clone())),
             undelivered: inner.undelivered.of(caller.extension()),
@@ -278,13 +287,19 @@ impl Dispatcher {
                     &in_flight_call,
                     CallProgress::Prompt(Box::new(AwaitingPrompt { connector, call, opened })),
                 ),
-                Err(error) => ended(inner.begin(caller, &call, &opened, Err(error)).and(Err(panicked(&call.method)))),
+                Err(error) => {
+                    ended(inner.begin(caller, &call, &opened, Err(error)).and(Err(panicked(&call.head.method))))
+                }
             },
             Ok(Ok(admitted)) => {
                 if let Err(error) = inner.has_room(&in_flight_call) {
                     return ended(Err(error));
                 }
-                let Some(slot) = in_flight_call.undelivered.try_slot(&call, inner.quotas.untaken_bytes) else {
+                let parsed = match &call.parsed {
+                    Ok(parsed) => &parsed.call,
+                    Err(error) => return ended(Err(error.clone())),
+                };
+                let Some(slot) = in_flight_call.undelivered.try_slot(parsed, inner.quotas.untaken_bytes) else {
                     return self.continue_call(&in_flight_call, CallProgress::AwaitRealm(Box::new((call, admitted))));
                 };
                 match inner.start_connector(&in_flight_call, call, admitted, slot) {
@@ -372,39 +387,40 @@ impl DispatcherInner {
     }
 
     /// Determines time, id and hash of a call, and the capability it needs, before any decision.
-    fn open<'a>(&self, caller: &Caller, call: &'a HostCall) -> (ReceivedCall, Result<Required<'a>, HostcallError>) {
+    fn open<'a>(&self, caller: &Caller, call: &'a ReadCall) -> (ReceivedCall, Result<Required<'a>, HostcallError>) {
         let now = self.timer.now();
-        let size = self.quotas.check(&call.params, &call.bytes);
-        let params_hash = size.is_ok().then(|| self.ledger.hash_params(call));
-        let id = call.call_id.as_str();
+        let ReadCall { head, parsed, params_hash, .. } = call;
+        let id = head.call_id.as_str();
         // Truncated to the limit, because the id goes into every line.
         let call_id = if id.len() <= MAX_ID_BYTES {
-            call.call_id.clone()
+            head.call_id.clone()
         } else {
             id[..id.floor_char_boundary(MAX_ID_BYTES)].into()
         };
-        let served = self.connectors.get_key_value(call.method.as_str());
-        let required = self.gate.derive(call);
+        let served = self.connectors.get_key_value(head.method.as_str());
+        let required = parsed.as_ref().map_err(Clone::clone).and_then(|parsed| self.gate.derive(parsed));
         let facts = CallFacts {
             call_id,
             method: served.map_or(&self.unknown, |(name, _)| name).clone(),
             capability: required.as_ref().map_or("unknown", |required| required.capability),
-            params_hash,
+            params_hash: params_hash.clone(),
         };
         let span = traced::call(caller, &facts);
         let connector = served.map(|(_, connector)| Arc::clone(connector));
-        (ReceivedCall { now, facts, size, connector, span }, required)
+        (ReceivedCall { now, facts, connector, span }, required)
     }
 
     /// Checks that a call is well-formed and within its quotas.
     fn admit<'a>(
         &self,
         caller: &Caller,
-        call: &HostCall,
+        call: &ReadCall,
         opened: &ReceivedCall,
         required: Result<Required<'a>, HostcallError>,
     ) -> Result<(Arc<dyn Connector>, Required<'a>), HostcallError> {
-        opened.size.as_ref().map_err(Clone::clone)?;
+        call.size.as_ref().map_err(Clone::clone)?;
+        let is_dialog = call.head.method == "ui" && DIALOGS.contains(&call.untyped_op());
+        let call = &call.head;
         let id = call.call_id.as_str();
         if id.is_empty() || id.len() > MAX_ID_BYTES || id.chars().any(char::is_control) {
             return Err(HostcallError::invalid("schema", format!("a call id has 1 to {MAX_ID_BYTES} characters")));
@@ -429,14 +445,15 @@ impl DispatcherInner {
             HostcallError::invalid("schema", format!("`{}` is not available in this host", call.method))
                 .with("method", call.method.as_str())
         })?;
-        self.dialog(caller, call, opened.now)?;
+        if is_dialog {
+            self.dialog(caller, opened.now)?;
+        }
         Ok((connector, required))
     }
 
     /// Counts dialogs, so that an extension cannot exhaust the user with them.
-    fn dialog(&self, caller: &Caller, call: &HostCall, now: Now) -> Result<(), HostcallError> {
-        let is_dialog = || DIALOGS.contains(&op(call));
-        if call.method != "ui" || !is_dialog() || !guard!(QuotaDialogs) {
+    fn dialog(&self, caller: &Caller, now: Now) -> Result<(), HostcallError> {
+        if !guard!(QuotaDialogs) {
             return Ok(());
         }
         let mut dialogs = self.dialogs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -453,40 +470,42 @@ impl DispatcherInner {
     fn begin(
         &self,
         caller: &Caller,
-        call: &HostCall,
+        call: &ReadCall,
         opened: &ReceivedCall,
         judged: Result<DecidedCall<'_>, HostcallError>,
     ) -> Result<Admitted, HostcallError> {
+        let ReadCall { head, parsed, .. } = call;
         let decided = judged.as_ref().ok().map(|judged| (judged.at, &judged.required, &judged.decision));
         if let Some((_, _, decision)) = &decided {
             traced::decided(&opened.span, decision);
         }
         let is_refused = decided.is_none_or(|(_, _, decision)| !decision.allowed);
         let derived = opened.facts.capability;
-        let is_mismatch = is_refused && derived != "unknown" && derived != call.capability.as_str();
+        let is_mismatch = is_refused && derived != "unknown" && derived != head.capability.as_str();
         if is_mismatch {
             self.gate.observe(&caller.profile, Signal::Spoofed);
         }
         let start = CallStart {
             call: opened.facts.clone(),
-            claimed: is_mismatch.then(|| crate::prompt::shown(call.capability.as_str(), MAX_ID_BYTES)),
-            timeout_ms: call.timeout_ms,
+            claimed: is_mismatch.then(|| crate::prompt::shown(head.capability.as_str(), MAX_ID_BYTES)),
+            timeout_ms: head.timeout_ms,
         };
         self.ledger.call_start(opened.now, caller, decided, start);
         let DecidedCall { connector, required, decision, permit, .. } = judged?;
-        self.observe(caller, call, &required, &decision);
+        let content_read = parsed.as_ref().ok().and_then(ParsedCall::content_read);
+        self.observe(caller, content_read, &required, &decision);
         if decision.allowed {
             Ok(Admitted { connector, decision, permit })
         } else {
-            let refusal = decision.refusal(&call.method, &required.subject);
+            let refusal = decision.refusal(&head.method, &required.subject);
             self.gate.note_refused(caller, &required, decision.reason, &refusal);
             Err(refusal)
         }
     }
 
     /// Records the evidence that a decided call gives about its extension.
-    fn observe(&self, caller: &Caller, call: &HostCall, required: &Required<'_>, decision: &Decision) {
-        if let Some(path) = content_read(&call.method, &call.params).filter(|_| decision.allowed) {
+    fn observe(&self, caller: &Caller, content_read: Option<&str>, required: &Required<'_>, decision: &Decision) {
+        if let Some(path) = content_read.filter(|_| decision.allowed) {
             self.gate.note_read(caller.extension(), path);
         }
         if decision.allowed && matches!(required.capability, "exec" | "http") {
@@ -565,15 +584,15 @@ impl DispatcherInner {
     fn start_connector(
         &self,
         in_flight_call: &Arc<InFlightCall>,
-        call: HostCall,
+        call: ReadCall,
         admitted: Admitted,
         slot: CallSlot,
     ) -> Result<RunningCall, HostcallError> {
         let Admitted { connector, decision, permit } = admitted;
         self.ledger_first(&decision)?;
-        let timeout_ms = call.timeout_ms;
-        let is_ordered = ends_in_order(&call);
-        let request = request(&in_flight_call.caller, call, decision, permit, in_flight_call.cancel.clone());
+        let timeout_ms = call.head.timeout_ms;
+        let is_ordered = call.ends_in_order();
+        let request = request(&in_flight_call.caller, call, decision, permit, in_flight_call.cancel.clone())?;
         let contained =
             CatchPanic::start(&*connector, request, ChunkSink { in_flight_call: Arc::clone(in_flight_call) });
         let work = if is_ordered {
@@ -593,11 +612,11 @@ impl DispatcherInner {
             CallProgress::AwaitRealm(waits) => *waits,
             CallProgress::Prompt(asking) => {
                 let AwaitingPrompt { connector, call, opened } = *asking;
-                let required = self.gate.derive(&call)?;
+                let required = self.gate.derive(call.parsed.as_ref().map_err(Clone::clone)?)?;
                 let asked = tokio::select! {
                     biased;
-                    () = in_flight_call.cancel.cancelled() => Err(cancelled(&call.method)),
-                    found = self.gate.ask(caller, &call.method, &required) => found,
+                    () = in_flight_call.cancel.cancelled() => Err(cancelled(&call.head.method)),
+                    found = self.gate.ask(caller, &call.head.method, &required) => found,
                 };
                 let at = self.timer.now();
                 let judged = asked.map(|(decision, permit)| DecidedCall { connector, required, decision, permit, at });
@@ -605,9 +624,11 @@ impl DispatcherInner {
                 (call, admitted)
             }
         };
-        let slot = in_flight_call.undelivered.slot(&call, self.quotas.untaken_bytes, &in_flight_call.cancel).await;
+        let parsed = call.parsed.as_ref().map_err(Clone::clone)?;
+        let limit = self.quotas.untaken_bytes;
+        let slot = in_flight_call.undelivered.slot(&parsed.call, limit, &in_flight_call.cancel).await;
         if in_flight_call.cancel.is_cancelled() {
-            return Err(cancelled(&call.method));
+            return Err(cancelled(&call.head.method));
         }
         let working = self.start_connector(in_flight_call, call, admitted, slot)?;
         self.wait_for_end(in_flight_call, working).await
@@ -638,8 +659,6 @@ impl DispatcherInner {
 struct ReceivedCall {
     now: Now,
     facts: CallFacts,
-    /// Size of parameters and attachments, in bytes.
-    size: Result<usize, HostcallError>,
     /// The connector of the method.
     connector: Option<Arc<dyn Connector>>,
     span: tracing::Span,
@@ -660,36 +679,15 @@ enum CallProgress {
     /// The user has to be prompted.
     Prompt(Box<AwaitingPrompt>),
     /// The extension has to take earlier results first.
-    AwaitRealm(Box<(HostCall, Admitted)>),
+    AwaitRealm(Box<(ReadCall, Admitted)>),
     Running(RunningCall),
 }
 
 /// A call that waits for a prompt.
 struct AwaitingPrompt {
     connector: Arc<dyn Connector>,
-    call: HostCall,
+    call: ReadCall,
     opened: ReceivedCall,
-}
-
-/// Returns the `op` of a call; empty without one.
-fn op(call: &HostCall) -> &str {
-    member(&call.params, "op").and_then(serde_json::Value::as_str).unwrap_or_default()
-}
-
-/// Returns whether the duration of a call depends on the size of a file or a folder tree. Such calls check their cancel token.
-fn depends_on_size(call: &HostCall) -> bool {
-    let is_recursive = || call.params.get("recursive").and_then(serde_json::Value::as_bool) == Some(true);
-    call.method == "fs"
-        && match op(call) {
-            "copyFile" | "cp" => true,
-            "rm" | "readdir" | "opendir" => is_recursive(),
-            _ => false,
-        }
-}
-
-/// Returns whether the result of a call is withheld until earlier file-system calls of its extension have ended.
-fn ends_in_order(call: &HostCall) -> bool {
-    call.method == "fs" && op(call) != "watch" && !depends_on_size(call)
 }
 
 /// Cancels a synchronous call at its deadline, unless it is dropped before.
@@ -711,18 +709,27 @@ impl SyncDeadline {
     }
 }
 
-fn request(caller: &Caller, call: HostCall, decision: Decision, permit: Permit, cancel: CancelToken) -> Request {
-    Request {
+fn request(
+    caller: &Caller,
+    call: ReadCall,
+    decision: Decision,
+    permit: Permit,
+    cancel: CancelToken,
+) -> Result<Request, HostcallError> {
+    let ReadCall { head, parsed, .. } = call;
+    let ParsedCall { method, call, params, bytes } = parsed?;
+    Ok(Request {
         caller: caller.clone(),
-        call_id: call.call_id,
-        method: call.method,
-        params: call.params,
-        bytes: call.bytes,
+        call_id: head.call_id,
+        method,
+        call,
+        params,
+        bytes,
         decision,
         permit,
-        timeout_ms: call.timeout_ms,
+        timeout_ms: head.timeout_ms,
         cancel,
-    }
+    })
 }
 
 #[cfg(test)]

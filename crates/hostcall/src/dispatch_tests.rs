@@ -7,11 +7,22 @@ use crate::prompt::{Answer, Prompter, Question};
 use crate::risk::Evidence;
 use pijs_environment::simulated::CountingTimer;
 use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest};
-use pijs_protocol::{Capability, ErrorCode, Termination};
+use pijs_protocol::{Capability, ErrorCode, Termination, TypedCall};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Behaves as `params.do` says; counts its calls.
+/// Returns what a call is to do: `do` of its parameters, or its path.
+fn behaviour(request: &Request) -> Option<&str> {
+    match &request.call {
+        TypedCall::Fs(_) => match request.required().ok()?.subject {
+            Subject::Paths(used, _) => Some(used.path),
+            _ => None,
+        },
+        _ => request.params.get("do").and_then(Value::as_str),
+    }
+}
+
+/// Behaves as the call says; counts its calls.
 #[derive(Default)]
 struct ScriptedConnector(AtomicUsize);
 
@@ -19,7 +30,7 @@ impl Connector for ScriptedConnector {
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
-            match request.params.get("do").and_then(Value::as_str) {
+            match behaviour(&request) {
                 Some("hang") => std::future::pending().await,
                 Some("late") => {
                     for _ in 0..8 {
@@ -41,8 +52,8 @@ impl Connector for ScriptedConnector {
 
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        assert_ne!(request.params.get("do"), Some(&json!("panic")), "the connector has a bug");
-        if request.params.get("do") == Some(&json!("wait")) {
+        assert_ne!(behaviour(request), Some("panic"), "the connector has a bug");
+        if behaviour(request) == Some("wait") {
             while !request.cancel.is_cancelled() {
                 std::thread::yield_now();
             }
@@ -281,11 +292,11 @@ async fn panic_deadline_and_cancellation_each_end_a_call_once() {
 #[test]
 fn calls_that_depend_on_size_have_a_thread_and_a_deadline() {
     let world = world(Mode::Permissive, &[], &[]);
-    let copy = |op: &str| json!({"op": op, "path": "a", "from": "a", "to": "b", "recursive": true, "do": "wait"});
+    let copy = |op: &str| json!({"op": op, "path": "wait", "from": "wait", "to": "b", "recursive": true});
     let fs = |capability: &str, params: Value| call("f", capability, "fs", params);
     for (capability, op) in [("write", "copyFile"), ("write", "cp"), ("write", "rm"), ("read", "readdir")] {
         let long = HostCall { timeout_ms: Some(5), ..fs(capability, copy(op)) };
-        assert!(world.dispatcher.may_wait(&world.caller, &long), "{op}");
+        assert!(world.dispatcher.may_wait(&world.caller, &world.dispatcher.read(long.clone())), "{op}");
         assert_eq!(reason(&world.dispatcher.call_sync(&world.caller, long)), "cancelled", "{op}");
     }
     for (capability, params) in [
@@ -293,7 +304,8 @@ fn calls_that_depend_on_size_have_a_thread_and_a_deadline() {
         ("read", json!({"op": "readdir", "path": "a", "recursive": false})),
         ("read", json!({"op": "readFile", "path": "a"})),
     ] {
-        assert!(!world.dispatcher.may_wait(&world.caller, &fs(capability, params.clone())), "{params}");
+        let short = world.dispatcher.read(fs(capability, params.clone()));
+        assert!(!world.dispatcher.may_wait(&world.caller, &short), "{params}");
     }
 }
 
@@ -303,7 +315,7 @@ async fn order_of_ends(calls: &[(&str, &str, &str)]) -> Vec<String> {
     let ended = Arc::new(Mutex::new(Vec::new()));
     let start = |&(id, op, does): &(&str, &str, &str)| {
         let capability = if op == "copyFile" { "write" } else { "read" };
-        let params = json!({"op": op, "path": "a", "from": "a", "to": "b", "do": does});
+        let params = json!({"op": op, "path": does, "from": does, "to": "b"});
         let into = Arc::clone(&ended);
         let results = move |result: HostResult, _| into.lock().unwrap().push(result.call_id.to_string());
         let call = HostCall { timeout_ms: (does == "hang").then_some(5), ..call(id, capability, "fs", params) };

@@ -23,7 +23,7 @@
 //! the same list without rule 7.
 
 use crate::connector::{Caller, During, Profile};
-use crate::derive::{Access, Required, Subject, derive_call};
+use crate::derive::{Access, ParsedCall, Required, Subject};
 use crate::places::Places;
 use crate::policy::{Grant, Mode, Policy, usual_paths};
 use crate::prompt::{AnswerStore, Prompter, Question};
@@ -33,7 +33,7 @@ use crate::spilled::SpilledResults;
 use crate::variables::{HostVariables, VariableEffect};
 use crate::vocabulary::is_free_variable;
 use pijs_protocol::manifest::CapabilityRequest;
-use pijs_protocol::{Capability, ExtensionId, HostCall, HostcallError, Method, guard};
+use pijs_protocol::{Capability, ExtensionId, HostcallError, Method, guard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -492,8 +492,8 @@ impl Gate {
     }
 
     /// Derives the requirement of a call, and marks variables of the program that are the host's own.
-    pub(crate) fn derive<'a>(&self, call: &'a HostCall) -> Result<Required<'a>, HostcallError> {
-        let mut required = derive_call(call)?;
+    pub(crate) fn derive<'a>(&self, call: &'a ParsedCall) -> Result<Required<'a>, HostcallError> {
+        let mut required = call.required()?;
         if let Subject::Program { given, .. } = &mut required.subject {
             for variable in &mut given.variables {
                 if self.inner.host.has(variable.name, variable.value) {

@@ -1,13 +1,13 @@
 //! Decides, records and dispatches the hostcalls of extensions.
 //!
 //! Every effect of an extension is a [`HostCall`](pijs_protocol::HostCall). The [`Dispatcher`] takes it through one path:
-//! [`derive()`] computes the capability that the call needs, the [`Gate`] decides, the [`Ledger`] records the decision and the end
-//! of the call, and a [`Connector`] performs it in between. This crate depends on no engine and no operating system: time,
-//! waiting, storage, prompts and effects are values passed in.
+//! [`ParsedCall`] has its parameters and derives the capability that it needs, the [`Gate`] decides, the [`Ledger`] records the
+//! decision and the end of the call, and a [`Connector`] performs it in between. This crate depends on no engine and no operating
+//! system: time, waiting, storage, prompts and effects are values passed in.
 //!
 //! Invariants:
 //!
-//! * The decision, the hash and the connector see one and the same parsed value.
+//! * The decision and the connector see one and the same parsed value, which is read once from what the hash covers.
 //! * `call.capability` is compared with the derived one and never used.
 //! * A call that began ends exactly once, also when its future is dropped.
 //! * Effects outside the realm are in the ledger's sink before they begin.
@@ -58,8 +58,8 @@ mod traced;
 
 pub use backpressure::ResultPermit;
 pub use connector::{Behind, BoxFuture, Caller, CancelToken, ChunkSink, Connector, During, Output, Profile, Request};
-pub use derive::{Access, Required, Subject, derive};
-pub use dispatch::{BuildRecord, Dispatcher, DispatcherBuilder};
+pub use derive::{Access, ParsedCall, Required, Subject};
+pub use dispatch::{BuildRecord, Dispatcher, DispatcherBuilder, ReadCall};
 pub use gate::{Decision, Gate, GateBuilder, Judgement, MadeFiles, ModelCall, Permit, ReadBy, Reason, Rule, Stamp};
 pub use in_flight::StartedCall;
 pub use ledger::{Ledger, LedgerOptions, LedgerSink, MemorySink};

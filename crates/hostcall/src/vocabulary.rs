@@ -1,5 +1,6 @@
 //! Every method, op and parameter of a hostcall, in one place.
 //!
+//! [`pijs_protocol::call`] declares ops and parameters of most methods as enums; the tables here add answers and capabilities.
 //! A call names a connector (`method`); most take `params.op`. Paths are absolute or relative
 //! to the session's working folder; host modules resolve them as Node would before calling.
 //! A byte value is `{"$bytes": i}`. Where text is accepted (`data`, `input`, `body`) it stands
@@ -124,7 +125,7 @@
 //! | `wait` | `pid`, `timeout?`; asynchronous only, once per program | chunks `{stdout}` or `{stderr}` of bytes as they come, then `{code, signal, killed}` |
 //! | `write` | `pid, data` | `{}` when the program's input took all of it; `io` `EPIPE` when the program has closed it |
 //! | `end` | `pid` | `{}`; the program sees the end of its input |
-//! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number) | `{sent}`: false when it has ended; `pid` is that of a program or, where programs have a supervisor, of one of their children; synchronous too |
+//! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number), `group?` (the whole process group) | `{sent}`: false when it has ended; `pid` is that of a program or, where programs have a supervisor, of one of their children; synchronous too |
 //! | `alive` | `pid` | `{error}`: null, `"EPERM"` or `"ESRCH"`, as `kill` with no signal answers for any process; nothing is sent; synchronous too |
 //!
 //! With `inherits`, `env` is the extension's own environment rather than one made for this program: variables that no
@@ -202,101 +203,8 @@ pub const METHODS: &[&str] = &[
     "websocket",
 ];
 
-/// Ops of `fs`, with the access each needs. `open` is decided by its flags.
-pub const FS_OPS: &[(&str, FsNeeds)] = &[
-    ("access", FsNeeds::Look),
-    ("appendFile", FsNeeds::Content),
-    ("chmod", FsNeeds::WritePath),
-    ("close", FsNeeds::Handle),
-    ("copyFile", FsNeeds::Copy),
-    ("cp", FsNeeds::Copy),
-    ("exists", FsNeeds::Look),
-    ("fchmod", FsNeeds::WriteHandle),
-    ("fdatasync", FsNeeds::Handle),
-    ("fstat", FsNeeds::Handle),
-    ("fsync", FsNeeds::Handle),
-    ("ftruncate", FsNeeds::WriteHandle),
-    ("futimes", FsNeeds::WriteHandle),
-    ("link", FsNeeds::WriteBoth),
-    ("lstat", FsNeeds::Probe),
-    ("lutimes", FsNeeds::WritePath),
-    ("mkdir", FsNeeds::MakePath),
-    ("mkdtemp", FsNeeds::MakePrefix),
-    ("open", FsNeeds::Flags),
-    ("opendir", FsNeeds::Path),
-    ("read", FsNeeds::Handle),
-    ("readFile", FsNeeds::PathOrHandle),
-    ("readdir", FsNeeds::Path),
-    ("readlink", FsNeeds::Probe),
-    ("realpath", FsNeeds::Probe),
-    ("rename", FsNeeds::WriteBoth),
-    ("rm", FsNeeds::WritePath),
-    ("rmdir", FsNeeds::WritePath),
-    ("stat", FsNeeds::Look),
-    ("statfs", FsNeeds::Probe),
-    ("symlink", FsNeeds::Symlink),
-    ("truncate", FsNeeds::WritePath),
-    ("unlink", FsNeeds::WritePath),
-    ("utimes", FsNeeds::WritePath),
-    ("watch", FsNeeds::Path),
-    ("write", FsNeeds::WriteHandle),
-    ("writeFile", FsNeeds::Content),
-];
-
-/// Ops of `net` on an open connection, decided when it was opened.
-pub const NET_OPS_ON_A_CONNECTION: &[&str] = &["accept", "close", "end", "refuse", "write"];
-
-/// Ops of `websocket` on an open connection, decided when it was opened.
-pub const WEBSOCKET_OPS_ON_A_CONNECTION: &[&str] = &["close", "send"];
-
-/// Ops of `sqlite` on an open database, decided when it was opened.
-pub const SQLITE_OPS_ON_A_DATABASE: &[&str] = &["all", "close", "exec", "get", "prepare", "run"];
-
 /// Ops of `rummy.db`, which select the form of the result rows.
 pub const RUMMY_DB_OPS: &[&str] = &["all", "get", "run"];
-
-/// The members of an `fs` op that name files, and the access to each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FsNeeds {
-    /// Read at `path`.
-    Path,
-    /// Reveals the kind of the file at `path`.
-    Look,
-    /// Reveals the kind, the real path or the target at `path`.
-    Probe,
-    /// Read at `path`, or an open `fd`.
-    PathOrHandle,
-    /// An open `fd`.
-    Handle,
-    /// Write at `path`.
-    WritePath,
-    /// A folder at `path`.
-    MakePath,
-    /// Content for `path`, which is created unless `flag` says otherwise, or for an open `fd`.
-    Content,
-    /// An open `fd`, for writing.
-    WriteHandle,
-    /// A folder with the prefix `prefix`.
-    MakePrefix,
-    /// Write at `from` and `to`.
-    WriteBoth,
-    /// Read at `from`, write at `to`.
-    Copy,
-    /// Write at `path`, read at `target` relative to the folder of `path`.
-    Symlink,
-    /// According to `flags`, at `path`.
-    Flags,
-}
-
-/// Ops of `exec` on a program that the same extension started, decided at its start.
-pub const EXEC_OPS_ON_A_PROGRAM: &[&str] = &["end", "kill", "wait", "write"];
-
-/// Ops of `exec` that only reveal information: whether a process id exists (`alive`), as lock files need it. They reveal neither
-/// owner nor purpose, and every program of the system can query it.
-pub const EXEC_OPS_THAT_TELL: &[&str] = &["alive"];
-
-/// Ops of `http` on a request of the same extension in flight, decided at its start.
-pub const HTTP_OPS_ON_A_REQUEST: &[&str] = &["finish", "send"];
 
 /// Ops of `session`, with the capability each needs.
 pub const SESSION_OPS: &[(&str, &str)] = &[

@@ -7,8 +7,8 @@ mod null_connector;
 use null_connector::NullConnector;
 use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::{
-    Answer, AnswerStore, BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Places,
-    Policy, Profile, Prompter, Question, Remembered, derive,
+    Answer, AnswerStore, BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode,
+    ParsedCall, Places, Policy, Profile, Prompter, Question, Remembered,
 };
 use pijs_protocol::manifest::Scope;
 use pijs_protocol::{Capability, ExtensionId, HostCall, HostResult, HostcallError};
@@ -208,7 +208,8 @@ struct StepOutcome {
 
 fn run(world: &World, step: &Step, number: usize, synchronously: bool) -> StepOutcome {
     let (method, params) = step.call.first_key_value().expect("a step has a call");
-    let capability = derive(method, params).expect("a call that makes sense").capability();
+    let parsed = ParsedCall::parse(method.as_str(), params.clone(), Vec::new()).expect("a call that makes sense");
+    let capability = parsed.required().expect("a call that makes sense").capability();
     let call = HostCall {
         call_id: format!("host-{number}").as_str().into(),
         capability,

@@ -2,40 +2,37 @@
 //! without grants, under the strict policy.
 
 use pijs_environment::simulated::StandingTimer;
-use pijs_hostcall::vocabulary::{
-    CAPABILITIES, EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FREE, FS_OPS, HTTP_OPS_ON_A_REQUEST, MCP_OPS, METHODS,
-    NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS,
-    WEBSOCKET_OPS_ON_A_CONNECTION,
-};
+use pijs_hostcall::vocabulary::{CAPABILITIES, FREE, MCP_OPS, METHODS, RUMMY_DB_OPS, SESSION_OPS, UI_OPS};
 use pijs_hostcall::{
-    BoxFuture, Caller, ChunkSink, Connector, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Output, Places,
-    Policy, Profile, Request, Subject, derive,
+    BoxFuture, Caller, ChunkSink, Connector, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Output,
+    ParsedCall, Places, Policy, Profile, Request, Subject,
 };
+use pijs_protocol::call::{EnvCall, ExecCall, FsCall, HttpCall, NetCall, SqliteCall, TimerCall, WebSocketCall};
 use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Returns the ops of a method; `None` is a call without one.
 fn ops(method: &str) -> Vec<Option<&'static str>> {
-    let with = |more: &[&'static str], on_a_handle: &[&'static str]| {
-        more.iter().chain(on_a_handle).map(|op| Some(*op)).collect::<Vec<_>>()
-    };
+    let with = |ops: &[&'static str]| ops.iter().map(|op| Some(*op)).collect::<Vec<_>>();
+    let typed = |ops: &[&'static str]| ops.iter().map(|op| Some(*op).filter(|op| !op.is_empty())).collect();
     match method {
-        "fs" => FS_OPS.iter().map(|(op, _)| Some(*op)).collect(),
-        "exec" => [vec![None, Some("spawn")], with(EXEC_OPS_THAT_TELL, EXEC_OPS_ON_A_PROGRAM)].concat(),
-        "http" => [vec![None], with(&["lookup"], HTTP_OPS_ON_A_REQUEST)].concat(),
-        "net" => with(&["connect", "listen"], NET_OPS_ON_A_CONNECTION),
-        "websocket" => with(&["open"], WEBSOCKET_OPS_ON_A_CONNECTION),
-        "sqlite" => with(&["open"], SQLITE_OPS_ON_A_DATABASE),
-        "env" => with(&["get"], &[]),
+        "fs" => typed(FsCall::OPS),
+        "exec" => typed(ExecCall::OPS),
+        "http" => typed(HttpCall::OPS),
+        "net" => typed(NetCall::OPS),
+        "websocket" => typed(WebSocketCall::OPS),
+        "sqlite" => typed(SqliteCall::OPS),
+        "env" => typed(EnvCall::OPS),
         "session" => SESSION_OPS.iter().map(|(op, _)| Some(*op)).collect(),
-        "ui" => with(UI_OPS, &[]),
-        "tools" => with(&["list", "active"], &[]),
-        "events" => with(&["emit"], &[]),
-        "module" => with(&["quote", "source", "compile"], &[]),
-        "timer" => with(&["sleep"], &[]),
-        "rummy.db" => with(RUMMY_DB_OPS, &[]),
+        "ui" => with(UI_OPS),
+        "tools" => with(&["list", "active"]),
+        "events" => with(&["emit"]),
+        "module" => with(&["quote", "source", "compile"]),
+        "timer" => typed(TimerCall::OPS),
+        "rummy.db" => with(RUMMY_DB_OPS),
         "mcp" => MCP_OPS.iter().map(|(op, _)| Some(*op)).collect(),
         "tool" | "log" | "rummy.entries" => vec![None],
         other => panic!("the ops of {other:?} belong into this test"),
@@ -47,10 +44,11 @@ fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
     let mut params = json!({
         "path": "/outside/x", "from": "/outside/x", "to": "/outside/y", "prefix": "/outside/x", "target": "/outside/x",
         "flags": "r+", "url": "https://example.org/", "host": "example.org", "port": 443, "names": ["SECRET_TOKEN"],
-        "name": "unheard-of", "input": {}, "command": "git", "args": [], "channel": "c", "data": "d",
+        "name": "unheard-of", "input": "", "command": "git", "args": [], "channel": "c", "data": "d",
         "specifier": "./x", "referrer": "ext:/0/index.js", "ms": 1, "level": "info", "message": "m", "text": "words",
         "method": "set", "statement": "get_run_by_id",
-        "bytes": 5, "digest": "sha256:00",
+        "bytes": 5, "digest": "sha256:00", "mode": 0o644, "db": 1, "sql": "", "socket": "s", "server": "s",
+        "upload": "u",  "length": 1, "atimeMs": 0, "mtimeMs": 0,
     });
     // Ops on an open resource.
     let on_a_handle = ["close", "read", "write", "fstat", "ftruncate", "fchmod", "futimes", "fsync", "fdatasync"];
@@ -72,6 +70,10 @@ fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
         Value::Object(params) => params,
         _ => unreachable!("an object"),
     }
+}
+
+fn parsed(method: &str, op: Option<&str>) -> ParsedCall {
+    ParsedCall::parse(method, params(method, op), Vec::new()).unwrap_or_else(|error| panic!("{method} {op:?}: {error}"))
 }
 
 #[derive(Default)]
@@ -99,7 +101,8 @@ fn tried(method: &str, op: Option<&str>, in_time: bool) -> (HostResult, bool, Ve
     let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default())).connectors(served).build();
     let caller = Caller::new(Arc::new(Profile::new("path:/x")));
     let params = params(method, op);
-    let capability = derive(method, &params).unwrap_or_else(|error| panic!("{method} {op:?}: {error}")).capability;
+    let parsed = parsed(method, op);
+    let capability = parsed.required().unwrap_or_else(|error| panic!("{method} {op:?}: {error}")).capability;
     let call = HostCall {
         call_id: "c1".into(),
         capability: Capability::new(capability),
@@ -136,8 +139,8 @@ fn every_hostcall_is_decided_and_recorded() {
                 let (result, reached, lines) = tried(method, op, in_time);
                 let of = |event: &str| lines.iter().filter(|line| line["event"] == event).count();
                 assert_eq!((of("host_call.start"), of("host_call.end")), (1, 1), "{case}: {lines:#?}");
-                let params = params(method, op);
-                let required = derive(method, &params).expect("it derived before");
+                let parsed = parsed(method, op);
+                let required = parsed.required().expect("it derived before");
                 assert!(known.contains(&required.capability), "{case}: {}", required.capability);
                 let start = lines.iter().find(|line| line["event"] == "host_call.start").expect("counted");
                 assert_eq!(start["data"]["capability"], required.capability, "{case}");
@@ -155,10 +158,43 @@ fn every_hostcall_is_decided_and_recorded() {
     assert!(refused > 60, "{refused}");
 }
 
+/// Returns the ops in the first column of the tables of one section of the vocabulary.
+fn documented(section: &str) -> BTreeSet<&'static str> {
+    let text = include_str!("../src/vocabulary.rs");
+    let start = format!("//! ## `{section}`");
+    let lines = text.lines().skip_while(|line| !line.starts_with(&start)).skip(1);
+    let rows = lines.take_while(|line| !line.starts_with("//! ## ")).filter_map(|line| line.strip_prefix("//! | "));
+    let cells = rows.filter_map(|row| row.split(" | ").next());
+    let names = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    names.filter(|name| name.chars().all(|character| character.is_ascii_alphanumeric())).collect()
+}
+
+#[test]
+fn the_tables_of_the_vocabulary_have_every_op() {
+    for (section, ops) in [
+        ("exec", ExecCall::OPS),
+        ("fs", FsCall::OPS),
+        ("net", NetCall::OPS),
+        ("sqlite", SqliteCall::OPS),
+        ("websocket", WebSocketCall::OPS),
+    ] {
+        let declared: BTreeSet<_> = ops.iter().copied().filter(|op| !op.is_empty()).collect();
+        assert_eq!(documented(section), declared, "{section}");
+    }
+}
+
 #[test]
 fn a_method_that_is_not_in_the_vocabulary_is_refused() {
     for method in ["", "FS", "fs ", "shell", "process", "__proto__", "constructor"] {
-        let error = derive(method, &params(method, None)).expect_err("it is none");
+        let error = parsed(method, None).required().expect_err("it is none");
         assert_eq!(error.code, ErrorCode::InvalidRequest, "{method:?}");
+    }
+}
+
+#[test]
+fn an_empty_op_is_not_the_call_without_one() {
+    for method in ["exec", "http"] {
+        let error = ParsedCall::parse(method, params(method, Some("")), Vec::new()).expect_err("there is no such op");
+        assert_eq!(error.details["reason"], "schema", "{method}");
     }
 }

@@ -1,6 +1,6 @@
 //! Hostcalls of a server's own caller, `mcp:NAME`.
 
-use pijs_hostcall::derive::derive_call;
+use pijs_hostcall::ParsedCall;
 use pijs_hostcall::{Caller, CancelToken, Dispatcher, ResultPermit};
 use pijs_protocol::{Capability, HostCall, HostResult, HostcallError};
 use serde_json::{Map, Value};
@@ -89,7 +89,8 @@ impl Calls {
             context: None,
             bytes,
         };
-        call.capability = derive_call(&call)?.capability();
+        let parsed = ParsedCall::parse(method, call.params.clone(), call.bytes.clone())?;
+        call.capability = parsed.required()?.capability();
         Ok(call)
     }
 

@@ -518,7 +518,8 @@ impl Server {
             return Ok(());
         }
         let Value::Object(params) = json!({ "url": url }) else { unreachable!("written as an object") };
-        let required = pijs_hostcall::derive::derive("http", &params).map_err(|error| error.message)?;
+        let call = pijs_hostcall::ParsedCall::parse("http", params, Vec::new()).map_err(|error| error.message)?;
+        let required = call.required().map_err(|error| error.message)?;
         let dispatcher = self.calls.dispatcher().map_err(|error| error.message)?;
         let (gate, caller) = (dispatcher.gate(), &self.calls.caller);
         let (decision, _) = gate.ask(caller, "http", &required).await.map_err(|error| error.message)?;

@@ -10,6 +10,7 @@
 //! | [`message`] | messages of the protocol, version 1 (`docs/spec/protocol.md`) |
 //! | [`number`] | fractions that survive serde's buffering |
 //! | [`registration`] | registrations of an extension: tools, commands, handlers, flags |
+//! | [`call`] | typed hostcalls: the ops of each method, and their parameters |
 //! | [`hostcall`] | the hostcall ABI and its error taxonomy (`docs/spec/hostcalls.md`) |
 //! | [`stream`] | streamed deltas and their verdict |
 //! | [`wire`] | deliveries and yields: one turn of the realm |
@@ -25,6 +26,7 @@
 #![warn(clippy::disallowed_methods)]
 
 pub mod artifact;
+pub mod call;
 pub mod canonical;
 pub mod chat_markup;
 pub mod globs;
@@ -39,6 +41,7 @@ pub mod registration;
 pub mod stream;
 pub mod wire;
 
+pub use call::TypedCall;
 pub use hostcall::{Capability, Chunk, ErrorCode, HostCall, HostResult, HostcallError, Method};
 pub use ids::{CallId, EntryIndex, EventId, ExtensionId, Handle, Seq, TimerId};
 pub use message::{Envelope, Message, PROTOCOL_VERSION};

@@ -5,7 +5,8 @@ use super::scenario::ScriptedProgram;
 use super::trace::{ItemIndex, Trace, present};
 use pijs_connectors::exec::ExecConnector;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
-use pijs_protocol::{ExtensionId, HostcallError};
+use pijs_protocol::call::ExecCall;
+use pijs_protocol::{ExtensionId, HostcallError, TypedCall};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -81,10 +82,13 @@ pub(super) struct RecordedExec {
 
 impl Connector for RecordedExec {
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
-        let params = Value::Object(request.params.clone());
-        let Some(item) = self.record.arrived(&params).filter(|_| params["api"] == "pi.exec") else {
-            return self.real.call(request, sink);
+        let params = match &request.call {
+            TypedCall::Exec(ExecCall::Run { program, api: Some(api), .. }) if api == "pi.exec" => {
+                json!({ "command": program.command, "args": program.args, "cwd": program.cwd })
+            }
+            _ => return self.real.call(request, sink),
         };
+        let Some(item) = self.record.arrived(&params) else { return self.real.call(request, sink) };
         let trace = self.record.trace.clone();
         if let Some(known) = self.record.scripted_for(&params) {
             let result =

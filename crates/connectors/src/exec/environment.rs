@@ -19,16 +19,13 @@ pub(super) fn visible(options: &ExecOptions) -> BTreeMap<String, String> {
     options.env.iter().filter(|(name, _)| all || visible(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
 }
 
-/// The allow list, or what the caller gave in its place. The gate has decided about what was given; here each variable is
-/// looked up once more, since those that a program can start without are left out where nothing permits them.
+/// Returns the environment that the caller gave in the place of the allow list. The gate has decided about it; here each variable
+/// is looked up once more, since those that a program can start without are left out where nothing permits them.
 pub(super) fn of(
     request: &Request,
     options: &ExecOptions,
     command: &Command<'_>,
 ) -> Result<BTreeMap<String, String>, HostcallError> {
-    if request.params.get("env").is_none_or(serde_json::Value::is_null) {
-        return Ok(visible(options));
-    }
     let mut env = BTreeMap::new();
     for Variable { name, value, effect } in command.given.variables.iter().copied() {
         let variable = Variable { name, value, effect };

@@ -18,6 +18,7 @@ use super::program::{self, Program};
 use super::view;
 use pijs_hostcall::{Reason, Request};
 use pijs_programs::{git_settings, name_of};
+use pijs_protocol::call::ProgramParams;
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -121,7 +122,7 @@ impl Settings<'_> {
 pub(super) struct Call<'a> {
     pub(super) program: &'a Program,
     pub(super) request: &'a Request,
-    pub(super) args: &'a [String],
+    pub(super) params: &'a ProgramParams,
     /// The working folder, by name and by handle.
     pub(super) cwd: &'a Path,
     pub(super) folder: &'a Arc<File>,
@@ -151,8 +152,7 @@ impl Call<'_> {
 /// would have a configuration, too, and whoever may write can make one. And a plain `git push` reaches no repository of
 /// this machine: git runs the hooks of the one that it pushes to, which may be such a folder.
 pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> Result<(), HostcallError> {
-    let Call { request, args, .. } = call;
-    let command = request.params.get("command").and_then(serde_json::Value::as_str).unwrap_or_default();
+    let Call { request, params: ProgramParams { command, args, .. }, .. } = call;
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let is_every_use = request.permit.covers_every_use(command, &words) || !guard!(ExecGitSettings);
     if !is_every_use && call.is_called(|name| name.eq_ignore_ascii_case("hg")) {

@@ -4,6 +4,7 @@ use super::child::{Child, Leash, Receiver};
 use super::run::sender;
 use super::signals;
 use pijs_hostcall::{CancelToken, Output, Request};
+use pijs_protocol::call::KillSignal;
 use pijs_protocol::{ExtensionId, HostcallError};
 use rustix::process::{Pid, Signal};
 use serde_json::json;
@@ -84,8 +85,7 @@ impl Programs {
     /// The program of a call's `pid`.
     ///
     /// Errors are `io` `ESRCH`: it has ended, or never was one of this extension.
-    pub(super) fn of(&self, request: &Request) -> Result<(u32, Arc<Spawned>), HostcallError> {
-        let pid = crate::params::whole(request, "pid")?;
+    pub(super) fn of(&self, request: &Request, pid: u64) -> Result<(u32, Arc<Spawned>), HostcallError> {
         let found = u32::try_from(pid).ok().and_then(|pid| {
             let program = self.all().get(request.caller.extension())?.spawned.get(&pid).cloned()?;
             Some((pid, program))
@@ -101,17 +101,14 @@ impl Programs {
     }
 
     /// Sends a signal to a process that one of the extension's programs has started; false when it is none of those.
-    pub(super) fn signal_below(&self, request: &Request) -> Result<bool, HostcallError> {
-        let pid = i32::try_from(crate::params::whole(request, "pid")?).ok().and_then(Pid::from_raw);
-        let (Some(pid), Some(signal)) = (pid, signal_of(request)?) else { return Ok(false) };
-        if crate::params::flag(request, "group")? {
-            return Ok(false);
-        }
+    pub(super) fn signal_below(&self, request: &Request, pid: u64, signal: Option<Signal>, group: bool) -> bool {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| !group);
+        let (Some(pid), Some(signal)) = (pid, signal) else { return false };
         let hands: Vec<Leash> = match self.all().get(request.caller.extension()) {
             Some(own) => own.spawned.values().map(|program| &program.leash).chain(&own.left).map(Leash::of).collect(),
             None => Vec::new(),
         };
-        Ok(hands.iter().any(|leash| leash.signal_below(pid, signal)))
+        hands.iter().any(|leash| leash.signal_below(pid, signal))
     }
 
     /// Keeps the hand on what a program left running.
@@ -162,25 +159,22 @@ impl Spawned {
     }
 
     /// `kill`; with `group` the program's whole process group gets the signal.
-    pub(super) fn kill(&self, request: &Request) -> Result<Output, HostcallError> {
-        let Some(signal) = signal_of(request)? else {
-            return Ok(Output::new(json!({ "sent": !self.leash.is_over() })));
+    pub(super) fn kill(&self, signal: Option<Signal>, group: bool) -> Output {
+        let Some(signal) = signal else {
+            return Output::new(json!({ "sent": !self.leash.is_over() }));
         };
-        let to = if crate::params::flag(request, "group")? { Receiver::Group } else { Receiver::Program };
-        Ok(Output::new(json!({ "sent": self.leash.signal(signal, to) })))
+        let to = if group { Receiver::Group } else { Receiver::Program };
+        Output::new(json!({ "sent": self.leash.signal(signal, to) }))
     }
 }
 
 /// The signal of a call; `None` for 0, which only asks whether it is there.
-fn signal_of(request: &Request) -> Result<Option<Signal>, HostcallError> {
+pub(super) fn signal_of(signal: &KillSignal) -> Result<Option<Signal>, HostcallError> {
     let unknown = || HostcallError::invalid("schema", "exec.kill: `signal` is not a signal's name or number");
-    match request.params.get("signal").filter(|signal| !signal.is_null()) {
-        None => Ok(Some(Signal::TERM)),
-        Some(serde_json::Value::String(name)) => signals::named(name).map(Some).ok_or_else(unknown),
-        Some(serde_json::Value::Number(number)) => match number.as_u64().ok_or_else(unknown)? {
-            0 => Ok(None),
-            number => signals::numbered(number).map(Some).ok_or_else(unknown),
-        },
-        Some(_) => Err(unknown()),
+    match signal {
+        KillSignal::Default => Ok(Some(Signal::TERM)),
+        KillSignal::Name(name) => signals::named(name).map(Some).ok_or_else(unknown),
+        KillSignal::Number(0) => Ok(None),
+        KillSignal::Number(number) => signals::numbered(*number).map(Some).ok_or_else(unknown),
     }
 }

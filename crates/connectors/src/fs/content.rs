@@ -4,12 +4,11 @@ use super::Inner;
 use super::error::{At, EEXIST, Failure, code, too_large};
 use super::own::{Named, changes, check_left};
 use super::walk::Last;
-use crate::params;
 use crate::system::{File, Kind, OpenHow};
 use pijs_hostcall::connector::cancelled;
-use pijs_hostcall::derive::OpenFlags;
 use pijs_hostcall::{Access, CancelToken, Output, Permit, Request};
 use pijs_protocol::HostcallError;
+use pijs_protocol::call::{FileTarget, OpenFlags};
 use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
@@ -20,21 +19,28 @@ const LARGEST: u64 = 128 << 20;
 const STEP: usize = 256 << 10;
 
 impl Inner {
-    pub(super) fn read_file(&self, request: &Request) -> Result<Output, HostcallError> {
-        let data = if request.params.contains_key("fd") {
-            let handle = self.handle(request, "read")?;
-            let mut file = handle.file();
-            let own = check_left(&request.permit, handle.real(), || file.stat());
-            own.map_err(|failure| failure.at(&At::handle("read")))?;
-            read_all(&mut **file, &request.cancel, "")?
-        } else {
-            let path = params::text(request, "path")?;
-            let flags = OpenFlags { read: true, ..OpenFlags::default() };
-            let (mut file, _) =
-                self.open_at(request, path, flags).map_err(|failure| failure.at(&At::path("open", path)))?;
-            read_all(&mut *file, &request.cancel, path)?
+    pub(super) fn read_file(
+        &self,
+        request: &Request,
+        file: &FileTarget,
+        encoding: Option<&str>,
+    ) -> Result<Output, HostcallError> {
+        let data = match file {
+            FileTarget::Handle(fd) => {
+                let handle = self.handle(request, *fd, "read")?;
+                let mut file = handle.file();
+                let own = check_left(&request.permit, handle.real(), || file.stat());
+                own.map_err(|failure| failure.at(&At::handle("read")))?;
+                read_all(&mut **file, &request.cancel, "")?
+            }
+            FileTarget::Path(path) => {
+                let flags = OpenFlags { read: true, ..OpenFlags::default() };
+                let opened = self.open_at(request, path, flags, None);
+                let (mut file, _) = opened.map_err(|failure| failure.at(&At::path("open", path)))?;
+                read_all(&mut *file, &request.cancel, path)?
+            }
         };
-        match params::text_or_none(request, "encoding")? {
+        match encoding {
             Some("utf8" | "utf-8") => {
                 // Bytes that are no UTF-8 become U+FFFD, as in Node.
                 let text = String::from_utf8(data)
@@ -45,27 +51,31 @@ impl Inner {
         }
     }
 
-    /// `writeFile` and `appendFile`.
-    pub(super) fn write_file(&self, request: &Request, usual: &str) -> Result<Output, HostcallError> {
-        let data = params::bytes(request, "data")?;
-        if request.params.contains_key("fd") {
-            let handle = self.handle(request, "write")?;
-            if !handle.flags.write {
-                return Err(super::error::bad_handle("write"));
-            }
-            let mut file = handle.file();
-            changes(&request.permit, handle.real(), &mut **file, |file| write_all(file, &data))
-                .map_err(|error| At::handle("write").io(&error))?;
-            return Ok(Output::empty());
+    /// `writeFile` and `appendFile` by handle.
+    pub(super) fn write_handle(&self, request: &Request, fd: u64, data: &[u8]) -> Result<Output, HostcallError> {
+        let handle = self.handle(request, fd, "write")?;
+        if !handle.flags.write {
+            return Err(super::error::bad_handle("write"));
         }
-        let path = params::text(request, "path")?;
-        let usual = Value::from(usual);
-        let flags = OpenFlags::parse(request.params.get("flag").or(Some(&usual)))?;
+        let mut file = handle.file();
+        changes(&request.permit, handle.real(), &mut **file, |file| write_all(file, data))
+            .map_err(|error| At::handle("write").io(&error))?;
+        Ok(Output::empty())
+    }
+
+    /// `writeFile` and `appendFile` by path.
+    pub(super) fn write_file(
+        &self,
+        request: &Request,
+        path: &str,
+        data: &[u8],
+        flags: OpenFlags,
+        mode: Option<u64>,
+    ) -> Result<Output, HostcallError> {
         let at = At::path("open", path);
         if flags.truncate && flags.create && !flags.append && !flags.exclusive && !flags.nofollow {
-            let mode = permission_bits(request)?;
             let absolute = request.permit.places().node_path(path)?;
-            match self.replace(&request.permit, &absolute, &data, mode) {
+            match self.replace(&request.permit, &absolute, data, permission_bits(mode)) {
                 Ok(Some(())) => return Ok(Output::empty()),
                 Ok(None) => {}
                 // Nothing may be replaced here; a new file may be made.
@@ -73,8 +83,8 @@ impl Inner {
                 Err(failure) => return Err(failure.at(&at)),
             }
         }
-        let (mut file, real) = self.open_at(request, path, flags).map_err(|failure| failure.at(&at))?;
-        changes(&request.permit, &real, &mut *file, |file| write_all(file, &data))
+        let (mut file, real) = self.open_at(request, path, flags, mode).map_err(|failure| failure.at(&at))?;
+        changes(&request.permit, &real, &mut *file, |file| write_all(file, data))
             .map_err(|error| At::path("write", path).io(&error))?;
         Ok(Output::empty())
     }
@@ -101,20 +111,22 @@ impl Inner {
         }
     }
 
-    pub(super) fn truncate(&self, request: &Request) -> Result<Output, HostcallError> {
-        let path = params::text(request, "path")?;
-        let len = params::whole_or_none(request, "len")?.unwrap_or(0);
+    pub(super) fn truncate(&self, request: &Request, path: &str, len: u64) -> Result<Output, HostcallError> {
         let flags = OpenFlags { write: true, ..OpenFlags::default() };
-        let (mut file, real) =
-            self.open_at(request, path, flags).map_err(|failure| failure.at(&At::path("open", path)))?;
+        let opened = self.open_at(request, path, flags, None);
+        let (mut file, real) = opened.map_err(|failure| failure.at(&At::path("open", path)))?;
         changes(&request.permit, &real, &mut *file, |file| file.set_len(len))
             .map_err(|error| At::path("truncate", path).io(&error))?;
         Ok(Output::empty())
     }
 
-    pub(super) fn copy_file(&self, request: &Request) -> Result<Output, HostcallError> {
-        let (from, to) = (params::text(request, "from")?, params::text(request, "to")?);
-        let exclusive = params::flag(request, "exclusive")?;
+    pub(super) fn copy_file(
+        &self,
+        request: &Request,
+        from: &str,
+        to: &str,
+        exclusive: bool,
+    ) -> Result<Output, HostcallError> {
         let at = At::both("copyfile", from, to);
         let places = request.permit.places();
         let (from, to) = (places.node_path(from)?, places.node_path(to)?);
@@ -136,11 +148,9 @@ impl Inner {
 }
 
 /// The bits that a file gets which a call makes.
-pub(super) fn permission_bits(request: &Request) -> Result<u32, HostcallError> {
-    let mode = params::whole_or_none(request, "mode")?.unwrap_or(0o666);
-    #[expect(clippy::cast_possible_truncation, reason = "permission bits")]
-    let mode = mode as u32 & 0o777;
-    Ok(mode)
+pub(super) fn permission_bits(mode: Option<u64>) -> u32 {
+    // Nothing is cut off: permission bits.
+    (mode.unwrap_or(0o666) & 0o777) as u32
 }
 
 /// Copies one regular file between open folders.

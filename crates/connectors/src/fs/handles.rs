@@ -5,10 +5,10 @@ use super::error::{At, EEXIST, EMFILE, Failure, bad_handle, code};
 use super::look::stat_value;
 use super::own::{changes, check_left, opened};
 use super::walk::Last;
-use crate::params;
 use crate::system::{File, OpenHow};
-use pijs_hostcall::derive::OpenFlags;
+use pijs_hostcall::derive::opening;
 use pijs_hostcall::{Access, Output, Reason, Request};
+use pijs_protocol::call::OpenFlags;
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -108,11 +108,15 @@ impl Handle {
 }
 
 impl Inner {
-    pub(super) fn open(&self, request: &Request) -> Result<Output, HostcallError> {
-        let path = params::text(request, "path")?;
+    pub(super) fn open(
+        &self,
+        request: &Request,
+        path: &str,
+        flags: OpenFlags,
+        mode: Option<u64>,
+    ) -> Result<Output, HostcallError> {
         let at = At::path("open", path);
-        let flags = OpenFlags::parse(request.params.get("flags"))?;
-        let (file, real) = self.open_at(request, path, flags).map_err(|failure| failure.at(&at))?;
+        let (file, real) = self.open_at(request, path, flags, mode).map_err(|failure| failure.at(&at))?;
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = self.system.open_files();
         let all: usize = handles.values().map(Handles::held).sum();
@@ -135,12 +139,13 @@ impl Inner {
         request: &Request,
         path: &str,
         flags: OpenFlags,
+        mode: Option<u64>,
     ) -> Result<(Box<dyn File>, PathBuf), Failure> {
-        let mode = super::content::permission_bits(request).map_err(|_| code(super::error::EINVAL))?;
+        let mode = super::content::permission_bits(mode);
         let absolute = request.permit.places().node_path(path).map_err(|_| code(super::error::EINVAL))?;
         // An exclusive creation does not look behind a link, as the system does not.
         let last = if flags.nofollow || flags.exclusive { Last::Keep } else { Last::Follow };
-        let reached = self.walk(&request.permit, &absolute, flags.access(), last)?;
+        let reached = self.walk(&request.permit, &absolute, opening(flags), last)?;
         if flags.read {
             request.permit.reads_content(&reached.real);
         }
@@ -168,8 +173,7 @@ impl Inner {
         Ok((file, reached.real))
     }
 
-    pub(super) fn handle(&self, request: &Request, syscall: &'static str) -> Result<Handle, HostcallError> {
-        let fd = params::whole(request, "fd")?;
+    pub(super) fn handle(&self, request: &Request, fd: u64, syscall: &'static str) -> Result<Handle, HostcallError> {
         let handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         u32::try_from(fd)
             .ok()
@@ -177,22 +181,25 @@ impl Inner {
             .ok_or_else(|| bad_handle(syscall))
     }
 
-    pub(super) fn close(&self, request: &Request) -> Result<Output, HostcallError> {
-        let fd = params::whole(request, "fd")?;
+    pub(super) fn close(&self, request: &Request, fd: u64) -> Result<Output, HostcallError> {
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let closed =
             u32::try_from(fd).ok().and_then(|fd| handles.get_mut(request.caller.extension())?.open.remove(&fd));
         closed.map(|_| Output::empty()).ok_or_else(|| bad_handle("close"))
     }
 
-    pub(super) fn read(&self, request: &Request) -> Result<Output, HostcallError> {
-        let handle = self.handle(request, "read")?;
-        let length = params::whole(request, "length")?.min(LONGEST_READ);
-        let position = params::whole_or_none(request, "position")?;
+    pub(super) fn read(
+        &self,
+        request: &Request,
+        fd: u64,
+        length: u64,
+        position: Option<u64>,
+    ) -> Result<Output, HostcallError> {
+        let handle = self.handle(request, fd, "read")?;
         if !handle.flags.read {
             return Err(bad_handle("read"));
         }
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let length = usize::try_from(length.min(LONGEST_READ)).unwrap_or(usize::MAX);
         let own = check_left(&request.permit, &handle.real, || handle.file().stat());
         own.map_err(|failure| failure.at(&At::handle("read")))?;
         let mut data = vec![0; length];
@@ -201,27 +208,30 @@ impl Inner {
         Ok(Output::new(json!({ "bytesRead": read })).with_bytes("data", data))
     }
 
-    pub(super) fn write(&self, request: &Request) -> Result<Output, HostcallError> {
-        let handle = self.handle(request, "write")?;
-        let data = params::bytes(request, "data")?;
-        let position = params::whole_or_none(request, "position")?;
+    pub(super) fn write(
+        &self,
+        request: &Request,
+        fd: u64,
+        data: &[u8],
+        position: Option<u64>,
+    ) -> Result<Output, HostcallError> {
+        let handle = self.handle(request, fd, "write")?;
         if !handle.flags.write {
             return Err(bad_handle("write"));
         }
         let mut file = handle.file();
-        let written = changes(&request.permit, &handle.real, &mut **file, |file| file.write(position, &data))
+        let written = changes(&request.permit, &handle.real, &mut **file, |file| file.write(position, data))
             .map_err(|error| At::handle("write").io(&error))?;
         Ok(Output::new(json!({ "bytesWritten": written })))
     }
 
-    pub(super) fn fstat(&self, request: &Request) -> Result<Output, HostcallError> {
-        let stat = self.handle(request, "fstat")?.file().stat().map_err(|error| At::handle("fstat").io(&error))?;
+    pub(super) fn fstat(&self, request: &Request, fd: u64) -> Result<Output, HostcallError> {
+        let stat = self.handle(request, fd, "fstat")?.file().stat().map_err(|error| At::handle("fstat").io(&error))?;
         Ok(Output::new(stat_value(&stat)))
     }
 
-    pub(super) fn ftruncate(&self, request: &Request) -> Result<Output, HostcallError> {
-        let handle = self.handle(request, "ftruncate")?;
-        let len = params::whole_or_none(request, "len")?.unwrap_or(0);
+    pub(super) fn ftruncate(&self, request: &Request, fd: u64, len: u64) -> Result<Output, HostcallError> {
+        let handle = self.handle(request, fd, "ftruncate")?;
         if !handle.flags.write {
             return Err(At::handle("ftruncate").io(&code(super::error::EINVAL)));
         }
@@ -232,32 +242,31 @@ impl Inner {
     }
 
     /// A handle whose file may be changed, also when it was opened for reading only.
-    fn handle_to_change(&self, request: &Request, syscall: &'static str) -> Result<Handle, HostcallError> {
-        let handle = self.handle(request, syscall)?;
+    fn handle_to_change(&self, request: &Request, fd: u64, syscall: &'static str) -> Result<Handle, HostcallError> {
+        let handle = self.handle(request, fd, syscall)?;
         let writing = request.permit.path(Access::Write, &handle.real);
         writing.map_err(|reason| At::handle(syscall).denied("write", reason))?;
         Ok(handle)
     }
 
-    pub(super) fn fchmod(&self, request: &Request) -> Result<Output, HostcallError> {
+    pub(super) fn fchmod(&self, request: &Request, fd: u64, mode: u64) -> Result<Output, HostcallError> {
         // Nothing is cut off: permission bits.
-        let mode = (params::whole(request, "mode")? & 0o7777) as u32;
-        let handle = self.handle_to_change(request, "fchmod")?;
+        let mode = (mode & 0o7777) as u32;
+        let handle = self.handle_to_change(request, fd, "fchmod")?;
         changes(&request.permit, &handle.real, &mut **handle.file(), |file| file.chmod(mode))
             .map_err(|error| At::handle("fchmod").io(&error))?;
         Ok(Output::empty())
     }
 
-    pub(super) fn futimes(&self, request: &Request) -> Result<Output, HostcallError> {
-        let (atime, mtime) = (params::number(request, "atimeMs")?, params::number(request, "mtimeMs")?);
-        let handle = self.handle_to_change(request, "futime")?;
+    pub(super) fn futimes(&self, request: &Request, fd: u64, atime: f64, mtime: f64) -> Result<Output, HostcallError> {
+        let handle = self.handle_to_change(request, fd, "futime")?;
         changes(&request.permit, &handle.real, &mut **handle.file(), |file| file.utimes(atime, mtime))
             .map_err(|error| At::handle("futime").io(&error))?;
         Ok(Output::empty())
     }
 
-    pub(super) fn fsync(&self, request: &Request) -> Result<Output, HostcallError> {
-        self.handle(request, "fsync")?.file().sync().map_err(|error| At::handle("fsync").io(&error))?;
+    pub(super) fn fsync(&self, request: &Request, fd: u64) -> Result<Output, HostcallError> {
+        self.handle(request, fd, "fsync")?.file().sync().map_err(|error| At::handle("fsync").io(&error))?;
         Ok(Output::new(Value::Object(Map::new())))
     }
 }

@@ -4,7 +4,6 @@ use super::Inner;
 use super::error::{At, ENOENT, Failure, code};
 use super::own::{check_granted, check_left};
 use super::walk::{Last, Reached};
-use crate::params;
 use crate::system::{Dir, Kind, Stat};
 use pijs_hostcall::{Access, Output, ReadBy, Request};
 use pijs_protocol::HostcallError;
@@ -16,26 +15,25 @@ const MOST_ENTRIES: usize = 1_000_000;
 const DEEPEST: usize = 256;
 
 impl Inner {
-    /// Walks to `params[key]` for reading.
-    pub(super) fn reach(&self, request: &Request, key: &str, access: Access, last: Last) -> Result<Reached, Failure> {
-        let path = params::text(request, key).map_err(|_| code(super::error::EINVAL))?;
+    /// Walks to a path of the call.
+    pub(super) fn reach(&self, request: &Request, path: &str, access: Access, last: Last) -> Result<Reached, Failure> {
         let absolute = request.permit.places().node_path(path).map_err(|_| code(super::error::EINVAL))?;
         self.walk(&request.permit, &absolute, access, last)
     }
 
-    pub(super) fn stat(&self, request: &Request, follow: bool) -> Result<Output, HostcallError> {
+    pub(super) fn stat(&self, request: &Request, path: &str, follow: bool) -> Result<Output, HostcallError> {
         let (syscall, last) = if follow { ("stat", Last::Follow) } else { ("lstat", Last::Keep) };
-        let at = At::path(syscall, params::text(request, "path")?);
+        let at = At::path(syscall, path);
         let stat = self
-            .reach(request, "path", if follow { Access::Look } else { Access::Read }, last)
+            .reach(request, path, if follow { Access::Look } else { Access::Read }, last)
             .and_then(|reached| Ok(reached.lstat()?));
         Ok(Output::new(stat_value(&stat.map_err(|failure| failure.at(&at))?)))
     }
 
-    pub(super) fn statfs(&self, request: &Request) -> Result<Output, HostcallError> {
-        let at = At::path("statfs", params::text(request, "path")?);
+    pub(super) fn statfs(&self, request: &Request, path: &str) -> Result<Output, HostcallError> {
+        let at = At::path("statfs", path);
         let found = self
-            .reach(request, "path", Access::Read, Last::Follow)
+            .reach(request, path, Access::Read, Last::Follow)
             .and_then(|reached| Ok(reached.dir.statfs(reached.name.as_deref())?));
         let found = found.map_err(|failure| failure.at(&at))?;
         Ok(Output::new(json!({
@@ -44,17 +42,16 @@ impl Inner {
         })))
     }
 
-    pub(super) fn exists(&self, request: &Request) -> Result<Output, HostcallError> {
-        let found = self.reach(request, "path", Access::Look, Last::Follow).and_then(|reached| Ok(reached.lstat()?));
+    pub(super) fn exists(&self, request: &Request, path: &str) -> Result<Output, HostcallError> {
+        let found = self.reach(request, path, Access::Look, Last::Follow).and_then(|reached| Ok(reached.lstat()?));
         Ok(Output::new(json!({ "exists": found.is_ok() })))
     }
 
-    pub(super) fn access(&self, request: &Request) -> Result<Output, HostcallError> {
-        let at = At::path("access", params::text(request, "path")?);
-        let mode = params::whole_or_none(request, "mode")?.unwrap_or(0);
+    pub(super) fn access(&self, request: &Request, path: &str, mode: u64) -> Result<Output, HostcallError> {
+        let at = At::path("access", path);
         // Nothing is cut off: three bits.
         let bits = (mode & 7) as u32;
-        let found = self.reach(request, "path", Access::Look, Last::Follow).and_then(|reached| {
+        let found = self.reach(request, path, Access::Look, Last::Follow).and_then(|reached| {
             match &reached.name {
                 Some(name) => reached.dir.access(name, bits)?,
                 None => drop(reached.dir.stat()?),
@@ -70,9 +67,9 @@ impl Inner {
         Ok(Output::empty())
     }
 
-    pub(super) fn readlink(&self, request: &Request) -> Result<Output, HostcallError> {
-        let at = At::path("readlink", params::text(request, "path")?);
-        let target = self.reach(request, "path", Access::Read, Last::Keep).and_then(|reached| {
+    pub(super) fn readlink(&self, request: &Request, path: &str) -> Result<Output, HostcallError> {
+        let at = At::path("readlink", path);
+        let target = self.reach(request, path, Access::Read, Last::Keep).and_then(|reached| {
             reached.lstat()?;
             check_granted(&request.permit, &reached.real)?;
             Ok(reached.dir.readlink(reached.named()?)?)
@@ -81,10 +78,10 @@ impl Inner {
         Ok(Output::new(json!({ "target": target.to_string_lossy() })))
     }
 
-    pub(super) fn realpath(&self, request: &Request) -> Result<Output, HostcallError> {
-        let at = At::path("realpath", params::text(request, "path")?);
-        let named = request.permit.places().node_path(params::text(request, "path")?)?;
-        let reached = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| {
+    pub(super) fn realpath(&self, request: &Request, path: &str) -> Result<Output, HostcallError> {
+        let at = At::path("realpath", path);
+        let named = request.permit.places().node_path(path)?;
+        let reached = self.reach(request, path, Access::Read, Last::Follow).and_then(|reached| {
             reached.lstat()?;
             // A link's target is content that somebody else put there.
             if reached.real != named {
@@ -96,11 +93,15 @@ impl Inner {
         Ok(Output::new(json!({ "path": reached.real.to_string_lossy() })))
     }
 
-    pub(super) fn readdir(&self, request: &Request, op: &str) -> Result<Output, HostcallError> {
-        let syscall = if op == "opendir" { "opendir" } else { "scandir" };
-        let at = At::path(syscall, params::text(request, "path")?);
-        let recursive = params::flag(request, "recursive")?;
-        let listed = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| {
+    pub(super) fn readdir(
+        &self,
+        request: &Request,
+        syscall: &'static str,
+        path: &str,
+        recursive: bool,
+    ) -> Result<Output, HostcallError> {
+        let at = At::path(syscall, path);
+        let listed = self.reach(request, path, Access::Read, Last::Follow).and_then(|reached| {
             let dir = reached.as_dir()?;
             check_left(&request.permit, &reached.real, || dir.stat())?;
             let mut entries = Vec::new();

@@ -5,7 +5,6 @@ use super::content::copy;
 use super::error::{At, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EPERM, Failure, code};
 use super::own::{Named, check_granted, check_left, stamp};
 use super::walk::{Last, Reached};
-use crate::params;
 use crate::system::{Dir, Kind};
 use pijs_durable::without_links;
 use pijs_hostcall::places::normal;
@@ -22,18 +21,23 @@ const DEEPEST: usize = 256;
 const MOST_TRIES: usize = 100;
 
 impl Inner {
-    fn reach_to_write(&self, request: &Request, key: &str) -> Result<Reached, Failure> {
-        self.reach(request, key, Access::Write, Last::Keep)
+    fn reach_to_write(&self, request: &Request, path: &str) -> Result<Reached, Failure> {
+        self.reach(request, path, Access::Write, Last::Keep)
     }
 
-    pub(super) fn mkdir(&self, request: &Request) -> Result<Output, HostcallError> {
-        let path = params::text(request, "path")?;
+    pub(super) fn mkdir(
+        &self,
+        request: &Request,
+        path: &str,
+        recursive: bool,
+        mode: Option<u64>,
+    ) -> Result<Output, HostcallError> {
         let at = At::path("mkdir", path);
         // Nothing is cut off: permission bits.
-        let mode = (params::whole_or_none(request, "mode")?.unwrap_or(0o777) & 0o777) as u32;
-        if !params::flag(request, "recursive")? {
+        let mode = (mode.unwrap_or(0o777) & 0o777) as u32;
+        if !recursive {
             let made = self
-                .reach(request, "path", Access::Make, Last::Keep)
+                .reach(request, path, Access::Make, Last::Keep)
                 .and_then(|reached| make_folder(&request.permit, &reached, mode));
             made.map_err(|failure| failure.at(&at))?;
             return Ok(Output::empty());
@@ -90,8 +94,7 @@ impl Inner {
         Ok(first)
     }
 
-    pub(super) fn mkdtemp(&self, request: &Request) -> Result<Output, HostcallError> {
-        let prefix = params::text(request, "prefix")?;
+    pub(super) fn mkdtemp(&self, request: &Request, prefix: &str) -> Result<Output, HostcallError> {
         // As in Node's messages, where the random part is not chosen yet.
         let shown = format!("{prefix}{}", "X".repeat(6));
         let at = At::path("mkdtemp", &shown);
@@ -110,9 +113,9 @@ impl Inner {
         Err(at.io(&code(EEXIST)))
     }
 
-    pub(super) fn rmdir(&self, request: &Request) -> Result<Output, HostcallError> {
-        let at = At::path("rmdir", params::text(request, "path")?);
-        let done = self.reach_to_write(request, "path").and_then(|reached| {
+    pub(super) fn rmdir(&self, request: &Request, path: &str) -> Result<Output, HostcallError> {
+        let at = At::path("rmdir", path);
+        let done = self.reach_to_write(request, path).and_then(|reached| {
             reached.dir.rmdir(reached.named()?)?;
             request.permit.leaves(&reached.real, None);
             Ok(())
@@ -121,9 +124,9 @@ impl Inner {
         Ok(Output::empty())
     }
 
-    pub(super) fn unlink(&self, request: &Request) -> Result<Output, HostcallError> {
-        let at = At::path("unlink", params::text(request, "path")?);
-        let done = self.reach_to_write(request, "path").and_then(|reached| {
+    pub(super) fn unlink(&self, request: &Request, path: &str) -> Result<Output, HostcallError> {
+        let at = At::path("unlink", path);
+        let done = self.reach_to_write(request, path).and_then(|reached| {
             reached.dir.unlink(reached.named()?)?;
             request.permit.leaves(&reached.real, None);
             Ok(())
@@ -132,10 +135,15 @@ impl Inner {
         Ok(Output::empty())
     }
 
-    pub(super) fn rm(&self, request: &Request) -> Result<Output, HostcallError> {
-        let at = At::path("rm", params::text(request, "path")?);
-        let (recursive, force) = (params::flag(request, "recursive")?, params::flag(request, "force")?);
-        let done = self.reach_to_write(request, "path").and_then(|reached| {
+    pub(super) fn rm(
+        &self,
+        request: &Request,
+        path: &str,
+        recursive: bool,
+        force: bool,
+    ) -> Result<Output, HostcallError> {
+        let at = At::path("rm", path);
+        let done = self.reach_to_write(request, path).and_then(|reached| {
             let name = reached.named()?;
             match reached.dir.lstat(name)?.kind() {
                 Kind::Dir if !recursive => Err(code(EISDIR).into()),
@@ -159,10 +167,10 @@ impl Inner {
         Ok(Output::empty())
     }
 
-    pub(super) fn rename(&self, request: &Request) -> Result<Output, HostcallError> {
-        let at = At::both("rename", params::text(request, "from")?, params::text(request, "to")?);
-        let done = self.reach_to_write(request, "from").and_then(|from| {
-            let to = self.reach_to_write(request, "to")?;
+    pub(super) fn rename(&self, request: &Request, from: &str, to: &str) -> Result<Output, HostcallError> {
+        let at = At::both("rename", from, to);
+        let done = self.reach_to_write(request, from).and_then(|from| {
+            let to = self.reach_to_write(request, to)?;
             let (from_name, to_name) = (from.named()?, to.named()?);
             match from.dir.lstat(from_name)?.kind() {
                 Kind::Dir => {
@@ -183,10 +191,10 @@ impl Inner {
         Ok(Output::empty())
     }
 
-    pub(super) fn link(&self, request: &Request) -> Result<Output, HostcallError> {
-        let at = At::both("link", params::text(request, "from")?, params::text(request, "to")?);
-        let done = self.reach_to_write(request, "from").and_then(|from| {
-            let to = self.reach_to_write(request, "to")?;
+    pub(super) fn link(&self, request: &Request, from: &str, to: &str) -> Result<Output, HostcallError> {
+        let at = At::both("link", from, to);
+        let done = self.reach_to_write(request, from).and_then(|from| {
+            let to = self.reach_to_write(request, to)?;
             if from.lstat()?.kind() != Kind::File {
                 return Err(code(EPERM).into());
             }
@@ -198,10 +206,9 @@ impl Inner {
 
     /// The target is decided where it points seen from the link's place, and where links on the way to it lead. Who follows the
     /// link through us is asked again, and others are not.
-    pub(super) fn symlink(&self, request: &Request) -> Result<Output, HostcallError> {
-        let target = params::text(request, "target")?;
-        let at = At::both("symlink", target, params::text(request, "path")?);
-        let done = self.reach_to_write(request, "path").and_then(|reached| {
+    pub(super) fn symlink(&self, request: &Request, target: &str, path: &str) -> Result<Output, HostcallError> {
+        let at = At::both("symlink", target, path);
+        let done = self.reach_to_write(request, path).and_then(|reached| {
             let folder = reached.real.parent().unwrap_or(&reached.real);
             for names in targets(folder, Path::new(target)) {
                 match request.permit.reads(&names) {
@@ -217,11 +224,11 @@ impl Inner {
         Ok(Output::empty())
     }
 
-    pub(super) fn chmod(&self, request: &Request) -> Result<Output, HostcallError> {
-        let at = At::path("chmod", params::text(request, "path")?);
+    pub(super) fn chmod(&self, request: &Request, path: &str, mode: u64) -> Result<Output, HostcallError> {
+        let at = At::path("chmod", path);
         // Nothing is cut off: permission bits.
-        let mode = (params::whole(request, "mode")? & 0o7777) as u32;
-        let done = self.reach(request, "path", Access::Write, Last::Follow).and_then(|reached| {
+        let mode = (mode & 0o7777) as u32;
+        let done = self.reach(request, path, Access::Write, Last::Follow).and_then(|reached| {
             let named = Named::new(&request.permit, &reached);
             reached.dir.chmod(reached.named()?, mode)?;
             named.changed();
@@ -232,10 +239,15 @@ impl Inner {
     }
 
     /// `utimes`, and `lutimes` of a link itself.
-    pub(super) fn utimes(&self, request: &Request, last: Last) -> Result<Output, HostcallError> {
-        let at = At::path("utime", params::text(request, "path")?);
-        let (atime, mtime) = (params::number(request, "atimeMs")?, params::number(request, "mtimeMs")?);
-        let done = self.reach(request, "path", Access::Write, last).and_then(|reached| {
+    pub(super) fn utimes(
+        &self,
+        request: &Request,
+        path: &str,
+        (atime, mtime): (f64, f64),
+        last: Last,
+    ) -> Result<Output, HostcallError> {
+        let at = At::path("utime", path);
+        let done = self.reach(request, path, Access::Write, last).and_then(|reached| {
             let named = Named::new(&request.permit, &reached);
             reached.dir.utimes(reached.named()?, atime, mtime)?;
             named.changed();
@@ -245,17 +257,16 @@ impl Inner {
         Ok(Output::empty())
     }
 
-    pub(super) fn cp(&self, request: &Request) -> Result<Output, HostcallError> {
-        let (from, to) = (params::text(request, "from")?, params::text(request, "to")?);
+    pub(super) fn cp(
+        &self,
+        request: &Request,
+        from: &str,
+        to: &str,
+        options: CopyOptions,
+    ) -> Result<Output, HostcallError> {
         let at = At::both("cp", from, to);
-        let options = CopyOptions {
-            recursive: params::flag(request, "recursive")?,
-            // Node's default is to replace.
-            force: !request.params.contains_key("force") || params::flag(request, "force")?,
-            error_on_exist: params::flag(request, "errorOnExist")?,
-        };
-        let done = self.reach(request, "from", Access::Read, Last::Keep).and_then(|from| {
-            let to = self.reach_to_write(request, "to")?;
+        let done = self.reach(request, from, Access::Read, Last::Keep).and_then(|from| {
+            let to = self.reach_to_write(request, to)?;
             if to.real.starts_with(&from.real) {
                 // Into itself, or onto itself.
                 return Err(code(EINVAL).into());
@@ -267,11 +278,12 @@ impl Inner {
     }
 }
 
+/// How `cp` treats folders and what is there already.
 #[derive(Clone, Copy)]
-struct CopyOptions {
-    recursive: bool,
-    force: bool,
-    error_on_exist: bool,
+pub(super) struct CopyOptions {
+    pub(super) recursive: bool,
+    pub(super) force: bool,
+    pub(super) error_on_exist: bool,
 }
 
 /// A name in an open folder, with its whole name.

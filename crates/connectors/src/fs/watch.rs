@@ -5,11 +5,11 @@ use super::error::{At, EFBIG, Failure, code};
 use super::handles::Share;
 use super::own::check_left;
 use super::walk::Last;
-use crate::params;
 use crate::system::{Change, Dir, Kind, WatchId, Watcher};
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::{Access, ChunkSink, Output, ReadBy, Request};
-use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
+use pijs_protocol::call::FsCall;
+use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, TypedCall, guard};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -65,8 +65,13 @@ impl Inner {
         found.ok_or_else(|| HostcallError::invalid("schema", format!("fs.watch: no watch {number} has begun")))
     }
 
-    pub(super) async fn watch(self: &Arc<Self>, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
-        let mut watch = match params::whole_or_none(&request, "begun")? {
+    pub(super) async fn watch(
+        self: &Arc<Self>,
+        request: Request,
+        begun: Option<u64>,
+        sink: ChunkSink,
+    ) -> Result<Output, HostcallError> {
+        let mut watch = match begun {
             Some(number) => self.take_begun(&request, number)?,
             None => {
                 let (inner, asked) = (Arc::clone(self), request.clone());
@@ -101,8 +106,10 @@ impl Inner {
     }
 
     fn begin_watch(self: &Arc<Self>, request: &Request) -> Result<Watch, HostcallError> {
-        let path = params::text(request, "path")?;
-        let recursive = params::flag(request, "recursive")?;
+        let TypedCall::Fs(FsCall::Watch { path, recursive, .. }) = &request.call else {
+            return Err(request.misdirected());
+        };
+        let recursive = *recursive;
         let at = At::path("watch", path);
         let mut share = Share::new(self, request.caller.extension());
         share.take().and_then(|()| share.take()).map_err(|failure| failure.at(&at))?;
@@ -113,7 +120,7 @@ impl Inner {
             ),
             _ => at.io(&error),
         })?;
-        let begun = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| {
+        let begun = self.reach(request, path, Access::Read, Last::Follow).and_then(|reached| {
             let name = reached.real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             let mut folders = BTreeMap::new();
             let kind = reached.lstat()?.kind();

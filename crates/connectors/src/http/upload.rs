@@ -68,9 +68,8 @@ impl Uploads {
     }
 
     /// `send`: answered when the connection takes it.
-    pub(super) async fn send(&self, request: &Request) -> Result<Output, HostcallError> {
-        let id = crate::params::text(request, "upload")?;
-        let data = Bytes::from(crate::params::bytes(request, "data")?.into_owned());
+    pub(super) async fn send(&self, request: &Request, id: &str, data: &[u8]) -> Result<Output, HostcallError> {
+        let data = Bytes::copy_from_slice(data);
         let key = (request.caller.extension().clone(), id.to_owned());
         let sender = lock(&self.under_way).get(&key).cloned();
         let over =
@@ -84,10 +83,9 @@ impl Uploads {
     }
 
     /// `finish`: the body is complete.
-    pub(super) fn finish(&self, request: &Request) -> Result<Output, HostcallError> {
-        let id = crate::params::text(request, "upload")?;
+    pub(super) fn finish(&self, request: &Request, id: &str) -> Output {
         lock(&self.under_way).remove(&(request.caller.extension().clone(), id.to_owned()));
-        Ok(Output::empty())
+        Output::empty()
     }
 
     /// The extension is gone: what it was sending is cut off with its requests.

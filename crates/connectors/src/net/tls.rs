@@ -3,8 +3,9 @@
 
 use super::{Connected, halves, io};
 use pijs_protocol::HostcallError;
+use pijs_protocol::call::TlsOptions;
 use rustls_platform_verifier::BuilderVerifierExt as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +17,6 @@ use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore,
 
 /// How long the handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(30);
-/// Authorities that a caller may bring, and protocols it may offer.
-const MOST: usize = 256;
 
 /// `tls` of a `connect`.
 #[derive(Default)]
@@ -29,24 +28,15 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// `None` where a plain connection is wanted.
-    pub(super) fn of(params: &serde_json::Map<String, Value>, host: &str) -> Result<Option<Self>, HostcallError> {
-        let Some(tls) = params.get("tls").filter(|tls| !tls.is_null()) else { return Ok(None) };
-        let wrong = |what: &str| HostcallError::invalid("schema", format!("net: tls.{what}"));
-        let texts = |name: &str| -> Result<Vec<String>, HostcallError> {
-            let list = match &tls[name] {
-                Value::Null => return Ok(Vec::new()),
-                Value::Array(list) if list.len() <= MOST => list,
-                _ => return Err(wrong(&format!("{name} is no list of at most {MOST} texts"))),
-            };
-            let text = |item: &Value| item.as_str().map(str::to_owned);
-            list.iter().map(text).collect::<Option<_>>().ok_or_else(|| wrong(&format!("{name} holds what is no text")))
-        };
-        let named = tls["servername"].as_str().unwrap_or(host).trim_end_matches('.').to_ascii_lowercase();
+    /// Checks that the name to verify is the one that was decided.
+    pub(super) fn of(tls: &TlsOptions, host: &str) -> Result<Self, HostcallError> {
+        let TlsOptions { ca, alpn, servername } = tls;
+        let named = servername.as_deref().unwrap_or(host).trim_end_matches('.').to_ascii_lowercase();
         if named != host {
-            return Err(wrong(&format!("servername is {named:?}, and the connection was decided for {host:?}")));
+            let problem = format!("net: tls.servername is {named:?}, and the connection was decided for {host:?}");
+            return Err(HostcallError::invalid("schema", problem));
         }
-        Ok(Some(Self { ca: texts("ca")?, alpn: texts("alpn")? }))
+        Ok(Self { ca: ca.clone(), alpn: alpn.clone() })
     }
 
     fn config(&self) -> Result<ClientConfig, HostcallError> {

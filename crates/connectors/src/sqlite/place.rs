@@ -16,8 +16,8 @@
 use super::statement::plain;
 use crate::fs::FsConnector;
 use crate::system::{Dir, Kind, OpenHow};
-use pijs_hostcall::derive::OpenFlags;
 use pijs_hostcall::{Access, Reason, Request};
+use pijs_protocol::call::OpenFlags;
 use pijs_protocol::{HostcallError, guard};
 use rusqlite::{Connection, OpenFlags as How};
 use std::cell::RefCell;

@@ -2,14 +2,14 @@
 
 use super::limit;
 use super::nesting::{LONGEST_SCHEMA, is_too_deep, with_room};
-use crate::params;
-use pijs_hostcall::connector::{bytes_index, bytes_ref, cancelled, deadline};
+use pijs_hostcall::connector::{bytes_ref, cancelled, deadline};
 use pijs_hostcall::{Output, Request};
+use pijs_protocol::call::{SqlStatement, SqlValue, SqliteCall};
 use pijs_protocol::wire::{MESSAGE_BYTES, MESSAGE_VALUES, Size};
-use pijs_protocol::{HostcallError, guard};
+use pijs_protocol::{HostcallError, TypedCall, guard};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
-use rusqlite::types::{ToSqlOutput, Value as SqlValue, ValueRef};
+use rusqlite::types::{ToSqlOutput, Value as Stored, ValueRef};
 use rusqlite::{Connection, Statement};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -49,25 +49,38 @@ pub(super) fn kept(database: &Connection) -> rusqlite::Result<u64> {
 }
 
 fn perform_bounded(database: &Connection, request: &Request) -> Result<Output, HostcallError> {
-    let sql = params::text(request, "sql")?;
-    if is_too_deep(sql) {
+    let TypedCall::Sqlite(call) = &request.call else { return Err(request.misdirected()) };
+    let checked = |sql| match is_too_deep(sql) {
         // As SQLite has it where its parser is not given more memory.
-        return Err(HostcallError::io("EIO", "sqlite", "parser stack overflow").with("sqlite", 1));
-    }
-    let outcome = match params::text(request, "op")? {
-        "exec" => {
+        true => Err(HostcallError::io("EIO", "sqlite", "parser stack overflow").with("sqlite", 1)),
+        false => Ok(()),
+    };
+    let outcome = match call {
+        SqliteCall::Exec { sql, .. } => {
+            checked(sql)?;
             let done = with_room(database, sql.len(), || database.execute_batch(sql));
             done.map(|()| Output::empty()).map_err(Stop::Sql)
         }
-        "prepare" => prepare(database, sql),
-        "run" => query(database, request, 0).map(|_| {
-            Output::new(
-                json!({"changes": database.changes(), "lastInsertRowid": whole_to_json(database.last_insert_rowid())}),
-            )
-        }),
-        "all" => query(database, request, MAX_ROWS),
-        "get" => query(database, request, 1),
-        other => return Err(HostcallError::invalid("schema", format!("sqlite: unknown op {other:?}"))),
+        SqliteCall::Prepare { sql, .. } => {
+            checked(sql)?;
+            prepare(database, sql)
+        }
+        SqliteCall::Run { query } => {
+            checked(&query.sql)?;
+            rows_of(database, query, 0).map(|_| {
+                let last = whole_to_json(database.last_insert_rowid());
+                Output::new(json!({"changes": database.changes(), "lastInsertRowid": last}))
+            })
+        }
+        SqliteCall::All { query } => {
+            checked(&query.sql)?;
+            rows_of(database, query, MAX_ROWS)
+        }
+        SqliteCall::Get { query } => {
+            checked(&query.sql)?;
+            rows_of(database, query, 1)
+        }
+        SqliteCall::Open { .. } | SqliteCall::Close { .. } => return Err(request.misdirected()),
     };
     outcome.map_err(|stop| match stop {
         Stop::Call(error) => error,
@@ -90,15 +103,20 @@ pub(super) fn guarded(database: &Connection, request: &Request) -> rusqlite::Res
     database.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_BYTES)?;
     let longest = if guard!(SqliteNesting) { LONGEST_SCHEMA } else { MAX_BYTES };
     database.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, longest)?;
-    database
-        .busy_timeout(Duration::from_millis(params::whole_or_none(request, "timeout").ok().flatten().unwrap_or(0)))?;
+    let (timeout_ms, no_foreign_keys) = match &request.call {
+        TypedCall::Sqlite(SqliteCall::Open { timeout, no_foreign_keys, .. }) => {
+            (timeout.unwrap_or(0), *no_foreign_keys)
+        }
+        _ => (0, false),
+    };
+    database.busy_timeout(Duration::from_millis(timeout_ms))?;
     database.pragma_update(None, "temp_store", "MEMORY")?;
     database.pragma_update(None, "mmap_size", 0)?;
     if guard!(SqliteHeap) {
         // A statement can lower it and never raise it.
         database.pragma_update(None, "hard_heap_limit", HEAP)?;
     }
-    database.pragma_update(None, "foreign_keys", !params::flag(request, "noForeignKeys").unwrap_or(false))?;
+    database.pragma_update(None, "foreign_keys", !no_foreign_keys)?;
     if guard!(SqliteAuthorizer) {
         database.authorizer(Some(authorize));
     }
@@ -172,12 +190,11 @@ fn columns(statement: &Statement<'_>) -> Value {
     columns.iter().map(|column| json!({"name": column.name(), "type": column.decl_type()})).collect()
 }
 
-/// Runs `sql` with `values` (by position, or by name as an object) and gives at most `rows` rows.
-fn query(database: &Connection, request: &Request, rows: usize) -> Result<Output, Stop> {
-    let sql = params::text(request, "sql")?;
-    let mut statement = with_room(database, sql.len(), || database.prepare_cached(sql))?;
+/// Runs a statement with its values and gives at most `rows` rows.
+fn rows_of(database: &Connection, query: &SqlStatement, rows: usize) -> Result<Output, Stop> {
+    let mut statement = with_room(database, query.sql.len(), || database.prepare_cached(&query.sql))?;
     statement.clear_bindings();
-    bind(&mut statement, request)?;
+    bind(&mut statement, query)?;
     let width = statement.column_count();
     let mut output = Output::new(json!({"columns": columns(&statement)}));
     let (mut list, mut attachments, mut size) = (Vec::new(), Vec::new(), Size::default());
@@ -217,38 +234,25 @@ fn query(database: &Connection, request: &Request, rows: usize) -> Result<Output
     Ok(output)
 }
 
-fn bind(statement: &mut Statement<'_>, request: &Request) -> Result<(), Stop> {
-    let one = |value: &Value| -> Result<SqlValue, Stop> {
-        if let Some(bytes) = bytes_index(value).and_then(|index| request.bytes.get(index)) {
-            return Ok(SqlValue::Blob(bytes.clone()));
-        }
-        let wrong = || HostcallError::invalid("schema", "sqlite: a value is no null, number, text or bytes");
-        Ok(match value {
-            Value::Null => SqlValue::Null,
-            Value::String(text) => SqlValue::Text(text.clone()),
-            Value::Bool(flag) => SqlValue::Integer(i64::from(*flag)),
-            Value::Number(number) => number
-                .as_i64()
-                .map_or_else(|| number.as_f64().map_or(SqlValue::Null, SqlValue::Real), SqlValue::Integer),
-            Value::Object(members) => {
-                let text = members.get("$int").and_then(Value::as_str).ok_or_else(wrong)?;
-                SqlValue::Integer(text.parse().map_err(|_| wrong())?)
-            }
-            Value::Array(_) => return Err(wrong().into()),
+fn bind(statement: &mut Statement<'_>, query: &SqlStatement) -> Result<(), Stop> {
+    let one = |value: &SqlValue| -> ToSqlOutput<'_> {
+        ToSqlOutput::Owned(match value {
+            SqlValue::Null => Stored::Null,
+            SqlValue::Integer(number) => Stored::Integer(*number),
+            SqlValue::Real(number) => Stored::Real(*number),
+            SqlValue::Text(text) => Stored::Text(text.clone()),
+            SqlValue::Blob(bytes) => Stored::Blob(Vec::clone(bytes)),
         })
     };
-    if let Some(Value::Object(named)) = request.params.get("named") {
-        for (name, value) in named {
-            let Some(index) = statement.parameter_index(name)? else {
-                let message = format!("Unknown named parameter '{name}'");
-                return Err(HostcallError::invalid("parameter", message).into());
-            };
-            statement.raw_bind_parameter(index, ToSqlOutput::Owned(one(value)?))?;
-        }
+    for (name, value) in &query.named {
+        let Some(index) = statement.parameter_index(name)? else {
+            let message = format!("Unknown named parameter '{name}'");
+            return Err(HostcallError::invalid("parameter", message).into());
+        };
+        statement.raw_bind_parameter(index, one(value))?;
     }
-    let Some(Value::Array(values)) = request.params.get("values") else { return Ok(()) };
-    for (index, value) in values.iter().enumerate() {
-        statement.raw_bind_parameter(index + 1, ToSqlOutput::Owned(one(value)?))?;
+    for (index, value) in query.values.iter().enumerate() {
+        statement.raw_bind_parameter(index + 1, one(value))?;
     }
     Ok(())
 }

@@ -12,8 +12,9 @@ use pijs_hostcall::{
     BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, MemorySink, Output,
     Places, Policy, Profile, Request,
 };
+use pijs_protocol::call::ExecCall;
 use pijs_protocol::wire::EntriesDelta;
-use pijs_protocol::{HostcallError, Now, StreamDelta, StreamSource};
+use pijs_protocol::{HostcallError, Now, StreamDelta, StreamSource, TypedCall};
 use serde_json::{Value, json};
 use std::future::poll_fn;
 use std::ops::ControlFlow;
@@ -283,11 +284,17 @@ struct Table {
 
 impl Table {
     fn answer(&self, request: &Request) -> Result<Output, HostcallError> {
-        let params = Value::Object(request.params.clone());
+        let command = command_of(request);
+        let params = match &request.call {
+            TypedCall::Exec(ExecCall::Run { program, api, .. }) => {
+                json!({ "command": program.command, "args": program.args, "cwd": program.cwd, "api": api })
+            }
+            _ => Value::Object(request.params.clone()),
+        };
         self.calls.lock().expect("no test panics here").push(format!("{} {params}", request.method));
         match (request.method.as_str(), params["op"].as_str()) {
             ("exec", _) => {
-                let command = params["command"].as_str().unwrap_or_default();
+                let command = command.unwrap_or_default();
                 let lock = || self.held.released.lock().expect("no test panics here");
                 match command {
                     "held" => drop(self.held.changed.wait_while(lock(), |released| !*released)),
@@ -322,10 +329,18 @@ impl Table {
     }
 }
 
+/// The program of a call.
+fn command_of(request: &Request) -> Option<&str> {
+    match &request.call {
+        TypedCall::Exec(ExecCall::Run { program, .. } | ExecCall::Spawn { program, .. }) => Some(&program.command),
+        _ => None,
+    }
+}
+
 impl Connector for Table {
     fn call(&self, request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         let answer = self.answer(&request);
-        let hangs = match request.params.get("command").and_then(Value::as_str) {
+        let hangs = match command_of(&request) {
             Some("forever") => true,
             // The second run of it only.
             Some("second") => {

@@ -4,7 +4,7 @@ use crate::lab::{JumpingTimer, Lab, package_of};
 use pijs_environment::simulated::VirtualClock;
 use pijs_host::SourceExcerpts;
 use pijs_hostcall::{
-    Caller, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile, derive,
+    Caller, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, ParsedCall, Places, Policy, Profile,
 };
 use pijs_protocol::HostCall;
 use serde_json::{Value, json};
@@ -77,9 +77,10 @@ fn a_question_without_a_place_is_refused() {
     let complete = json!({ "op": "quote", "message": "not a function", "module": "a.js", "line": 1, "column": 2 });
     let asked = |params: &Value| {
         let params = params.as_object().expect("an object").clone();
+        let parsed = ParsedCall::parse("module", params.clone(), Vec::new()).expect("a call that makes sense");
         let call = HostCall {
             call_id: "host-1".into(),
-            capability: derive("module", &params).expect("a call that makes sense").capability(),
+            capability: parsed.required().expect("a call that makes sense").capability(),
             method: "module".into(),
             params,
             timeout_ms: None,

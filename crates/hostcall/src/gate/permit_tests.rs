@@ -1,6 +1,6 @@
 use super::*;
 use crate::connector::{BoxFuture, Caller};
-use crate::derive::derive;
+use crate::derive::ParsedCall;
 use crate::gate::{Decision, Judgement, Rule};
 use crate::policy::{Grant, Policy};
 use crate::prompt::{Answer, Prompter, Question};
@@ -28,7 +28,8 @@ fn scoped(capability: &str, paths: &[&str]) -> Grant {
 
 fn judged(gate: &Gate, caller: &Caller, method: &str, params: Value) -> Decision {
     let params = params.as_object().expect("an object").clone();
-    match gate.judge(caller, method, &derive(method, &params).expect("it makes sense")).expect("a decision") {
+    let call = ParsedCall::parse(method, params, Vec::new()).expect("it makes sense");
+    match gate.judge(caller, method, &call.required().expect("it makes sense")).expect("a decision") {
         Judgement::Settled(decision) | Judgement::Ask(_, decision) => decision,
     }
 }
@@ -41,8 +42,8 @@ fn an_extension_connects_to_its_own_listening_servers() {
     let address: SocketAddr = "127.0.0.1:8123".parse().expect("an address");
     let ways = [
         ("http", json!({"url": "http://127.0.0.1:8123/"})),
-        ("net", json!({"op": "connect", "host": "localhost", "port": 8123})),
-        ("websocket", json!({"op": "open", "url": "ws://127.0.0.1:8123/"})),
+        ("net", json!({"op": "connect", "socket": "s", "host": "localhost", "port": 8123})),
+        ("websocket", json!({"op": "open", "socket": "s", "url": "ws://127.0.0.1:8123/"})),
     ];
     let rules = |caller: &Caller| ways.clone().map(|(method, params)| judged(&gate, caller, method, params).rule);
     assert_eq!(rules(&mine), [Rule::NoGrant; 3]);
@@ -114,9 +115,10 @@ async fn one_time_grants_cover_the_prompted_call_only() {
     let caller = caller(&gate, "a", &[]);
     let once = async |method: &str, params: Value| {
         let params = params.as_object().expect("an object").clone();
-        let required = derive(method, &params).expect("it makes sense");
+        let call = ParsedCall::parse(method, params, Vec::new()).expect("it makes sense");
+        let required = call.required().expect("it makes sense");
         let (decision, permit) = gate.ask(&caller, method, &required).await.expect("a decision");
-        assert_eq!((decision.allowed, decision.rule), (true, Rule::Person), "{params:?}");
+        assert_eq!((decision.allowed, decision.rule), (true, Rule::Person), "{call:?}");
         permit
     };
     let read = once("fs", json!({"op": "readFile", "path": "/data"})).await;

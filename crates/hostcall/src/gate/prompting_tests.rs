@@ -70,6 +70,11 @@ async fn all(prompts: Vec<JoinHandle<String>>) -> Vec<String> {
     ends
 }
 
+fn parsed(method: &str, params: serde_json::Value) -> crate::ParsedCall {
+    let serde_json::Value::Object(params) = params else { panic!("parameters are an object") };
+    crate::ParsedCall::parse(method, params, Vec::new()).expect("it makes sense")
+}
+
 #[tokio::test]
 async fn a_denial_settles_waiting_prompts_with_the_same_subject() {
     let (gate, person) = gate(Mode::Prompt);
@@ -147,9 +152,8 @@ async fn probes_of_missing_files_do_not_prompt() {
     let gate = Gate::builder(Policy::default(), places).prompter(Arc::new(Prompt(Arc::clone(&person))));
     let gate = gate.exists(Arc::new(|path| path == Path::new("/etc/there"))).build();
     let look = |op: &str, path: &str| {
-        let params = serde_json::json!({"op": op, "path": path});
-        let params = params.as_object().unwrap();
-        gate.judge(&caller("a"), "fs", &crate::derive::derive("fs", params).unwrap()).unwrap()
+        let call = parsed("fs", serde_json::json!({"op": op, "path": path}));
+        gate.judge(&caller("a"), "fs", &call.required().unwrap()).unwrap()
     };
     for op in ["access", "exists", "lstat", "readlink", "realpath", "stat", "statfs"] {
         assert!(matches!(look(op, "/etc/there"), Judgement::Ask(..)), "{op}");
@@ -166,8 +170,8 @@ async fn probes_of_missing_files_do_not_prompt() {
 async fn one_topic_prompts_once_during_a_load() {
     let (gate, person) = gate(Mode::Prompt);
     let reads = async |op: &str, path: &str| {
-        let params = serde_json::json!({"op": op, "path": path});
-        let required = crate::derive::derive("fs", params.as_object().unwrap()).unwrap();
+        let call = parsed("fs", serde_json::json!({"op": op, "path": path}));
+        let required = call.required().unwrap();
         gate.ask(&caller("a"), "fs", &required).await.unwrap().0.allowed
     };
     gate.begin_load(&"a".into());
@@ -199,7 +203,8 @@ async fn text_prompts_once_and_a_probe_never() {
     let (gate, person) = gate(Mode::Prompt);
     let compiles = async |bytes: u64, probe: bool| {
         let params = serde_json::json!({"op": "compile", "bytes": bytes, "digest": "sha256:ab", "probe": probe});
-        let required = crate::derive::derive("module", params.as_object().unwrap()).unwrap();
+        let call = parsed("module", params);
+        let required = call.required().unwrap();
         gate.ask(&caller("a"), "module", &required).await.unwrap().0.allowed
     };
     assert!(!compiles(1, true).await, "nobody is asked");
@@ -327,12 +332,12 @@ async fn always_is_offered_where_a_grant_can_express_the_subject() {
         ("http", serde_json::json!({"url": "https://example.org/"}), true),
         ("fs", serde_json::json!({"op": "readFile", "path": "/etc/hosts"}), true),
     ] {
-        let params = params.as_object().expect("an object").clone();
-        let required = crate::derive::derive(method, &params).expect("it makes sense");
+        let call = parsed(method, params);
+        let required = call.required().expect("it makes sense");
         person.answer(&[Answer::Deny]);
         gate.ask(&caller("a"), method, &required).await.unwrap();
         let question = person.asked.lock().unwrap().last().cloned().expect("it was asked");
-        assert_eq!(question.can_be_kept, kept, "{params:?}");
+        assert_eq!(question.can_be_kept, kept, "{call:?}");
     }
 }
 
@@ -341,8 +346,8 @@ fn a_failure_is_reported_with_the_grant_of_its_subject() {
     let (gate, _) = gate(Mode::Strict);
     let extension = caller("a");
     let refuse = |method: &str, params: serde_json::Value| {
-        let params = params.as_object().expect("an object").clone();
-        let required = crate::derive::derive(method, &params).expect("it makes sense");
+        let call = parsed(method, params);
+        let required = call.required().expect("it makes sense");
         let (Judgement::Settled(decision) | Judgement::Ask(_, decision)) =
             gate.judge(&extension, method, &required).expect("a decision");
         let refusal = decision.refusal(method, &required.subject);

@@ -6,7 +6,7 @@
  */
 
 import { HostcallError, attach, bytesOf, callSync } from "pi:hostcall";
-import type { Answer } from "pi:hostcall";
+import type { Answer, Params } from "pi:hostcall";
 import { coded, invalidArgType, notSupported } from "pi:node/errors";
 import { absent } from "pi:node/refuse";
 import { pathOf } from "pi:node/fs/requests";
@@ -27,11 +27,11 @@ const WORDS: Record<number, string> = {
 /** One row of an answer, and one value of a call. */
 type Row = any[];
 
-function request(op: string, params: Record<string, unknown>, bytes: Uint8Array[] = []): Answer {
+function request(op: Params<"sqlite">["op"], params: Record<string, unknown>, bytes: Uint8Array[] = []): Answer {
   try {
     // Opening a file is the decision; later calls use the open database.
     const capability = op === "open" && params.path !== ":memory:" && !params.readOnly ? "write" : "read";
-    return callSync("sqlite", capability, { op, ...params }, bytes);
+    return callSync("sqlite", capability, { op, ...params } as Params<"sqlite">, bytes);
   } catch (failure) {
     throw sqlError(failure);
   }
@@ -249,7 +249,7 @@ export class StatementSync {
     return object;
   }
 
-  #ask(op: string, given: any[]): Answer {
+  #ask(op: "all" | "get" | "run", given: any[]): Answer {
     const db = this.#database[HANDLE]();
     const bytes: Uint8Array[] = [];
     const params: Record<string, unknown> = { db, sql: this.#sql };

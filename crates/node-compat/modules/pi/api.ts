@@ -7,6 +7,7 @@
 
 import { facts, importSync, state } from "pi:engine";
 import { call, callSync, HostcallError } from "pi:hostcall";
+import type { Params } from "pi:hostcall";
 import { checkString, coded, invalidArgType } from "pi:node/errors";
 import { deafen, emit, listen } from "pi:pi/bus";
 import * as connectors from "pi:pi/connectors";
@@ -191,7 +192,7 @@ export function createApi(entry: Entry, ctx: object): object {
       const env = importSync("pi:node/environment").inherited();
       if (env !== undefined) Object.assign(params, { env, inherits: true });
       try {
-        const { output } = await call("exec", "exec", params, { signal });
+        const { output } = await call("exec", "exec", params as Params<"exec">, { signal });
         return { stdout: output.stdout ?? "", stderr: output.stderr ?? "", code: output.code ?? 0, killed: output.killed ?? false };
       } catch (error) {
         if (signal?.aborted) return { stdout: "", stderr: "", code: 0, killed: true };

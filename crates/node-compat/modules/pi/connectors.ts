@@ -5,7 +5,7 @@
  */
 
 import { attach, bytesOf, call, callSync, HostcallError } from "pi:hostcall";
-import type { Answer } from "pi:hostcall";
+import type { Answer, Params } from "pi:hostcall";
 import { log as writeLog } from "pi:web/console";
 import type { AbortSignal } from "pi:web/abort";
 
@@ -66,8 +66,8 @@ export async function env(...names: string[]): Promise<Record<string, string>> {
   return (await call("env", "env", { op: "get", names })).output.values;
 }
 
-function fsCall(capability: string, op: string, params: object, bytes?: Uint8Array[]): Promise<Answer> {
-  return call("fs", capability, { op, ...params }, options(undefined, bytes));
+function fsCall(capability: string, op: Params<"fs">["op"], params: object, bytes?: Uint8Array[]): Promise<Answer> {
+  return call("fs", capability, { op, ...params } as Params<"fs">, options(undefined, bytes));
 }
 
 /** Files by path, relative to the working folder. */

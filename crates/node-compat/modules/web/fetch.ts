@@ -8,7 +8,7 @@
 
 import { encodeUtf8 } from "pi:engine";
 import { attach, bytesOf, call } from "pi:hostcall";
-import type { Answer } from "pi:hostcall";
+import type { Answer, Params } from "pi:hostcall";
 import { AbortController, AbortSignal } from "pi:web/abort";
 import { Arriving, Body, chunkBytes, extract } from "pi:web/fetch/body";
 import type { BodyInit, Content } from "pi:web/fetch/body";
@@ -283,7 +283,7 @@ export function exchange(input: string | URL | Request, init: RequestInit, isFet
     const bytes: Uint8Array[] = [];
     const headers = [...request.headers];
     if (isFetch) headers.push(...USUAL.filter(([name]) => !request.headers.has(name)));
-    const params: Record<string, unknown> = { url: request.url, method: request.method, headers, redirect: request.redirect, decode: isFetch, stream: true };
+    const params: Extract<Params<"http">, { url: string; op?: null }> = { url: request.url, method: request.method, headers, redirect: request.redirect, decode: isFetch, stream: true };
     const content = request._send();
     const isEmpty = !content || ("bytes" in content && content.bytes.length === 0);
     if (isFetch && isEmpty && EXPECTING.includes(request.method) && !request.headers.has("content-length")) headers.push(["content-length", "0"]);

@@ -69,8 +69,16 @@ const pending = new SafeMap<string, Pending>();
 /** Captured before an extension ran. */
 const { Promise } = globalThis;
 
+/** Op and parameters of a method; of an untyped one any object. */
+export type Params<Method extends string> = Method extends keyof Hostcalls ? Hostcalls[Method] : object;
+
 /** Makes a request and waits for its end. The capability is the one that the caller believes it needs. */
-export function call(method: string, capability: string, params: object, options?: CallOptions): Promise<Answer> {
+export function call<Method extends string>(
+  method: Method,
+  capability: string,
+  params: Params<Method>,
+  options?: CallOptions,
+): Promise<Answer> {
   const signal = options?.signal;
   const timeoutMs = options?.timeoutMs;
   const onChunk = options?.onChunk;
@@ -110,7 +118,12 @@ export function call(method: string, capability: string, params: object, options
 }
 
 /** Makes a request and returns its answer before anything else runs. */
-export function callSync(method: string, capability: string, params: object, bytes?: Uint8Array[]): Answer {
+export function callSync<Method extends string>(
+  method: Method,
+  capability: string,
+  params: Params<Method>,
+  bytes?: Uint8Array[],
+): Answer {
   try {
     return engineCallSync(method, capability, params, bytes);
   } catch (error) {

@@ -5,7 +5,7 @@
  */
 
 import { HostcallError, attach, bytesOf, call } from "pi:hostcall";
-import type { Answer } from "pi:hostcall";
+import type { Answer, Params } from "pi:hostcall";
 import { AbortController } from "pi:web/abort";
 import { Blob } from "pi:web/blob";
 import { Event, EventTarget } from "pi:web/events";
@@ -106,7 +106,7 @@ export class WebSocket extends EventTarget {
     this.#run({ op: "open", socket: this.#name, url: this.#url, protocols, headers });
   }
 
-  #run(params: object): void {
+  #run(params: Params<"websocket">): void {
     const onChunk = (chunk: Answer) => {
       const { output } = chunk;
       if (this.#state > 1) return;
@@ -200,7 +200,7 @@ export class WebSocket extends EventTarget {
       queueTick(() => this.#failed(undefined));
       return;
     }
-    const params = { op: "close", socket: this.#name, ...(code === undefined ? {} : { code, reason: text }) };
+    const params: Params<"websocket"> = { op: "close", socket: this.#name, ...(code === undefined ? {} : { code, reason: text }) };
     void this.#sending.then(() => call("websocket", "http", params)).catch(() => {});
   }
 

@@ -8,7 +8,7 @@
 
 import { importSync } from "pi:engine";
 import { HostcallError, attach, call, callSync } from "pi:hostcall";
-import type { Answer } from "pi:hostcall";
+import type { Answer, Params } from "pi:hostcall";
 import { abortError, coded, notSupported } from "pi:node/errors";
 import { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
@@ -23,7 +23,7 @@ import { clearTimeout, setImmediate, setTimeout } from "pi:web/timers";
 
 type Done = (error?: unknown) => void;
 
-const exec = (params: object, bytes: Uint8Array[] = []) => call("exec", "exec", params, { bytes });
+const exec = (params: Params<"exec">, bytes: Uint8Array[] = []) => call("exec", "exec", params, { bytes });
 
 /** The child's input. Its end closes the program's input; `ending` lasts while the host is notified. */
 function inputStream(pid: number): any {
@@ -135,7 +135,7 @@ export class ChildProcess extends EventEmitter {
 
   /** Starts the program; returns the error, if any. */
   #spawn(what: Program, takesInput: boolean): unknown {
-    const params = { op: "spawn", ...paramsOf(what), ...(takesInput && { stdin: "pipe" }) };
+    const params: Params<"exec"> = { op: "spawn", ...paramsOf(what), ...(takesInput && { stdin: "pipe" as const }) };
     try {
       const { output } = callSync("exec", "exec", params);
       if (output.error) return spawnError(output.error, "spawn", what);
@@ -170,7 +170,7 @@ export class ChildProcess extends EventEmitter {
       const exit = chunk.output?.exit;
       if (exit) this.#ended(exit.code ?? null, exit.signal ?? null, false);
     };
-    call("exec", "exec", { op: "wait", pid: this.pid }, { signal: this.#abort.signal, onChunk }).then(
+    call("exec", "exec", { op: "wait", pid: this.pid! }, { signal: this.#abort.signal, onChunk }).then(
       ({ output }) => this.#ended(output.signal ? null : (output.code ?? 0), output.signal ?? null, true),
       (failure) => {
         this.#ended(null, "SIGKILL", true);

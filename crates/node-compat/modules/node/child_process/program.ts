@@ -2,7 +2,7 @@
 
 import { encodeUtf8, importSync } from "pi:engine";
 import { HostcallError, attach, bytesOf } from "pi:hostcall";
-import type { Answer } from "pi:hostcall";
+import type { Answer, Params } from "pi:hostcall";
 import { inherited } from "pi:node/environment";
 import { checkString, coded, invalidArgType, notSupported, outOfRange } from "pi:node/errors";
 import { explain, systemError } from "pi:node/fs/error";
@@ -82,8 +82,14 @@ export function program(file: unknown, args: unknown, options: unknown): Program
   return { file: shell, args: ["-c", [file, ...words].join(" ")], options: settings };
 }
 
-export function paramsOf({ file, args, options }: Program): Record<string, unknown> {
-  const params: Record<string, unknown> = { command: file.toWellFormed(), args: args.map((text) => text.toWellFormed()) };
+/** Parameters of a program that is run to its end. */
+export type WholeParams = Omit<Extract<Params<"exec">, { command: string; op?: null }>, "op">;
+
+/** Parameters of a program that is started. */
+export type StartParams = Pick<WholeParams, "command" | "args" | "cwd" | "env" | "inherits">;
+
+export function paramsOf({ file, args, options }: Program): StartParams {
+  const params: StartParams = { command: file.toWellFormed(), args: args.map((text) => text.toWellFormed()) };
   if (options.cwd !== undefined && options.cwd !== null) params.cwd = pathOf(options.cwd, "options.cwd");
   const own = options.env ? undefined : inherited();
   if (own) params.inherits = true;
@@ -99,8 +105,8 @@ export function paramsOf({ file, args, options }: Program): Record<string, unkno
 }
 
 /** Returns the parameters of a program that runs to its end in one call. */
-export function wholeParams(what: Program, bytes: Uint8Array[], input: Uint8Array | undefined): Record<string, unknown> {
-  const params = paramsOf(what);
+export function wholeParams(what: Program, bytes: Uint8Array[], input: Uint8Array | undefined): WholeParams {
+  const params: WholeParams = paramsOf(what);
   const { timeout, maxBuffer } = what.options;
   if (timeout) params.timeout = timeout;
   if (maxBuffer !== undefined && Number.isFinite(maxBuffer)) params.maxBuffer = maxBuffer;

@@ -7,7 +7,7 @@
 
 import { encodeUtf8, facts, importSync } from "pi:engine";
 import { attach, bytesOf, call, callSync } from "pi:hostcall";
-import type { Answer } from "pi:hostcall";
+import type { Answer, Params } from "pi:hostcall";
 import { abortError, coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { constants } from "pi:node/fs/constants";
 import { fsError, systemError } from "pi:node/fs/error";
@@ -20,8 +20,11 @@ import type { AbortSignal } from "pi:web/abort";
 export type PathLike = string | Uint8Array | { href: string; protocol: string };
 export type Encoding = string | { encoding?: string | null } | null | undefined;
 
+/** The name of a file operation of the host. */
+export type FileOp = Params<"fs">["op"];
+
 export interface Request<T> {
-  op: string;
+  op: FileOp;
   params: Record<string, unknown>;
   value(answer: Answer): T;
   write?: boolean;
@@ -56,8 +59,8 @@ function capability(request: Request<unknown>): string {
   return request.write ? "write" : "read";
 }
 
-function message(request: Request<unknown>): Record<string, unknown> {
-  return { op: request.op, ...request.params };
+function message(request: Request<unknown>): Params<"fs"> {
+  return { op: request.op, ...request.params } as Params<"fs">;
 }
 
 const nothing = () => undefined;
@@ -218,7 +221,7 @@ interface WriteOptions {
   signal?: AbortSignal;
 }
 
-function writing(op: string, flag: string, file: unknown, data: unknown, options?: string | WriteOptions | null): Request<undefined> {
+function writing(op: "writeFile" | "appendFile", flag: string, file: unknown, data: unknown, options?: string | WriteOptions | null): Request<undefined> {
   const where = target(file);
   const settings = typeof options === "object" && options !== null ? options : {};
   const bytes: Uint8Array[] = [];
@@ -510,7 +513,7 @@ export function unlink(path: unknown): Request<undefined> {
 }
 
 /** Operations from one path to another: rename, link. */
-function between(op: string, from: unknown, to: unknown, more: Record<string, unknown> = {}): Request<undefined> {
+function between(op: "rename" | "link" | "copyFile" | "cp", from: unknown, to: unknown, more: Record<string, unknown> = {}): Request<undefined> {
   const params = { from: pathOf(from, "oldPath"), to: pathOf(to, "newPath"), ...more };
   return { op, params, path: params.from, dest: params.to, write: true, value: nothing };
 }

@@ -3,6 +3,7 @@
  */
 
 import { HostcallError, call, callSync } from "pi:hostcall";
+import type { Params } from "pi:hostcall";
 import { abortError, checkFunction, invalidArgType } from "pi:node/errors";
 import { fsError, systemError } from "pi:node/fs/error";
 import * as requests from "pi:node/fs/requests";
@@ -29,7 +30,7 @@ const REPLACING = /(?:^|\/)\.pijs-[0-9A-Za-z]+\.tmp$/;
 
 /** Watches until the signal fires; settles then, or with the failure. `begun`: a watch that has started. */
 async function events(path: string, options: WatchOptions, signal: AbortSignal, heard: Listener, begun?: number): Promise<void> {
-  const params = { op: "watch", path, ...(options.recursive && { recursive: true }), ...(begun !== undefined && { begun }) };
+  const params: Params<"fs"> = { op: "watch", path, ...(options.recursive && { recursive: true }), ...(begun !== undefined && { begun }) };
   const encoding = options.encoding ?? "utf8";
   const base = path.replace(/\/+$/, "").split("/").pop() ?? path;
   const onChunk = ({ output }: { output: any }) => {

@@ -5,7 +5,7 @@
 
 import { encodeUtf8 } from "pi:engine";
 import { attach, bytesOf, call } from "pi:hostcall";
-import type { Answer } from "pi:hostcall";
+import type { Answer, Params } from "pi:hostcall";
 import { AbortError, coded, invalidArgType } from "pi:node/errors";
 import { Buffer } from "node:buffer";
 import { IncomingMessage, OutgoingMessage, validateHeaderName } from "pi:node/http/message";
@@ -248,9 +248,9 @@ export class ClientRequest extends OutgoingMessage {
     const self = this as any;
     const { signal } = this.#abort;
     const bytes: Uint8Array[] = [];
-    const headers = this._lines().map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)]).filter(([name]) => !/^(?:host|connection|content-length|transfer-encoding)$/i.test(name!));
+    const headers = this._lines().map((line): [string, string] => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)]).filter(([name]) => !/^(?:host|connection|content-length|transfer-encoding)$/i.test(name!));
     const port = this.#port === (this.protocol === "https:" ? 443 : 80) ? "" : `:${this.#port}`;
-    const params: Record<string, unknown> = { url: `${this.protocol}//${this.host}${port}${this.path}`, method: this.method, headers, redirect: "manual", stream: true };
+    const params: Extract<Params<"http">, { url: string; op?: null }> = { url: `${this.protocol}//${this.host}${port}${this.path}`, method: this.method, headers, redirect: "manual", stream: true };
     if (body === undefined) params.upload = this.#upload = `request-${(uploads += 1)}`;
     else if (body.length > 0) params.body = attach(bytes, new Uint8Array(body.buffer, body.byteOffset, body.byteLength));
     let message: any;
@@ -282,11 +282,11 @@ export class ClientRequest extends OutgoingMessage {
     );
     this.#send = (chunk, done) => {
       const data: Uint8Array[] = [];
-      const params = { op: "send", upload: this.#upload, data: attach(data, new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength)) };
+      const params: Params<"http"> = { op: "send", upload: this.#upload!, data: attach(data, new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength)) };
       call("http", "http", params, { bytes: data, signal }).then(() => done(), (failure) => done(netError(failure, "write", {})));
     };
     this.#finish = (done) => {
-      call("http", "http", { op: "finish", upload: this.#upload }, { signal }).then(() => done(), (failure) => done(netError(failure, "write", {})));
+      call("http", "http", { op: "finish", upload: this.#upload! }, { signal }).then(() => done(), (failure) => done(netError(failure, "write", {})));
     };
   }
 }

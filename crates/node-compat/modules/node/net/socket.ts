@@ -1,7 +1,7 @@
 /** `pi:node/net/socket`: one connection as a duplex stream. */
 
 import { HostcallError, attach, call } from "pi:hostcall";
-import type { Answer } from "pi:hostcall";
+import type { Answer, Params } from "pi:hostcall";
 import { bytesOf } from "pi:hostcall";
 import { checkFunction, coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { Buffer } from "node:buffer";
@@ -129,7 +129,7 @@ export class Socket extends (Duplex as any) {
     this.#receive({ op: "accept", socket: name });
   }
 
-  #receive(params: object): void {
+  #receive(params: Params<"net">): void {
     const self = this as any;
     const onChunk = ({ output, ...rest }: Answer) => {
       if (self.destroyed) return;
