@@ -143,17 +143,15 @@ impl EngineRealm {
         if !realm.shared.meter.limit_memory(&options.limits) {
             return Err(EngineError::new("cannot create a realm: the memory limit is too small for an empty one"));
         }
+        realm.load_time_zone()?;
         Ok(realm)
     }
 
-    /// Makes the C library read the time zone now, while files can still be opened.
+    /// Makes the C library read the time zone now, while files can still be opened: the first use of local time would open the
+    /// zone's file, and a sealed process cannot.
     ///
-    /// A process that seals itself calls this first: the first use of local time would open the zone's file.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the engine has no memory left for a date.
-    pub fn load_time_zone(&self) -> Result<(), EngineError> {
+    /// Realms in a thread do so as well. The calls are steps of the engine, and fuel is counted alike in all kinds of realms.
+    fn load_time_zone(&self) -> Result<(), EngineError> {
         let loaded = self.context.with(|ctx| {
             let date: Constructor<'_> = ctx.globals().get("Date")?;
             let epoch: Object<'_> = date.construct((0,))?;

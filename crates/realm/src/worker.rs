@@ -442,9 +442,7 @@ mod linux {
     /// Creates an engine without modules. Together with [`add_modules`] this does everything that needs the system; the process
     /// can be sealed afterwards.
     fn engine(options: &RealmOptions) -> Result<EngineRealm, String> {
-        let engine = EngineRealm::new(options).map_err(|error| error.to_string())?;
-        engine.load_time_zone().map_err(|error| error.to_string())?;
-        Ok(engine)
+        EngineRealm::new(options).map_err(|error| error.to_string())
     }
 
     fn add_modules(engine: &mut EngineRealm, artifacts: Vec<ArtifactCode>, files: Vec<OwnedFd>) -> Result<(), String> {

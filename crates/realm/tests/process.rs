@@ -68,6 +68,7 @@ fn main() -> ExitCode {
 
 const TESTS: &[(&str, fn())] = &[
     ("a_process_answers_like_a_thread", a_process_answers_like_a_thread),
+    ("fuel_falls_in_the_turns_in_which_it_does_in_a_thread", fuel_falls_in_the_turns_in_which_it_does_in_a_thread),
     ("a_delta_gets_its_verdict", a_delta_gets_its_verdict),
     ("synchronous_calls_are_answered_with_their_bytes", synchronous_calls_are_answered_with_their_bytes),
     ("attachments_of_a_hostcall_arrive", attachments_of_a_hostcall_arrive),
@@ -178,6 +179,25 @@ fn a_process_answers_like_a_thread() {
         let streamed = process.stream(Seq(seq), now, &delta(chunk), &mut NoHost).map(Progress::Yielded);
         assert_eq!(streamed.map(without_heap_bytes), expected.map(without_heap_bytes));
     }
+}
+
+/// The engine polls every 10,000 steps, over turns: a single step more before the first turn shows in one of many turns.
+fn fuel_falls_in_the_turns_in_which_it_does_in_a_thread() {
+    const TURNS: u64 = 6_000;
+    let (mut process, _) = open_with(&options(), ProcessOptions::default());
+    let mut thread = ThreadRealm::open(&options(), vec![host_modules()]).expect("a realm");
+    thread.boot(Now::default(), &mut NoHost).expect("it boots");
+    let fuel = |progress: Progress| match progress {
+        Progress::Yielded(done) => done.usage.fuel,
+        other => panic!("{other:?}"),
+    };
+    let mut polls = 0;
+    for (seq, channel) in (1..TURNS).zip(["a", "b", "", "a", "request"].into_iter().cycle()) {
+        let expected = fuel(thread.start(delivery(seq, channel), &mut NoHost));
+        assert_eq!(fuel(run(&mut process, seq, channel, Value::Null, &mut NoHost)), expected, "turn {seq}");
+        polls += expected;
+    }
+    assert!(polls > 2, "{polls} polls tell nothing");
 }
 
 /// Removes the heap size, the only difference of a forked process.
