@@ -1,6 +1,7 @@
 //! Servers of extensions and packages, the command `/mcp`, and the section of the prompt.
 
 use crate::{SERVER, World, echo};
+use pijs_testkit::registry::Registry;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
@@ -212,6 +213,38 @@ fn a_package_that_brings_servers_and_no_code_is_installed_and_asked_about() {
     fs::write(package.join("package.json"), manifest("changed").to_string()).expect("written");
     let (ran, texts) = world.session(&[echo("x")], &[]);
     assert!(texts[0].contains("not found") && ran.stderr.contains("exec"), "{texts:?} {}", ran.stderr);
+}
+
+#[test]
+fn a_server_of_an_installed_package_starts_in_its_data_folder() {
+    let world = World::new();
+    let registry = Registry::start();
+    // What is asked about at the install is shown whole, so paths are short.
+    std::os::unix::fs::symlink(SERVER, world.at("m")).expect("a link");
+    // The one question is about the program as it starts: with its variables, and with the file where it will lie.
+    let entry = json!({
+        "command": "/bin/sh", "args": ["./serve.sh"], "exposure": "direct", "timeout": 3,
+        "env": {"OUT": world.at("project/out"), "SERVER": world.at("m")},
+    });
+    let index = "export default (pi: any) => pi.registerCommand('tenant', { handler: async () => {} });";
+    let script = "pwd > \"$OUT\"; exec \"$SERVER\" good\n";
+    let manifest = json!({
+        "name": "tenant", "version": "1.0.0", "pi": {"extensions": ["./index.ts"], "mcpServers": {"s": entry}},
+    });
+    registry.publish(manifest, &[("index.ts", index), ("serve.sh", script)]);
+    let ran = world.pi(&["install", "npm:tenant", "--yes", "--registry", &registry.url()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let started = |args: &[&str], guard: Option<&str>| {
+        let (ran, texts) = world.session_without(&[echo("x")], args, guard);
+        assert_eq!(texts, ["again: x"], "{}", ran.stderr);
+        let out = fs::read_to_string(world.at("project/out")).expect("it has started");
+        fs::remove_file(world.at("project/out")).expect("removed");
+        PathBuf::from(out.trim_end())
+    };
+    let folder = |path: &str| world.at(path).canonicalize().expect("a folder");
+    assert_eq!(started(&[], None), folder("home/.pi/agent/extensions/tenant"));
+    assert_eq!(started(&["--approve"], None), folder("project"), "a folder that its user trusts is where it works");
+    assert_eq!(started(&[], Some("mcp.folder")), folder("project"), "the guard is needed");
 }
 
 #[test]
