@@ -287,7 +287,7 @@ impl Stage {
     /// Ends the replay before an act that is not replayed.
     pub(super) fn stop_at(&self, act: &StagedAct, reason: StopReason) {
         let (record, name) = (act.record, act.name.clone());
-        self.lock().end.stop.get_or_insert_with(|| ReplayStop { record, act: name, reason });
+        self.lock().end.stop.get_or_insert(ReplayStop { record, act: name, reason });
     }
 
     /// Reads the clock, as milliseconds since 1970 and since its first reading.
