@@ -33,7 +33,6 @@ pub mod log;
 pub mod net;
 pub mod ports;
 pub mod sqlite;
-pub mod system;
 pub mod timer;
 pub mod websocket;
 
@@ -44,4 +43,5 @@ mod set;
 mod sockets;
 
 pub use lookups::LOOKUPS;
+pub use pijs_environment::files as system;
 pub use set::Connectors;

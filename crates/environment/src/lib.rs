@@ -1,14 +1,17 @@
-//! The environment of a session: time, waiting and randomness, passed in as values.
+//! The environment of a session: time, waiting, randomness and files, passed in as values.
 //!
 //! No library of the project reads a clock, sleeps or draws randomness on its own: it uses the [`Timer`] and the [`Randomness`]
 //! that it was given. [`SystemTimer`] and [`SystemRandomness`] are the machine's. [`simulated`] has those of tests, of replay and
 //! of `pi ext drive`: clocks that are driven explicitly, and randomness that counts.
+//!
+//! [`files`] has the file system: the operating system's, or one in memory.
 //!
 //! `system.rs` is the only file of the libraries that uses the system's clock, tokio's timer and the system's randomness.
 
 #![warn(missing_docs)]
 #![warn(clippy::disallowed_methods)]
 
+pub mod files;
 pub mod simulated;
 mod system;
 

@@ -1,7 +1,7 @@
-//! The file system behind the `fs` connector: folders by handle, one name at a time.
+//! A file system: folders by handle, one name at a time.
 //!
 //! [`Dir`] never follows a symbolic link and never takes a path, only a name in itself; that is
-//! what makes the resolver in [`crate::fs`] safe against everything that moves while it walks.
+//! what makes the resolver of the `fs` connector safe against everything that moves while it walks.
 //! [`OsFileSystem`] is the operating system's, [`MemoryFileSystem`] one in memory; an embedder may bring another.
 
 use std::any::Any;
@@ -17,21 +17,21 @@ mod memory;
 #[cfg(unix)]
 mod os;
 #[cfg(not(unix))]
-#[path = "system/os_unsupported.rs"]
+#[path = "files/os_unsupported.rs"]
 mod os;
 
 pub use memory::MemoryFileSystem;
 pub use os::OsFileSystem;
-pub(crate) use os::open_folder;
+pub use os::open_folder;
 #[cfg(target_os = "linux")]
-pub(crate) use os::{Pinned, pin};
+pub use os::{Pinned, pin};
 
 /// Opens folders by absolute path: the only place where a path is resolved by the system.
 pub trait FileSystem: Send + Sync {
     /// Opens a folder that the host itself named. Links in the path are followed.
     fn open_root(&self, path: &Path, mounts: Mounts) -> io::Result<Arc<dyn Dir>>;
 
-    /// How many files this process may have open; extensions together get a part of that ([`crate::fs`]).
+    /// How many files this process may have open; extensions together get a part of that.
     ///
     /// The default, for systems that have no such number: all there are.
     fn open_files(&self) -> usize {
@@ -294,7 +294,7 @@ impl Stat {
     }
 }
 
-/// An error of this kind, as the system would give it.
-pub(crate) fn errno(code: i32) -> io::Error {
+/// Returns the error with a code of the system.
+pub fn errno(code: i32) -> io::Error {
     io::Error::from_raw_os_error(code)
 }

@@ -1,7 +1,7 @@
 //! Files in memory, for embedders and tests: no disk, no clock, the same answers each time.
 //!
 //! ```
-//! use pijs_connectors::system::{FileSystem, MemoryFileSystem, Mounts};
+//! use pijs_environment::files::{FileSystem, MemoryFileSystem, Mounts};
 //!
 //! let files = MemoryFileSystem::new().file("/projects/app/a.txt", "hello");
 //! let app = files.open_root("/projects/app".as_ref(), Mounts::Stay)?;

@@ -286,22 +286,32 @@ impl Dir for OsDir {
 /// A file and its folder as they are now, whatever their names are later. Neither can be read or written through this, and
 /// closing it takes no locks away.
 #[cfg(target_os = "linux")]
-pub(crate) struct Pinned {
-    pub(crate) folder: OwnedFd,
-    pub(crate) file: OwnedFd,
+pub struct Pinned {
+    /// The folder.
+    pub folder: OwnedFd,
+    /// The file in it.
+    pub file: OwnedFd,
 }
 
 /// Holds on to `name` in `dir`, which is a folder of the operating system.
+///
+/// # Errors
+///
+/// Fails for a folder of another file system, for a link, and when there is no such file.
 #[cfg(target_os = "linux")]
-pub(crate) fn pin(dir: &dyn Dir, name: &OsStr) -> io::Result<Pinned> {
+pub fn pin(dir: &dyn Dir, name: &OsStr) -> io::Result<Pinned> {
     let dir = same_kind(dir)?;
     let file = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = fs::openat(&dir.fd, ".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     Ok(Pinned { folder, file: open_beneath(&dir.fd, Path::new(single(name)?), file, Mode::empty(), dir.mounts)? })
 }
 
-/// Opens a folder by an absolute name in which nothing is followed: what is opened has exactly that name.
-pub(crate) fn open_folder(path: &Path) -> io::Result<std::fs::File> {
+/// Opens a folder by an absolute name in which nothing is followed: the opened folder has exactly that name.
+///
+/// # Errors
+///
+/// Fails when a part of the name is a link, or is missing.
+pub fn open_folder(path: &Path) -> io::Result<std::fs::File> {
     let top = fs::open("/", FOLDER, Mode::empty())?;
     let names: Vec<&OsStr> = path.iter().skip(1).collect();
     Ok(descend(&top, &names, Mounts::Cross)?.unwrap_or(top).into())
