@@ -147,9 +147,10 @@ impl From<LoadError> for NotLoaded {
     }
 }
 
-/// Compiles extensions or finds them in the cache, with a notice when that takes long, sooner `at_terminal`.
-pub(crate) fn preparing<R>(notices: &Notices, at_terminal: bool, compile: impl FnOnce() -> R) -> R {
-    let _slow = slow(notices, at_terminal);
+/// Compiles extensions or finds them in the cache, with a notice when that takes long, sooner `at_terminal`. A session without
+/// extensions passes no notices: nobody waits for them there.
+pub(crate) fn preparing<R>(notices: Option<&Notices>, at_terminal: bool, compile: impl FnOnce() -> R) -> R {
+    let _slow = notices.map(|notices| slow(notices, at_terminal));
     compile()
 }
 

@@ -230,7 +230,8 @@ pub(super) fn host(
     let realms = isolation::realms(config, environment, decided)?;
     // A worker process starts while the host modules are read.
     realms.expect(discovery.packages.len());
-    let host_modules = preparing(&environment.notices, interface.is_interactive, || compiler.host_modules())?;
+    let notices = (!discovery.packages.is_empty()).then_some(&environment.notices);
+    let host_modules = preparing(notices, interface.is_interactive, || compiler.host_modules())?;
     let mut options = host_options(environment, decided, ambient);
     if let Some(adapt) = replaced.host_options.take() {
         adapt(&mut options);
