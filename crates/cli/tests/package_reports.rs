@@ -246,7 +246,7 @@ fn case_57_a_link_inside_a_repository_is_a_copy_and_one_that_leaves_refuses_it()
     serve(&world, &registry, &repo, "linked", None);
     let source = source(&registry, "linked");
     let run = install(&world, &registry, &source);
-    for words in ["the link gone names nothing", "the link around leads back to itself"] {
+    for words in ["the link gone has no target", "the link around leads back to itself"] {
         assert!(run.succeeded().stderr.contains(words), "{words}: {}", run.stderr);
     }
     assert_eq!(commands(&world, &[]), "cmd-dotgit");
