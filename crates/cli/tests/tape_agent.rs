@@ -453,6 +453,9 @@ fn rewritten(tape: &Path, to: &Path, change: impl Fn(&mut AgentRecord)) {
     written.finish().expect("written");
 }
 
+/// A change to a record, as another version of pi would write it.
+type Change = fn(&mut AgentRecord);
+
 #[test]
 fn a_replay_that_cannot_repeat_an_act_fails_and_says_where_it_stopped() {
     let world = World::new();
@@ -464,7 +467,7 @@ fn a_replay_that_cannot_repeat_an_act_fails_and_says_where_it_stopped() {
     client.call(json!({"type": "bash", "command": "echo here"}));
     assert_eq!(client.end(), 0);
     // Tapes of older versions have the command alone, and those of later ones acts that this version does not know.
-    let cases: [(&str, fn(&mut AgentRecord), [&str; 2]); 2] = [
+    let cases: [(&str, Change, [&str; 2]); 2] = [
         (
             "older.tape",
             |record| {
