@@ -45,6 +45,10 @@ impl FileSystem for OsFileSystem {
 
     fn random_name(&self) -> String {
         const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the randomness of the machine, for the names of temporary files"
+        )]
         let bytes = uuid::Uuid::new_v4().into_bytes();
         bytes.iter().take(6).map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect()
     }
