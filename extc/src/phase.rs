@@ -18,7 +18,7 @@ pub(crate) enum Phase {
     Emit,
 }
 
-/// Where a phase begins or ends.
+/// The begin or the end of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PhaseNotice {
     Begin(Phase),

@@ -1,4 +1,4 @@
-//! What a prompt comes from, what becomes of it, and the errors that end it.
+//! The origin of a prompt, its result, and the errors that end it.
 
 use crate::extensions::CommandError;
 use crate::verdicts::VerdictTotals;

@@ -290,7 +290,7 @@ fn decisions(
     Ok(applicant.asked.capabilities.iter().filter_map(explained).collect())
 }
 
-/// What `pi ext explain` prints about an extension.
+/// The output of `pi ext explain` about an extension.
 struct Explanation<'a> {
     found: &'a PackageEntry,
     applicant: &'a PackageRequest,

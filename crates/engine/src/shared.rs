@@ -37,7 +37,7 @@ pub trait SyncHost {
     }
 }
 
-/// What the native functions of a realm share: a struct for each owner.
+/// State that the native functions of a realm share: a struct for each owner.
 pub(crate) struct Shared {
     pub(crate) meter: Meter,
     pub(crate) clock: RealmClock,

@@ -177,7 +177,7 @@ impl PlainTool {
             if at >= named && !known.permits(&args[at..=at], Syntax::Letters) {
                 return false;
             }
-            // What follows a module, or a line of code, is for it.
+            // A module, or a line of code, gets all that follows.
             if let Some(ends) = is_python.then(|| ends_options(arg)).flatten() {
                 return at + ends < named;
             }

@@ -219,7 +219,7 @@ fn a_package_that_brings_servers_and_no_code_is_installed_and_asked_about() {
 fn a_server_of_an_installed_package_starts_in_its_data_folder() {
     let world = World::new();
     let registry = Registry::start();
-    // What is asked about at the install is shown whole, so paths are short.
+    // The question of an install shows them whole, so paths are short.
     std::os::unix::fs::symlink(SERVER, world.at("m")).expect("a link");
     // The one question is about the program as it starts: with its variables, and with the file where it will lie.
     let entry = json!({

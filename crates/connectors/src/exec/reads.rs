@@ -38,7 +38,7 @@ const LONG_LISTS: &[&str] = &[
     "--input-file",
     "--null-files-from",
 ];
-/// The same of programs that read folders, and of `curl`.
+/// Such options of programs that read folders, and of `curl`.
 const LISTS: &[&str] = &["-@", "-I", "-K", "-T"];
 /// Files that the braces of an argument of `curl` stand for.
 const MOST_EXPANDED: usize = 1000;
