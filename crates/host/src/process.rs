@@ -1,6 +1,6 @@
 //! Opens realms in sealed worker processes, one each.
 //!
-//! A process starts before its realm is needed ([`OpenRealm::expect`](crate::OpenRealm::expect)): the first one while the host
+//! A process starts before its realm is needed ([`crate::OpenRealm::expect`]): the first one while the host
 //! reads the modules, each further one while the previous one evaluates the runtime. For more than one expected realm, the first
 //! process is a zygote and the workers are copies of it. Extensions are loaded concurrently, one more than there are cores.
 

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! `load` has four phases (`builder/phases.rs`) and then loads the extensions. An error before the first request to a model ends
-//! the run with one [`Failure`].
+//! the run with one [`Failure`](crate::Failure).
 
 mod phases;
 
