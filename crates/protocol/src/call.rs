@@ -6,7 +6,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`env`] | environment variables |
+//! | [`mod@env`] | environment variables |
 //! | [`exec`] | programs |
 //! | [`fs`] | Node's verbs on files |
 //! | [`http`] | requests and connections of the web: `http` and `websocket` |
