@@ -90,15 +90,7 @@ impl<'js> NativeCall<'_, 'js> {
 
 /// Makes a JavaScript function of a native one.
 pub(crate) fn function<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str, native: Native) -> Result<Function<'js>> {
-    let shared = Rc::clone(shared);
-    let body = move |params: Params<'_, 'js>| {
-        let ctx = params.ctx().clone();
-        catch_panics(&ctx, &shared, || native(&NativeCall { params, shared: &shared }))
-    };
-    let instance = Class::instance(ctx.clone(), RustFunction(Box::new(body)))?;
-    let function = Function::from_value(instance.into_value())?;
-    function.set_name(name)?;
-    Ok(function)
+    bind(ctx, Rc::clone(shared), name, native)
 }
 
 /// Makes a JavaScript function of a closure. What it owns is freed with the function, so it must not
@@ -108,7 +100,15 @@ pub(crate) fn closure<'js>(
     name: &str,
     native: impl for<'a> Fn(&NativeCall<'a, 'js>) -> Result<Value<'js>> + 'js,
 ) -> Result<Value<'js>> {
-    let shared = shared_of(ctx)?;
+    Ok(bind(ctx, shared_of(ctx)?, name, native)?.into_value())
+}
+
+fn bind<'js>(
+    ctx: &Ctx<'js>,
+    shared: Rc<Shared>,
+    name: &str,
+    native: impl for<'a> Fn(&NativeCall<'a, 'js>) -> Result<Value<'js>> + 'js,
+) -> Result<Function<'js>> {
     let body = move |params: Params<'_, 'js>| {
         let ctx = params.ctx().clone();
         catch_panics(&ctx, &shared, || native(&NativeCall { params, shared: &shared }))
@@ -116,7 +116,7 @@ pub(crate) fn closure<'js>(
     let instance = Class::instance(ctx.clone(), RustFunction(Box::new(body)))?;
     let function = Function::from_value(instance.into_value())?;
     function.set_name(name)?;
-    Ok(function.into_value())
+    Ok(function)
 }
 
 /// Returns what the native functions of a realm share.
