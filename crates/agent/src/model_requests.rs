@@ -1,7 +1,7 @@
 //! Model requests of extensions: `complete` and `stream` of pi-ai, and `ctx.modelRegistry`.
 //!
 //! The reply is not a part of the conversation; it goes to the extension, optionally in pieces. The request uses the session's
-//! key, which is never passed to the extension: it gets and returns a placeholder ([`KEY_PLACEHOLDER`]). A request to a model unknown to
+//! key, which is never passed to the extension: it gets and returns a name for it ([`SESSION_KEY`]). A request to a model unknown to
 //! the session goes to a server of the extension's choice: a separate operation, which requires the capability to register
 //! providers.
 //!
@@ -24,8 +24,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Prefix of the placeholder for a key of the session; the name of the provider follows.
-const KEY_PLACEHOLDER: &str = "pijs-session-key:";
+/// Prefix of the name that stands for a key of the session; the name of the provider follows.
+const SESSION_KEY: &str = "pijs-session-key:";
 
 /// Headers that contain a key.
 const KEY_HEADERS: [&str; 3] = ["authorization", "x-api-key", "cf-aig-authorization"];
@@ -108,7 +108,7 @@ impl Agent {
             let known = self.model.offered.borrow().find(&model.provider, &model.id);
             return self.open_model_for_extension(known.as_ref().unwrap_or(model)).await;
         }
-        let key = options.get("apiKey").and_then(Value::as_str).filter(|key| !key.starts_with(KEY_PLACEHOLDER));
+        let key = options.get("apiKey").and_then(Value::as_str).filter(|key| !key.starts_with(SESSION_KEY));
         let headers = options.get("headers").cloned().and_then(|headers| serde_json::from_value(headers).ok());
         let headers: BTreeMap<String, String> = headers.unwrap_or_default();
         let lets_in = |name: &String| KEY_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known));

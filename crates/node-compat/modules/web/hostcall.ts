@@ -202,7 +202,7 @@ export function onSignalAborted(id: number): void {
   }
 }
 
-/** Adds an attachment and returns its placeholder for params. */
+/** Adds an attachment and returns the reference to it for params. */
 export function attach(bytes: Uint8Array[], data: Uint8Array): { $bytes: number } {
   return { $bytes: bytes.push(data) - 1 };
 }
