@@ -1,12 +1,11 @@
-//! Waiting on threads: for asynchronous work on behalf of a synchronous call, and for work that blocks.
+//! Runs work on dedicated threads: asynchronous work for a synchronous call, and blocking work for an asynchronous call.
 //!
-//! A thread that the system does not start is the caller's `EAGAIN`: it may try again later.
+//! A thread that the system cannot start is reported to the caller as `EAGAIN`, which may be retried.
 
 use pijs_protocol::{ErrorCode, HostcallError};
 use std::io;
 
-/// Runs `work` to its end on a thread of its own: the calling thread may be inside a runtime,
-/// which would not let it wait.
+/// Runs `work` to completion on a dedicated thread. The calling thread may belong to a tokio runtime, which must not block.
 pub(crate) fn on<T: Send>(work: impl Future<Output = Result<T, HostcallError>> + Send) -> Result<T, HostcallError> {
     let broken = |what: String| HostcallError::new(ErrorCode::Internal, what).with("reason", "invariant");
     std::thread::scope(|scope| {
@@ -22,15 +21,15 @@ pub(crate) fn on<T: Send>(work: impl Future<Output = Result<T, HostcallError>> +
     })
 }
 
-/// Runs what blocks on a thread of its own. The runtime's helpers are not asked: it panics when it can start none.
+/// Runs blocking `work` on a dedicated thread. `spawn_blocking` is not used, since it panics when the system refuses a thread.
 pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (tell, told) = tokio::sync::oneshot::channel();
-    // Who asked may be gone by then.
+    // The receiver may have been dropped.
     std::thread::Builder::new().name("pijs-blocking".to_owned()).spawn(move || drop(tell.send(work())))?;
     told.await.map_err(|_| io::Error::other("the connector panicked; this is a bug in the host"))
 }
 
-/// A thread that could not be had is the system's refusal, anything else our bug.
+/// Converts a failure to start a thread: `EAGAIN` when resources are short, otherwise `internal`.
 pub(crate) fn refused(error: &io::Error) -> HostcallError {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => {

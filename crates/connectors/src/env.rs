@@ -1,8 +1,7 @@
 //! Environment variables, by name.
 //!
-//! Values are those the host read at its start. A variable that may not be read looks like one
-//! that is not set only when the gate let the call through for others; otherwise the call is
-//! denied.
+//! Values are those that the host read at its start. When the gate allowed the call for some of its names, a variable that may
+//! not be read looks unset; when it allowed none, the call is denied.
 
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::call::{EnvCall, VariableNames};

@@ -1,13 +1,13 @@
-//! Programs, without a shell and with everything they started.
+//! Runs programs without a shell, and ends them together with everything they started.
 //!
-//! The program's name is looked up in a search path that extensions cannot write to ([`program`]); arguments go
-//! verbatim; the environment is an allow list ([`mod@environment`]); the folder is opened before it is decided about. Each
-//! program runs under a supervisor ([`supervisor`]), so a deadline, a cancellation or the end of the
-//! extension reaches all it started: `SIGTERM`, a grace, `SIGKILL`. What a program that ended by itself leaves
-//! running lives as long as the extension.
+//! The program's name is looked up in a search path that extensions cannot write to ([`program`]); arguments are passed verbatim;
+//! the environment is an allow list ([`mod@environment`]); the working folder is opened before it is decided. Each program runs
+//! under a supervisor ([`supervisor`]), so that a deadline, a cancellation and the end of the extension reach all it started:
+//! `SIGTERM`, a grace period, `SIGKILL`. Processes that a program leaves behind when it exits by itself live as long as the
+//! extension.
 //!
-//! The answer is pi's (`code` 1 and no output for a program that does not exist, `killed` with
-//! code 0 after a timeout) with what `child_process` needs beside it (`signal`, `error`).
+//! The result has pi's shape (`code` 1 and no output for a program that does not exist, `killed` with code 0 after a timeout) and
+//! the members that `child_process` needs (`signal`, `error`).
 
 use crate::block::{aside, refused};
 use crate::fs::error_words;
@@ -44,38 +44,38 @@ mod view;
 pub use environment::STARTED_BY;
 pub use own_shell::{OwnShell, Running, Started};
 
-/// What programs get from the host.
+/// Configures how programs are run.
 #[derive(Debug, Clone)]
 pub struct ExecOptions {
-    /// The host's environment, of which programs see an allow list.
+    /// The host's environment; programs see an allow list of it.
     pub env: BTreeMap<String, String>,
-    /// Between `SIGTERM` and `SIGKILL`.
+    /// Time between `SIGTERM` and `SIGKILL`.
     pub grace: Duration,
-    /// Bytes of each output stream that are kept when the call sets no `maxBuffer`; older ones
-    /// go first.
+    /// Bytes of each output stream that are kept when the call sets no `maxBuffer`; the oldest are dropped first.
     pub kept_output: usize,
-    /// The program whose `main` begins with [`supervisor::enter`]. Without one, and on systems other than Linux,
-    /// ending a program reaches its process group only, and the walls of [`supervisor`] are missing.
+    /// The program whose `main` begins with [`supervisor::enter`]. Without one, and on systems other than Linux, only the process
+    /// group of a program can be ended, and the isolation of [`supervisor`] is missing.
     pub supervisor: Option<PathBuf>,
-    /// Folders that programs may write below, where the kernel has Landlock and there is a supervisor; absent: wherever the user may.
+    /// Folders below which programs may write, enforced where the kernel has Landlock and there is a supervisor; `None`: wherever
+    /// the user may write.
     pub writable: Option<Vec<PathBuf>>,
 }
 
 impl ExecOptions {
-    /// Options with the host's environment: 2 s of grace, 16 MiB of each stream, no supervisor.
+    /// Creates options with the host's environment, a grace period of 2 s, 16 MiB of each stream and no supervisor.
     pub fn new(env: BTreeMap<String, String>) -> Self {
         Self { env, grace: Duration::from_secs(2), kept_output: 16 << 20, supervisor: None, writable: None }
     }
 
-    /// With the running program as supervisor; its `main` begins with [`supervisor::enter`].
+    /// Uses the running program as supervisor; its `main` begins with [`supervisor::enter`].
     #[must_use]
     pub fn supervised(self) -> Self {
         Self { supervisor: Some(PathBuf::from(supervisor::THIS_PROGRAM)), ..self }
     }
 }
 
-/// The file that `command` stands for when a call without a grant for it runs: `reach` are folders that extensions can
-/// write to, whose programs do not count by their name alone.
+/// Returns the file that `command` resolves to for a call without a grant for that file. `reach` lists folders that extensions
+/// can write to; programs in them are skipped.
 pub fn locate(command: &str, cwd: &Path, env: &BTreeMap<String, String>, reach: &[PathBuf]) -> Option<PathBuf> {
     program::locate(command, cwd, env.get("PATH").map(String::as_str), reach)
 }
@@ -91,7 +91,7 @@ struct Inner {
 }
 
 impl ExecConnector {
-    /// Runs programs with these options.
+    /// Creates a connector with these options.
     pub fn new(options: ExecOptions) -> Self {
         Self { inner: Arc::new(Inner { options, programs: Programs::default() }) }
     }
@@ -152,22 +152,22 @@ impl Connector for ExecConnector {
     }
 }
 
-/// A command line run by [`ExecConnector::shell`].
+/// Result of a command line run by [`ExecConnector::shell`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellEnd {
-    /// Its exit code; `None` after a signal.
+    /// Exit code; `None` after a signal.
     pub code: Option<i32>,
-    /// Whether its time was up.
+    /// Whether it was ended at its timeout.
     pub timed_out: bool,
-    /// What it printed; of more than [`ExecOptions::kept_output`], the end.
+    /// Standard output; the last [`ExecOptions::kept_output`] bytes of it.
     pub stdout: Vec<u8>,
-    /// The same for errors.
+    /// Standard error, limited in the same way.
     pub stderr: Vec<u8>,
 }
 
 impl ExecConnector {
-    /// Runs `bash -c` for a tool that the gate allowed to run exactly this command line, with the
-    /// environment that every program of an extension gets. Dropping the future ends the tree.
+    /// Runs `bash -c` for a tool that the gate allowed to run exactly this command line, with the environment that every program
+    /// of an extension gets. Dropping the future ends the process tree.
     pub async fn shell(
         &self,
         permit: &Permit,
@@ -201,16 +201,16 @@ impl ExecConnector {
     }
 }
 
-/// A call understood, up to the program.
+/// A resolved call: the command, and how to start it.
 struct Spec {
-    /// As the caller wrote it, for messages and `argv[0]`.
+    /// The command as the caller wrote it, for messages and `argv[0]`.
     command: String,
-    /// The start; `Err` with the system's error when there is nothing to start, or nowhere.
+    /// How to start it; the system's error when the program or the folder does not exist.
     start: io::Result<Start>,
 }
 
 impl Spec {
-    /// Finds the program of a call. `input` is what it finds on its standard input, as far as the call says it.
+    /// Resolves the program, folder and environment of a call. `input` is the part of its standard input that the call contains.
     fn find(
         request: &Request,
         params: &ProgramParams,
@@ -262,7 +262,7 @@ impl Spec {
     }
 }
 
-/// What the program sees of the environment. The folder that counts for grants is the one that was decided about, by name.
+/// Returns the environment of the program. The gate decided the folder by name, so variables are looked up by that name.
 fn environment(
     request: &Request,
     params: &ProgramParams,
@@ -280,8 +280,8 @@ fn environment(
     environment::of(request, options, &Command { program: command, args, folder: &folder, given })
 }
 
-/// Refuses a folder that a link leads to, for a program that does what files there say, unless it may run there by the
-/// folder's own name: the gate decided about the name that the call used, and that name is what was shown.
+/// Refuses a working folder behind a link for a program that executes files of its folder, such as `make`, unless it may run in
+/// the link's target: the gate decided, and showed, the name that the call used.
 fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
     let required = request.required()?;
     let Subject::Program { command, args, cwd: Some(named), given } = &required.subject else { return Ok(()) };
@@ -297,8 +297,8 @@ fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
     }
 }
 
-/// The working folder: opened without following anything at the name that was decided about. A folder that does not
-/// exist is pi's business (code 1), hence the inner result.
+/// Opens the working folder without following links, at the name that was decided. The inner error is for a folder that does not
+/// exist: pi answers that with code 1.
 fn folder(request: &Request, named: Option<&str>) -> Result<io::Result<(PathBuf, File)>, HostcallError> {
     let permit = &request.permit;
     let cwd = match named {
@@ -314,9 +314,9 @@ fn folder(request: &Request, named: Option<&str>) -> Result<io::Result<(PathBuf,
     {
         let reading = permit.path(Access::Read, &real);
         reading.map_err(|reason| reason.refusal("read", "exec", &format!("cwd '{named}'")))?;
-        // What a program writes it writes here first: `git apply` in `.git/hooks`.
+        // A program writes relative to its working folder, for example `git apply` in `.git/hooks`.
         let is_own = |root: &Path| real.starts_with(root) && permit.places().is_installed(root);
-        // No program writes in the folder of an extension's data ([`view`]), and none finds code there.
+        // No program can write to an extension's data folder ([`view`]), and none loads code from it.
         let is_data = |root: &Path| permit.places().data_folder(root).as_deref() == Some(&*real);
         let own = permit.package_root().is_some_and(|root| is_own(root) || is_data(root));
         if !own && matches!(permit.places().protection(&real, None), Protection::Write | Protection::All) {
@@ -340,7 +340,7 @@ impl Inner {
         Bounds { input, timeout, max_buffer, kept_output, grace, reads_to_the_end: false }
     }
 
-    /// The op without a name: start, feed, read, answer.
+    /// Handles the default operation: starts the program, writes its input, reads its output, and answers when it has ended.
     async fn to_the_end(self: &Arc<Self>, request: &Request, sink: Option<ChunkSink>) -> Result<Output, HostcallError> {
         let TypedCall::Exec(ExecCall::Run { program, input, timeout, max_buffer, encoding, .. }) = &request.call else {
             return Err(request.misdirected());
@@ -418,7 +418,7 @@ impl Inner {
             HostcallError::invalid("schema", format!("exec.wait: the program {pid} is being waited for already"))
         })?;
         let extension = request.caller.extension().clone();
-        // Whatever happens from here on, the number is free again and the tree comes off the table.
+        // Removes the program from the table on every return path.
         let waiting = Waiting { programs: &self.programs, extension: &extension, pid };
         let leash = child::Leash::of(&program.leash);
         let child = Child { pid, stdin: None, stdout, stderr, ended, leash };
@@ -447,7 +447,7 @@ impl Inner {
     }
 }
 
-/// Whether a number is that of a process, as `kill` with no signal tells: nothing is sent.
+/// Reports whether a process with this number exists, like `kill` with signal 0. No signal is sent.
 fn alive(pid: u64) -> Output {
     use rustix::io::Errno;
     use rustix::process::{Pid, test_kill_process};
@@ -455,13 +455,13 @@ fn alive(pid: u64) -> Output {
     let error = match found {
         Some(Ok(())) => None,
         Some(Err(Errno::PERM)) => Some("EPERM"),
-        // Not a number that a process can have, or nobody's.
+        // Not a valid process number, or no such process.
         _ => Some("ESRCH"),
     };
     Output::new(json!({ "error": error }))
 }
 
-/// Takes a program off the table when nobody waits for it any more.
+/// Removes a program from the table when the call that waits for it ends.
 struct Waiting<'a> {
     programs: &'a Programs,
     extension: &'a ExtensionId,
@@ -489,7 +489,7 @@ fn with_streams(mut output: Output, stdout: Vec<u8>, stderr: Vec<u8>, as_bytes: 
     output
 }
 
-/// A program that could not be started: pi's answer, and Node's error beside it.
+/// Returns the result for a program that could not be started: pi's members, and Node's error as `error`.
 fn not_started(command: &str, error: &io::Error) -> Output {
     let (name, _) = error_words(error);
     Output::new(json!({

@@ -1,12 +1,11 @@
-//! Node's file verbs, over directory handles.
+//! Performs Node's file operations over directory handles.
 //!
-//! A path of a call is made absolute by name (as the gate did), mapped to the longest known
-//! root, and then walked by handle ([`walk`]): a link on the way is read and followed by us,
-//! after the permit agreed to where it points. What is finally touched is one name in an open
-//! folder, so nothing that moves meanwhile can make it another place.
+//! A path of a call is made absolute lexically (as the gate did), mapped to the longest known root, and then walked by handle
+//! ([`walk`]): a link on the way is read and followed here, after the permit has allowed its target. The operation itself acts on
+//! one name in an open folder, so a concurrent rename cannot redirect it.
 //!
-//! Synchronous calls run here and now; asynchronous ones on a thread for blocking work. Open
-//! files belong to their extension and are closed when its realm ends.
+//! Synchronous calls run on the calling thread, asynchronous ones on a blocking thread. Open files belong to their extension and
+//! are closed when its realm ends.
 
 use crate::system::{Dir, FileSystem, Mounts, Watches};
 use pijs_hostcall::connector::cancelled;
@@ -42,18 +41,18 @@ pub struct FsConnector {
 
 struct Inner {
     system: Arc<dyn FileSystem>,
-    /// Folders opened once, by the name the host gave them.
+    /// Root folders, opened once, by the host's name for them.
     roots: Mutex<BTreeMap<(PathBuf, Mounts), Arc<dyn Dir>>>,
     handles: Mutex<BTreeMap<ExtensionId, Handles>>,
     watches: Mutex<BTreeMap<ExtensionId, Weak<dyn Watches>>>,
-    /// Watches that have begun and whose changes nobody has asked for yet.
+    /// Watches that have begun, and whose changes no call reads yet.
     begun: Mutex<BTreeMap<ExtensionId, watch::Begun>>,
-    /// Who waits for a thread, by extension.
+    /// Limits concurrent asynchronous calls of each extension.
     lanes: Mutex<BTreeMap<ExtensionId, Arc<Semaphore>>>,
 }
 
-/// Threads that one extension has for asynchronous calls at a time; Node has 4 for a process. The rest waits, so that those
-/// of others, and of the host, are not taken.
+/// Concurrent asynchronous calls of one extension; Node has 4 threads for a process. Further calls wait, so that the threads are
+/// shared with other extensions and the host.
 const LANES: usize = 16;
 
 impl FsConnector {
@@ -65,7 +64,7 @@ impl FsConnector {
 }
 
 impl FsConnector {
-    /// Walks to the absolute `path`, for a library that opens files by itself. `shown` is the path in errors.
+    /// Walks to the absolute `path`, for a library that opens files itself. `shown` is the path in errors.
     pub(crate) fn find(
         &self,
         permit: &Permit,
@@ -179,12 +178,12 @@ impl Inner {
             FsCall::Lutimes { path, atime_ms, mtime_ms } => {
                 self.utimes(request, path, (*atime_ms, *mtime_ms), Last::Keep)
             }
-            // Both forms of a call take it out before.
+            // `call` and `call_sync` handle it before.
             FsCall::Watch { .. } => Err(request.misdirected()),
         }
     }
 
-    /// The longest root that holds `path`, opened once.
+    /// Returns the longest root that contains `path`, opened once.
     fn root_for(&self, permit: &Permit, path: &Path) -> std::io::Result<(PathBuf, Arc<dyn Dir>)> {
         let places = permit.places();
         let mut candidates: Vec<&Path> =
@@ -193,17 +192,17 @@ impl Inner {
                 .flatten()
                 .filter(|root| path.starts_with(root))
                 .collect();
-        // What is mounted into a folder did not come with the grant for that folder.
+        // A grant for a folder does not cover file systems that are mounted inside it.
         let mounts = if permit.crosses_mounts() { Mounts::Cross } else { Mounts::Stay };
         candidates.sort_by_key(|root| std::cmp::Reverse(root.as_os_str().len()));
         for root in candidates {
-            // One that does not exist is reached, or missed, from the next longer down.
+            // A path in a root that does not exist is resolved from the next shorter root.
             if let Ok(dir) = self.root(root, mounts) {
                 return Ok((root.to_owned(), dir));
             }
         }
         let top = Path::new("/");
-        // The machine is made of many file systems.
+        // A path outside all roots may cross file systems.
         Ok((top.to_owned(), self.root(top, Mounts::Cross)?))
     }
 

@@ -1,10 +1,10 @@
-//! Requests to servers, at vetted addresses.
+//! Sends HTTP requests to vetted addresses.
 //!
-//! A name is resolved by us and refused when any of its addresses is not public ([`address`]); a
-//! literal address that is not public, and `localhost`, need a grant that names them with their port. Redirects are
-//! followed by us, hop by hop, through the same checks. No proxy, no cookies, no connection
-//! shared between extensions; TLS by rustls with the platform's roots. With `decode` the content codings of the answer are
-//! undone ([`coding`]), as by `fetch`; without it the body comes as it was sent.
+//! A name is resolved here, and refused when any of its addresses is not public ([`address`]). A literal address that is not
+//! public, and `localhost`, need a grant that names them with their port. Redirects are followed here, hop by hop, through the
+//! same checks. There are no proxies and no cookies, and extensions share no connections; TLS is rustls with the platform's
+//! roots. With `decode`, the content codings of the response are undone ([`coding`]), as by `fetch`; without it the body is
+//! delivered as it was sent.
 
 use crate::lookups::TooManyNames;
 use crate::sockets::{Sockets, too_many_names};
@@ -32,7 +32,7 @@ mod upload;
 use coding::{Decoding, Step};
 use upload::{Upload, Uploads};
 
-/// Headers that go along to another origin; any other may be a secret.
+/// Headers that are kept on a redirect to another origin. Any other may contain a secret.
 const GO_ALONG: &[&str] = &[
     "accept",
     "accept-encoding",
@@ -49,31 +49,31 @@ const GO_ALONG: &[&str] = &[
     "user-agent",
 ];
 
-/// A piece of a streamed body that is as large as it need be.
+/// Bytes at which a piece of a streamed body is sent on without waiting for more.
 const PIECE: usize = 64 << 10;
 
-/// Lines of a head: about as many as Node takes, which counts bytes.
+/// Most header lines of a response. Node limits their bytes, to about as many.
 const HEADERS: usize = 1024;
 
-/// Answers that have no body, whatever their headers say.
+/// Status codes without a body, whatever the headers say.
 const NO_BODY: &[u16] = &[101, 103, 204, 205, 304];
 
 /// Limits of requests.
 #[derive(Clone)]
 pub struct HttpOptions {
-    /// Finds addresses of names; what it finds is vetted.
+    /// Resolves names. Its addresses are vetted.
     pub resolver: Arc<dyn Resolver>,
-    /// Until a connection stands.
+    /// Limit for connecting.
     pub connect_timeout: Duration,
-    /// Between two pieces of a response.
+    /// Limit between two pieces of a response.
     pub idle_timeout: Duration,
-    /// For the whole request, where the caller sets no shorter one.
+    /// Limit for the whole request, where the caller sets none.
     pub total_timeout: Duration,
-    /// Size of a body, as it comes and after each of its codings.
+    /// Most bytes of a body, as received and after each of its codings.
     pub body_bytes: usize,
-    /// Redirects that are followed.
+    /// Most redirects that are followed.
     pub redirects: usize,
-    /// Sent when the extension sets none.
+    /// `User-Agent` when the extension sets none.
     pub user_agent: String,
 }
 
@@ -98,14 +98,14 @@ pub struct HttpConnector {
 
 struct Inner {
     options: HttpOptions,
-    /// One each: connections are not shared between extensions.
+    /// A client for each extension, since they share no connections.
     clients: Mutex<BTreeMap<ExtensionId, Client>>,
     uploads: Uploads,
     sockets: Arc<Sockets>,
 }
 
 impl HttpConnector {
-    /// Sends requests within these limits.
+    /// Creates a connector with these limits.
     pub(crate) fn new(options: HttpOptions, sockets: Arc<Sockets>) -> Self {
         let (clients, uploads) = (Mutex::default(), Uploads::default());
         Self { inner: Arc::new(Inner { options, clients, uploads, sockets }) }
@@ -138,7 +138,7 @@ impl Connector for HttpConnector {
                 "http: an upload has no synchronous form; use the asynchronous one",
             ));
         }
-        // A client of its own: the shared one lives on the runtime of the asynchronous calls.
+        // A separate client: the shared one belongs to the runtime of the asynchronous calls.
         let client = self.inner.build(request.caller.extension())?;
         let hop = Hop::first(request, call, &self.inner.uploads)?;
         crate::block::on(self.inner.bounded(&client, request, hop, None))
@@ -159,7 +159,7 @@ struct Hop {
     body: Body,
 }
 
-/// What a request carries.
+/// Body of a request.
 enum Body {
     None,
     Whole(Vec<u8>),
@@ -198,7 +198,7 @@ impl Hop {
         Ok(Self { url, method, headers: headers(pairs)?, body })
     }
 
-    /// The request a redirect asks for.
+    /// Returns the request that follows a redirect.
     fn redirected(mut self, status: u16, to: Url) -> Self {
         let rewrites = match status {
             303 => self.method != Method::HEAD,
@@ -224,14 +224,14 @@ impl Hop {
     }
 }
 
-/// Headers of the call. Those that belong to the connection are the client's.
+/// Converts the headers of a call. Headers of the connection are dropped, since the client sets them.
 pub(crate) fn headers(HeaderPairs(pairs): &HeaderPairs) -> Result<HeaderMap, HostcallError> {
     const DROPPED: &[&str] = &["connection", "content-length", "keep-alive"];
     const FORBIDDEN: &[&str] = &["expect", "host", "te", "trailer", "transfer-encoding", "upgrade"];
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {
         let lower = name.to_ascii_lowercase();
-        // A request that has no body may say so.
+        // `content-length: 0` is kept: it says that there is no body.
         if DROPPED.contains(&&*lower) && !(lower == "content-length" && value == "0") {
             continue;
         }
@@ -245,13 +245,13 @@ pub(crate) fn headers(HeaderPairs(pairs): &HeaderPairs) -> Result<HeaderMap, Hos
     Ok(headers)
 }
 
-/// A byte for each character, as the web has it; text with others goes as UTF-8.
+/// Returns a byte for each character (Latin-1), as in `fetch`; text with other characters is encoded as UTF-8.
 fn bytes_of(value: &str) -> Cow<'_, [u8]> {
     let bytes: Result<Vec<u8>, _> = value.chars().map(u8::try_from).collect();
     bytes.map_or(Cow::Borrowed(value.as_bytes()), Cow::Owned)
 }
 
-/// What the server says beside the number.
+/// Returns the reason phrase of the response.
 fn reason_of(response: &Response) -> String {
     match response.extensions().get::<ReasonPhrase>() {
         Some(reason) => reason.as_bytes().iter().copied().map(char::from).collect(),
@@ -276,7 +276,7 @@ impl Inner {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
-            // Whoever asks says whether a body is decoded.
+            // The caller decides whether a body is decoded.
             .no_gzip()
             .http1_max_headers(HEADERS)
             .dns_resolver(Arc::new(PublicResolver { resolver, sockets, extension: extension.clone() }))
@@ -375,15 +375,14 @@ impl Inner {
         self.receive(arriving, followed > 0, sink).await
     }
 
-    /// Whether an address is neither another machine's nor named by the user, and nothing of the extension's own listens
-    /// there.
+    /// Whether an address is blocked: not public, not named by a grant, and no server of the extension's own listens there.
     fn is_blocked(&self, permit: &Permit, address: IpAddr, port: u16) -> bool {
         !self.options.resolver.is_elsewhere(address)
             && !permit.names_address(address, port)
             && !permit.is_own_server(SocketAddr::new(address, port))
     }
 
-    /// What every hop goes through: the scheme, the host, and the address if it is literal.
+    /// Decides one hop: the scheme, the host, and the address if it is literal.
     fn check(&self, request: &Request, url: &Url) -> Result<(), HostcallError> {
         let target = HttpTarget::of(url)?;
         let subject = || format!("{}://{}:{}", target.scheme, target.host, target.port);
@@ -393,7 +392,7 @@ impl Inner {
         let blocked = match url.host() {
             Some(url::Host::Ipv4(address)) => self.is_blocked(permit, address.into(), target.port),
             Some(url::Host::Ipv6(address)) => self.is_blocked(permit, address.into(), target.port),
-            // The resolver takes it for this machine whatever a name server says.
+            // The resolver maps it to this machine, without a name server.
             Some(url::Host::Domain(LOCALHOST)) => !permit.names_localhost(target.port),
             _ => false,
         };
@@ -416,7 +415,7 @@ impl Inner {
             "headers": response
                 .headers()
                 .iter()
-                // A character for each byte, as the web has it.
+                // A character for each byte (Latin-1), as in `fetch`.
                 .map(|(name, value)| json!([name.as_str(), value.as_bytes().iter().copied().map(char::from).collect::<String>()]))
                 .collect::<Vec<_>>(),
             "url": arriving.url.as_str(),
@@ -429,7 +428,7 @@ impl Inner {
         loop {
             let next = tokio::select! {
                 biased;
-                // What comes while nobody takes it goes out as one piece.
+                // Data that arrives while the sink is busy is sent as one piece.
                 () = ready(sink.as_ref()), if sink.is_some() && !body.is_empty() => None,
                 next = arriving.next(), if sink.is_none() || body.len() < PIECE => Some(next),
             };
@@ -458,8 +457,8 @@ impl Inner {
         })
     }
 
-    /// The addresses of a URL's host, for those who look before they ask. As with requests, one that is not public makes the
-    /// whole answer a refusal; only this machine's own name may be known.
+    /// Resolves a URL's host, for code that checks addresses before a request. As with requests, one address that is not public
+    /// makes the result a refusal; `localhost` is allowed.
     async fn look_up(&self, request: &Request, url: &str) -> Result<Output, HostcallError> {
         let target = HttpTarget::parse(url)?;
         let found: Vec<IpAddr> = match target.host.trim_start_matches('[').trim_end_matches(']').parse() {
@@ -496,31 +495,31 @@ impl Inner {
     }
 }
 
-/// Waits until what is sent is taken.
+/// Waits until the sink accepts data.
 async fn ready(sink: Option<&ChunkSink>) {
     if let Some(sink) = sink {
         sink.ready().await;
     }
 }
 
-/// A body on its way here.
+/// A response body that is being received.
 struct Arriving<'a> {
     inner: &'a Inner,
     request: &'a Request,
     response: Response,
     decoding: Decoding,
     url: Url,
-    /// Bytes as they came.
+    /// Bytes received before decoding.
     came: usize,
 }
 
 impl Arriving<'_> {
-    /// The next piece of the body, decoded.
+    /// Returns the next decoded piece of the body; `None` at its end.
     async fn next(&mut self) -> Result<Option<Bytes>, HostcallError> {
         loop {
             match self.decoding.step().map_err(|failure| self.undecodable(failure))? {
                 Step::Piece(piece) => return Ok(Some(piece)),
-                // A decoder never waits by itself; others have their turn in between.
+                // A decoder never waits by itself, so other tasks get a turn here.
                 Step::Went => tokio::task::yield_now().await,
                 Step::Begins(bytes) => {
                     let extension = self.request.caller.extension();
@@ -529,7 +528,7 @@ impl Arriving<'_> {
                 Step::Hungry => {
                     let piece = self.response.chunk().await.map_err(|error| failure(&error, self.url.as_str()))?;
                     let Some(piece) = piece else { return Ok(None) };
-                    // A coding may make nothing of whatever comes.
+                    // A coding may produce no output for any amount of input, so the input is limited, too.
                     self.came += piece.len();
                     if self.came > self.inner.options.body_bytes && guard!(HttpSize) {
                         return Err(self.too_much());
@@ -559,7 +558,7 @@ fn io(errno: &str, message: &str) -> HostcallError {
     HostcallError::io(errno, "fetch", format!("http: {message}"))
 }
 
-/// Finds the cause that says most: an address we refused, the system's error, a timeout.
+/// Converts an error by its most specific cause: a blocked address, a system error, a timeout.
 fn failure(error: &reqwest::Error, url: &str) -> HostcallError {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     let mut deepest = error.to_string();

@@ -1,11 +1,11 @@
-//! What allowed calls do: files, programs, servers, environment, and the doors to agent and user.
+//! Performs the effects of allowed hostcalls: files, programs, servers, environment, and calls to the agent and the user
+//! interface.
 //!
-//! Each connector implements [`pijs_hostcall::Connector`]. None has authority of its own:
-//! [`fs::FsConnector`] reaches files through a [`system::FileSystem`], [`exec::ExecConnector`] runs
-//! programs with an environment it is given, [`http::HttpConnector`] connects to vetted
-//! addresses, and [`ports`] are traits that the agent or an embedder implements. What a
-//! connector resolves further (a link, a redirect, a program's name) it asks the request's
-//! permit about. Parameters and answers are those of [`pijs_hostcall::vocabulary`].
+//! Each connector implements [`pijs_hostcall::Connector`]. None has authority of its own: [`fs::FsConnector`] reaches files
+//! through a [`system::FileSystem`], [`exec::ExecConnector`] runs programs with an environment it is given,
+//! [`http::HttpConnector`] connects to vetted addresses, and [`ports`] are traits that the agent or an embedder implements. A
+//! connector asks the request's permit about everything that it resolves further: a link, a redirect, a program's name.
+//! Parameters and results are those of [`pijs_hostcall::vocabulary`].
 //!
 //! | module | holds |
 //! |---|---|

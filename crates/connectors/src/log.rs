@@ -1,8 +1,7 @@
-//! An extension's own log lines.
+//! Writes log lines of extensions to the ledger.
 //!
-//! They go into the ledger as one value under `data.extension`, so nothing an extension writes
-//! can look like a line of the host. Lines are capped by bytes per extension; what is over is
-//! counted and said once in the next line that fits.
+//! A line is one value under `data.extension`, so an extension cannot imitate a line of the host. The rate of each extension is
+//! limited in bytes; dropped lines are counted, and reported with the next line that is written.
 
 use crate::params;
 use pijs_environment::Timer;
@@ -13,11 +12,11 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes an extension may log at once before the rate counts.
+/// Bytes that an extension may log in a burst.
 const BURST: u64 = 4 << 20;
-/// Bytes that come back each second.
+/// Bytes per second after the burst.
 const PER_SECOND: u64 = 256 << 10;
-/// Longest message.
+/// Most bytes of a message; the rest is cut off.
 const LONGEST_MESSAGE: usize = 8 << 10;
 
 /// Writes `log` calls to the ledger.
@@ -39,7 +38,8 @@ impl LogConnector {
         Self { ledger, timer, budgets: Mutex::default() }
     }
 
-    /// Takes `size` from the extension's budget. `Ok` with how many lines were dropped before.
+    /// Takes `size` bytes from the extension's budget. Returns the number of lines dropped before, or `None` when this line is
+    /// dropped.
     fn take(&self, extension: &ExtensionId, size: u64, now: Now) -> Option<u64> {
         let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
         let budget =

@@ -1,15 +1,15 @@
-//! Limits how many different names one extension has looked up.
+//! Limits the number of different host names that an extension looks up.
 //!
-//! A grant with a wildcard (`http`, `*.example.org`) lets an extension choose names, and each look-up takes the name to a
-//! name server, also where no such host exists: data leaves that way. So the names are counted, for the whole run, across
-//! restarts of the extension. A name that was looked up before is free.
+//! A grant with a wildcard (`http`, `*.example.org`) lets an extension choose names. Each lookup sends the name to a name server,
+//! even when no such host exists, and so can carry data out. The names are counted for the whole run, across restarts of the
+//! extension; repeated lookups of a name are free.
 
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// Names that one extension may have looked up.
+/// Most different names that one extension may look up.
 pub const LOOKUPS: usize = 256;
 
 /// The names that extensions have looked up.
@@ -18,7 +18,7 @@ pub(crate) struct Lookups {
     names: Mutex<BTreeMap<ExtensionId, BTreeSet<String>>>,
 }
 
-/// A further name is refused.
+/// Error for a name over the limit.
 #[derive(Debug)]
 pub(crate) struct TooManyNames;
 
@@ -34,7 +34,7 @@ impl fmt::Display for TooManyNames {
 impl std::error::Error for TooManyNames {}
 
 impl TooManyNames {
-    /// What the extension is answered.
+    /// Returns the error for the extension.
     pub(crate) fn refusal(&self, method: &str) -> HostcallError {
         HostcallError::denied("quota", format!("{method}: quota used up: lookups {LOOKUPS}: {self}"))
             .with("quota", "lookups")
@@ -43,7 +43,7 @@ impl TooManyNames {
 }
 
 impl Lookups {
-    /// Counts a name.
+    /// Counts a name; fails over the limit.
     pub(crate) fn note(&self, extension: &ExtensionId, name: &str) -> Result<(), TooManyNames> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let mut all = self.names.lock().unwrap_or_else(PoisonError::into_inner);

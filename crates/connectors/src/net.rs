@@ -1,13 +1,12 @@
-//! Plain connections: TCP to vetted addresses, sockets in the file system, servers on loopback.
+//! Opens plain connections: TCP to vetted addresses, sockets in the file system, and servers on loopback.
 //!
-//! A connection has a name of the extension's choice. One awaited call connects (or takes over an accepted
-//! connection) and brings what the other side sends until it ends; `write` and `end` feed the other direction.
-//! Cancelling that call, `close`, and the end of the extension drop both. A server listens on loopback or at
-//! a path and is one awaited call too. Names are resolved once; every address of the answer must be public
-//! or named by the user, literally and with its port, as for `http`. With `tls` the connection is encrypted.
+//! The extension names each connection. One awaited call connects (or accepts a connection) and streams received data until the
+//! other side ends; `write` and `end` send. Cancelling that call, `close`, and the end of the extension close the connection. A
+//! server listens on loopback or at a path, and is one awaited call as well. Names are resolved once; every address must be
+//! public or named by a grant, literally and with its port, as for `http`. With `tls` the connection is encrypted.
 //!
-//! Under a grant of `http` a connection carries HTTP requests for its host and nothing else ([`requests`]); a grant of
-//! `tcp://HOST:PORT` lets any bytes pass.
+//! Under a grant of `http` a connection carries only HTTP requests for its host ([`requests`]); a grant of `tcp://HOST:PORT`
+//! allows any bytes.
 
 mod place;
 mod requests;
@@ -37,26 +36,26 @@ use tokio::sync::Notify;
 /// Connections and servers that one extension may hold at a time.
 const MAX_OPEN: usize = 256;
 
-/// Bytes of one chunk.
+/// Most bytes of one chunk.
 const PIECE: usize = 64 << 10;
 
-/// How long connecting may take.
+/// Longest time for connecting.
 const CONNECT: Duration = Duration::from_secs(30);
 
 pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 pub(crate) type Writer = Arc<tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>>;
 
-/// What a name of an extension stands for.
+/// A connection or server in the table.
 enum Held {
-    /// Accepted; nobody reads it yet.
+    /// Accepted, not read by a call yet.
     Waiting(Reader, Writer, Value, Room),
-    /// The writing side of a connection, and the requests on it where it carries nothing else.
+    /// The writing side of a connection, and the filter of requests if it may carry nothing else.
     Open(Writer, Option<Checked>),
-    /// A server, what ends it, and, where it has an address, that the gate knows it.
+    /// A server, the signal that closes it, and its registration with the gate if it has an address.
     Listening { close: Arc<Notify>, _known: Option<Listening> },
 }
 
-/// The requests on a connection; the answers are seen by whoever reads it.
+/// The filter of requests on a connection, shared with the call that reads the responses.
 type Checked = Arc<Mutex<Requests>>;
 
 type Key = (ExtensionId, String);
@@ -93,7 +92,7 @@ impl Table {
     }
 }
 
-/// Takes a name out of the table when the call that owns it ends, however it ends.
+/// Removes a name from the table when the call that owns it ends.
 struct Lease {
     table: Arc<Table>,
     key: Key,
@@ -106,7 +105,7 @@ impl Drop for Lease {
     }
 }
 
-/// How connections to other machines come about.
+/// Creates connections to other machines.
 #[derive(Clone)]
 pub(crate) struct Dialer {
     pub(crate) resolver: Arc<dyn Resolver>,
@@ -114,7 +113,7 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    /// Room for one more connection of the caller.
+    /// Acquires a connection of the caller's quota; fails with `EMFILE` at the limit.
     pub(crate) fn room(&self, request: &Request) -> Result<Room, HostcallError> {
         let room = self.sockets.room_now(request.caller.extension());
         room.ok_or_else(|| io("EMFILE", "connect", "too many connections are open; close some first"))
@@ -128,7 +127,7 @@ pub struct NetConnector {
 }
 
 impl NetConnector {
-    /// Nothing open.
+    /// Creates a connector without connections.
     pub(crate) fn new(dialer: Dialer) -> Self {
         Self { table: Arc::default(), dialer }
     }
@@ -223,7 +222,7 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
     }
 }
 
-/// Brings everything the other side sends, then its end. Its writing side stays open as long.
+/// Streams everything the other side sends, then its end. The writing side stays open until the call is cancelled.
 async fn receive(
     mut reader: Reader,
     about: Value,
@@ -244,11 +243,11 @@ async fn receive(
         }
         sink.send(Output::default().with_bytes("data", piece[..count].to_vec()))?;
     }
-    // The call lives until it is cancelled, so that the other direction can go on.
+    // The call stays open until it is cancelled, so that the other direction can continue.
     std::future::pending().await
 }
 
-/// Both directions, and what Node says about the connection.
+/// Both directions, and the members that Node reports about the connection.
 pub(crate) type Connected = (Reader, Writer, Value);
 
 fn halves(
@@ -258,7 +257,7 @@ fn halves(
     (Box::new(reader), Arc::new(tokio::sync::Mutex::new(Box::new(writer))))
 }
 
-/// Both ends of a connection.
+/// Returns the local and the remote address.
 fn ends(stream: &TcpStream) -> Result<(SocketAddr, SocketAddr), HostcallError> {
     let ends = stream.local_addr().and_then(|local| Ok((local, stream.peer_addr()?)));
     ends.map_err(|error| failed(&error, "connect"))
@@ -286,8 +285,8 @@ fn unix(stream: UnixStream) -> Connected {
     (reader, writer, json!({}))
 }
 
-/// The server whose requests a connection carries and nothing else; `None` where any bytes may be sent: to a socket in the
-/// file system, to a server of the extension's own, and where a grant says so.
+/// Returns the server if the connection may carry only requests for it; `None` where any bytes are allowed: to a socket in the
+/// file system, to a server of the extension's own, and under a grant for raw bytes.
 fn requests_only(
     request: &Request,
     at: &SocketTarget,
@@ -307,7 +306,7 @@ fn requests_only(
     Ok(Some(Server { names, port, is_tls }))
 }
 
-/// Whether both sides agreed, in the handshake, on a protocol that is not HTTP: no server takes what follows for requests.
+/// Whether both sides negotiated a protocol other than HTTP in the TLS handshake. No server interprets its bytes as requests.
 fn is_other_protocol(about: &Value) -> bool {
     let agreed = about["alpn"].as_str().unwrap_or_default().to_ascii_lowercase();
     let is_http = agreed.starts_with("http")
@@ -336,7 +335,7 @@ async fn connect(
     }
 }
 
-/// Connects to a host whose addresses may all be connected to, encrypted where that is wanted.
+/// Connects to a host if all of its addresses are allowed, with TLS when `wanted` is set.
 pub(crate) async fn dial(
     dialer: &Dialer,
     request: &Request,
@@ -367,7 +366,7 @@ pub(crate) async fn dial(
     Err(last)
 }
 
-/// The addresses of a host, when all of them may be connected to.
+/// Returns the addresses of a host; fails when one is not allowed.
 async fn addresses(
     dialer: &Dialer,
     request: &Request,
@@ -450,7 +449,7 @@ async fn listen(
             accepted = accept(&listener) => accepted?,
         };
         let name = format!("{}/{number}", lease.key.1);
-        // Too many at once: this one is dropped, which the other side sees.
+        // Over the quota: the connection is closed, which the other side notices.
         let Some(room) = dialer.sockets.room_now(&key.0) else { continue };
         let said = json!({ "connection": name, "about": about });
         if table.insert((key.0.clone(), name), Held::Waiting(reader, writer, about, room)).is_ok() {
@@ -468,7 +467,7 @@ async fn accept(listener: &Listener) -> Result<Connected, HostcallError> {
     }
 }
 
-/// The address that a host is, if it is one.
+/// Parses a literal address.
 fn literal(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Reading members of an untyped call. Errors are `invalid_request` and name method and member.
+//! Reads members of an untyped call. Errors are `invalid_request`, and name the method and the member.
 
 use pijs_hostcall::Request;
 use pijs_protocol::HostcallError;
@@ -12,12 +12,12 @@ fn present<'a>(request: &'a Request, key: &str) -> Option<&'a Value> {
     request.params.get(key).filter(|value| !value.is_null())
 }
 
-/// A string that must be there.
+/// Reads a required string.
 pub(crate) fn text<'a>(request: &'a Request, key: &str) -> Result<&'a str, HostcallError> {
     present(request, key).and_then(Value::as_str).ok_or_else(|| wrong(request, key, "a string"))
 }
 
-/// A string that may be absent.
+/// Reads an optional string.
 pub(crate) fn text_or_none<'a>(request: &'a Request, key: &str) -> Result<Option<&'a str>, HostcallError> {
     present(request, key).map(|value| value.as_str().ok_or_else(|| wrong(request, key, "a string"))).transpose()
 }

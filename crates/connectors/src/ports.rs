@@ -1,8 +1,8 @@
-//! Doors to the agent and to the user: traits that the agent, or an embedder, implements.
+//! Connects hostcalls to the agent and the user interface: traits that the agent, or an embedder, implements.
 //!
-//! A port gets a call whose op is an enum and whose other members are the op's own JSON; it is
-//! called only for what the gate allowed. A connector without a port is not registered, so the
-//! extension is told that the method is not available in this host.
+//! A port receives a call whose operation is an enum and whose other members are the operation's own JSON. It is called only for
+//! what the gate has allowed. A method without a port is not registered: the extension gets an error that the method is not
+//! available in this host.
 //!
 //! ```
 //! use pijs_connectors::ports::{PortAnswer, SessionCall, SessionOp, SessionPort, unsupported};
@@ -39,7 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A port's answer, in time.
+/// Future of a port's answer.
 pub type PortAnswer = BoxFuture<'static, Result<Value, HostcallError>>;
 
 macro_rules! ops {
@@ -49,7 +49,7 @@ macro_rules! ops {
         pub enum $name { $($(#[$variant_doc])* $variant),* }
 
         impl $name {
-            /// All of them, in the order of this list.
+            /// All operations, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// The name on the wire.
@@ -65,7 +65,7 @@ macro_rules! ops {
 }
 
 ops! {
-    /// What an extension can ask of the session.
+    /// Operations on the session.
     SessionOp {
         /// `message {customType, content, display, details}, options {triggerTurn?, deliverAs?}`.
         SendMessage = "send_message",
@@ -99,39 +99,39 @@ ops! {
         SwitchSession = "switch_session",
         /// Loads extensions and resources again.
         Reload = "reload",
-        /// Answers when no run is going on.
+        /// Answers when no run is in progress.
         WaitForIdle = "wait_for_idle",
-        /// Lets a session begin that `new_session` with `hold` held back.
+        /// Starts a session that `new_session` created with `hold`.
         StartSession = "start_session",
         /// `entry`, without id, parent and time; the answer is `{id}`.
         Append = "append",
-        /// `entryId?`; what is appended next follows it.
+        /// `entryId?`; the parent of the next entry that is appended.
         SetLeaf = "set_leaf",
         /// `entryId`; the answer is `{entry}`, null where there is none.
         ReadEntry = "read_entry",
-        /// `from?`, a number in file order; the answer is `{entries}`, from there on as many as fit.
+        /// `from?`, an index in file order; the answer is `{entries}`, from that index on, as many as fit into a message.
         ReadEntries = "read_entries",
-        /// `providers?, builtin?`; the answer is `{models}`, by provider, or `{providers}` when none is named. Of what is
-        /// known without extensions; with `builtin` without the user's file.
+        /// `providers?, builtin?`; the answer is `{models}` by provider, or `{providers}` when none is named. Without models that
+        /// extensions registered; with `builtin`, also without those of the user's file.
         ListModels = "list_models",
-        /// What the extension registered as providers has changed.
+        /// Announces a change of the providers that the extension registered.
         RefreshProviders = "refresh_providers",
-        /// `model, context, options, pieces?`; the answer is an assistant message. With `pieces`, what the provider
-        /// answered (`{type: "response", status, headers}`) and pi's updates of the message come before it.
+        /// `model, context, options, pieces?`; the answer is an assistant message. With `pieces`, the provider's response
+        /// (`{type: "response", status, headers}`) and pi's updates of the message are streamed before it.
         AskModel = "ask_model",
-        /// The same of a model that the session does not know, at the model's own address and with the key in `options`.
+        /// Like `ask_model`, for a model that the session does not know, at the model's own address and with the key in
+        /// `options`.
         AskModelAt = "ask_model_at",
     }
 }
 
 ops! {
-    /// What an extension can ask of the user interface.
+    /// Operations on the user interface.
     ///
-    /// All but `answer` are synchronous, so that what is shown keeps the order of the calls. A dialog
-    /// answers `{value}` at once, `{}` when it is cancelled, or `{dialog}`: then `answer` with that number
-    /// gives `{value}` or `{}` when the person has decided. `aborted` says that its signal has fired before.
-    /// A component stays in the realm and is known by the handle `component`; where components are drawn the
-    /// answer is `{draws: true}`, and the realm follows with `drawn`.
+    /// All but `answer` are synchronous, so that the display keeps the order of the calls. A dialog answers `{value}` at once,
+    /// `{}` when it is cancelled, or `{dialog}`: then `answer` with that number gives `{value}`, or `{}` without a value, when
+    /// the user has decided. `aborted` means that its signal has fired already. A component stays in the realm and is identified
+    /// by the handle `component`; where components are drawn, the answer is `{draws: true}`, and the realm follows with `drawn`.
     UiOp {
         /// `title, options, timeout?, settings?, aborted?`.
         Select = "select",
@@ -173,41 +173,42 @@ ops! {
         SetHiddenThinkingLabel = "set_hidden_thinking_label",
         /// `expanded`.
         SetToolsExpanded = "set_tools_expanded",
-        /// `custom`: whether there is one of the extension's, then `component`; the answer has the `text` there is.
+        /// `custom`: whether the extension has an editor, then with `component`; the answer contains the current `text`.
         SetEditorComponent = "set_editor_component",
-        /// An extension's editor holds another text: `component, text`.
+        /// The text of an extension's editor has changed: `component, text`.
         EditorText = "editor_text",
-        /// An extension's editor says what the person wrote: `component, text, later?`.
+        /// An extension's editor submits the user's text: `component, text, later?`.
         EditorSubmit = "editor_submit",
-        /// An extension's editor hands a key of pi's back: `component, action`.
+        /// An extension's editor passes one of pi's key actions back: `component, action`.
         EditorAction = "editor_action",
-        /// An extension would complete what is typed: `provider, triggers?`, also to say the triggers of one that was added.
+        /// Adds a provider of completions: `provider, triggers?`. A second call sets the triggers of an added provider.
         AddAutocompleteProvider = "add_autocomplete_provider",
-        /// What completes a text: `lines, line, col, force, below?` (a provider); the answer is `{items, prefix}` or `{}`.
+        /// Requests completions of a text: `lines, line, col, force, below?` (a provider); the answer is `{items, prefix}` or
+        /// `{}`.
         Suggest = "suggest",
-        /// An extension would read raw keys: `listener`, with the first of its realm.
+        /// Subscribes to raw keys: `listener`, for the first listener of a realm.
         OnTerminalInput = "on_terminal_input",
-        /// The last listener of a realm is gone.
+        /// Unsubscribes from raw keys, after the last listener of a realm is removed.
         EndTerminalInput = "end_terminal_input",
         /// An overlay: `component, set?` (`hidden`, `shown`, `focus`, `unfocus` with `target?`); the answer is `{hidden, focused, bounds?, focus?}`.
         Overlay = "overlay",
         /// Awaits the end of a dialog or of a custom component: `dialog` or `component`.
         Answer = "answer",
-        /// A component was made: `component`, and `lines` or `error`; `failed` when its drawing threw.
+        /// A component was created: `component`, and `lines` or `error`; `failed` when its rendering threw.
         Drawn = "drawn",
-        /// A custom component is gone: `component, value?`.
+        /// A custom component was closed: `component, value?`.
         Closed = "closed",
-        /// Some component has changed, or a tool call is to be drawn again: `toolCallId?`.
+        /// A component has changed, or a tool call must be drawn again: `toolCallId?`.
         Redraw = "redraw",
     }
 }
 
 ops! {
-    /// What an extension can ask about tools.
+    /// Queries about tools.
     ToolsOp {
         /// All tools: `{tools: [...]}`.
         List = "list",
-        /// Names of the active ones: `{tools: [...]}`.
+        /// Names of the active tools: `{tools: [...]}`.
         Active = "active",
     }
 }
@@ -215,47 +216,47 @@ ops! {
 /// A call to the session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionCall {
-    /// What.
+    /// The operation.
     pub op: SessionOp,
-    /// The op's members, without `op`.
+    /// The operation's other members.
     pub params: Map<String, Value>,
 }
 
 /// A call to the user interface.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UiCall {
-    /// What.
+    /// The operation.
     pub op: UiOp,
-    /// The op's members, without `op`.
+    /// The operation's other members.
     pub params: Map<String, Value>,
 }
 
 /// A call about tools.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolsCall {
-    /// What.
+    /// The operation.
     pub op: ToolsOp,
 }
 
 /// A call of a tool by an extension.
 #[derive(Debug, Clone)]
 pub struct ToolCall {
-    /// Its name, exactly as derived and decided.
+    /// Name of the tool, exactly as it was decided.
     pub name: String,
     /// Its input.
     pub input: Value,
-    /// The path that was decided, absolute, for the built-in file tools.
+    /// The absolute path that was decided, for the built-in file tools.
     pub path: Option<PathBuf>,
-    /// What the caller may touch: a tool asks it about every file it really reaches.
+    /// Permit of the caller: a tool asks it about every file that it accesses.
     pub permit: Permit,
 }
 
 /// An emission on the event bus.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventsCall {
-    /// Channel.
+    /// The channel name.
     pub channel: String,
-    /// Payload.
+    /// The payload of the event.
     pub data: Value,
 }
 
@@ -263,10 +264,10 @@ macro_rules! port {
     ($(#[$doc:meta])* $name:ident($call:ident)) => {
         $(#[$doc])*
         pub trait $name: Send + Sync {
-            /// Answers a call. `cancel` fires when nobody waits any more.
+            /// Answers a call. `cancel` fires when the caller no longer waits.
             fn call(&self, caller: &Caller, call: $call, cancel: CancelToken) -> PortAnswer;
 
-            /// Answers a call whose answer may come in pieces before its end; the default gives none.
+            /// Answers a call that may stream pieces before its answer; the default streams none.
             fn call_in_pieces(&self, caller: &Caller, call: $call, cancel: CancelToken, pieces: ChunkSink) -> PortAnswer {
                 let _ = pieces;
                 self.call(caller, call, cancel)
@@ -292,27 +293,27 @@ macro_rules! port {
 }
 
 port! {
-    /// The session, as the agent keeps it.
+    /// Serves operations on the session.
     SessionPort(SessionCall)
 }
 port! {
-    /// Dialogs and notices.
+    /// Serves dialogs, notices and components.
     UiPort(UiCall)
 }
 port! {
-    /// Tools that extensions call.
+    /// Runs tools that extensions call.
     ToolPort(ToolCall)
 }
 port! {
-    /// The list of tools.
+    /// Lists tools.
     ToolsPort(ToolsCall)
 }
 port! {
-    /// The event bus between realms.
+    /// Delivers events between realms.
     EventsPort(EventsCall)
 }
 
-/// What all ports have in common; implemented for each of them.
+/// Common interface of all ports; implemented for each port trait.
 pub trait Port<C>: Send + Sync {
     /// Answers a call.
     fn answer(&self, caller: &Caller, call: C, cancel: CancelToken, pieces: ChunkSink) -> PortAnswer;
@@ -322,7 +323,7 @@ pub trait Port<C>: Send + Sync {
 
 /// A call that can be read from a request.
 pub trait FromRequest: Sized + Send {
-    /// Reads it; `invalid_request` when a member is missing.
+    /// Reads the call; fails with `invalid_request` when a member is missing.
     fn from_request(request: &Request) -> Result<Self, HostcallError>;
 }
 
@@ -351,7 +352,7 @@ impl<C: FromRequest + 'static, P: Port<C> + ?Sized + 'static> Connector for Port
     }
 }
 
-/// The error of an op that a port does not serve: names it and says why.
+/// Returns the error for an operation that a port does not support, with the reason.
 pub fn unsupported(method: &str, op: &str, why: &str) -> HostcallError {
     HostcallError::new(ErrorCode::InvalidRequest, format!("{method}.{op} is not available: {why}"))
         .with("reason", "unsupported")
@@ -382,8 +383,8 @@ impl FromRequest for SessionCall {
     }
 }
 
-/// Returns where the session file that is named really lies, if the session may become that of it. A link in the file's own
-/// place is not opened by whoever opens sessions.
+/// Returns the real path of the named session file, if the caller may switch to it. Links in its folder are resolved; a session
+/// file that is a link itself is refused when it is opened.
 fn permitted_session(request: &Request) -> Result<String, HostcallError> {
     let path = crate::params::text(request, "path")?;
     let named = request.permit.places().node_path(path)?;
@@ -436,11 +437,11 @@ impl FromRequest for EventsCall {
     }
 }
 
-/// No dialog waits longer than a day for an answer when it has a timeout.
+/// Longest timeout of a dialog.
 const LONGEST_DIALOG: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long a dialog waits for its answer: `timeout`, in milliseconds. Without one, or with one that is no positive
-/// number, until somebody answers.
+/// Returns the timeout of a dialog: `timeout`, in milliseconds. Returns `None` (no timeout) when it is missing or no positive
+/// number.
 pub fn dialog_timeout(params: &Map<String, Value>) -> Option<Duration> {
     let ms = params.get("timeout").and_then(Value::as_f64).filter(|ms| *ms > 0.0)?;
     Some(Duration::try_from_secs_f64(ms / 1000.0).map_or(LONGEST_DIALOG, |timeout| timeout.min(LONGEST_DIALOG)))

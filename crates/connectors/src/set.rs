@@ -1,4 +1,4 @@
-//! All connectors of a session, ready for a dispatcher.
+//! Collects the connectors of a session for a dispatcher.
 
 use crate::env::EnvConnector;
 use crate::exec::{ExecConnector, ExecOptions};
@@ -20,8 +20,7 @@ use pijs_hostcall::{Connector, Ledger};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Connectors by method. Starts with none; a method that is left out is `invalid_request`
-/// (*not available in this host*).
+/// Connectors by method. Initially empty; a method without a connector is `invalid_request` (*not available in this host*).
 ///
 /// ```no_run
 /// use pijs_connectors::{Connectors, system::OsFileSystem};
@@ -33,43 +32,43 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Connectors {
     by_method: BTreeMap<String, Arc<dyn Connector>>,
-    /// What all that connect share.
+    /// Limits that all connectors with network connections share.
     sockets: Arc<Sockets>,
 }
 
 impl Connectors {
-    /// None.
+    /// Creates an empty collection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Any connector, for a method of its own or in place of one of ours.
+    /// Adds a connector for a method, or replaces the present one.
     #[must_use]
     pub fn with(mut self, method: &str, connector: Arc<dyn Connector>) -> Self {
         self.by_method.insert(method.to_owned(), connector);
         self
     }
 
-    /// Files.
+    /// Adds `fs`.
     #[must_use]
     pub fn fs(self, system: Arc<dyn FileSystem>) -> Self {
         self.with("fs", Arc::new(FsConnector::new(system)))
     }
 
-    /// Programs.
+    /// Adds `exec`.
     #[must_use]
     pub fn exec(self, options: ExecOptions) -> Self {
         self.with("exec", Arc::new(ExecConnector::new(options)))
     }
 
-    /// Servers.
+    /// Adds `http`.
     #[must_use]
     pub fn http(self, options: HttpOptions) -> Self {
         let sockets = Arc::clone(&self.sockets);
         self.with("http", Arc::new(HttpConnector::new(options, sockets)))
     }
 
-    /// Connections, those of the web too, and servers on loopback. What the resolver finds is vetted.
+    /// Adds `net` and `websocket`. Addresses from the resolver are vetted.
     #[must_use]
     pub fn net(self, resolver: Arc<dyn Resolver>) -> Self {
         let dialer = Dialer { resolver, sockets: Arc::clone(&self.sockets) };
@@ -77,61 +76,61 @@ impl Connectors {
             .with("net", Arc::new(NetConnector::new(dialer)))
     }
 
-    /// SQLite databases among these files.
+    /// Adds `sqlite`, for databases in this file system.
     #[must_use]
     pub fn sqlite(self, system: Arc<dyn FileSystem>) -> Self {
         self.with("sqlite", Arc::new(SqliteConnector::new(system)))
     }
 
-    /// Environment variables; the values as the host read them at its start.
+    /// Adds `env`, with the variables that the host read at its start.
     #[must_use]
     pub fn env(self, variables: BTreeMap<String, String>) -> Self {
         self.with("env", Arc::new(EnvConnector::new(variables)))
     }
 
-    /// The extension's own log lines.
+    /// Adds `log`.
     #[must_use]
     pub fn log(self, ledger: Ledger, timer: Arc<dyn Timer>) -> Self {
         self.with("log", Arc::new(LogConnector::new(ledger, timer)))
     }
 
-    /// Waiting.
+    /// Adds `timer`.
     #[must_use]
     pub fn timer(self, timer: Arc<dyn Timer>) -> Self {
         self.with("timer", Arc::new(TimerConnector::new(timer)))
     }
 
-    /// Dialogs and notices.
+    /// Adds `ui`.
     #[must_use]
     pub fn ui(self, port: Arc<dyn UiPort>) -> Self {
         self.with("ui", Arc::new(PortConnector::<UiCall, dyn UiPort>::new(port)))
     }
 
-    /// The session.
+    /// Adds `session`.
     #[must_use]
     pub fn session(self, port: Arc<dyn SessionPort>) -> Self {
         self.with("session", Arc::new(PortConnector::<SessionCall, dyn SessionPort>::new(port)))
     }
 
-    /// Tools the extension calls.
+    /// Adds `tool`.
     #[must_use]
     pub fn tool(self, port: Arc<dyn ToolPort>) -> Self {
         self.with("tool", Arc::new(PortConnector::<ToolCall, dyn ToolPort>::new(port)))
     }
 
-    /// The tool list.
+    /// Adds `tools`.
     #[must_use]
     pub fn tools(self, port: Arc<dyn ToolsPort>) -> Self {
         self.with("tools", Arc::new(PortConnector::<crate::ports::ToolsCall, dyn ToolsPort>::new(port)))
     }
 
-    /// The event bus.
+    /// Adds `events`.
     #[must_use]
     pub fn events(self, port: Arc<dyn EventsPort>) -> Self {
         self.with("events", Arc::new(PortConnector::<crate::ports::EventsCall, dyn EventsPort>::new(port)))
     }
 
-    /// What [`DispatcherBuilder::connectors`](pijs_hostcall::DispatcherBuilder::connectors) takes.
+    /// Returns methods and connectors for [`DispatcherBuilder::connectors`](pijs_hostcall::DispatcherBuilder::connectors).
     pub fn into_methods(self) -> impl Iterator<Item = (String, Arc<dyn Connector>)> {
         self.by_method.into_iter()
     }

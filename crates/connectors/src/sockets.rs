@@ -1,10 +1,9 @@
-//! What the connections of extensions take of the process: open files, threads that look up names, and the memory of
-//! decoders.
+//! Limits the connections, name lookups and decoder memory of extensions.
 //!
-//! An extension decides how many connections there are, and whoever serves a name decides how long it takes to be found.
-//! So each extension has a part of both, and all have a larger one together: what is left is for workers, for the model's
-//! connection and for the host's own files. A request waits until there is room for it; a connection that an extension
-//! opens by itself is refused, as by a system that has no more files. What a server codes is decoded when there is memory for it.
+//! Extensions open connections, and name servers decide how long a lookup takes. So each extension has a quota of the process's
+//! open files and of lookup threads, and all extensions together have a larger one; the rest is for workers, the model's
+//! connection and the host's own files. A request waits for its quota; a connection that an extension opens by itself fails with
+//! `EMFILE` instead. A coded body is decoded when memory for the decoder is available.
 
 use crate::http::address::Resolver;
 use crate::lookups::{Lookups, TooManyNames};
@@ -15,22 +14,22 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Connections of one extension, where the process may have many more files.
+/// Most connections of one extension, where the process may have many more files.
 const MOST: usize = 1024;
-/// Part of the process's files that one extension may have as connections, and part that all may.
+/// Divisors of the process's limit on open files: the part for the connections of one extension, and the part for those of all.
 const SHARE_OF_ONE: usize = 8;
 const SHARE_OF_ALL: usize = 4;
-/// Where files are so few that a part of them would be none.
+/// Least number of connections, for a process with a very low limit on open files.
 const LEAST: usize = 4;
-/// Files past which connections that nobody uses may be kept for the next request.
+/// Limit on open files from which idle connections may be kept for the next request.
 const MANY: usize = 16_384;
-/// Names that one extension looks up side by side. Each has a thread that nothing can stop.
+/// Concurrent lookups of one extension. Each occupies a thread that cannot be stopped.
 const LOOK_UPS: usize = 8;
-/// Memory of the decoders of one extension, as much as a realm has; each takes some of these units.
+/// Bytes of memory for the decoders of one extension, as much as a realm has, and the unit in which they are counted.
 const DECODERS: usize = 256 << 20;
 const UNIT: usize = 64 << 10;
 
-/// The connections and look-ups of all extensions.
+/// Limits of all extensions.
 pub(crate) struct Sockets {
     files: usize,
     all: Arc<Semaphore>,
@@ -39,7 +38,7 @@ pub(crate) struct Sockets {
     lookups: Lookups,
 }
 
-/// What one extension may have.
+/// Limits of one extension.
 #[derive(Clone)]
 struct One {
     open: Arc<Semaphore>,
@@ -47,19 +46,19 @@ struct One {
     decoders: Arc<Semaphore>,
 }
 
-/// The refusal in an error of [`Sockets::look_up`], if it is one.
+/// Returns the refusal inside an error of [`Sockets::look_up`], if there is one.
 pub(crate) fn too_many_names(error: &io::Error) -> Option<&TooManyNames> {
     error.get_ref()?.downcast_ref()
 }
 
-/// Room for one connection; dropped with it.
+/// Permit for one connection; released on drop.
 #[derive(Default)]
 pub(crate) struct Room {
     _held: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
 }
 
 impl Default for Sockets {
-    /// As many as this process's limit on open files allows.
+    /// Derives the limits from this process's limit on open files.
     fn default() -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let files = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
@@ -79,18 +78,19 @@ impl Sockets {
         all.entry(extension.clone()).or_insert_with(new).clone()
     }
 
-    /// Waits until the extension may have one more connection.
+    /// Waits for a permit for one more connection.
     pub(crate) async fn room(&self, extension: &ExtensionId) -> Room {
         if !guard!(NetConnections) {
             return Room::default();
         }
-        // Its own first: who has enough holds up nobody else. Neither is ever closed.
+        // The extension's own quota first, so that an extension over its quota does not occupy the shared one. Neither semaphore
+        // is ever closed.
         let own = self.of(extension).open.acquire_owned().await;
         let all = Arc::clone(&self.all).acquire_owned().await;
         Room { _held: own.ok().zip(all.ok()) }
     }
 
-    /// Room for one more connection, if there is some now.
+    /// Returns a permit for one more connection, if one is available now.
     pub(crate) fn room_now(&self, extension: &ExtensionId) -> Option<Room> {
         if !guard!(NetConnections) {
             return Some(Room::default());
@@ -100,22 +100,22 @@ impl Sockets {
         Some(Room { _held: Some((own, all)) })
     }
 
-    /// Waits until there is memory for a decoder that takes so many bytes.
+    /// Waits until memory for a decoder of `bytes` bytes is available.
     pub(crate) async fn decoder(&self, extension: &ExtensionId, bytes: usize) -> Option<OwnedSemaphorePermit> {
         if !guard!(HttpDecoders) {
             return None;
         }
         let units = u32::try_from(bytes.div_ceil(UNIT).min(DECODERS / UNIT)).expect("few units");
-        // It is never closed.
+        // The semaphore is never closed.
         self.of(extension).decoders.acquire_many_owned(units).await.ok()
     }
 
-    /// Connections to one server that may stay open when no request uses them. Nobody counts these.
+    /// Returns how many idle connections to one server may stay open. Idle connections are not counted.
     pub(crate) fn idle(&self) -> usize {
         if self.files < MANY && guard!(NetConnections) { 0 } else { usize::MAX }
     }
 
-    /// All addresses of a name. A look-up that its asker no longer waits for keeps its turn until it ends.
+    /// Resolves a name. A lookup whose caller no longer waits keeps its slot until it ends.
     pub(crate) async fn look_up(
         &self,
         extension: &ExtensionId,
@@ -136,7 +136,7 @@ impl Sockets {
         found.await.map_err(io::Error::other)?
     }
 
-    /// The extension is gone. What it still holds it gives back by itself.
+    /// Removes an extension that has ended. Permits in use are released by their owners.
     pub(crate) fn end(&self, extension: &ExtensionId) {
         self.by_extension.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
     }

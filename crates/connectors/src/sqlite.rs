@@ -1,13 +1,12 @@
-//! SQLite databases: what `node:sqlite` does, with every file it opens decided by the gate.
+//! Serves SQLite databases for `node:sqlite`; the gate decides every file that is opened.
 //!
-//! A database is opened once, after the permit said yes to where the path really leads ([`place`]); all later
-//! operations name it by number. SQLite opens its files by name, so each database has a thread of its own that can
-//! reach the decided file and what lies in its folder, and nothing else ([`worker`]). SQL itself can reach other files, too:
-//! an authorizer refuses what does ([`statement`]): `ATTACH` and `VACUUM INTO` of a file, extensions, pragmas that name
-//! folders. Temporary tables stay in memory.
+//! A database is opened after the permit has allowed its real path ([`place`]); later operations name it by number. SQLite opens
+//! its files by name, so each database has a dedicated thread that can access the decided file and its journals, and nothing else
+//! ([`worker`]). SQL can access other files, too: an authorizer refuses that ([`statement`]): `ATTACH` and `VACUUM INTO` of a
+//! file, extensions, and pragmas that name folders. Temporary tables stay in memory.
 //!
-//! A statement stops at the deadline of its call or when the call is cancelled. A single function of SQL cannot be stopped; who
-//! called it is answered all the same, its database is given up, and an extension has few such threads.
+//! A statement stops at the deadline of its call, or when the call is cancelled. A single SQL function cannot be interrupted: the
+//! call is answered at its deadline, the database is abandoned, and the number of such threads of one extension is limited.
 
 mod nesting;
 mod place;
@@ -26,30 +25,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use worker::Worker;
 
-/// Databases that one extension may hold open.
+/// Most open databases of one extension.
 const MAX_OPEN: usize = 64;
 
-/// Threads of one extension that may be inside of a function nobody waits for any more.
+/// Most threads of one extension that still run a function after their call was answered.
 const MAX_STUCK: usize = 4;
 
-/// Bytes that all databases of one extension may keep in memory: as much as a realm.
+/// Most bytes that all databases of one extension may keep in memory: as much as a realm.
 const MAX_KEPT: u64 = 256 << 20;
 
-/// How long a statement runs when the call sets no limit.
+/// Deadline of a statement when the call sets none.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Serves the `sqlite` method.
 pub struct SqliteConnector {
     files: FsConnector,
     open: Mutex<BTreeMap<(ExtensionId, u64), Database>>,
-    /// Threads that were given up, for as long as they live; an extension that ended has them still.
+    /// Abandoned threads that still run. They are kept when the extension ends.
     stuck: Mutex<BTreeMap<ExtensionId, Vec<Weak<()>>>>,
 }
 
-/// What a number stands for.
+/// A database in the table.
 enum Database {
     Open(Arc<Worker>),
-    /// A statement could not be stopped, too much was kept in memory, or a file of it was cut short.
+    /// Closed by the host: a statement could not be stopped, too much was kept in memory, or one of its files was truncated.
     GivenUp,
 }
 
@@ -62,14 +61,14 @@ impl Database {
 }
 
 impl SqliteConnector {
-    /// Nothing open; databases are files of `system`.
+    /// Creates a connector for database files of `system`.
     pub fn new(system: Arc<dyn FileSystem>) -> Self {
         Self { files: FsConnector::new(system), open: Mutex::default(), stuck: Mutex::default() }
     }
 }
 
 impl Connector for SqliteConnector {
-    /// There is no asynchronous form: a realm that waits for a statement has no second. Others need threads, too.
+    /// There is no asynchronous form: `node:sqlite` is synchronous, and asynchronous calls could occupy any number of threads.
     fn call(&self, _: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         let message = "sqlite has no asynchronous form; use the synchronous one";
         Box::pin(std::future::ready(Err(HostcallError::invalid("sync", message))))
@@ -149,7 +148,7 @@ impl SqliteConnector {
         answered
     }
 
-    /// Closes the database when its extension keeps too much in memory after a call.
+    /// Closes the database when its extension keeps too much in memory after a call, and fails with a quota error.
     fn kept(&self, key: &(ExtensionId, u64), worker: &Worker) -> Result<(), HostcallError> {
         let mut table = self.table();
         let own = table.iter().filter(|((owner, _), _)| *owner == key.0);
@@ -170,7 +169,7 @@ impl SqliteConnector {
         Err(error.retryable())
     }
 
-    /// Whether few enough threads of the extension are beyond its reach and ours.
+    /// Fails when the extension has too many abandoned threads.
     fn room(&self, extension: &ExtensionId) -> Result<(), HostcallError> {
         let mut all = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(stuck) = all.get_mut(extension) else { return Ok(()) };
@@ -184,7 +183,7 @@ impl SqliteConnector {
     }
 }
 
-/// How long a call may take.
+/// Returns the time limit of a call.
 fn limit(request: &Request) -> Duration {
     request.timeout_ms.map_or(DEADLINE, Duration::from_millis)
 }

@@ -1,4 +1,4 @@
-//! Waiting, for code that sleeps with `Atomics.wait`.
+//! Waits, for code that sleeps with `Atomics.wait`.
 
 use pijs_environment::{Timer, Wait};
 use pijs_hostcall::connector::cancelled;
@@ -8,7 +8,7 @@ use pijs_protocol::{HostcallError, TypedCall};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest wait of one call, milliseconds: a synchronous one holds up its whole realm.
+/// Longest wait of one call in milliseconds: a synchronous wait blocks its whole realm.
 const LONGEST_MS: u64 = 10 * 60 * 1000;
 
 /// Answers `timer.sleep`.
@@ -17,7 +17,7 @@ pub struct TimerConnector {
 }
 
 impl TimerConnector {
-    /// Waits by this timer.
+    /// Creates a connector that waits by this timer.
     pub fn new(timer: Arc<dyn Timer>) -> Self {
         Self { timer }
     }
@@ -40,7 +40,7 @@ impl Connector for TimerConnector {
         })
     }
 
-    /// The realm waits, and its thread with it.
+    /// Blocks the realm and its thread.
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
         let duration = duration(request)?;
         if request.cancel.is_cancelled() {

@@ -1,8 +1,8 @@
-//! Connections of the web: one awaited call opens one and brings its messages until it ends.
+//! Serves WebSocket connections: one awaited call opens a connection and streams its messages until it ends.
 //!
-//! The protocol is tungstenite's, TLS is rustls' with the system's certificates, and addresses are vetted as for `net`.
-//! Redirects are not followed. What the other side sends is read as far as there is room for it: a message has its
-//! limit, unfinished ones of all connections have one together, and a ping is read when the last one was answered. Cancelling `open` and the end of the extension drop the connection.
+//! The protocol is tungstenite's, TLS is rustls' with the system's certificates, and addresses are vetted as for `net`. Redirects
+//! are not followed. The size of a message is limited, and so are all unfinished messages of an extension together; a ping is
+//! read when the previous one has been answered. Cancelling `open`, and the end of the extension, close the connection.
 
 use crate::http::headers;
 use crate::net::tls::Wanted;
@@ -32,27 +32,27 @@ use unfinished::{Counted, Unfinished};
 
 mod unfinished;
 
-/// Connections that one extension may hold at a time.
+/// Most connections of one extension.
 const MAX_OPEN: usize = 64;
 
-/// Bytes of one message.
+/// Most bytes of one message.
 const MESSAGE: usize = 32 << 20;
 
-/// How long connecting and the handshake may take.
+/// Longest time for connecting and the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// How long the other side may take to agree to a close.
+/// Longest time for the other side to confirm a close.
 const CLOSING: Duration = Duration::from_secs(5);
 
 type Socket = WebSocketStream<Join<Counted, Box<dyn AsyncWrite + Send + Unpin>>>;
 type Key = (ExtensionId, String);
-/// A message to send, and who waits until the connection took it.
+/// A message to send, and the channel that reports when it was sent.
 type Order = (Message, oneshot::Sender<Result<(), Error>>);
 
 #[derive(Default)]
 struct Table {
     open: Mutex<BTreeMap<Key, mpsc::Sender<Order>>>,
-    /// Bytes of unfinished messages.
+    /// Bytes of unfinished messages, by extension.
     unfinished: Mutex<BTreeMap<ExtensionId, Arc<AtomicUsize>>>,
 }
 
@@ -82,7 +82,7 @@ impl Table {
     }
 }
 
-/// Takes a name out of the table when the call that owns it ends, however it ends.
+/// Removes a name from the table when the call that owns it ends.
 struct Lease {
     table: Arc<Table>,
     key: Key,
@@ -102,7 +102,7 @@ pub struct WebSocketConnector {
 }
 
 impl WebSocketConnector {
-    /// Nothing open.
+    /// Creates a connector without connections.
     pub(crate) fn new(dialer: Dialer) -> Self {
         Self { table: Arc::default(), dialer }
     }
@@ -168,7 +168,7 @@ fn frame(code: Option<u64>, reason: &str) -> Result<Option<CloseFrame>, Hostcall
     Ok(Some(CloseFrame { code: CloseCode::from(code), reason: reason.into() }))
 }
 
-/// The request that becomes a connection, and its server.
+/// The handshake request, and its server.
 type Upgrade = (tokio_tungstenite::tungstenite::handshake::client::Request, HttpTarget);
 
 fn upgrade(url: &str, protocols: &[String], pairs: &HeaderPairs) -> Result<Upgrade, HostcallError> {
@@ -225,11 +225,11 @@ async fn carry(
                     closing = true;
                     too_late.as_mut().reset(tokio::time::Instant::now() + CLOSING);
                 }
-                // Nobody may be waiting.
+                // The receiver may have been dropped.
                 let _ = done.send(socket.send(message).await);
                 continue;
             }
-            // What waits to be taken does not hold up what is sent.
+            // Waiting for the sink must not delay messages to send.
             incoming = next(&mut socket, sink) => incoming,
             () = &mut too_late, if closing => break,
         };
@@ -249,11 +249,11 @@ async fn carry(
             None => break,
             Some(Err(error)) if is_too_much(&error) => {
                 let frame = CloseFrame { code: CloseCode::Size, reason: "too large".into() };
-                // The other side may not read it, and nobody waits for that.
+                // The other side may never read it.
                 let _ = tokio::time::timeout(CLOSING, socket.send(Message::Close(Some(frame)))).await;
                 return Err(words(&error));
             }
-            // After both have said good-bye it does not matter how the connection goes.
+            // After both close frames it does not matter how the connection ends.
             Some(Err(_)) => break,
         }
     }
@@ -262,8 +262,8 @@ async fn carry(
     Ok(Output::new(json!({ "code": code, "reason": reason, "clean": clean })))
 }
 
-/// What comes next. What waits to be taken is waited for, and so is the answer to a ping: whoever asks and does not listen
-/// would have the answers pile up here.
+/// Returns the next message, when the sink accepts one and replies to pings have been sent: a peer that sends pings without
+/// reading would fill the send buffer otherwise.
 async fn next(socket: &mut Socket, sink: &ChunkSink) -> Option<Result<Message, Error>> {
     sink.ready().await;
     if guard!(WebsocketPings)

@@ -214,7 +214,7 @@ async fn programs_get_their_arguments_verbatim_and_a_clean_environment() {
         let refused = world.run("exec", json!({"command": "env", "env": {name: value}})).await;
         assert_eq!(why(&refused), "denied:scope", "{name}");
     }
-    // What the extension set for itself, and not for this program, is left out.
+    // Variables that the extension set for itself, and not for this program, are left out.
     let own = json!({"command": "env", "inherits": true, "env": {"LD_PRELOAD": "/x.so", "SET": "1"}});
     let own = ok(world.run("exec", own).await)["stdout"].as_str().unwrap().to_owned();
     assert!(own.contains("SET=1") && !own.contains("LD_PRELOAD"), "{own}");

@@ -40,7 +40,7 @@ mod unix {
             assert_eq!(std::fs::read_to_string(&file).unwrap(), path);
             assert_eq!(file.metadata().unwrap().ino(), before, "{path}");
         }
-        // What nobody watches is replaced.
+        // A file that is not watched is replaced.
         let other = world.app().join("b");
         std::fs::write(&other, "old").unwrap();
         let before = other.metadata().unwrap().ino();
@@ -100,7 +100,7 @@ mod unix {
             ("one".into(), "ab".into(), "by handle".into())
         );
         assert_eq!(list("moved"), ["file", "log", "state"]);
-        // Of what is not there it is told so, as whoever writes there learns.
+        // A missing file is reported as missing, which a writer could find out anyway.
         assert_eq!(why(&read("moved/absent")), "io:ENOENT");
 
         // Others put files beside its own, in their place, into them, and under a link.
@@ -248,7 +248,7 @@ mod unix {
         let mut first = start("src", "first");
         assert_eq!(event(&mut first).await, json!({"ready": true}));
         std::fs::write(world.app().join("src/before"), "x").unwrap();
-        // What happened before is no news to who comes later, though the system has one queue for both.
+        // A watch does not report changes from before it began, although the system has one queue for all watches.
         std::fs::create_dir(world.app().join("tools")).unwrap();
         let (mut second, mut other) = (start("src", "second"), start("tools", "other"));
         assert_eq!(event(&mut second).await, json!({"ready": true}));
@@ -260,7 +260,7 @@ mod unix {
             }
             while event(&mut first).await != json!({"event": "rename", "name": name}) {}
         }
-        // One that ends leaves the others what they watch.
+        // The end of one watch does not affect the others.
         world.cancel("first");
         while !first.next().await.is_error {}
         std::fs::write(world.app().join("src/last"), "x").unwrap();
@@ -398,7 +398,7 @@ mod unix {
         ]
     }
 
-    /// What came of a call, without what differs between two systems: numbers, times, the folder.
+    /// Returns the result of a call without members that differ between two systems: numbers, times, the folder.
     fn told(world: &World, capability: &str, params: &Value) -> String {
         let result = world.sync(capability, "fs", params.clone());
         let mut output = result.output.clone();
@@ -414,7 +414,7 @@ mod unix {
             if is_folder {
                 stat.remove("size");
             }
-            // What the process's mask leaves of it; set by a call only on one file.
+            // The mode depends on the process's umask; a call sets it on one file only.
             if stat.get("mode").is_some_and(|mode| mode.as_u64() != Some(0o100_600)) {
                 stat.remove("mode");
             }

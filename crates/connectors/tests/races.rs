@@ -46,7 +46,7 @@ mod linux {
     /// Longest pause of the attacker between two strikes, in turns of an empty loop: about as long as a call takes.
     const LONGEST_PAUSE: u32 = 512;
 
-    /// What a call takes away or leaves behind, so that the next round starts as the first did.
+    /// State that a call changes, and that is restored for the next round.
     #[derive(Clone, Copy)]
     enum Restore {
         Nothing,
@@ -225,7 +225,7 @@ mod linux {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.arg(format!("--attack={how}")).arg(app).stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut attacker = command.spawn().unwrap();
-            // Where the machine is busy, calls would be over before it begins.
+            // On a busy machine, the calls could be over before the attacker begins.
             attacker.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
             Self(attacker)
         }
@@ -286,7 +286,7 @@ mod linux {
         if escaped.is_none() && snapshot(&outside) != before {
             escaped = Some("the outside has changed".to_owned());
         }
-        // What was copied must be ours. Names that only the outside has stay once they are there.
+        // Copies must contain the project's text only. A name that exists outside only must not appear.
         for name in ["copies/secret", "copies/e/inner"] {
             if std::fs::exists(app.join(name)).unwrap_or(true) {
                 escaped = Some(format!("{name} was outside"));

@@ -32,7 +32,7 @@ async fn server<F: Future<Output = ()> + Send + 'static>(
     (port, seen)
 }
 
-/// What a server was sent, one string for each connection.
+/// Data that a server received, one string for each connection.
 type Seen = Arc<Mutex<Vec<String>>>;
 
 /// Reads one request's head and answers.
@@ -178,7 +178,7 @@ async fn localhost_is_reached_when_it_is_named_with_its_port() {
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
-/// Who listens may ask there by whichever way, as long as it listens, and nobody else may.
+/// An extension may connect to its own server by any method while it listens, and other extensions may not.
 #[tokio::test]
 async fn a_server_of_ones_own_is_reached_without_a_name() {
     let world = World::new(&[hosts(&["127.0.0.1:0".to_owned()])]);
@@ -197,7 +197,7 @@ async fn a_server_of_ones_own_is_reached_without_a_name() {
     assert_eq!(why(&world.run("http", request).await), "denied:scope");
 }
 
-/// Where something listened until its end can be listened again, at once; what it accepted goes on.
+/// An address is free again as soon as its server has ended; accepted connections stay open.
 #[tokio::test]
 async fn a_server_that_is_closed_is_gone_when_its_call_ends() {
     let world = World::new(&[hosts(&["127.0.0.1:*".to_owned()])]);
@@ -318,10 +318,10 @@ async fn a_body_that_unpacks_to_too_much_is_cut_off() {
     let nothing = gzip(b"");
     let (gzipped, _) = answers(coded("gzip", &small[0])).await;
     let (brotlied, _) = answers(coded("br", &small[1])).await;
-    // What is inside is small, and what is around it is not.
+    // The inner coding is small, and the outer one is the bomb.
     let (around, _) = answers(coded("gzip, gzip", &gzip(&nothing.repeat(1 << 20)))).await;
     let (in_one_another, _) = answers(coded("gzip, br, gzip", &gzip(&brotli(&small[0])))).await;
-    // Whatever comes, nothing is in it.
+    // Empty members: any amount of input gives no output.
     let chunked = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n";
     let (members, sent) = endless(chunk(&nothing.repeat(50)), chunked).await;
     let (plain, _) = endless(chunk(&[b'x'; 0x400]), "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
@@ -338,7 +338,7 @@ async fn a_body_that_unpacks_to_too_much_is_cut_off() {
     }
     // A member without content counts, or it would take longer to decode than it takes to send.
     assert!(sent.load(Ordering::Relaxed) < 16 << 20);
-    // Who does not ask for it is not given what is in it.
+    // Without `decode`, the body is not decoded.
     let as_sent = world.run("http", json!({"url": url(gzipped)})).await;
     assert_eq!(as_sent.bytes[0], small[0]);
 }
@@ -419,7 +419,7 @@ async fn a_head_that_never_ends_is_given_up() {
         let world = if expected == "timeout:deadline" { &impatient } else { &world };
         assert_eq!(why(&world.run("http", json!({"url": url(port)})).await), expected, "{number:?}");
     }
-    // What the system keeps of a connection, and what a head may be.
+    // The kernel's socket buffers, and the limit of a head.
     for sent in [empty_sent, lines_sent, line_sent, name_sent, reason_sent] {
         assert!(sent.load(Ordering::Relaxed) < 16 << 20);
     }
@@ -475,7 +475,7 @@ async fn a_body_that_lies_about_itself_is_given_up() {
         let world = if port == size { &impatient } else { &world };
         let answer = world.run("http", json!({"url": url(port)})).await;
         match port == less {
-            // What comes after it is nobody's.
+            // Bytes after the end of the body are ignored.
             true => assert_eq!(answer.bytes[0], b"ab"),
             // A number may begin with any noughts; they are read and forgotten.
             false if port == size => assert_eq!(why(&answer), "timeout:deadline"),

@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, pem::PemObject as _};
 use tokio_rustls::rustls::{ServerConfig, crypto};
 
-/// What a server's certificate says.
+/// Properties of a server's certificate.
 struct Certificate {
     name: &'static str,
     is_expired: bool,

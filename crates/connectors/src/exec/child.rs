@@ -1,7 +1,7 @@
-//! A program that was started: its pipes, its end, and the hand on its tree.
+//! Starts a program and controls its process tree.
 //!
-//! With a supervisor ([`super::supervisor`]) the whole tree can be ended; without one (other systems, embedders whose `main`
-//! does not call [`super::supervisor::enter`]) the program's session, which what it starts can leave.
+//! With a supervisor ([`super::supervisor`]) the whole tree can be ended. Without one (other systems, embedders whose `main` does
+//! not call [`super::supervisor::enter`]) only the program's process group can, and its processes can leave that.
 
 use super::program::Program;
 use super::{ExecOptions, signals};
@@ -15,27 +15,27 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
-/// What is to be started.
+/// Describes a program to start.
 pub(super) struct Start {
     pub(super) program: Program,
     /// `argv[0]`.
     pub(super) name: String,
     pub(super) args: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
-    /// The working folder, by handle and by name; what counts is the handle.
+    /// The working folder. The handle is used; the name is for systems without a supervisor.
     pub(super) folder: Arc<File>,
     pub(super) cwd: PathBuf,
-    /// Whether it gets a pipe to read from; otherwise its input is empty.
+    /// Whether standard input is a pipe; otherwise it is empty.
     pub(super) has_stdin: bool,
-    /// Whether both streams are one, in the order in which they are written; `stderr` then has nothing.
+    /// Whether standard error is merged into standard output, in the order of the writes.
     pub(super) joins_streams: bool,
-    /// The user's own command, which may do what its user may.
+    /// Whether the user started the command, which then keeps all of the user's privileges.
     pub(super) is_own: bool,
-    /// What it is kept from, where the kernel has Landlock and there is a supervisor.
+    /// Files that are closed to the program, where the kernel has Landlock and there is a supervisor.
     pub(super) view: ProgramView,
 }
 
-/// A program that runs.
+/// A running program.
 pub(super) struct Child {
     pub(super) pid: u32,
     pub(super) stdin: Option<PipeWriter>,
@@ -52,12 +52,12 @@ pub(super) struct Exit {
     pub(super) signal: Option<i32>,
 }
 
-/// The hand on a program and all it started. When the last one is dropped, they end.
+/// Controls a program and all it started. Dropping the last clone ends them.
 pub(super) struct Leash {
     held: Arc<Ends>,
 }
 
-/// Ends a tree when nobody holds it any more.
+/// Ends a process tree on drop.
 struct Ends(Arc<dyn Held>);
 
 impl Drop for Ends {
@@ -66,41 +66,40 @@ impl Drop for Ends {
     }
 }
 
-/// Who gets a signal.
+/// Selects the processes that receive a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Receiver {
     /// The program alone.
     Program,
-    /// The group of processes that it leads.
+    /// The process group that it leads.
     Group,
 }
 
 trait Held: Send + Sync {
-    /// False when the program has ended.
+    /// Sends a signal; returns false when the program has ended.
     fn signal(&self, signal: Signal, to: Receiver) -> bool;
-    /// Sends a signal to one process that the program has started, itself or through others; false when it is none of
-    /// those, or has ended.
+    /// Sends a signal to one descendant of the program; returns false when `pid` is no descendant or has ended.
     fn signal_below(&self, _pid: Pid, _signal: Signal) -> bool {
         false
     }
-    /// Ends the tree: politely, then not.
+    /// Ends the tree: `SIGTERM`, then `SIGKILL` after the grace period.
     fn end(&self);
-    /// Whether nothing of the tree is left.
+    /// Whether no process of the tree is left.
     fn is_over(&self) -> bool;
 }
 
 impl Leash {
-    /// Sends a signal; false when the program has ended.
+    /// Sends a signal; returns false when the program has ended.
     pub(super) fn signal(&self, signal: Signal, to: Receiver) -> bool {
         self.held.0.signal(signal, to)
     }
 
-    /// Sends a signal to one process of its tree; false when it is none, or there is no supervisor to know its tree by.
+    /// Sends a signal to one process of the tree; returns false when it is none, or when no supervisor knows the tree.
     pub(super) fn signal_below(&self, pid: Pid, signal: Signal) -> bool {
         self.held.0.signal_below(pid, signal)
     }
 
-    /// A second hand on the same tree.
+    /// Returns another handle of the same tree.
     pub(super) fn of(other: &Self) -> Self {
         Self { held: Arc::clone(&other.held) }
     }
@@ -109,18 +108,18 @@ impl Leash {
         Self { held: Arc::new(Ends(held)) }
     }
 
-    /// Ends everything: `SIGTERM`, a grace, `SIGKILL`. Returns at once.
+    /// Ends the tree: `SIGTERM`, a grace period, `SIGKILL`. Returns at once.
     pub(super) fn end(&self) {
         self.held.0.end();
     }
 
-    /// Whether nothing of the tree is left.
+    /// Whether no process of the tree is left.
     pub(super) fn is_over(&self) -> bool {
         self.held.0.is_over()
     }
 }
 
-/// Starts a program. Blocks until it runs or could not be started.
+/// Starts a program. Blocks until it runs, or could not be started.
 pub(super) fn start(start: Start, options: &ExecOptions) -> io::Result<Child> {
     let (stdout, stdout_end) = io::pipe()?;
     let (stderr, mut stderr_end) = io::pipe()?;
@@ -139,7 +138,7 @@ pub(super) fn start(start: Start, options: &ExecOptions) -> io::Result<Child> {
     Ok(Child { pid, stdin, stdout, stderr, ended, leash: Leash::on(held) })
 }
 
-/// The program's ends.
+/// The program's ends of the pipes.
 struct Pipes {
     stdin: Option<PipeReader>,
     stdout: PipeWriter,
@@ -162,7 +161,7 @@ mod supervised {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
-    /// Longest wait for a supervisor's first word.
+    /// Longest wait for a supervisor's first message.
     const FIRST_WORD: Duration = Duration::from_secs(20);
 
     /// Name under which a supervisor shows in a process list.
@@ -172,7 +171,7 @@ mod supervised {
         control: Mutex<UnixStream>,
         running: AtomicBool,
         supervisor: Pid,
-        /// Whether the supervisor was reaped: its number may be another's then.
+        /// Whether the supervisor was reaped: its process number may be reused then.
         reaped: Mutex<bool>,
         over: AtomicBool,
     }
@@ -190,7 +189,7 @@ mod supervised {
         fn end(&self) {
             self.say("end\n");
             let control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
-            // It may be gone already.
+            // The supervisor may have exited.
             let _ = control.shutdown(Shutdown::Write);
         }
 
@@ -256,10 +255,10 @@ mod supervised {
             other => {
                 drop(ours);
                 drop(words);
-                // It is another program than ours, or one that did not answer: it must not stay.
+                // It is not a supervisor, or did not answer: it must not keep running.
                 let _ = process.kill();
                 let _ = process.wait();
-                // Its program may have ended it before it could speak.
+                // The program may have killed its supervisor before the supervisor answered.
                 sweep(process.id());
                 return Err(match other {
                     Ok(Some(Word::Failed(code))) => io::Error::from_raw_os_error(code),
@@ -286,19 +285,19 @@ mod supervised {
             while let Ok(Some(word)) = receive_word(&mut words) {
                 if let (Word::Ended { code, signal }, Some(tell)) = (word, tell.take()) {
                     watched.running.store(false, Ordering::Release);
-                    // Nobody may be waiting.
+                    // The receiver may have been dropped.
                     let _ = tell.send(Exit { code, signal });
                 }
             }
             watched.running.store(false, Ordering::Release);
-            // Seen first and reaped under the lock: nobody takes a number that is free again for the supervisor's.
+            // Waits first and reaps under the lock, so that no signal goes to a reused process number.
             let _ = waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
             let mut reaped = watched.reaped.lock().unwrap_or_else(PoisonError::into_inner);
             let killed = process.wait().is_ok_and(|status| !status.success());
             *reaped = true;
             drop(reaped);
             if killed {
-                // Somebody ended the supervisor itself; its program's group is what is left to hold on to.
+                // The supervisor itself was killed: the program's process group is all that can still be ended.
                 if let (Some(group), Some(_)) =
                     (i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw), &tell)
                 {
@@ -324,7 +323,7 @@ mod alone {
     struct Group {
         leader: Pid,
         grace: Duration,
-        /// Whether the leader was reaped: its number may be another's then.
+        /// Whether the leader was reaped: its process number may be reused then.
         reaped: Mutex<bool>,
     }
 
@@ -345,7 +344,7 @@ mod alone {
             }
             let _ = kill_process_group(self.leader, Signal::TERM);
             let (leader, grace) = (self.leader, self.grace);
-            // After the grace the group is ended, whoever has left it by then.
+            // After the grace period the group is killed, even when its leader has exited.
             let _ = std::thread::Builder::new().name("pijs-exec".to_owned()).spawn(move || {
                 std::thread::sleep(grace);
                 let _ = kill_process_group(leader, Signal::KILL);
@@ -382,7 +381,7 @@ mod alone {
         let held = Arc::new(Group { leader, grace: options.grace, reaped: Mutex::new(false) });
         let watched = Arc::clone(&held);
         std::thread::Builder::new().name("pijs-exec".to_owned()).spawn(move || {
-            // Seen first and reaped under the lock: nobody signals a number that is free again.
+            // Waits first and reaps under the lock, so that no signal goes to a reused process number.
             let _ = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
             let mut reaped = watched.reaped.lock().unwrap_or_else(PoisonError::into_inner);
             if let Ok(status) = child.wait() {
@@ -395,12 +394,12 @@ mod alone {
 }
 
 impl Exit {
-    /// As an answer tells it.
+    /// Returns the JSON form for an answer.
     pub(super) fn value(self) -> Value {
         json!({ "code": self.code, "signal": self.signal_name() })
     }
 
-    /// The signal's name as Node has it.
+    /// Returns Node's name of the signal.
     pub(super) fn signal_name(self) -> Option<&'static str> {
         self.signal.map(signals::name)
     }

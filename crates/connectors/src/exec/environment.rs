@@ -11,7 +11,7 @@ use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The part of the host's environment that programs see.
+/// Returns the part of the host's environment that programs see.
 pub(super) fn visible(options: &ExecOptions) -> BTreeMap<String, String> {
     let visible =
         |name: &str| PLAIN_ENV.contains(&name) || name.starts_with("LC_") || name == "TZ" || name == "LOGNAME";
@@ -19,8 +19,8 @@ pub(super) fn visible(options: &ExecOptions) -> BTreeMap<String, String> {
     options.env.iter().filter(|(name, _)| all || visible(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
 }
 
-/// Returns the environment that the caller gave in the place of the allow list. The gate has decided about it; here each variable
-/// is looked up once more, since those that a program can start without are left out where nothing permits them.
+/// Returns the environment that the caller gave in place of the allow list. The gate has decided it as a whole; each variable is
+/// checked once more, since variables that the program can start without are left out where nothing permits them.
 pub(super) fn of(
     request: &Request,
     options: &ExecOptions,
@@ -32,7 +32,7 @@ pub(super) fn of(
         let is_own = options.env.get(name).map(String::as_str) == Some(value);
         let permitted = request.permit.variable(command, &variable);
         if name == "PATH" && !is_own && guard!(ExecEnv) && request.permit.keeps_search_path(value) {
-            // The host's own is put in below.
+            // The host's own value is inserted below.
             continue;
         }
         if is_own || permitted.is_ok() {
@@ -41,7 +41,7 @@ pub(super) fn of(
             return Err(Reason::Scope.refusal("exec", "exec", &format!("environment variable {name}")));
         }
     }
-    // A program without a search path finds nothing it needs.
+    // Most programs need these two to work at all.
     for name in ["PATH", "HOME"] {
         if let (false, Some(value)) = (env.contains_key(name), options.env.get(name)) {
             env.insert(name.to_owned(), value.clone());
@@ -61,8 +61,8 @@ pub(super) fn name_starter(request: &Request, command: &str, args: &[String], en
     }
 }
 
-/// Leaves folders out of the search path into which extensions, packages or the project put programs: what the program starts by name would be
-/// the extension's. Whoever granted every use of the program meant that it runs anything.
+/// Removes folders from the search path that extensions, packages or the project can write to: a program that the started program
+/// looks up there could be the extension's. A grant for every use of the program covers that, so the path stays as it is then.
 pub(super) fn leave_out_written(request: &Request, command: &str, args: &[String], env: &mut BTreeMap<String, String>) {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     if request.permit.covers_every_use(command, &words) || !guard!(ExecWrittenPath) {

@@ -1,17 +1,18 @@
 //! Keeps a plain use of git from running programs that a repository's configuration names.
 //!
-//! A grant of `git`, or an answer about one command line of it, says nothing of the programs that `.git/config` names:
-//! hooks, filters, drivers, an editor, a transport. [`restrict`] overrides them through git's environment, which counts
-//! more than every file. Settings with a fixed name are always overridden. Of what else the repository's configuration
-//! says, found by listing it first, only the settings of [`git_settings`] stay: those that name a program are replaced by one
-//! that runs nothing, all others by the user's value or an empty one. What the user's own configuration (`--global`,
-//! `--system`) says of filters, drivers, ssh, signatures and credentials stays: a repository cannot write it.
+//! A grant of `git`, or consent to one command line of it, does not cover the programs that `.git/config` names: hooks, filters,
+//! drivers, an editor, a transport. [`restrict`] overrides them through git's environment, which takes precedence over every
+//! file. Settings with a fixed name are always overridden. The other settings of the repository are listed first: those in
+//! [`git_settings`] stay, those that name a program are replaced by one that runs nothing, and all others by the user's value or
+//! an empty one. The user's own configuration (`--global`, `--system`) of filters, drivers, ssh, signatures and credentials
+//! stays, since a repository cannot write it.
 //!
-//! A submodule has a configuration of its own, which counts where git looks for changes in it. The environment holds there,
-//! too, so what the submodules say is overridden with what the repository says. Programs that run git get the same environment.
+//! A submodule has its own configuration, which git reads when it looks for changes there. The environment applies there as well,
+//! so the settings of submodules are overridden along with those of the repository. Programs that run git get the same
+//! environment.
 //!
-//! What cannot be left out without changing what git stores or shows fails, with a line that names the grant: a filter
-//! may be what encrypts a file.
+//! A setting that cannot be overridden without changing what git stores or shows makes the command fail, with a line that names
+//! the grant: a filter may encrypt a file, for example.
 
 use super::ExecOptions;
 use super::program::{self, Program};
@@ -28,12 +29,12 @@ use survey::{Entry, Survey, global_options};
 
 mod survey;
 
-/// A command that says why it fails. Nothing of the repository is in it: a shell reads it.
+/// A command that fails with a reason. It contains no text of the repository, since a shell runs it.
 const FAILS: &str = "echo 'pi: a setting of this repository names a program; exec:git * permits it' >&2; false";
 
 const FAILS_AS_ALIAS: &str = "!echo 'pi: a repository names this command; exec:git * permits it' >&2; false";
 
-/// Commands that change files of the work tree while they go on, and with them what an included file says.
+/// Commands that change files of the work tree, and may thereby change an included configuration file while they run.
 const CHANGE_FILES: &[&str] = &[
     "am",
     "apply",
@@ -53,7 +54,7 @@ const CHANGE_FILES: &[&str] = &[
     "worktree",
 ];
 
-/// Variables of git that count more than settings, with a value that runs nothing.
+/// Variables of git that take precedence over settings, with a value that runs nothing.
 const VARIABLES: &[(&str, &str)] = &[
     ("GIT_ASKPASS", ""),
     ("GIT_EDITOR", ":"),
@@ -70,7 +71,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
     ("core.pager", "cat"),
     ("diff.submodule", "short"),
-    // The settings of a submodule are its own: what is fetched into one is nothing that a plain use names.
+    // The settings of a submodule are its own, and a plain use does not name the repositories that it is fetched from.
     ("fetch.recurseSubmodules", "false"),
     ("push.recurseSubmodules", "no"),
     ("submodule.recurse", "false"),
@@ -85,7 +86,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("sequence.editor", ":"),
 ];
 
-/// Settings that have the user's own value, or else git's.
+/// Settings that are reset to the user's value, or to git's default.
 const USERS_SETTINGS: &[(&str, &str)] = &[
     ("core.sshCommand", "ssh"),
     ("gpg.openpgp.program", "gpg"),
@@ -94,7 +95,7 @@ const USERS_SETTINGS: &[(&str, &str)] = &[
     ("gpg.x509.program", "gpgsm"),
 ];
 
-/// Strategies of merging that git has itself. Any other is the program `git-merge-NAME`.
+/// Git's built-in merge strategies. Any other is the program `git-merge-NAME`.
 const STRATEGIES: &[&str] = &["octopus", "ort", "ours", "recursive", "resolve", "subtree"];
 
 /// Adds settings to git's environment.
@@ -130,14 +131,14 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Whether its program has such a name, also behind a link.
+    /// Whether its program has such a name, directly or through a link.
     fn is_called(&self, is_such: impl Fn(&str) -> bool) -> bool {
         [&self.program.file, &self.program.found]
             .iter()
             .any(|path| path.file_name().is_some_and(|file| is_such(name_of(&file.to_string_lossy()))))
     }
 
-    /// The git that it runs, itself or through its program.
+    /// Returns the git that the call runs, directly or through another program.
     fn git(&self, is_git: bool) -> Option<Program> {
         match is_git {
             true => Some(self.program.clone()),
@@ -148,9 +149,9 @@ impl Call<'_> {
 
 /// Restricts git, and programs that run it, to what the call's arguments say.
 ///
-/// In any use git takes a folder for a repository only where it is called `.git`, or named: any other that looks like one
-/// would have a configuration, too, and whoever may write can make one. And a plain `git push` reaches no repository of
-/// this machine: git runs the hooks of the one that it pushes to, which may be such a folder.
+/// In every use git accepts a folder as a repository only where it is called `.git` or is named explicitly: any other folder with
+/// the layout of a repository would have a configuration, too, and any process with write access can make one. A plain `git push`
+/// reaches no repository on this machine: git would run the hooks of the target.
 pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> Result<(), HostcallError> {
     let Call { request, params: ProgramParams { command, args, .. }, .. } = call;
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -176,7 +177,7 @@ pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> R
         settings.add("protocol.file.allow", "never");
     }
     let Some(git) = call.git(is_git).filter(|_| !is_every_use) else { return Ok(()) };
-    // The arguments of another program are not git's.
+    // The arguments of another program mean nothing to git.
     let words = if is_git { words } else { Vec::new() };
     let survey = Survey {
         view: view::of(&request.permit, "git", &git, call.options),
@@ -192,7 +193,7 @@ pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> R
     override_settings(&mut settings, &survey, &listed, is_pushing)
 }
 
-/// Lists the settings that a call of git reads, and refuses repositories in which that cannot be known.
+/// Lists the settings that a call of git reads. Fails for a repository whose settings cannot be known in advance.
 fn look(survey: &Survey<'_>, words: &[&str]) -> Result<Vec<Entry>, HostcallError> {
     let changes_files = words.iter().any(|word| CHANGE_FILES.contains(word));
     let mut listed = survey.settings()?;
@@ -211,7 +212,7 @@ fn look(survey: &Survey<'_>, words: &[&str]) -> Result<Vec<Entry>, HostcallError
     Ok(listed)
 }
 
-/// Overrides what is listed: the user's values count, and what names no program.
+/// Overrides the listed settings with the user's values, or with values that name no program.
 fn override_settings(
     settings: &mut Settings<'_>,
     survey: &Survey<'_>,
@@ -225,7 +226,7 @@ fn override_settings(
     for (key, value) in USERS_SETTINGS {
         settings.add(key, users(key).unwrap_or(value));
     }
-    // An empty helper forgets those before it.
+    // An empty helper resets the list of helpers.
     settings.add("credential.helper", "");
     for helper in listed.iter().filter(|entry| entry.is_users && is_credential_helper(&entry.key)) {
         settings.add(&helper.key, &helper.value);
@@ -236,11 +237,11 @@ fn override_settings(
         }
     }
     for entry in listed.iter().filter(|entry| !entry.is_users) {
-        // A value for every server is the user's value for one of them, too.
+        // The user's value for all servers applies to each of them.
         let general = || git_settings::general(&entry.key).and_then(|key| users(&key));
         let mut needed = BTreeMap::new();
         let is_taken = override_setting(&mut Settings(&mut needed), entry, users(&entry.key).or_else(general));
-        // Git's environment holds text here: a key that is none cannot be named in it.
+        // Git's environment holds UTF-8 here: any other key cannot be overridden by it.
         if !is_taken || (!entry.is_text && !needed.is_empty() && guard!(ExecGitText)) {
             return Err(survey.refused(&format!(
                 "git in a repository that sets {}, which may name a program",
@@ -252,7 +253,8 @@ fn override_settings(
     Ok(())
 }
 
-/// Whether a setting says which of the protocols that are programs may be used. `ext` runs whatever an address says.
+/// Whether a setting permits a protocol that is a helper program. `ext` is excluded: it runs any command that an address
+/// contains.
 fn is_protocol(key: &str) -> bool {
     key.starts_with("protocol.") && key.ends_with(".allow") && !matches!(key, "protocol.allow" | "protocol.ext.allow")
 }
@@ -266,7 +268,8 @@ fn is_fixed(key: &str) -> bool {
     SETTINGS.iter().chain(USERS_SETTINGS).any(|(fixed, _)| fixed.eq_ignore_ascii_case(key))
 }
 
-/// Overrides a setting of a repository that is not known to be harmless: with the user's value, or with one that runs nothing.
+/// Overrides a setting of a repository that is not known to be harmless, with the user's value or with one that runs nothing.
+/// Returns false when that is not possible.
 fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&str>) -> bool {
     let Some((section, rest)) = entry.key.split_once('.') else { return true };
     let (subsection, variable) = rest.rsplit_once('.').map_or((None, rest), |(name, variable)| (Some(name), variable));
@@ -277,26 +280,26 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
         ("diff", "textconv") | ("interactive", "difffilter") => "cat",
         ("trailer", "cmd" | "command") | ("init", "templatedir") => "",
         ("hook", "command") | ("core", "alternaterefscommand") => "true",
-        // The first value counts. Other machines run it for themselves.
+        // The first value wins, so it cannot be overridden; a remote machine runs the program itself.
         ("remote", "receivepack" | "uploadpack") => {
             settings.add("protocol.file.allow", "never");
             return true;
         }
         ("remote", "vcs") => "not-permitted",
-        // Another command than the one that was named.
+        // An alias runs another command than the one that was decided.
         ("alias", _) => FAILS_AS_ALIAS,
         ("man" | "browser" | "difftool" | "mergetool", "path") => "false",
         ("help", "format") => "man",
         ("help" | "web" | "instaweb", "browser") => "false",
         ("man", "viewer") => "man",
         ("submodule", "update") if entry.value.starts_with('!') => "checkout",
-        // Each value runs, and none forgets those before it.
+        // Every value runs, and none resets the earlier ones.
         ("gc", "recentobjectshook") if guard!(ExecGitHarmless) => return false,
         ("lfs", "clean" | "path" | "smudge") => "false",
-        // `GIT_PROXY_COMMAND` counts more, and helpers are set above.
+        // `GIT_PROXY_COMMAND` takes precedence, and helpers are set above.
         ("core", "gitproxy") | ("gpg", "program") | ("credential", "helper") => return true,
         _ if is_fixed(&entry.key) => return true,
-        // The first value counts here, too.
+        // The first value wins here, too.
         ("pull", "twohead" | "octopus") if guard!(ExecGitHarmless) => {
             return users.is_some() || entry.value.split_whitespace().all(|name| STRATEGIES.contains(&name));
         }
@@ -304,7 +307,7 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
         ("protocol", "allow") => "never",
         (_, "cmd" | "command" | "defaultkeycommand" | "driver" | "helper" | "program") => "false",
         ("imap", "tunnel") => "false",
-        // A folder and a file anywhere: patches are written into the one, and quote the other.
+        // Both may be anywhere: patches are written into the folder, and quote the file.
         ("format", "outputdirectory") if guard!(ExecGitHarmless) => ".",
         ("format", "signaturefile") if guard!(ExecGitHarmless) => "/dev/null",
         _ if let Some(neutral) = git_settings::neutral_connection(section, variable)
@@ -313,9 +316,9 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
             neutral
         }
         _ if git_settings::is_harmless(section, variable) || !guard!(ExecGitHarmless) => return true,
-        // Of a later git, perhaps.
+        // May belong to a later version of git.
         _ if git_settings::is_gits_own(section) => return users.is_some(),
-        // Of another tool.
+        // Belongs to another tool.
         _ => "",
     };
     settings.add(&entry.key, users.unwrap_or(neutral));

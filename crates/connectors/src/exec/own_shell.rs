@@ -1,10 +1,9 @@
-//! pi's own shell: the model's `bash` and what the person types after `!`.
+//! Runs pi's own shell: the model's `bash` tool and the commands that the user types after `!`.
 //!
-//! No extension asks here, so nothing is decided and nothing taken away: the user's whole environment, privileges as
-//! the user may gain them, files wherever the user may write. A command that an extension is behind is kept from what its
-//! caller says. What is the same as for programs of extensions is the
-//! leash: a process of our own between host and shell, which ends all the shell started at a timeout, an abort and the
-//! end of the host, however that comes. What a command leaves running when it ends by itself lives as long as the host.
+//! No extension is the caller, so no grant applies: a command has the user's whole environment and privileges, and writes
+//! wherever the user may. A command that an extension influenced gets a file view from its caller. As for programs of extensions,
+//! a supervisor between host and shell ends all the shell started at a timeout, an abort and the end of the host. Processes that
+//! a command leaves behind when it exits by itself live as long as the host.
 
 use super::ExecOptions;
 use super::child::{Exit, Leash, Start, start};
@@ -20,10 +19,10 @@ use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 
-/// Between `SIGTERM` and `SIGKILL`: the person has asked for an end, and waits.
+/// Time between `SIGTERM` and `SIGKILL`: the user has asked for an end, and waits.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// Where pi looks for `bash` before it looks where the user has it.
+/// Folder that pi searches for `bash` before the user's search path.
 const FIRST: &str = "/bin";
 
 /// Starts command lines.
@@ -32,19 +31,19 @@ pub struct OwnShell(Arc<Inner>);
 
 struct Inner {
     options: ExecOptions,
-    /// What commands that have ended left running.
+    /// Process trees of commands that have exited and left processes behind.
     left: Mutex<Vec<Leash>>,
 }
 
-/// A command line that has been started.
+/// A command line that was started.
 pub struct Started {
-    /// The hand on it.
+    /// Controls it.
     pub running: Running,
-    /// Carries what it prints on either stream, in its order.
+    /// Both output streams, merged in the order of the writes.
     pub output: pipe::Receiver,
 }
 
-/// A command line that runs. Dropping this ends all it started.
+/// A running command line. Dropping it ends all it started.
 pub struct Running {
     ended: oneshot::Receiver<Exit>,
     leash: Leash,
@@ -52,12 +51,12 @@ pub struct Running {
 }
 
 impl OwnShell {
-    /// A shell with exactly this environment, on a leash that its process group can slip.
+    /// Creates a shell with exactly this environment and no supervisor: processes can leave the process group that is ended.
     pub fn new(env: BTreeMap<String, String>) -> Self {
         Self::with(ExecOptions::new(env))
     }
 
-    /// The same on a leash that holds everything, for programs whose `main` begins with
+    /// Creates a shell with a supervisor, which ends every process, for programs whose `main` begins with
     /// [`supervisor::enter`](super::supervisor::enter).
     pub fn supervised(env: BTreeMap<String, String>) -> Self {
         Self::with(ExecOptions::new(env).supervised())
@@ -67,7 +66,8 @@ impl OwnShell {
         Self(Arc::new(Inner { options: ExecOptions { grace: GRACE, ..options }, left: Mutex::default() }))
     }
 
-    /// Starts `bash -c COMMAND`, with these variables beside its own; an empty one is taken away. `view` is what it is kept from.
+    /// Starts `bash -c COMMAND` with `about` added to its environment; an empty value removes a variable. `view` lists files that
+    /// are closed to it.
     ///
     /// # Errors
     ///
@@ -112,7 +112,8 @@ impl OwnShell {
 }
 
 impl Running {
-    /// Waits for the shell itself; once. Its exit code, which after a signal is 128 and the signal, as shells have it.
+    /// Waits for the shell itself and returns its exit code, which after a signal is 128 plus the signal, as in shells. Call it
+    /// once.
     pub async fn wait(&mut self) -> Option<i32> {
         let exit = (&mut self.ended).await.ok()?;
         exit.code.or(exit.signal.map(|signal| 128 + signal))
@@ -123,7 +124,7 @@ impl Running {
         self.leash.end();
     }
 
-    /// Lets what the command left running live as long as the host.
+    /// Lets processes that the command left behind live as long as the host.
     pub fn leave(self) {
         let Self { leash, shell, .. } = self;
         let mut left = shell.0.left.lock().unwrap_or_else(PoisonError::into_inner);

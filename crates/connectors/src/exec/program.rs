@@ -1,9 +1,9 @@
-//! Which file a command stands for.
+//! Resolves a command to the file that runs.
 //!
-//! Found before anything is started, and pinned by device and inode: what runs is what was decided about. A
-//! program in a folder that extensions can write to (the project, the package, temporary files, pi's own, what a grant
-//! opens) counts only when a grant names it in full, since an extension could have written it itself
-//! (`docs/spec/capabilities.md`, Programs).
+//! The file is found before anything starts, and pinned by device and inode, so that the file that was decided is the file that
+//! runs. A program in a folder that extensions can write to (the project, the package, temporary files, pi's own folder, folders
+//! of a grant) counts only when a grant names it in full, since an extension could have written it (`docs/spec/capabilities.md`,
+//! Programs).
 
 use super::ExecOptions;
 use pijs_hostcall::places::normal;
@@ -13,7 +13,7 @@ use pijs_protocol::{HostcallError, guard};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where programs are looked for when the host has no `PATH`.
+/// Search path for a host without `PATH`.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// A program that exists.
@@ -21,15 +21,15 @@ const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 pub(super) struct Program {
     /// Absolute, free of links.
     pub(super) file: PathBuf,
-    /// As it was found: what a script or a program with many names sees of itself.
+    /// The path before links are resolved. A script, or a program with several names, sees this one as its own.
     pub(super) found: PathBuf,
     /// Device and inode.
     pub(super) identity: (u64, u64),
 }
 
-/// Finds `command` as `execvp` would, without the working folder. `Ok(None)` when there is no such program.
+/// Finds `command` as `execvp` would, without the working folder. Returns `Ok(None)` when there is no such program.
 ///
-/// Errors are `denied` `scope`: there is one, and running it needs a grant of its own.
+/// Fails with `denied` `scope` when there is one and running it needs a grant that names it.
 pub(super) fn find(
     command: &str,
     cwd: &Path,
@@ -60,8 +60,8 @@ fn unnamed(program: &Program) -> HostcallError {
     )
 }
 
-/// Refuses a program whose file is one of the tables under another name, unless this use of it is plain or more than plain uses of
-/// the name were granted: the gate decided about the name.
+/// Refuses a program behind another name, such as a link `x` to `bash`, unless this use of it is plain or more than plain uses of
+/// the name were granted: the gate decided by the name.
 pub(super) fn check_name(
     program: &Program,
     permit: &Permit,
@@ -80,13 +80,13 @@ pub(super) fn check_name(
     ))
 }
 
-/// Whether a name leads to a file that the extension may write by a grant, elsewhere than where all may.
+/// Whether the extension may have written the program by a grant, outside the folders that all extensions write to.
 fn is_written(program: &Program, permit: &Permit) -> bool {
     let named = permit.names_program(&program.file) || permit.names_program(&program.found);
     guard!(ExecProgram) && !named && (permit.may_have_written(&program.file) || permit.may_have_written(&program.found))
 }
 
-/// Where a command leads for an extension that no grant names a program for: what [`find`] answers then.
+/// Resolves a command like [`find`], for an extension without a grant that names the program.
 pub(super) fn locate(command: &str, cwd: &Path, search: Option<&str>, reach: &[PathBuf]) -> Option<PathBuf> {
     if command.contains('/') {
         return look_at(&normal(cwd, Path::new(command))).map(|program| program.file);
@@ -97,7 +97,7 @@ pub(super) fn locate(command: &str, cwd: &Path, search: Option<&str>, reach: &[P
     found.find(|program| !within(&program.file) && !within(&program.found)).map(|program| program.file)
 }
 
-/// Where a command of the user leads.
+/// Resolves a command of the user.
 pub(super) fn own(command: &str, search: Option<&str>) -> Option<Program> {
     let folders = search.unwrap_or(USUAL_PATH).split(':').map(Path::new).filter(|folder| folder.is_absolute());
     folders.into_iter().find_map(|folder| look_at(&folder.join(command)))
@@ -113,23 +113,23 @@ fn look_at(path: &Path) -> Option<Program> {
 
 fn may_run(program: &Program, permit: &Permit) -> bool {
     !guard!(ExecProgram)
-        // Both names count: a link inside can be pointed elsewhere, one outside can lead in.
+        // Both paths count: a link inside can be redirected, one outside can lead in.
         || (!is_within_reach(&program.file, permit) && !is_within_reach(&program.found, permit))
         || permit.names_program(&program.file)
         || permit.names_program(&program.found)
 }
 
-/// Whether a path lies where extensions, packages or a project put files.
+/// Whether a path lies in a folder that extensions, packages or a project write to.
 fn is_within_reach(path: &Path, permit: &Permit) -> bool {
     let places = permit.places();
     let roots = [Some(&*places.project), Some(&*places.temp), Some(&*places.agent_dir), permit.package_root()];
     roots.iter().flatten().any(|root| path.starts_with(root))
 }
 
-/// Whether programs of a folder of the search path are taken for what their names say: nobody but the user puts files there.
+/// Whether programs of a folder of the search path are trusted by their names: only the user writes there.
 pub(super) fn is_trusted(folder: &Path, permit: &Permit) -> bool {
     let Ok(real) = folder.canonicalize() else { return false };
-    // The tools that pi fetched for itself; nobody else writes there.
+    // Tools that pi downloads for itself; nothing else writes there.
     if folder == permit.places().agent_dir.join("bin") {
         return true;
     }

@@ -1,4 +1,4 @@
-//! Programs of an extension that are under way: found by number, ended with the extension.
+//! Tracks the running programs of extensions: finds them by process number, and ends them with their extension.
 
 use super::child::{Child, Leash, Receiver};
 use super::run::sender;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 
-/// Programs that one extension may have under way.
+/// Most programs that one extension may have running.
 const MOST: usize = 1024;
 
 /// The programs of all extensions.
@@ -26,22 +26,22 @@ pub(super) struct Programs {
 #[derive(Default)]
 struct Own {
     spawned: BTreeMap<u32, Arc<Spawned>>,
-    /// What programs that have ended left running.
+    /// Process trees of programs that have exited and left processes behind.
     left: Vec<Leash>,
 }
 
-/// A program that `spawn` started.
+/// A program started by `spawn`.
 pub(super) struct Spawned {
     pub(super) stdin: Stdin,
     pub(super) leash: Leash,
-    /// Until `wait` takes it.
+    /// Taken by `wait`.
     pub(super) rest: Mutex<Option<Rest>>,
 }
 
-/// What `wait` needs.
+/// Output streams and exit of a program, for `wait`.
 pub(super) type Rest = (std::io::PipeReader, std::io::PipeReader, tokio::sync::oneshot::Receiver<super::child::Exit>);
 
-/// The input of a program: a pipe that becomes asynchronous with its first use.
+/// Standard input of a program: a pipe that becomes asynchronous at its first use.
 pub(super) struct Stdin(tokio::sync::Mutex<Input>);
 
 enum Input {
@@ -55,7 +55,7 @@ impl Programs {
         self.by_extension.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether one more may be started; forgets what has ended meanwhile.
+    /// Fails when the extension may not start another program. Drops trees that have ended.
     pub(super) fn make_room(&self, extension: &ExtensionId) -> Result<(), HostcallError> {
         let mut all = self.all();
         let Some(own) = all.get_mut(extension) else { return Ok(()) };
@@ -73,7 +73,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Keeps a program for the ops that name it by number.
+    /// Registers a program for the operations that name it by number.
     pub(super) fn keep(&self, extension: &ExtensionId, child: Child) -> u32 {
         let Child { pid, stdin, stdout, stderr, ended, leash } = child;
         let stdin = Stdin(tokio::sync::Mutex::new(stdin.map_or(Input::None, Input::Fresh)));
@@ -82,9 +82,9 @@ impl Programs {
         pid
     }
 
-    /// The program of a call's `pid`.
+    /// Returns the extension's program with the number `pid`.
     ///
-    /// Errors are `io` `ESRCH`: it has ended, or never was one of this extension.
+    /// Fails with `io` `ESRCH` when it has ended, or is not one of this extension.
     pub(super) fn of(&self, request: &Request, pid: u64) -> Result<(u32, Arc<Spawned>), HostcallError> {
         let found = u32::try_from(pid).ok().and_then(|pid| {
             let program = self.all().get(request.caller.extension())?.spawned.get(&pid).cloned()?;
@@ -95,12 +95,12 @@ impl Programs {
         })
     }
 
-    /// The program has ended: its number means nothing any more; its tree stays on the leash.
+    /// Removes a program that has ended. Its process tree stays under control.
     pub(super) fn forget(&self, extension: &ExtensionId, pid: u32) {
         self.all().entry(extension.clone()).or_default().spawned.remove(&pid);
     }
 
-    /// Sends a signal to a process that one of the extension's programs has started; false when it is none of those.
+    /// Sends a signal to a descendant of one of the extension's programs; returns false when `pid` is none.
     pub(super) fn signal_below(&self, request: &Request, pid: u64, signal: Option<Signal>, group: bool) -> bool {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| !group);
         let (Some(pid), Some(signal)) = (pid, signal) else { return false };
@@ -111,14 +111,14 @@ impl Programs {
         hands.iter().any(|leash| leash.signal_below(pid, signal))
     }
 
-    /// Keeps the hand on what a program left running.
+    /// Keeps control of processes that a program left behind.
     pub(super) fn leave(&self, extension: &ExtensionId, leash: Leash) {
         if !leash.is_over() {
             self.all().entry(extension.clone()).or_default().left.push(leash);
         }
     }
 
-    /// Ends everything of an extension: dropping a leash does.
+    /// Ends all programs of an extension, by dropping their tree handles.
     pub(super) fn end(&self, extension: &ExtensionId) {
         let own = self.all().remove(extension);
         drop(own);
@@ -126,7 +126,7 @@ impl Programs {
 }
 
 impl Spawned {
-    /// `write`: all of it, or an error.
+    /// Performs `write`: writes all of `data`, or fails.
     pub(super) async fn write(&self, data: &[u8], cancel: &CancelToken) -> Result<Output, HostcallError> {
         let broken = |words: &str| HostcallError::io("EPIPE", "write", format!("EPIPE: {words}, write"));
         let mut input = self.stdin.0.lock().await;
@@ -152,13 +152,13 @@ impl Spawned {
         }
     }
 
-    /// `end`: waits for writes that are under way.
+    /// Performs `end`: closes standard input after the writes in progress.
     pub(super) async fn end_input(&self) -> Output {
         *self.stdin.0.lock().await = Input::None;
         Output::empty()
     }
 
-    /// `kill`; with `group` the program's whole process group gets the signal.
+    /// Performs `kill`; with `group`, the program's whole process group gets the signal.
     pub(super) fn kill(&self, signal: Option<Signal>, group: bool) -> Output {
         let Some(signal) = signal else {
             return Output::new(json!({ "sent": !self.leash.is_over() }));
@@ -168,7 +168,7 @@ impl Spawned {
     }
 }
 
-/// The signal of a call; `None` for 0, which only asks whether it is there.
+/// Parses the signal of a call; `None` for 0, which only tests whether the process exists.
 pub(super) fn signal_of(signal: &KillSignal) -> Result<Option<Signal>, HostcallError> {
     let unknown = || HostcallError::invalid("schema", "exec.kill: `signal` is not a signal's name or number");
     match signal {

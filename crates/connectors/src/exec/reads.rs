@@ -1,4 +1,5 @@
-//! Counts the files that a program may read for `egress`: whatever it makes of them, its output and what it writes are the extension's.
+//! Counts the files that a program may read for `egress`: its output and the files that it writes belong to the extension and may
+//! contain what it read.
 //!
 //! | the arguments have | counted |
 //! |---|---|
@@ -18,17 +19,17 @@ use pijs_protocol::guard;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Entries of folders, and names seen from folders, that are looked at for one program.
+/// Most directory entries, and names relative to folders, that are checked for one program.
 const MOST_ENTRIES: usize = 100_000;
-/// Words of one call that are looked at.
+/// Most words of one call that are checked.
 const MOST_WORDS: usize = 20_000;
-/// Words of one write to a program that are followed where they lead.
+/// Most words of one write to a program whose links are resolved.
 const MOST_WRITTEN: usize = 2000;
-/// Longest list of files that is read.
+/// Most bytes of a list of files that is read.
 const LONGEST_LIST: u64 = 1 << 20;
-/// Longest configuration of a repository that is searched for passwords.
+/// Most bytes of a repository's configuration that are searched for passwords.
 const LONGEST_CONFIG: u64 = 1 << 20;
-/// Options behind which a list of files stands, of any program and abbreviated.
+/// Options of any program whose value is a list of files; abbreviations count.
 const LONG_LISTS: &[&str] = &[
     "--filelist",
     "--files-from",
@@ -38,13 +39,13 @@ const LONG_LISTS: &[&str] = &[
     "--input-file",
     "--null-files-from",
 ];
-/// Such options of programs that read folders, and of `curl`.
+/// Short options with such a list, of programs that read folders and of `curl`.
 const LISTS: &[&str] = &["-@", "-I", "-K", "-T"];
-/// Files that the braces of an argument of `curl` stand for.
+/// Most files that the braces of an argument of `curl` expand to.
 const MOST_EXPANDED: usize = 1000;
 /// Programs that print names of files.
 const LISTERS: &[&str] = &["fd", "fdfind", "find", "locate", "ls", "ls-files", "rg", "tree"];
-/// Programs and words of a shell that take names from their input.
+/// Programs and shell builtins that read names from their input.
 const READ_NAMES: &[&str] = &["mapfile", "parallel", "read", "readarray", "xargs"];
 
 /// Counts what a program with these arguments and this input may read in its working folder.
@@ -68,7 +69,7 @@ pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8]
     let listed = lists.iter().flat_map(|list| list.split(['\n', '\0']).chain(list.split(is_between_names)));
     let named = parts.chain(line.iter().copied()).chain(listed).filter(|word| !word.is_empty());
     let named: BTreeSet<&str> = named.take(MOST_WORDS).collect();
-    // Folders first: other names may be seen from them.
+    // Folders first: other names may be relative to them.
     let mut folders = BTreeSet::from([cwd.to_owned()]);
     if is_folder_known {
         folders.extend(named.iter().filter_map(|word| folder_at(cwd, word)));
@@ -89,7 +90,7 @@ pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8]
     if is_folder_known && (name_of(command) == "git" || (runs_words && line.contains(&"git"))) {
         reads.earlier_versions(&line);
     }
-    // A program that is told no folder reads the one that it works in, unless it takes files.
+    // A program without a folder among its arguments reads its working folder, unless it takes files.
     let names_own = || named.iter().any(|word| folder_at(cwd, word).is_some_and(|folder| folder == cwd));
     let is_default = folders.len() == 1 && reading != FolderReading::Named;
     let is_read = |folder: &&PathBuf| is_default || *folder != cwd || names_own();
@@ -98,7 +99,7 @@ pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8]
     }
 }
 
-/// Counts the files that are named in what is written to a program while it runs.
+/// Counts the files that are named in data written to a running program.
 pub(super) fn note_input(permit: &Permit, data: &[u8]) {
     if !guard!(ExecFolderReads) || permit.has_read_secrets() {
         return;
@@ -106,7 +107,7 @@ pub(super) fn note_input(permit: &Permit, data: &[u8]) {
     let (text, cwd) = (String::from_utf8_lossy(data), &permit.places().project);
     let words: BTreeSet<&str> = text.split(is_between_words).filter(|word| !word.is_empty()).collect();
     let reads = Reads { permit, entries: 0 };
-    // Any name may be that of a link. To look at each takes time, and this is in the way of what a program is told.
+    // Any name may be a link, and resolving each delays the write: after a limit, only names that look like secrets are resolved.
     for (number, word) in words.iter().flat_map(|word| files_of_argument(word)).enumerate() {
         if number < MOST_WRITTEN || may_hold_secrets(word) {
             reads.word(cwd, word);
@@ -122,7 +123,7 @@ fn is_between_names(c: char) -> bool {
     is_between_words(c) || ",:=".contains(c)
 }
 
-/// Says how far the program of a call reads folders. What an interpreter is given may begin with any of its words.
+/// Returns how far the program of a call reads folders. The command in an interpreter's argument may begin at any of its words.
 fn reading(command: &str, args: &[String], line: &[&str], texts: &[&str]) -> FolderReading {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let own = folder_reading(command, &words);
@@ -131,7 +132,7 @@ fn reading(command: &str, args: &[String], line: &[&str], texts: &[&str]) -> Fol
     }
     let has = |words: &[&str]| line.iter().any(|word| words.contains(&name_of(word)));
     let is_substituted = || texts.iter().any(|text| text.contains("$(") || text.contains('`') || text.contains("<("));
-    // Names of files that one program prints are read by another one.
+    // One program prints file names, and another one reads those files.
     if has(LISTERS) && (has(READ_NAMES) || is_substituted()) {
         return FolderReading::All;
     }
@@ -143,7 +144,7 @@ fn folder_at(cwd: &Path, word: &str) -> Option<PathBuf> {
     normal(cwd, Path::new(word)).canonicalize().ok().filter(|path| path.is_dir())
 }
 
-/// Returns the lists of files that options name. `reads_short` says whether short options name some.
+/// Returns the contents of the file lists that options name. `reads_short` enables the short options.
 fn lists(args: &[String], cwd: &Path, reads_short: bool) -> Vec<String> {
     let is_list = |option: &str| {
         let is_long = option.len() > 4 && LONG_LISTS.iter().any(|known| known.starts_with(option));
@@ -160,8 +161,8 @@ fn lists(args: &[String], cwd: &Path, reads_short: bool) -> Vec<String> {
     files.filter_map(read).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
 }
 
-/// Returns an address of a file with a lower-case scheme and without percent signs; `None` for one that has that form already, and
-/// for other text.
+/// Normalises a `file:` URL: lower-case scheme, no percent encoding. Returns `None` when `text` has that form already, and for
+/// other text unless `is_any`.
 fn decoded(text: &str, is_any: bool) -> Option<String> {
     const SCHEME: &[u8] = b"file:";
     let is_scheme = |bytes: &[u8]| bytes.eq_ignore_ascii_case(SCHEME);
@@ -190,8 +191,8 @@ fn decoded(text: &str, is_any: bool) -> Option<String> {
     (plain != text).then_some(plain)
 }
 
-/// Returns the texts that an argument of `curl` stands for, with a star in place of each range: `a{b,c}[1-9]`. `None` where there
-/// are too many.
+/// Expands the braces of an argument of `curl`, with a star in place of each range: `a{b,c}[1-9]`. Returns `None` when there are
+/// too many.
 fn expanded(text: &str) -> Option<Vec<String>> {
     let mut all = vec![String::new()];
     let mut rest = text;
@@ -210,23 +211,23 @@ fn expanded(text: &str) -> Option<Vec<String>> {
     Some(all)
 }
 
-/// Counts for one call.
+/// Counts the reads of one call.
 struct Reads<'a> {
     permit: &'a Permit,
-    /// Entries of folders that were looked at.
+    /// Directory entries checked so far.
     entries: usize,
 }
 
 impl Reads<'_> {
-    /// Counts the file that a word names, seen from a folder.
+    /// Counts the file that a word names relative to a folder.
     fn word(&self, folder: &Path, word: &str) {
         let Ok(real) = normal(folder, Path::new(word)).canonicalize() else { return };
-        // The folder of a repository has the password that it came by.
+        // A repository's configuration may contain the password of its remote.
         let is_repository = real.is_dir() && real.file_name().is_some_and(|name| name == ".git");
         self.permit.reads_content(&if is_repository { real.join("config") } else { real });
     }
 
-    /// Counts the files that a pattern of a shell stands for: folder by folder, as a shell expands it. `**` stands for a whole tree.
+    /// Counts the files that a shell pattern matches, expanded folder by folder as a shell does. `**` matches a whole tree.
     fn pattern(&mut self, folder: &Path, word: &str, reading: FolderReading) {
         let Some(at) = word.find(['*', '?', '[']) else { return };
         let (before, rest) = word[..at].rfind('/').map_or(("", word), |slash| word.split_at(slash + 1));
@@ -264,14 +265,14 @@ impl Reads<'_> {
         }
     }
 
-    /// Counts the files that patterns of `curl` stand for.
+    /// Counts the files that patterns of `curl` match.
     fn addresses(&mut self, cwd: &Path, texts: &[&str]) {
         for text in texts.iter().filter(|text| text.contains(['{', '['])) {
             let Some(all) = expanded(text) else { return self.permit.reads_folder(cwd) };
             for part in all.iter().flat_map(|text| files_of_argument(text)) {
                 self.word(cwd, part);
                 self.pattern(cwd, part, FolderReading::None);
-                // A range may stand for the dot of a hidden file.
+                // A range may match the dot of a hidden file.
                 if part.contains("/*") || part.starts_with('*') {
                     let hidden = part.replace("/*", "/.*");
                     let hidden = hidden.strip_prefix('*').map_or(hidden.clone(), |rest| format!(".*{rest}"));
@@ -281,7 +282,7 @@ impl Reads<'_> {
         }
     }
 
-    /// Counts the files of earlier versions that git shows (`HEAD:.env`): they need not be there any more.
+    /// Counts the files of earlier versions that git shows (`HEAD:.env`); they need not exist any more.
     fn earlier_versions(&self, line: &[&str]) {
         const SHOW: &[&str] = &["archive", "blame", "cat-file", "checkout", "diff", "log", "restore", "show"];
         if line.iter().any(|word| SHOW.contains(word)) {
@@ -290,7 +291,7 @@ impl Reads<'_> {
         }
     }
 
-    /// Counts all files of a folder, or those whose names fit a pattern. Links to folders are not followed.
+    /// Counts all files of a folder, or those whose names match a pattern. Links to folders are not followed.
     fn folder(&mut self, folder: &Path, reading: FolderReading, pattern: Option<&str>) {
         let mut waiting = vec![folder.to_owned()];
         while let Some(at) = waiting.pop() {
@@ -323,8 +324,8 @@ impl Reads<'_> {
     }
 }
 
-/// Whether a name may be one that a pattern of a shell stands for; a set (`[a-c]`) counts as any character. Hidden files are meant by
-/// patterns that begin with a dot.
+/// Whether a name may match a shell pattern; a set (`[a-c]`) counts as any character. Only patterns that begin with a dot match
+/// hidden files.
 fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, chars): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut seen, mut star) = (0, 0, None);
@@ -352,7 +353,8 @@ fn fits(pattern: &str, name: &str) -> bool {
     pattern[at..].iter().all(|c| *c == '*')
 }
 
-/// Whether a file is the configuration of a repository. Every repository has one, and few have a password in it.
+/// Whether a file is the configuration of a repository. Every repository has one and few contain a password, so its content
+/// decides.
 fn is_config(path: &Path) -> bool {
     path.ends_with(".git/config")
 }

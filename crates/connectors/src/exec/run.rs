@@ -1,4 +1,4 @@
-//! One program from start to end: its output, its time, its end.
+//! Runs a started program to its end: writes its input, collects its output, applies its limits.
 
 use super::child::{Child, Exit, Leash};
 use pijs_hostcall::{CancelToken, ChunkSink, Output};
@@ -11,40 +11,40 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 
-/// How long nothing may come after the program ended: something it started may hold the pipe.
+/// How long output may pause after the program has exited; a process that it started may still hold the pipe.
 const AFTER_EXIT: Duration = Duration::from_millis(250);
 
-/// How long a program that was killed may take to be gone, beyond its grace: one that the system itself cannot
-/// end (it waits for a broken disk) does not hold up the answer.
+/// How long a killed program may take to disappear after its grace period. A process that the system itself cannot end (blocked
+/// on a broken disk) does not delay the answer further.
 const AFTER_KILL: Duration = Duration::from_secs(3);
 
 /// How a program ended.
 pub(super) struct Ended {
     pub(super) exit: Exit,
-    /// By us: deadline, cancellation or too much output.
+    /// Whether the host ended it: deadline, cancellation or too much output.
     pub(super) killed: bool,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
     pub(super) truncated: bool,
-    /// What it left running.
+    /// Controls the processes that it left behind.
     pub(super) leash: Leash,
 }
 
-/// What a run is bound by.
+/// Input and limits of a run.
 pub(super) struct Bounds {
     pub(super) input: Option<Vec<u8>>,
     pub(super) timeout: Option<Duration>,
-    /// More of a stream than this ends the program.
+    /// Most bytes of a stream; more end the program.
     pub(super) max_buffer: Option<usize>,
-    /// Otherwise this much of the end is kept.
+    /// Without `max_buffer`, the last bytes of a stream that are kept.
     pub(super) kept_output: usize,
     pub(super) grace: Duration,
-    /// Whether output is read until everybody who holds the pipes has closed them. Who streams hears of the program's end
-    /// before, then; otherwise output ends once nothing has come for [`AFTER_EXIT`].
+    /// Whether output is read until every process has closed the pipes. A streaming caller is notified of the program's exit
+    /// before that. Otherwise output ends when nothing has arrived for [`AFTER_EXIT`].
     pub(super) reads_to_the_end: bool,
 }
 
-/// Runs a started program to its end. When this is dropped before, the leash ends the tree.
+/// Runs a started program to its end. Dropping the future ends the process tree.
 pub(super) async fn run(
     child: Child,
     bounds: Bounds,
@@ -62,11 +62,11 @@ pub(super) async fn run(
         read: &read,
     };
     let (mut kept_out, mut kept_err) = (Kept::default(), Kept::default());
-    // Whether the program is to end; when it must be gone by.
+    // Whether the program is being ended.
     let mut killed = false;
     let exit = {
         let reading = async {
-            // Where both have something, what a program writes goes before what it says about it, as under Node.
+            // When both streams have data, standard output is read first, as in Node.
             let (out, err) =
                 (keep(stdout, &mut kept_out, limits("stdout")), keep(stderr, &mut kept_err, limits("stderr")));
             tokio::join!(biased; out, err);
@@ -99,17 +99,17 @@ pub(super) async fn run(
                 too_late.as_mut().reset(tokio::time::Instant::now() + bounds.grace + AFTER_KILL);
             }
         };
-        // The pipe that closed on it may have ended the program before the signal did.
+        // The closed pipe may have ended the program before the signal did.
         killed |= overflow.is_cancelled();
         if killed {
-            // Its children may have outlived it.
+            // Its children may still be running.
             leash.end();
         }
-        // A supervisor that went away without a word was killed, and nobody knows how its program ended.
+        // A supervisor that ended without a message was killed, and the exit of its program is unknown.
         let exit = exit.unwrap_or(Exit { code: None, signal: Some(rustix::process::Signal::KILL.as_raw()) });
         while !drained {
             let before = read.load(Ordering::Relaxed);
-            // Elapsed means that something it started still holds the pipes.
+            // On timeout, a process that it started still holds the pipes.
             drained = tokio::time::timeout(AFTER_EXIT, &mut reading).await.is_ok();
             if drained || killed {
                 break;
@@ -118,7 +118,7 @@ pub(super) async fn run(
                 if let Some(sink) = &sink
                     && sink.send(Output::new(json!({ "exit": exit.value() }))).is_err()
                 {
-                    // Nobody listens any more.
+                    // The receiver is gone.
                     break;
                 }
                 tokio::select! {
@@ -142,17 +142,17 @@ async fn feed(stdin: Option<PipeWriter>, input: Option<Vec<u8>>) {
     if let (Some(stdin), Some(input)) = (stdin, input)
         && let Ok(mut stdin) = sender(stdin)
     {
-        // A program that does not read its input is no failure of ours.
+        // It is no failure when a program does not read its input.
         let _ = stdin.write_all(&input).await;
     }
 }
 
-/// The writing end for asynchronous use; call it inside a runtime.
+/// Converts the writing end for asynchronous use; call it inside a runtime.
 pub(super) fn sender(pipe: PipeWriter) -> io::Result<pipe::Sender> {
     pipe::Sender::from_owned_fd(OwnedFd::from(pipe))
 }
 
-/// What is kept of a stream.
+/// Captured output of a stream.
 #[derive(Default)]
 struct Kept {
     bytes: VecDeque<u8>,
@@ -162,10 +162,10 @@ struct Kept {
 struct Keep<'a> {
     name: &'static str,
     limit: usize,
-    /// Set when more than `limit` ends the program.
+    /// Fired when more than `limit` bytes have arrived, to end the program.
     strict: Option<CancelToken>,
     sink: Option<ChunkSink>,
-    /// How often something was read.
+    /// Number of reads.
     read: &'a AtomicUsize,
 }
 

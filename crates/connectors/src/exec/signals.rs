@@ -1,8 +1,8 @@
-//! Signals by Node's names.
+//! Maps signals to Node's names.
 
 use rustix::process::Signal;
 
-/// Those that Linux and macOS both have, by the names Node gives them.
+/// Signals that both Linux and macOS have.
 const NAMES: &[(&str, Signal)] = &[
     ("SIGHUP", Signal::HUP),
     ("SIGINT", Signal::INT),
@@ -35,17 +35,17 @@ const NAMES: &[(&str, Signal)] = &[
     ("SIGSYS", Signal::SYS),
 ];
 
-/// The name of a signal's number.
+/// Returns the name of a signal number.
 pub(super) fn name(number: i32) -> &'static str {
     NAMES.iter().find(|(_, signal)| signal.as_raw() == number).map_or("SIGUNKNOWN", |(name, _)| name)
 }
 
-/// The signal of a name.
+/// Returns the signal with a name.
 pub(super) fn named(name: &str) -> Option<Signal> {
     NAMES.iter().find(|(known, _)| *known == name).map(|(_, signal)| *signal)
 }
 
-/// The signal of a number.
+/// Returns the signal with a number.
 pub(super) fn numbered(number: u64) -> Option<Signal> {
     NAMES.iter().map(|(_, signal)| *signal).find(|signal| u64::from(signal.as_raw().unsigned_abs()) == number)
 }

@@ -1,16 +1,15 @@
-//! The process between host and program: nothing that the program starts outlives it.
+//! Supervises a program from a process between host and program, so that the whole process tree can be ended.
 //!
-//! A program is started by a small process of its own, the *supervisor*: the running program once more, with a
-//! socket as stdin ([`enter`] recognises it, first in `main`). It is the parent of the program and, as the kernel's
-//! *child subreaper*, becomes the parent of whatever the program leaves behind, also when that forks twice and opens a
-//! session of its own; where control groups can be made, the program lives in one as well. So the whole tree can
-//! always be found and ended.
+//! A program is started by a *supervisor*: the running program once more, with a socket as standard input ([`enter`] recognises
+//! it, first in `main`). It is the program's parent and a *child subreaper* of the kernel, so it becomes the parent of orphaned
+//! descendants, also of those that fork twice and open a session. Where control groups can be created, the program lives in one
+//! as well.
 //!
-//! What the program gets, and nothing else: the three pipes, its folder (by handle), the environment of the call, an empty
-//! signal mask and no ignored signals, a session without terminal; no privileges by set-user-id, no core file, no other open file.
+//! The program gets the three pipes, its folder (by handle), the environment of the call, an empty signal mask with no ignored
+//! signals, and a session without terminal. It gets no privileges by set-user-id, no core file and no other open file.
 //!
-//! The conversation: one [`Order`] with the file descriptors attached; then lines. Host to supervisor: `signal N`, `end`.
-//! Supervisor to host: one [`Word`] each, in JSON. When the host's end closes, the host is gone and the tree is ended.
+//! The protocol: the host sends one [`Order`] with the file descriptors attached, then lines: `signal N`, `signal-group N`,
+//! `end`. The supervisor sends one [`Word`] in JSON per line. When the host closes its end, the tree is ended.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -28,14 +27,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The argument that tells a program that it is a supervisor.
+/// Argument that makes a program a supervisor.
 #[cfg(target_os = "linux")]
 pub(super) const ARGUMENT: &str = "--pijs-exec-supervisor";
 
-/// The program that is running, also when its file has been replaced meanwhile.
+/// The running program, even when its file has been replaced since.
 pub(super) const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// Supervises a program and exits, if this process was started for that. Call it first in `main`.
+/// Supervises a program and exits, if this process was started as a supervisor. Call it first in `main`.
 ///
 /// Returns at once in every other process, and on systems without supervisors.
 pub fn enter() {
@@ -45,33 +44,33 @@ pub fn enter() {
     }
 }
 
-/// What is to be run. Walls that are `false` are left out; only tests of the walls do that.
+/// Tells a supervisor what to run. Restrictions that are `false` are left out; only tests of the restrictions do that.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     /// Absolute, free of links.
     pub(super) program: PathBuf,
-    /// Device and inode that were decided about.
+    /// Device and inode of the file that was decided.
     pub(super) identity: (u64, u64),
-    /// Without the first, which is `name`.
+    /// Arguments after `argv[0]`.
     pub(super) args: Vec<String>,
     /// `argv[0]`.
     pub(super) name: String,
-    /// All of its environment.
+    /// The complete environment.
     pub(super) env: BTreeMap<String, String>,
-    /// Whether a fourth descriptor, its standard input, is attached.
+    /// Whether standard input is attached as a fourth descriptor.
     pub(super) has_stdin: bool,
-    /// Between `SIGTERM` and `SIGKILL`, in milliseconds.
+    /// Milliseconds between `SIGTERM` and `SIGKILL`.
     pub(super) grace_ms: u64,
-    /// Folders it may write below; absent: wherever the user may.
+    /// Folders below which it may write; `None`: wherever the user may.
     pub(super) writable: Option<Vec<PathBuf>>,
-    /// Files and folders that it neither reads nor writes.
+    /// Files and folders that it can neither read nor write.
     pub(super) closed: Vec<PathBuf>,
-    /// Files and folders that it does not write.
+    /// Files and folders that it cannot write.
     pub(super) unwritten: Vec<PathBuf>,
     pub(super) walls: Walls,
 }
 
-/// The walls around a program.
+/// Restrictions of a program.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Walls {
     pub(super) no_new_privileges: bool,
@@ -80,14 +79,14 @@ pub(super) struct Walls {
     pub(super) kill: bool,
 }
 
-/// What a supervisor says.
+/// Message of a supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Word {
     /// The program runs.
     Started(u32),
-    /// It could not be started: the system's number.
+    /// It could not be started, with the system's error number.
     Failed(i32),
-    /// It ended, by itself or not; others of its tree may live.
+    /// It has ended; other processes of its tree may still run.
     Ended { code: Option<i32>, signal: Option<i32> },
 }

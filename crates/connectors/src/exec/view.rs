@@ -1,11 +1,10 @@
-//! Keeps programs of extensions from files that no grant of a program is about.
+//! Keeps programs of extensions from files that a grant of a program does not cover.
 //!
-//! Two walls. Arguments that name a protected file are refused, unless every use of the program was granted; so are
-//! folders above credentials, for programs that may read those. And where the kernel has Landlock, the program and all it
-//! starts find PiJS's own files closed, however they are named; tools that need no credentials find those of the home
-//! closed as well.
+//! Two mechanisms do so. Arguments that name a protected file are refused unless every use of the program was granted, and so are
+//! folders above credentials for programs that may read those. Where the kernel has Landlock, PiJS's own files are closed to the
+//! program and its descendants by any path, and the credentials in the home to tools that need none.
 //!
-//! `pi` itself is the exception: it is there to work with its own files, and runs extensions of its own under its own rules.
+//! `pi` itself is exempt: it works with its own files, and runs extensions of its own under its own rules.
 
 use super::ExecOptions;
 use super::program::Program;
@@ -19,7 +18,7 @@ use pijs_protocol::{HostcallError, guard};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Returns what a program is kept from.
+/// Returns the files that are closed to a program.
 pub(super) fn of(permit: &Permit, command: &str, program: &Program, options: &ExecOptions) -> ProgramView {
     if is_pi(program, options) || !guard!(ExecView) {
         return ProgramView::default();
@@ -31,14 +30,14 @@ pub(super) fn of(permit: &Permit, command: &str, program: &Program, options: &Ex
         view.unwritten.extend(places.runs_in_home());
     }
     if is_file_tool(command) || is_file_tool(&file) {
-        // Nothing new is made at the top of the home, so that what is there now is all.
+        // Such a tool cannot create entries at the top of the home, so the present ones are complete.
         let entries = std::fs::read_dir(&places.home).into_iter().flatten().flatten().map(|entry| entry.path());
         view.unwritten.extend(entries.filter(|entry| places.is_settings_of_home(entry)));
     }
     view
 }
 
-/// Whether a program is this one, or another installation of it that no program of this user could have put there.
+/// Whether a program is the running one, or another installation of it that no process of this user could have written.
 fn is_pi(program: &Program, options: &ExecOptions) -> bool {
     let own = options.supervisor.as_deref().and_then(|path| path.metadata().ok());
     let is_this = own.is_some_and(|own| (own.dev(), own.ino()) == program.identity);
@@ -46,14 +45,14 @@ fn is_pi(program: &Program, options: &ExecOptions) -> bool {
     is_this || (is_called_so() && (is_out_of_reach(program) || !guard!(ExecOwnIdentity)))
 }
 
-/// Whether this user can change neither a program, nor the name it was found by, nor a folder above either.
+/// Whether this user can change neither a program, nor the path it was found by, nor a folder above either.
 fn is_out_of_reach(program: &Program) -> bool {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
     let is_fixed = |path: &Path| accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_err();
     [&program.file, &program.found].into_iter().all(|path| path.is_absolute() && path.ancestors().all(is_fixed))
 }
 
-/// Refuses arguments that name a file which nobody reads, whatever is granted, or a folder above credentials.
+/// Refuses arguments that name a file which no grant opens, or a folder above credentials.
 pub(super) fn check_arguments(
     permit: &Permit,
     command: &str,
@@ -71,10 +70,10 @@ pub(super) fn check_arguments(
     };
     let named = words.iter().enumerate().filter(|(at, _)| !is_identity(*at));
     for file in named.flat_map(|(_, arg)| files_of_argument(arg)) {
-        // Without a shell the program itself reads `~`, as `pi` does.
+        // Without a shell, the program itself may expand `~`, as `pi` does.
         let (base, file) = file.strip_prefix("~/").map_or((cwd, file), |rest| (&*permit.places().home, rest));
         let path = normal(base, Path::new(file));
-        // What the system itself shows of processes and devices is not kept in a file.
+        // Files of `/dev`, `/proc` and `/sys` are produced by the kernel and are never closed here.
         let is_refused = [path.clone(), without_links(&path)].iter().any(|path| {
             let is_closed = is_closed(permit, path) && !(is_agent && is_own_session(permit, path));
             (is_closed && guard!(ExecArguments)) || is_above_credentials(permit, command, path)
@@ -98,7 +97,7 @@ fn is_closed(permit: &Permit, path: &Path) -> bool {
     !is_system && permit.places().protection(path, permit.package_root()) == Protection::All
 }
 
-/// Whether credentials lie below a folder, and the program is none of those to which they are closed.
+/// Whether credentials exist below a folder, and are not closed to the program by other means.
 fn is_above_credentials(permit: &Permit, command: &str, path: &Path) -> bool {
     let is_above = |kept: PathBuf| kept != *path && kept.starts_with(path) && kept.symlink_metadata().is_ok();
     !needs_no_credentials(command)
@@ -107,13 +106,13 @@ fn is_above_credentials(permit: &Permit, command: &str, path: &Path) -> bool {
         && guard!(ExecFolderAbove)
 }
 
-/// Whether an agent may be given a file or folder of sessions: one that the extension reads itself, or makes.
+/// Whether an agent may be given a session file or folder: one that the extension may read itself, or may create.
 fn is_own_session(permit: &Permit, path: &Path) -> bool {
     let is_new = path.symlink_metadata().is_err();
     permit.path(Access::Read, path).is_ok() || (is_new && permit.path(Access::Make, path).is_ok())
 }
 
-/// Finds a session that an agent is told to go on with by another name than that of its file: any session of the user.
+/// Returns the id of a session in `--session ID`, which selects any session of the user instead of a file.
 fn session_by_id<'a>(words: &[&'a str]) -> Option<&'a str> {
     let values = words.iter().enumerate().filter_map(|(at, word)| match word.split_once('=') {
         Some(("--session", value)) => Some(value),
@@ -123,7 +122,7 @@ fn session_by_id<'a>(words: &[&'a str]) -> Option<&'a str> {
     values.into_iter().find(|value| !value.contains('/') && !value.ends_with(".jsonl"))
 }
 
-/// Whether a program takes a file of keys behind `-i`, to use it and not to show it.
+/// Whether a program takes a key file after `-i`, to use it and not to print it.
 fn command_takes_identity(command: &str) -> bool {
     ["scp", "sftp", "ssh"].contains(&name_of(command))
 }

@@ -1,4 +1,4 @@
-//! Verbs on whole contents: read, write, append, truncate, copy.
+//! Operations on whole contents: read, write, append, truncate, copy.
 
 use super::Inner;
 use super::error::{At, EEXIST, Failure, code, too_large};
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
 
-/// Largest file that is read or copied as a whole.
+/// Most bytes of a file that is read as a whole.
 const LARGEST: u64 = 128 << 20;
-/// Size of one step of a copy.
+/// Bytes of one step of a copy.
 const STEP: usize = 256 << 10;
 
 impl Inner {
@@ -42,7 +42,7 @@ impl Inner {
         };
         match encoding {
             Some("utf8" | "utf-8") => {
-                // Bytes that are no UTF-8 become U+FFFD, as in Node.
+                // Invalid UTF-8 becomes U+FFFD, as in Node.
                 let text = String::from_utf8(data)
                     .unwrap_or_else(|bytes| String::from_utf8_lossy(bytes.as_bytes()).into_owned());
                 Ok(Output::new(json!({ "text": text })))
@@ -78,7 +78,7 @@ impl Inner {
             match self.replace(&request.permit, &absolute, data, permission_bits(mode)) {
                 Ok(Some(())) => return Ok(Output::empty()),
                 Ok(None) => {}
-                // Nothing may be replaced here; a new file may be made.
+                // An existing file may not be replaced here; a new one may be created.
                 Err(Failure::Denied(..)) => {}
                 Err(failure) => return Err(failure.at(&at)),
             }
@@ -89,7 +89,7 @@ impl Inner {
         Ok(Output::empty())
     }
 
-    /// Puts `data` in the place of what is at `path`, at once; `None` when it has to be written into the file.
+    /// Replaces the file at `path` atomically; returns `None` when it has to be written in place.
     pub(super) fn replace(
         &self,
         permit: &Permit,
@@ -147,9 +147,9 @@ impl Inner {
     }
 }
 
-/// The bits that a file gets which a call makes.
+/// Returns the permission bits of a file that a call creates.
 pub(super) fn permission_bits(mode: Option<u64>) -> u32 {
-    // Nothing is cut off: permission bits.
+    // The mask leaves nine bits.
     (mode.unwrap_or(0o666) & 0o777) as u32
 }
 
@@ -192,7 +192,7 @@ pub(super) fn read_all(file: &mut dyn File, cancel: &CancelToken, path: &str) ->
     if stat.size > LARGEST {
         return Err(too_large(path, LARGEST));
     }
-    // One byte more than announced: the usual file is read, and seen to end, in two calls.
+    // One byte more than the announced size: most files are read completely, including the end, in two calls.
     let mut data = vec![0; usize::try_from(stat.size).unwrap_or(0) + 1];
     let mut filled = 0;
     loop {
@@ -212,7 +212,7 @@ pub(super) fn read_all(file: &mut dyn File, cancel: &CancelToken, path: &str) ->
             return Err(too_large(path, LARGEST));
         }
         if filled == data.len() {
-            // It grows while it is read.
+            // The file grows while it is read.
             data.resize(data.len() + STEP, 0);
         }
     }

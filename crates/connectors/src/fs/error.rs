@@ -1,10 +1,10 @@
-//! Node's errors: name, words, system call and path.
+//! Builds Node's errors: name, message, system call and path.
 
 use pijs_hostcall::Reason;
 use pijs_protocol::{ErrorCode, HostcallError};
 use std::io;
 
-/// What went wrong, with what Node would call the operation and the paths as the caller wrote them.
+/// Context of an error: Node's name of the operation, and the paths as the caller wrote them.
 pub(super) struct At<'a> {
     pub(super) syscall: &'static str,
     pub(super) path: Option<&'a str>,
@@ -24,7 +24,7 @@ impl<'a> At<'a> {
         Self { syscall, path: None, dest: None }
     }
 
-    /// `ENOENT: no such file or directory, open 'x'`.
+    /// Returns Node's error, such as `ENOENT: no such file or directory, open 'x'`.
     pub(super) fn io(&self, error: &io::Error) -> HostcallError {
         let (name, words) = words(error);
         let mut message = format!("{name}: {words}, {}", self.syscall);
@@ -41,14 +41,14 @@ impl<'a> At<'a> {
         result
     }
 
-    /// The same words whatever is or is not there.
+    /// Returns the refusal, whose text does not depend on whether the file exists.
     pub(super) fn denied(&self, capability: &'static str, reason: Reason) -> HostcallError {
         let subject = self.path.map(|path| format!("'{path}'")).unwrap_or_default();
         reason.refusal(capability, "fs", &subject)
     }
 }
 
-/// Why a walk or a verb failed.
+/// Reason why a walk or an operation failed.
 #[derive(Debug)]
 pub(super) enum Failure {
     Io(io::Error),
@@ -80,7 +80,7 @@ pub(super) fn code(code: i32) -> io::Error {
 
 pub(super) use rustix_codes::*;
 
-/// Numbers of this platform, so that memory and system speak alike.
+/// Error numbers of this platform, shared by the memory and the system implementation.
 mod rustix_codes {
     use rustix::io::Errno;
     pub(in super::super) const EBADF: i32 = Errno::BADF.raw_os_error();
@@ -95,7 +95,7 @@ mod rustix_codes {
     pub(in super::super) const EPERM: i32 = Errno::PERM.raw_os_error();
 }
 
-/// Node's (libuv's) name and words of a system error: `ENOENT` and `no such file or directory`.
+/// Returns Node's (libuv's) name and message of a system error: `ENOENT` and `no such file or directory`.
 pub fn words(error: &io::Error) -> (&'static str, &'static str) {
     use rustix::io::Errno;
     let Some(found) = Errno::from_io_error(error) else {
@@ -139,7 +139,7 @@ pub fn words(error: &io::Error) -> (&'static str, &'static str) {
     known.iter().find(|(errno, ..)| *errno == found).map_or(("EIO", "i/o error"), |(_, name, words)| (name, words))
 }
 
-/// The error of something that is too large to be handed over.
+/// Returns the error for a file that is too large to read as a whole.
 pub(super) fn too_large(what: &str, limit: u64) -> HostcallError {
     HostcallError::new(
         ErrorCode::Io,

@@ -1,4 +1,4 @@
-//! Open files of an extension, and the verbs on them.
+//! Holds the open files of an extension, and performs operations on them.
 
 use super::Inner;
 use super::error::{At, EEXIST, EMFILE, Failure, bad_handle, code};
@@ -15,22 +15,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Files an extension may have open, where the process may have many more.
+/// Most open files of one extension, where the process may have many more.
 const MOST_OPEN: usize = 1024;
-/// Part of the process's files that one extension may have open, and part that all may: what is left is for sockets,
+/// Divisors of the process's limit on open files: the part of one extension, and the part of all. The rest is for sockets,
 /// programs, workers, and the host's own files.
 const SHARE_OF_ONE: usize = 4;
 const SHARE_OF_ALL: usize = 2;
-/// Numbers below are standard input, output and error, which an extension does not have.
+/// Lowest number of a file. Those below are standard input, output and error, which an extension does not have.
 const FIRST: u32 = 3;
-/// Largest single read.
+/// Most bytes of one read.
 const LONGEST_READ: u64 = 64 << 20;
 
 /// The open files of one extension, by number.
 #[derive(Default)]
 pub(super) struct Handles {
     open: BTreeMap<u32, Handle>,
-    /// Further files of the process that its watches hold.
+    /// Files of the process that its watches use.
     watched: usize,
 }
 
@@ -40,7 +40,7 @@ impl Handles {
     }
 }
 
-/// Files of the process that one watch holds; given back with it.
+/// Counts the files that one watch uses; released on drop.
 pub(super) struct Share {
     inner: Arc<Inner>,
     extension: ExtensionId,
@@ -52,7 +52,7 @@ impl Share {
         Self { inner: Arc::clone(inner), extension: extension.clone(), files: 0 }
     }
 
-    /// Takes one more, if one more is the extension's.
+    /// Takes one more file, or fails with `EMFILE` at the limit.
     pub(super) fn take(&mut self) -> Result<(), Failure> {
         let mut handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = self.inner.system.open_files();
@@ -67,14 +67,14 @@ impl Share {
         Ok(())
     }
 
-    /// Gives one back.
+    /// Releases one file.
     pub(super) fn give(&mut self) {
         self.give_back(1);
     }
 
     fn give_back(&mut self, files: usize) {
         let mut handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        // An extension that ended has nothing any more.
+        // An extension that has ended has no entry.
         if let Some(own) = handles.get_mut(&self.extension) {
             own.watched = own.watched.saturating_sub(files);
         }
@@ -92,7 +92,7 @@ impl Drop for Share {
 #[derive(Clone)]
 pub(super) struct Handle {
     pub(super) flags: OpenFlags,
-    /// Where it was opened, free of links.
+    /// Path at which it was opened, without links.
     real: PathBuf,
     file: Arc<Mutex<Box<dyn File>>>,
 }
@@ -125,7 +125,7 @@ impl Inner {
         if full && guard!(FsHandles) {
             return Err(at.io(&code(EMFILE)));
         }
-        // The lowest free number, as the system would give.
+        // The lowest free number, as the system would choose.
         let fd = (FIRST..).zip(handles.open.keys()).find(|(free, used)| free != *used).map(|(free, _)| free);
         #[expect(clippy::cast_possible_truncation, reason = "at most MOST_OPEN are open")]
         let fd = fd.unwrap_or(FIRST + handles.open.len() as u32);
@@ -133,7 +133,7 @@ impl Inner {
         Ok(Output::new(json!({ "fd": fd })))
     }
 
-    /// Opens by path, following links by our own walk, and says where that led.
+    /// Opens a file by path through a walk, and returns it with its real path.
     pub(super) fn open_at(
         &self,
         request: &Request,
@@ -143,7 +143,7 @@ impl Inner {
     ) -> Result<(Box<dyn File>, PathBuf), Failure> {
         let mode = super::content::permission_bits(mode);
         let absolute = request.permit.places().node_path(path).map_err(|_| code(super::error::EINVAL))?;
-        // An exclusive creation does not look behind a link, as the system does not.
+        // Exclusive creation does not follow a link, as in the system call.
         let last = if flags.nofollow || flags.exclusive { Last::Keep } else { Last::Follow };
         let reached = self.walk(&request.permit, &absolute, opening(flags), last)?;
         if flags.read {
@@ -241,7 +241,7 @@ impl Inner {
         Ok(Output::empty())
     }
 
-    /// A handle whose file may be changed, also when it was opened for reading only.
+    /// Returns a handle whose file may be changed, even when it was opened for reading only.
     fn handle_to_change(&self, request: &Request, fd: u64, syscall: &'static str) -> Result<Handle, HostcallError> {
         let handle = self.handle(request, fd, syscall)?;
         let writing = request.permit.path(Access::Write, &handle.real);
@@ -250,7 +250,7 @@ impl Inner {
     }
 
     pub(super) fn fchmod(&self, request: &Request, fd: u64, mode: u64) -> Result<Output, HostcallError> {
-        // Nothing is cut off: permission bits.
+        // The mask leaves twelve bits.
         let mode = (mode & 0o7777) as u32;
         let handle = self.handle_to_change(request, fd, "fchmod")?;
         changes(&request.permit, &handle.real, &mut **handle.file(), |file| file.chmod(mode))

@@ -1,4 +1,4 @@
-//! Verbs that only look.
+//! Operations that only read metadata and names.
 
 use super::Inner;
 use super::error::{At, ENOENT, Failure, code};
@@ -10,7 +10,7 @@ use pijs_protocol::HostcallError;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Most entries of one recursive listing, and how deep it goes.
+/// Most entries, and greatest depth, of one recursive listing.
 const MOST_ENTRIES: usize = 1_000_000;
 const DEEPEST: usize = 256;
 
@@ -49,7 +49,7 @@ impl Inner {
 
     pub(super) fn access(&self, request: &Request, path: &str, mode: u64) -> Result<Output, HostcallError> {
         let at = At::path("access", path);
-        // Nothing is cut off: three bits.
+        // The mask leaves three bits.
         let bits = (mode & 7) as u32;
         let found = self.reach(request, path, Access::Look, Last::Follow).and_then(|reached| {
             match &reached.name {
@@ -57,7 +57,7 @@ impl Inner {
                 None => drop(reached.dir.stat()?),
             }
             if bits & 2 != 0 {
-                // What the system would allow and the gate would not is not writable.
+                // A file is writable when both the system and the gate allow it.
                 let writing = request.permit.path(Access::Write, &reached.real);
                 writing.map_err(|reason| Failure::Denied("write", reason))?;
             }
@@ -83,7 +83,7 @@ impl Inner {
         let named = request.permit.places().node_path(path)?;
         let reached = self.reach(request, path, Access::Read, Last::Follow).and_then(|reached| {
             reached.lstat()?;
-            // A link's target is content that somebody else put there.
+            // A link's target is content, which the caller may not have written.
             if reached.real != named {
                 check_granted(&request.permit, &reached.real)?;
             }
@@ -107,7 +107,7 @@ impl Inner {
             let mut entries = Vec::new();
             let reads = |path: &std::path::Path| request.permit.reads(path);
             let may_read = |path: &std::path::Path| matches!(reads(path), Ok(ReadBy::Grant | ReadBy::Making(_)));
-            // In a folder that the caller made, others may have put something.
+            // A folder that the caller created may contain entries of others.
             let lists = |folder: &str, name: &str| {
                 let folder = reached.real.join(folder);
                 reads(&folder) == Ok(ReadBy::Grant) || may_read(&folder.join(name))
@@ -121,11 +121,11 @@ impl Inner {
     }
 }
 
-/// Decides which parts of a folder are listed. Folders are named from the top.
+/// Decides which parts of a folder are listed. Folders are named relative to the top.
 struct Listing<'a> {
-    /// Whether a name in a folder is shown.
+    /// Whether a name in a folder is listed.
     lists: &'a dyn Fn(&str, &str) -> bool,
-    /// Whether a folder is gone into.
+    /// Whether a folder is entered.
     enters: &'a dyn Fn(&str) -> bool,
 }
 
@@ -154,7 +154,7 @@ fn list(
             }
             match dir.child(&name) {
                 Ok(child) => list(&child, &below, recursive, depth + 1, out, listing)?,
-                // It went away meanwhile.
+                // It was removed concurrently.
                 Err(error) if error.raw_os_error() == Some(ENOENT) => {}
                 Err(error) => return Err(error),
             }
@@ -163,7 +163,7 @@ fn list(
     Ok(())
 }
 
-/// A stat as the vocabulary has it.
+/// Returns the JSON form of file metadata.
 pub(super) fn stat_value(stat: &Stat) -> Value {
     json!({
         "kind": stat.kind().as_str(),

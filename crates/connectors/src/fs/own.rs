@@ -1,7 +1,8 @@
-//! Tells the gate what an extension makes where it may not read, and compares before it reads there.
+//! Reports files that an extension writes to the gate, and checks them before it reads them back.
 //!
-//! The gate lets an extension read what it made itself, as it left it. What is there is known only here: each verb that
-//! writes says afterwards which file it left and how, and each verb that reads compares the file that it opened.
+//! The gate lets an extension without a grant to read a path read a file there that it wrote itself, while it is unchanged. The
+//! file's state is known only here: each operation that writes reports which file it left in which state, and each operation that
+//! reads compares the file that it opened.
 
 use super::error::Failure;
 use super::walk::Reached;
@@ -25,7 +26,7 @@ fn denied(reason: Reason) -> Failure {
     Failure::Denied(Access::Read.capability(), reason)
 }
 
-/// Refuses to read something that is there and not as the caller left it, where only that lets it read.
+/// Refuses to read a changed file when the caller may read it only because it wrote it.
 pub(super) fn check_left(permit: &Permit, real: &Path, stat: impl FnOnce() -> io::Result<Stat>) -> Result<(), Failure> {
     match permit.reads(real).map_err(denied)? {
         ReadBy::Grant => Ok(()),
@@ -34,7 +35,7 @@ pub(super) fn check_left(permit: &Permit, real: &Path, stat: impl FnOnce() -> io
     }
 }
 
-/// Refuses to read what is there unless a grant lets the caller read whatever it is.
+/// Refuses to read anything that no grant lets the caller read.
 pub(super) fn check_granted(permit: &Permit, real: &Path) -> Result<(), Failure> {
     match permit.reads(real).map_err(denied)? {
         ReadBy::Grant => Ok(()),
@@ -42,7 +43,7 @@ pub(super) fn check_granted(permit: &Permit, real: &Path) -> Result<(), Failure>
     }
 }
 
-/// Notes a file that was opened for writing: it is the caller's if nothing was in it, or only what the caller left.
+/// Records a file that was opened for writing. It counts as the caller's if it was empty, or as the caller left it.
 pub(super) fn opened(permit: &Permit, real: &Path, file: &dyn File) {
     if !permit.remembers(real) {
         return;
@@ -52,7 +53,7 @@ pub(super) fn opened(permit: &Permit, real: &Path, file: &dyn File) {
     permit.leaves(real, own);
 }
 
-/// Changes an open file, and notes how it is left.
+/// Changes an open file, and records its state afterwards.
 pub(super) fn changes<R>(
     permit: &Permit,
     real: &Path,
@@ -69,7 +70,7 @@ pub(super) fn changes<R>(
     result
 }
 
-/// Tracks a name at the end of a walk that is about to be changed.
+/// Tracks a name, at the end of a walk, that is about to be changed.
 pub(super) struct Named<'a> {
     permit: &'a Permit,
     reached: &'a Reached,
@@ -91,12 +92,12 @@ impl<'a> Named<'a> {
         self.is_own
     }
 
-    /// It was changed, and is the caller's if it was before.
+    /// Records a change; the file is the caller's if it was before.
     pub(super) fn changed(&self) {
         self.left(self.is_own);
     }
 
-    /// All of it is the caller's now, or nothing.
+    /// Records whether all of the file is the caller's now.
     pub(super) fn left(&self, is_own: bool) {
         if !self.remembers {
             return;

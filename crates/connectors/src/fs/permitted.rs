@@ -1,7 +1,7 @@
-//! Files under one caller's permit, for tools that the host runs on an extension's behalf.
+//! Gives tools that the host runs on an extension's behalf access to files under the caller's permit.
 //!
-//! A tool such as `grep` reaches files that no call named; each of them is walked to like a path
-//! of the `fs` method, so the permit is asked about what is really touched, links included.
+//! A tool such as `grep` reaches files that no call named. Each of them is walked to like a path of the `fs` method, so the
+//! permit decides the file that is really accessed, links included.
 
 use super::content::{read_all, write_all};
 use super::error::{At, EISDIR, ENOENT, Failure, code};
@@ -18,14 +18,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl FsConnector {
-    /// The files that `permit` allows. `cancel` ends a read that is under way.
+    /// Returns access to the files that `permit` allows. `cancel` stops a read in progress.
     pub fn permitted(&self, permit: Permit, cancel: CancelToken) -> PermittedFiles {
         PermittedFiles { inner: Arc::clone(&self.inner), permit, cancel }
     }
 }
 
-/// Whole-file operations under a permit. Paths are absolute; a refusal has the code `denied` and says
-/// nothing of what is there.
+/// Whole-file operations under a permit. Paths are absolute. A refusal has the code `denied` and does not reveal whether the file
+/// exists.
 #[derive(Clone)]
 pub struct PermittedFiles {
     inner: Arc<Inner>,
@@ -34,7 +34,7 @@ pub struct PermittedFiles {
 }
 
 impl PermittedFiles {
-    /// All of a regular file.
+    /// Reads a regular file.
     pub async fn read(&self, path: &Path) -> Result<Vec<u8>, HostcallError> {
         self.blocking(path, |this, path, shown| {
             let flags = OpenFlags { read: true, ..OpenFlags::default() };
@@ -44,7 +44,7 @@ impl PermittedFiles {
         .await
     }
 
-    /// Replaces or creates a file, and the folders above it.
+    /// Replaces or creates a file, and creates missing folders above it.
     pub async fn write(&self, path: &Path, data: Vec<u8>) -> Result<(), HostcallError> {
         self.blocking(path, move |this, path, shown| {
             let at = At::path("open", shown);
@@ -69,7 +69,7 @@ impl PermittedFiles {
         .await
     }
 
-    /// What is there, links followed.
+    /// Returns the kind of a file; follows links.
     pub async fn kind(&self, path: &Path) -> Result<Kind, HostcallError> {
         self.blocking(path, |this, path, shown| {
             let stat = this
@@ -81,7 +81,7 @@ impl PermittedFiles {
         .await
     }
 
-    /// What is in a folder, sorted by name; links are not followed.
+    /// Lists a folder, sorted by name; does not follow links in it.
     pub async fn list(&self, path: &Path) -> Result<Vec<(OsString, Kind)>, HostcallError> {
         self.blocking(path, |this, path, shown| {
             let listed = this
@@ -112,7 +112,7 @@ impl PermittedFiles {
         }
     }
 
-    /// The place as it is named, before anything is looked at.
+    /// Decides the path as it is named, before the file system is accessed.
     fn allowed(&self, path: &Path, access: Access) -> Result<(), Failure> {
         self.permit.path(access, path).map_err(|reason| Failure::Denied(access.capability(), reason))
     }

@@ -1,4 +1,4 @@
-//! Verbs that make, move and remove names.
+//! Operations that create, move and remove names.
 
 use super::Inner;
 use super::content::copy;
@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// How deep a tree may be that is made, removed or copied.
+/// Greatest depth of a tree that is created, removed or copied.
 const DEEPEST: usize = 256;
-/// Tries for a temporary name that is free.
+/// Most attempts to find a free temporary name.
 const MOST_TRIES: usize = 100;
 
 impl Inner {
@@ -33,7 +33,7 @@ impl Inner {
         mode: Option<u64>,
     ) -> Result<Output, HostcallError> {
         let at = At::path("mkdir", path);
-        // Nothing is cut off: permission bits.
+        // The mask leaves nine bits.
         let mode = (mode.unwrap_or(0o777) & 0o777) as u32;
         if !recursive {
             let made = self
@@ -50,20 +50,20 @@ impl Inner {
         })
     }
 
-    /// Makes `path` and what is missing above it; the first folder made.
+    /// Creates `path` and missing folders above it; returns the topmost folder that was created.
     pub(super) fn mkdir_all(
         &self,
         permit: &Permit,
         path: &Path,
         mode: u32,
     ) -> Result<Option<std::path::PathBuf>, Failure> {
-        // Each folder on the way is reached from the top, so that nothing can be put in its place.
+        // Each folder is walked to from the root, so that none can be exchanged meanwhile.
         if path.components().count() > DEEPEST {
             return Err(code(EINVAL).into());
         }
         let mut missing = vec![path];
         let mut first = None;
-        // Each round makes a folder or learns of one more that is missing above.
+        // Each round creates a folder, or finds that its parent is missing.
         while let Some(next) = missing.last().copied() {
             let made = self.walk(permit, next, Access::Make, Last::Follow).and_then(|reached| {
                 match make_folder(permit, &reached, mode) {
@@ -87,7 +87,7 @@ impl Inner {
                     Some(parent) => missing.push(parent),
                     None => return Err(error.into()),
                 },
-                // What is above exists and is not ours to write: then it need not be made.
+                // A parent exists and may not be written.
                 Err(failure) => return Err(failure),
             }
         }
@@ -95,7 +95,7 @@ impl Inner {
     }
 
     pub(super) fn mkdtemp(&self, request: &Request, prefix: &str) -> Result<Output, HostcallError> {
-        // As in Node's messages, where the random part is not chosen yet.
+        // Node's messages show the template before the random part is chosen.
         let shown = format!("{prefix}{}", "X".repeat(6));
         let at = At::path("mkdtemp", &shown);
         for _ in 0..MOST_TRIES {
@@ -174,7 +174,7 @@ impl Inner {
             let (from_name, to_name) = (from.named()?, to.named()?);
             match from.dir.lstat(from_name)?.kind() {
                 Kind::Dir => {
-                    // A folder takes what is in it along: nothing protected may ride.
+                    // Moving a folder moves its contents, so every name in it is decided.
                     check_tree(&*from.dir.child(from_name)?, &from.real, request, 0)?;
                     brings(request, &to.real)?;
                 }
@@ -204,8 +204,8 @@ impl Inner {
         Ok(Output::empty())
     }
 
-    /// The target is decided where it points seen from the link's place, and where links on the way to it lead. Who follows the
-    /// link through us is asked again, and others are not.
+    /// The target is decided relative to the link's folder, and where links on the way to it lead. A later access through this
+    /// connector is decided again; an access by other programs is not.
     pub(super) fn symlink(&self, request: &Request, target: &str, path: &str) -> Result<Output, HostcallError> {
         let at = At::both("symlink", target, path);
         let done = self.reach_to_write(request, path).and_then(|reached| {
@@ -226,7 +226,7 @@ impl Inner {
 
     pub(super) fn chmod(&self, request: &Request, path: &str, mode: u64) -> Result<Output, HostcallError> {
         let at = At::path("chmod", path);
-        // Nothing is cut off: permission bits.
+        // The mask leaves twelve bits.
         let mode = (mode & 0o7777) as u32;
         let done = self.reach(request, path, Access::Write, Last::Follow).and_then(|reached| {
             let named = Named::new(&request.permit, &reached);
@@ -238,7 +238,7 @@ impl Inner {
         Ok(Output::empty())
     }
 
-    /// `utimes`, and `lutimes` of a link itself.
+    /// Performs `utimes`, and `lutimes` on a link itself.
     pub(super) fn utimes(
         &self,
         request: &Request,
@@ -268,7 +268,7 @@ impl Inner {
         let done = self.reach(request, from, Access::Read, Last::Keep).and_then(|from| {
             let to = self.reach_to_write(request, to)?;
             if to.real.starts_with(&from.real) {
-                // Into itself, or onto itself.
+                // The target is the source, or lies inside it.
                 return Err(code(EINVAL).into());
             }
             copy_tree(&Place::of(&from)?, &Place::of(&to)?, options, request, 0)
@@ -278,7 +278,7 @@ impl Inner {
     }
 }
 
-/// How `cp` treats folders and what is there already.
+/// Options of `cp` for folders and existing files.
 #[derive(Clone, Copy)]
 pub(super) struct CopyOptions {
     pub(super) recursive: bool,
@@ -286,7 +286,7 @@ pub(super) struct CopyOptions {
     pub(super) error_on_exist: bool,
 }
 
-/// A name in an open folder, with its whole name.
+/// A name in an open folder, with its full path.
 struct Place<'a> {
     dir: &'a dyn Dir,
     name: &'a OsStr,
@@ -299,7 +299,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Makes one folder. A root exists.
+/// Creates one folder. A root exists already.
 fn make_folder(permit: &Permit, reached: &Reached, mode: u32) -> Result<(), Failure> {
     let Some(name) = &reached.name else { return Err(code(EEXIST).into()) };
     reached.dir.mkdir(name, mode)?;
@@ -315,7 +315,8 @@ fn allowed(request: &Request, access: Access, path: &Path) -> Result<(), Failure
     request.permit.path(access, path).map_err(|reason| Failure::Denied(access.capability(), reason))
 }
 
-/// A folder or a link at `to` must bring nothing protected to its place: an `extensions` that becomes `.pi/extensions`.
+/// Refuses a folder or link at `to` whose contents would end up at a protected path, such as an `extensions` that becomes
+/// `.pi/extensions`.
 fn brings(request: &Request, to: &Path) -> Result<(), Failure> {
     if request.permit.places().is_above_protected(to) && guard!(GateBrought) {
         return Err(Failure::Denied("write", Reason::ProtectedPath));
@@ -330,7 +331,7 @@ fn deeper(request: &Request, depth: usize) -> Result<(), Failure> {
     if depth > DEEPEST { Err(code(super::error::EFBIG).into()) } else { Ok(()) }
 }
 
-/// Removes a folder with what is in it, asking about every name.
+/// Removes a folder with its contents, deciding every name.
 fn remove_tree(dir: &dyn Dir, name: &OsStr, real: &Path, request: &Request, depth: usize) -> Result<(), Failure> {
     deeper(request, depth)?;
     allowed(request, Access::Write, real)?;
@@ -350,7 +351,7 @@ fn remove_tree(dir: &dyn Dir, name: &OsStr, real: &Path, request: &Request, dept
     Ok(())
 }
 
-/// Asks about every name of a tree that is about to be moved.
+/// Decides every name of a tree that is about to be moved.
 fn check_tree(dir: &dyn Dir, real: &Path, request: &Request, depth: usize) -> Result<(), Failure> {
     deeper(request, depth)?;
     for (entry, kind) in dir.entries()? {
@@ -365,13 +366,13 @@ fn check_tree(dir: &dyn Dir, real: &Path, request: &Request, depth: usize) -> Re
     Ok(())
 }
 
-/// Lists what a link in a folder leads to: what its text says, and the place that links on the way make of it.
+/// Returns the target of a link in a folder, lexically and with the links on the way resolved.
 fn targets(folder: &Path, target: &Path) -> BTreeSet<PathBuf> {
     let root = Path::new("/");
     BTreeSet::from([normal(folder, target), normal(root, &without_links(&folder.join(target)))])
 }
 
-/// Notes what a copy left at a place.
+/// Records the state in which a copy left a file.
 fn left_at(request: &Request, place: &Place<'_>) {
     if request.permit.remembers(&place.real) {
         let stat = place.dir.lstat(place.name).ok();

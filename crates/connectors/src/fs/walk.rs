@@ -1,9 +1,8 @@
-//! From a path to one name in an open folder.
+//! Resolves a path to one name in an open folder.
 //!
-//! The walk never lets the system follow a link. Where it meets one it reads the target, asks
-//! the permit about the place named by it, and starts again from the root of that place; what it
-//! arrives at is named by components that were each opened without following anything, and the
-//! permit is asked about that name as well.
+//! The walk never lets the system follow a link. It reads a link's target, asks the permit about the target, and starts again
+//! from the target's root. The resulting name consists of components that were each opened without following links, and the
+//! permit decides that name as well.
 
 use super::Inner;
 use super::error::{ELOOP, ENOTDIR, Failure, code};
@@ -16,20 +15,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Links on the way, as Linux counts them.
+/// Most links of one walk, the limit of Linux.
 const MOST_LINKS: usize = 40;
 
-/// Where a walk arrived.
+/// Result of a walk.
 pub(crate) struct Reached {
-    /// The folder that holds it, or the thing itself when `name` is absent.
+    /// The folder that contains the file, or the root itself when `name` is `None`.
     pub(crate) dir: Arc<dyn Dir>,
-    /// Its name there; absent for a root.
+    /// The name in that folder; `None` for a root.
     pub(crate) name: Option<OsString>,
-    /// Its whole name, free of links.
+    /// The full path without links.
     pub(crate) real: PathBuf,
 }
 
-/// What to do with a link at the end of the path.
+/// Says whether a link at the end of the path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Last {
     Follow,
@@ -37,7 +36,7 @@ pub(super) enum Last {
 }
 
 impl Reached {
-    /// What is there.
+    /// Returns the metadata of the file itself, not of a link's target.
     pub(super) fn lstat(&self) -> io::Result<Stat> {
         match &self.name {
             Some(name) => self.dir.lstat(name),
@@ -45,7 +44,7 @@ impl Reached {
         }
     }
 
-    /// As a folder.
+    /// Opens it as a folder.
     pub(super) fn as_dir(&self) -> io::Result<Arc<dyn Dir>> {
         match &self.name {
             Some(name) => self.dir.child(name).map_err(not_a_folder),
@@ -53,13 +52,13 @@ impl Reached {
         }
     }
 
-    /// The name in its folder; a root has none, and verbs that need one do not work on it.
+    /// Returns the name in its folder; fails for a root, which cannot be renamed or removed.
     pub(super) fn named(&self) -> io::Result<&OsString> {
         self.name.as_ref().ok_or_else(|| code(super::error::EPERM))
     }
 }
 
-/// Opening something that is no folder says so; a link swapped in meanwhile looks the same.
+/// Converts `ELOOP` to `ENOTDIR`: a link exchanged meanwhile looks like any other file that is no folder.
 fn not_a_folder(error: io::Error) -> io::Error {
     if error.raw_os_error() == Some(ELOOP) { code(ENOTDIR) } else { error }
 }
@@ -121,11 +120,11 @@ impl Inner {
 
 enum Step {
     Arrived(Reached),
-    /// The path with its first link replaced.
+    /// The path with its first link replaced by the link's target.
     Link(PathBuf),
 }
 
-/// Goes name by name to the first link among `parents` and replaces it by where it points.
+/// Finds the first link among `parents` and replaces it by its target.
 fn first_link(
     root_path: &Path,
     root: Arc<dyn Dir>,
@@ -151,7 +150,7 @@ fn first_link(
             }
         }
     }
-    // The link went away meanwhile; the next round walks straight through.
+    // The link was removed meanwhile; the next round walks straight through.
     real.push(last);
     Ok(Step::Link(real))
 }

@@ -1,4 +1,4 @@
-//! `watch`: a stream of changes until its call is cancelled.
+//! Performs `watch`: streams changes until its call is cancelled.
 
 use super::Inner;
 use super::error::{At, EFBIG, Failure, code};
@@ -17,30 +17,30 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
-/// Folders that one recursive watch looks at.
+/// Most folders of one recursive watch.
 const MOST_FOLDERS: usize = 8192;
 
-/// How deep it goes.
+/// Greatest depth of a recursive watch.
 const DEEPEST: usize = 64;
 
-/// Between two looks. Changes of the same name in between are one: a program that writes a file a
-/// million times does not flood the realm.
+/// Pause between two deliveries. Changes of the same name in between are merged, so that a program that writes a file a million
+/// times does not overload the realm.
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct Watch {
     watcher: Box<dyn Watcher>,
-    /// What is watched, and the name it has below `path`.
+    /// Watched folders, with their paths relative to the watched path.
     folders: BTreeMap<WatchId, (Arc<dyn Dir>, PathBuf)>,
     top: WatchId,
-    /// Last name of what is watched, for changes of the thing itself.
+    /// File name of the watched path, for changes of it.
     name: String,
     real: PathBuf,
     recursive: bool,
-    /// One file for the watch, and one for each folder.
+    /// Counts one file for the watch and one for each folder.
     share: Share,
 }
 
-/// Watches of an extension by their numbers.
+/// Watches of an extension, by number.
 #[derive(Default)]
 pub(super) struct Begun {
     next: u64,
@@ -48,7 +48,7 @@ pub(super) struct Begun {
 }
 
 impl Inner {
-    /// Begins to watch, before anything else happens; `watch` with the number in `begun` tells what changed since.
+    /// Begins a watch synchronously, so that no change is missed; `watch` with its number in `begun` streams the changes since.
     pub(super) fn open_watch(self: &Arc<Self>, request: &Request) -> Result<Output, HostcallError> {
         let watch = self.begin_watch(request)?;
         let mut all = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,11 +143,11 @@ impl Inner {
         Ok(watch)
     }
 
-    /// One more watcher of an extension. All of them are one instance for the system, which gives a user few; another
-    /// extension has another, whose changes this one cannot drown.
+    /// Creates a watcher. All watchers of one extension share an instance of the system, of which a user has few; each extension
+    /// has another one, so that none overflows another's queue.
     fn watcher(&self, extension: &ExtensionId) -> std::io::Result<Box<dyn Watcher>> {
         let mut all = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
-        // Gone with its last watcher.
+        // An instance ends with its last watcher.
         all.retain(|_, watches| watches.strong_count() > 0);
         if let Some(watches) = all.get(extension).and_then(Weak::upgrade)
             && guard!(FsInstances)
@@ -159,7 +159,7 @@ impl Inner {
         watches.watcher()
     }
 
-    /// Whether an extension watches a folder, or a file in it.
+    /// Whether an extension watches a folder, or the file `name` in it.
     pub(super) fn is_watched(&self, dir: &dyn Dir, name: &OsStr) -> bool {
         let all = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         all.values().filter_map(Weak::upgrade).any(|watches| watches.is_watched(dir, name))
@@ -167,7 +167,7 @@ impl Inner {
 }
 
 impl Watch {
-    /// Watches the folders in `dir`; `seen` gets every name there is, as what came to be before we looked.
+    /// Watches the folders in `dir`. Adds every name to `seen`, for entries that were created before the watch began.
     fn below(
         &mut self,
         dir: &Arc<dyn Dir>,
@@ -195,7 +195,7 @@ impl Watch {
         request: &Request,
         seen: &mut Vec<PathBuf>,
     ) -> Result<(), Failure> {
-        // What may not be read is not watched, and what went away meanwhile is not there.
+        // Folders that may not be read, or were removed meanwhile, are skipped.
         if !matches!(request.permit.reads(&self.real.join(at)), Ok(ReadBy::Grant | ReadBy::Making(_))) {
             return Ok(());
         }
@@ -215,14 +215,14 @@ impl Watch {
         self.below(&child, at, depth + 1, request, seen)
     }
 
-    /// Whether the caller may know of what is at a place. In a folder that it may read only because it made it, what others
-    /// do there is not its business.
+    /// Whether the caller may be notified of a change at a path. In a folder that it may read only because it created it, changes
+    /// by others are not reported.
     fn may_tell(&self, at: &Path, request: &Request) -> bool {
         let is_own = || matches!(request.permit.reads(&self.real.join(at)), Ok(ReadBy::Making(_)));
         request.permit.reads(&self.real) == Ok(ReadBy::Grant) || is_own()
     }
 
-    /// The events to tell, each once, and whether the watched thing is gone.
+    /// Returns the events to report, each once, and whether the watched path was removed.
     fn take(&mut self, changes: Vec<Change>, request: &Request) -> (Vec<serde_json::Value>, bool) {
         let mut events: Vec<serde_json::Value> = Vec::new();
         let mut tell = |event: &str, name: &str| {
@@ -248,7 +248,7 @@ impl Watch {
                         continue;
                     };
                     let Some(name) = name else {
-                        // The folder above tells of the others.
+                        // For other folders, the watch of the parent folder reports it.
                         if watch == self.top {
                             tell(event, &self.name);
                         }
@@ -260,7 +260,7 @@ impl Watch {
                     }
                     if is_new_folder && self.recursive {
                         let mut seen = Vec::new();
-                        // One that cannot be watched stays silent.
+                        // A folder that cannot be watched is skipped.
                         let _ = self.folder(&dir, &name, &below, below.iter().count(), request, &mut seen);
                         for name in seen.into_iter().filter(|name| self.may_tell(name, request)) {
                             tell("rename", &name.to_string_lossy());

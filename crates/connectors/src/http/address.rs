@@ -1,4 +1,4 @@
-//! Which addresses are public, and a resolver that gives no others.
+//! Decides which addresses are public, and resolves names to public addresses only.
 
 use crate::lookups::TooManyNames;
 use crate::sockets::{Sockets, too_many_names};
@@ -60,37 +60,37 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
-/// Whether an address is one of this machine's own: nothing else can be bound to. One that is public by its number, too: what
-/// listens on all addresses is reached there, and no firewall of the network stands before it.
+/// Whether an address belongs to this machine, which is the case when it can be bound. A public address of this machine counts as
+/// well: a server on all interfaces is reachable there without passing a firewall.
 fn is_own(address: IpAddr) -> bool {
     fn is_bound(address: IpAddr) -> bool {
         match UdpSocket::bind((address, 0)) {
             Ok(_) => true,
-            // Without IPv6 no such address is anybody's.
+            // Without IPv6 support, no IPv6 address belongs to this machine.
             Err(error) => {
                 let nobodys = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT];
                 !Errno::from_io_error(&error).is_some_and(|errno| nobodys.contains(&errno))
             }
         }
     }
-    // Where the system binds what is nobody's, the answer says nothing.
+    // Some systems bind any address; the test means nothing there.
     static BINDS_ALL: LazyLock<bool> = LazyLock::new(|| is_bound(Ipv4Addr::new(240, 0, 0, 1).into()));
     !*BINDS_ALL && is_bound(address.to_canonical())
 }
 
-/// The most and the least that the machines of one network have in common of their addresses. A whole site has no more than
-/// the least, and an address that stands for itself is still one of a network.
+/// Bounds of the prefix length of an IPv6 network: a site has at least a /48, and an address with a /128 mask still belongs to a
+/// /64.
 const NETWORK_BITS: std::ops::RangeInclusive<u32> = 48..=64;
 
-/// Whether an address is of a network that this machine is in. Machines of a house or an office have public numbers under
-/// IPv6, and between them stands nothing.
+/// Whether an address belongs to a network of this machine. Machines of a home or an office have public IPv6 addresses without a
+/// firewall between them.
 fn is_neighbour(address: IpAddr) -> bool {
     let IpAddr::V6(address) = address.to_canonical() else { return false };
-    // A system that does not say has no such networks as far as we know.
+    // Networks are unknown when the system does not list them.
     own_networks().unwrap_or_default().iter().any(|own| own.holds(address))
 }
 
-/// An IPv6 network: an address of it, and the bits that all of its addresses share.
+/// An IPv6 network: one of its addresses, and its prefix length.
 #[derive(Debug, PartialEq, Eq)]
 struct Network(Ipv6Addr, u32);
 
@@ -101,7 +101,7 @@ impl Network {
     }
 }
 
-/// The IPv6 networks of this machine's own addresses.
+/// Returns the IPv6 networks of this machine's addresses.
 fn own_networks() -> nix::Result<Vec<Network>> {
     let networks = nix::ifaddrs::getifaddrs()?.filter_map(|interface| {
         let own = interface.address?.as_sockaddr_in6()?.ip();
@@ -111,7 +111,7 @@ fn own_networks() -> nix::Result<Vec<Network>> {
     Ok(networks.collect())
 }
 
-/// A name that has an address which is not public.
+/// Error for a name with an address that is not public.
 #[derive(Debug)]
 pub(super) struct Blocked;
 
@@ -123,7 +123,7 @@ impl fmt::Display for Blocked {
 
 impl std::error::Error for Blocked {}
 
-/// A name for which no address is known.
+/// Error for a name without an address.
 #[derive(Debug)]
 pub(super) struct Unresolved;
 
@@ -135,24 +135,24 @@ impl fmt::Display for Unresolved {
 
 impl std::error::Error for Unresolved {}
 
-/// Finds the addresses of a name. The system's unless an embedder or a test brings another.
+/// Resolves names. The default is the system's resolver; embedders and tests may replace it.
 pub trait Resolver: Send + Sync {
-    /// All addresses of `name`.
+    /// Returns all addresses of `name`.
     fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 
-    /// Whether an address is one of this machine's own.
+    /// Whether an address belongs to this machine.
     fn is_own(&self, address: IpAddr) -> bool {
         is_own(address)
     }
 
-    /// Whether an address is of a network that this machine is in, although it is public by its number.
+    /// Whether an address, although public, belongs to a network of this machine.
     fn is_neighbour(&self, address: IpAddr) -> bool {
         is_neighbour(address)
     }
 }
 
 impl dyn Resolver {
-    /// Whether an address is public, and neither this machine's nor a neighbour's.
+    /// Whether an address is public, and belongs neither to this machine nor to its networks.
     pub(crate) fn is_elsewhere(&self, address: IpAddr) -> bool {
         is_public(address)
             && !(guard!(HttpOwn) && self.is_own(address))
@@ -173,11 +173,11 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// This machine (RFC 6761); never asked of a resolver. Whether it may be reached is decided before.
+/// The name of this machine (RFC 6761), which is never sent to a resolver. Whether it may be reached is decided before.
 pub(super) const LOCALHOST: &str = "localhost";
 
-/// Refuses the whole answer of a resolver when one address is not public. What it returns is what is
-/// connected to, so a second, different answer cannot come in between.
+/// Resolver that fails when one address of a name is not public. The client connects to the addresses that it returns, so a
+/// second lookup with another result cannot intervene.
 pub(super) struct PublicResolver {
     pub(super) resolver: Arc<dyn Resolver>,
     pub(super) sockets: Arc<Sockets>,
@@ -225,10 +225,10 @@ mod tests {
         let network = |own: &str, bits| Network(own.parse().unwrap(), bits);
         for (own, bits, near, far) in [
             ("2600:1:2:3::5", 64, "2600:1:2:3:ffff::9", "2600:1:2:4::5"),
-            // An address of its own lies in a network all the same.
+            // A /128 counts as a /64.
             ("2600:1:2:3::5", 128, "2600:1:2:3::6", "2600:1:2:2::5"),
             ("2600:1:2:300::5", 56, "2600:1:2:3ff::1", "2600:1:2:400::1"),
-            // A way to everywhere is no network.
+            // A default route counts as a /48.
             ("2600:1:2:3::5", 3, "2600:1:2:ffff::1", "2600:1:3::1"),
         ] {
             let own = network(own, bits);
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// The kernel's list, which is how the system's call is known to be read well.
+    /// Compares with the kernel's list, to test that the system call is interpreted correctly.
     #[cfg(target_os = "linux")]
     #[test]
     fn own_networks_are_those_the_kernel_lists() {

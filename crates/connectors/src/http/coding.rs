@@ -1,9 +1,8 @@
-//! Content codings of answers, as Node's `fetch` takes them.
+//! Decodes the content codings of responses, as Node's `fetch` does.
 //!
-//! A server decides how a body is coded and how much comes of it. So a body is decoded a bounded step at a time, what each
-//! coding gives is counted (of two, the inner one may be small and the outer one the bomb), and the memory of the decoders
-//! is asked for before it is taken. A coding that is not known leaves the body as it came, and what a server cuts short
-//! simply ends, both as in Node.
+//! The server chooses the codings and the size of the output. So a body is decoded in bounded steps, the output of each coding is
+//! limited (of two, the outer one may be the bomb), and memory for decoders is acquired before it is used. An unknown coding
+//! leaves the body as it is, and a truncated body ends early, both as in Node.
 
 use brotli::enc::StandardAlloc;
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
@@ -13,27 +12,28 @@ use pijs_protocol::{HostcallError, guard};
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue, RANGE};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Codings that one answer may have, as in Node.
+/// Most codings of one response, as in Node.
 const MOST: usize = 5;
 
-/// Most output of one step.
+/// Most bytes of output of one step.
 const PIECE: usize = 64 << 10;
 
-/// Window bits of deflate, the most there are.
+/// Largest window of deflate, in bits.
 const DEFLATE_WINDOW: u8 = 15;
 
-/// What a member of gzip weighs beside its content. One without any takes twenty bytes, and a new decoder.
+/// Bytes that each member of a gzip body counts in addition to its content: an empty member takes 20 bytes of input and creates a
+/// decoder.
 const MEMBER: usize = 1 << 10;
 
-/// What a decoder of deflate takes, and one of brotli beside its window.
+/// Memory of a deflate decoder, and of a brotli decoder without its window.
 const DEFLATE_BYTES: usize = 64 << 10;
 const BROTLI_BYTES: usize = 4 << 20;
 
-/// Says what `fetch` understands, unless the caller has said it.
+/// Sets `Accept-Encoding` to the codings that `fetch` supports, unless the caller has set it.
 pub(super) fn announce(headers: &mut HeaderMap, scheme: &str) {
     let given: Vec<&[u8]> = headers.get_all(ACCEPT_ENCODING).iter().map(HeaderValue::as_bytes).collect();
     let value = match (headers.contains_key(RANGE), given.is_empty()) {
-        // Of a part nobody could decode anything.
+        // A range of a coded body cannot be decoded.
         (true, _) => {
             let all = [given.as_slice(), &[b"identity"]].concat().join(&b", "[..]);
             HeaderValue::from_bytes(&all).expect("values joined by a comma are a value")
@@ -47,43 +47,43 @@ pub(super) fn announce(headers: &mut HeaderMap, scheme: &str) {
 
 /// A body that is being decoded.
 pub(super) struct Decoding {
-    /// The outermost coding first.
+    /// Decoders, for the outermost coding first.
     stages: Vec<Stage>,
-    /// What came last, where nothing is decoded.
+    /// The last piece received, when nothing is decoded.
     plain: Option<Bytes>,
-    /// Bytes that each coding may give.
+    /// Most bytes of output of each coding.
     most: usize,
 }
 
-/// What one step brought.
+/// Result of one step.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Some of the body.
+    /// A piece of the body.
     Piece(Bytes),
-    /// Nothing yet, and there is more to do.
+    /// No output yet; there is more work.
     Went,
-    /// A decoder that takes so many bytes begins once it is given them: [`Decoding::begin`].
+    /// A decoder needs this many bytes of memory to begin: call [`Decoding::begin`].
     Begins(usize),
-    /// Everything that came is decoded.
+    /// All input is decoded.
     Hungry,
 }
 
-/// Why a body cannot be decoded.
+/// Reason why a body cannot be decoded.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// It is no such coding: Node's code, number and words.
+    /// Invalid data, with Node's code, number and message.
     Broken(String, i32, String),
-    /// It is more than may come.
+    /// More output than allowed.
     TooMuch,
 }
 
 impl Decoding {
-    /// Of a body without codings, or one that is not to be decoded.
+    /// Creates a decoder that passes the body through.
     pub(super) fn none() -> Self {
         Self { stages: Vec::new(), plain: None, most: usize::MAX }
     }
 
-    /// Of an answer with these headers; each coding gives at most `most` bytes.
+    /// Creates the decoders for these response headers; each may produce at most `most` bytes.
     pub(super) fn of(headers: &HeaderMap, most: usize) -> Result<Self, HostcallError> {
         let lists = headers.get_all(CONTENT_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
         let all = lists.collect::<Vec<_>>().join(",").to_ascii_lowercase();
@@ -96,7 +96,7 @@ impl Decoding {
         Ok(Self { stages: stages.unwrap_or_default(), plain: None, most })
     }
 
-    /// Takes what came. Everything before it has to be decoded.
+    /// Adds input. All previous input must have been decoded.
     pub(super) fn feed(&mut self, piece: Bytes) {
         match self.stages.first_mut() {
             Some(stage) => stage.input = piece,
@@ -104,19 +104,19 @@ impl Decoding {
         }
     }
 
-    /// Gives the decoder that wants to begin its memory.
+    /// Starts the decoder that reported [`Step::Begins`], with its memory.
     pub(super) fn begin(&mut self, memory: Option<OwnedSemaphorePermit>) {
         if let Some(stage) = self.stages.iter_mut().find(|stage| stage.wants().is_some()) {
             stage.begin(memory);
         }
     }
 
-    /// Decodes some more.
+    /// Performs one step.
     pub(super) fn step(&mut self) -> Result<Step, Failure> {
         if let Some(piece) = self.plain.take() {
             return Ok(Step::Piece(piece));
         }
-        // The innermost that can go on does, so none ever holds more than a piece.
+        // The innermost decoder with work goes first, so that none holds more than one piece.
         let Some(at) = self.stages.iter().rposition(Stage::has_work) else { return Ok(Step::Hungry) };
         let stage = &mut self.stages[at];
         if let Some(bytes) = stage.wants() {
@@ -142,21 +142,21 @@ impl Decoding {
 struct Stage {
     codec: Codec,
     input: Bytes,
-    /// The last step filled its piece: there may be more without any input.
+    /// Whether the last step filled its piece, and may have more output without input.
     is_full: bool,
     given: usize,
     _memory: Option<OwnedSemaphorePermit>,
 }
 
 enum Codec {
-    /// Its first byte says how it goes on.
+    /// Not started: the first byte of input decides how.
     Named(Name),
     Gzip(Decompress),
-    /// The end of a member; another may follow.
+    /// Between two members.
     GzipEnd,
     Deflate(Decompress),
     Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
-    /// What follows belongs to nobody.
+    /// Finished; further input is ignored.
     Over,
 }
 
@@ -182,7 +182,7 @@ impl Stage {
         !self.input.is_empty() || self.is_full
     }
 
-    /// What a decoder takes that has not begun.
+    /// Returns the memory that a decoder needs to begin, if it has not begun.
     fn wants(&self) -> Option<usize> {
         let (Codec::Named(name), Some(first)) = (&self.codec, self.input.first()) else { return None };
         Some(match name {
@@ -195,9 +195,9 @@ impl Stage {
         let (Codec::Named(name), Some(first)) = (&self.codec, self.input.first()) else { return };
         self.codec = match name {
             Name::Gzip => Codec::Gzip(Decompress::new_gzip(DEFLATE_WINDOW)),
-            // Some servers leave zlib's head and sum away. A head begins with the number of its method.
+            // Some servers send raw deflate without zlib's header and checksum. A header begins with the number of its method.
             Name::Deflate => Codec::Deflate(Decompress::new_with_window_bits(first & 0x0f == 8, DEFLATE_WINDOW)),
-            // Strict: a window of up to a gigabyte is no coding of the web.
+            // Strict mode refuses large windows (up to 1 GiB), which the `br` coding does not have.
             Name::Brotli => Codec::Brotli(Box::new(BrotliState::new_strict(
                 StandardAlloc::default(),
                 StandardAlloc::default(),
@@ -207,10 +207,10 @@ impl Stage {
         self._memory = memory;
     }
 
-    /// One step: a piece of output at most, and of the input as much as that takes.
+    /// Performs one step: produces at most one piece of output, and consumes the input for it.
     fn step(&mut self) -> Result<Vec<u8>, Failure> {
         if matches!(self.codec, Codec::GzipEnd) {
-            // What begins with a zero is padding, and the end of all members.
+            // A member cannot begin with zero: it is padding after the last one.
             self.codec = match self.input.first() {
                 Some(0) | None => Codec::Over,
                 Some(_) => {
@@ -245,7 +245,7 @@ impl Stage {
         };
         self.input.advance(read);
         self.is_full = !ended && output.len() == PIECE;
-        // Nothing was done, and never will be.
+        // The decoder is stuck on this input, and would be for ever.
         if read == 0 && output.is_empty() && !ended {
             self.input.clear();
         }
@@ -253,19 +253,19 @@ impl Stage {
     }
 }
 
-/// The window that the first byte of a brotli stream asks for (RFC 7932, 9.1), in bytes.
+/// Returns the window size in the first byte of a brotli stream (RFC 7932, 9.1), in bytes.
 fn brotli_window(first: u8) -> usize {
     let bits = match (first & 1, (first >> 1) & 7, (first >> 4) & 7) {
         (0, ..) => 16,
         (_, more @ 1.., _) => 17 + more,
         (_, _, 0) => 17,
-        // One stands for windows that are refused.
+        // 1 is the code of large windows, which are refused.
         (_, _, less) => 8 + less,
     };
     1 << bits
 }
 
-/// Output, bytes that were read, and whether that was the end.
+/// Output, consumed bytes of input, and whether the stream has ended.
 type Done = (Vec<u8>, usize, bool);
 
 fn inflate(state: &mut Decompress, input: &[u8]) -> Result<Done, Failure> {

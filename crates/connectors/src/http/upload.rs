@@ -1,4 +1,4 @@
-//! Request bodies that come piece by piece.
+//! Streams request bodies that an extension sends in pieces.
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -10,18 +10,18 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
-/// Uploads that one extension may have under way.
+/// Most uploads in progress of one extension.
 const MOST: usize = 1024;
 
 type Key = (ExtensionId, String);
 
-/// The uploads of all extensions, by the name the caller gave them.
+/// The uploads of all extensions, by the caller's id.
 #[derive(Default)]
 pub(super) struct Uploads {
     under_way: Arc<Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>>,
 }
 
-/// A request whose body comes in pieces; dropped, it takes no more.
+/// The receiving end of an upload. Dropping it ends the upload.
 pub(super) struct Upload {
     under_way: Arc<Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>>,
     key: Key,
@@ -39,7 +39,7 @@ fn lock(under_way: &Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>) -> MutexGuard<'_,
 }
 
 impl Upload {
-    /// The body, once.
+    /// Returns the body; `None` at the second call.
     pub(super) fn body(&mut self) -> Option<reqwest::Body> {
         let mut pieces = self.pieces.take()?;
         let stream = futures_util::stream::poll_fn(move |cx| pieces.poll_recv(cx)).map(Ok::<_, Infallible>);
@@ -48,7 +48,7 @@ impl Upload {
 }
 
 impl Uploads {
-    /// Begins an upload under a name that is not in use.
+    /// Begins an upload; fails when its id is in use.
     pub(super) fn begin(&self, extension: &ExtensionId, id: &str) -> Result<Upload, HostcallError> {
         let key = (extension.clone(), id.to_owned());
         let mut under_way = lock(&self.under_way);
@@ -61,13 +61,13 @@ impl Uploads {
                 .with("limit", MOST)
                 .retryable());
         }
-        // One waits while one is sent: whoever awaits the answers never has more than two pieces in memory.
+        // One piece is queued while one is sent: a caller that awaits each `send` never has more than two in memory.
         let (send, pieces) = mpsc::channel(1);
         under_way.insert(key.clone(), send);
         Ok(Upload { under_way: Arc::clone(&self.under_way), key, pieces: Some(pieces) })
     }
 
-    /// `send`: answered when the connection takes it.
+    /// Performs `send`: completes when the piece is queued for the connection.
     pub(super) async fn send(&self, request: &Request, id: &str, data: &[u8]) -> Result<Output, HostcallError> {
         let data = Bytes::copy_from_slice(data);
         let key = (request.caller.extension().clone(), id.to_owned());
@@ -82,13 +82,13 @@ impl Uploads {
         }
     }
 
-    /// `finish`: the body is complete.
+    /// Performs `finish`: ends the body.
     pub(super) fn finish(&self, request: &Request, id: &str) -> Output {
         lock(&self.under_way).remove(&(request.caller.extension().clone(), id.to_owned()));
         Output::empty()
     }
 
-    /// The extension is gone: what it was sending is cut off with its requests.
+    /// Removes the uploads of an extension that has ended.
     pub(super) fn end(&self, extension: &ExtensionId) {
         lock(&self.under_way).retain(|(of, _), _| of != extension);
     }

@@ -1,8 +1,8 @@
-//! Sockets in the file system: a name in an open folder.
+//! Resolves a socket's path to a name in an open folder.
 //!
-//! The folder is opened without following anything, after the permit said yes to where it really is; the socket is then
-//! reached, made and removed through that folder, whatever becomes of the path meanwhile (on Linux, where an open folder
-//! has a path of its own).
+//! The folder is opened without following links, after the permit has allowed its real path. The socket is connected to, created
+//! and removed through that folder, so a later change of the path has no effect (on Linux, where an open folder has a path of its
+//! own).
 
 use super::failed;
 use pijs_hostcall::gate::Listening;
@@ -17,24 +17,24 @@ use std::os::fd::{AsFd, AsRawFd as _};
 use std::path::{Path, PathBuf};
 use tokio::net::{UnixListener, UnixStream};
 
-/// Where a socket is, or will be.
+/// Location of an existing or future socket.
 pub(super) struct Place {
     folder: File,
     name: OsString,
-    /// Its whole name, free of links.
+    /// The full path without links.
     real: PathBuf,
 }
 
-/// A socket that is listened at: removed with it.
+/// A listening socket's file, removed on drop.
 pub(super) struct Bound {
     place: Place,
-    /// Device and inode: something else that took the name stays.
+    /// Device and inode: another file that has the name by then is not removed.
     identity: Option<(rustix::fs::Dev, u64)>,
     _known: Listening,
 }
 
 impl Place {
-    /// Where a path really leads, if the permit allows it there.
+    /// Resolves a path and checks the permit for its real location.
     pub(super) fn of(request: &Request, path: &str, access: Access) -> Result<Self, HostcallError> {
         let named = normal(&request.permit.places().project, Path::new(path));
         let denied = |reason: Reason| reason.refusal("net", "write", path);
@@ -43,7 +43,7 @@ impl Place {
         let name = named.file_name().ok_or_else(|| HostcallError::invalid("path", "net: the path names no socket"))?;
         let folder = std::fs::canonicalize(named.parent().unwrap_or(&named)).map_err(missing)?;
         let mut real = folder.join(name);
-        // A link at the end leads elsewhere: where it leads is decided, too.
+        // A link at the end is resolved, so that its target is decided as well.
         if let Ok(followed) = std::fs::canonicalize(&real) {
             real = followed;
         }
@@ -55,7 +55,7 @@ impl Place {
         Ok(Self { folder, name, real })
     }
 
-    /// The socket as it is connected to: what is there now, never where it points.
+    /// Connects to the file that has the name now, without following a link.
     pub(super) async fn connect(&self) -> io::Result<UnixStream> {
         if !is_held() {
             return UnixStream::connect(&self.real).await;
@@ -65,7 +65,7 @@ impl Place {
         UnixStream::connect(of_descriptor(&socket)).await
     }
 
-    /// Makes it and listens.
+    /// Creates the socket and listens.
     pub(super) fn bind(self, request: &Request) -> io::Result<(UnixListener, Bound)> {
         let at = if is_held() { of_descriptor(&self.folder).join(&self.name) } else { self.real.clone() };
         let listener = UnixListener::bind(at)?;
@@ -79,7 +79,7 @@ impl Place {
     }
 }
 
-/// Whether an open folder has a path by which it stays what it is.
+/// Whether an open folder has a stable path (`/proc/self/fd/N`).
 fn is_held() -> bool {
     cfg!(target_os = "linux") && guard!(NetStablePath)
 }

@@ -1,34 +1,34 @@
-//! Checks that what goes out on a connection is HTTP/1.1 requests for the host that was decided.
+//! Allows only HTTP/1.1 requests for the decided host on a connection.
 //!
-//! A grant of `http` names a server, and behind one address there may be many: which one is meant, the request's head says.
-//! So a connection under such a grant carries whole, unambiguous requests: one `Host`, that of the connection; a body framed
-//! by one `Content-Length` or by `Transfer-Encoding: chunked`, never both; no `CONNECT`; lines that end in CRLF. A head goes
-//! out when all of it has been checked. After a request to upgrade, and the server's `101`, both sides speak another protocol
-//! with that host, and bytes pass.
+//! A grant of `http` names a host, but an address may serve many hosts, and the head of a request selects one. So a connection
+//! under such a grant carries complete, unambiguous requests: one `Host`, that of the connection; a body framed by one
+//! `Content-Length` or by `Transfer-Encoding: chunked`, never both; no `CONNECT`; lines that end in CRLF. A head is sent when all
+//! of it has been checked. After a request to upgrade and the server's `101`, both sides speak another protocol with that host,
+//! and any bytes pass.
 
 use pijs_protocol::{HostcallError, guard};
 
-/// Longest head, line of a chunk's size, and trailers.
+/// Most bytes of a head, of trailers, and of the line with a chunk's size.
 const LONGEST_HEAD: usize = 64 << 10;
 const LONGEST_LINE: usize = 1 << 10;
-/// How the answer to an upgrade begins.
+/// Start of the response that accepts an upgrade.
 const SWITCHING: &[u8] = b"HTTP/1.1 101";
 
 /// The server that requests may name.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
-    /// How it was decided, and how the caller wrote it; lower case.
+    /// Its name as it was decided and as the caller wrote it, in lower case.
     pub(super) names: Vec<String>,
     pub(super) port: u16,
     pub(super) is_tls: bool,
 }
 
-/// The requests on one connection.
+/// Filters the requests on one connection.
 #[derive(Debug)]
 pub(super) struct Requests {
     server: Server,
     state: State,
-    /// What has been taken of a head, a size or trailers.
+    /// Bytes of an incomplete head, chunk size or trailers.
     held: Vec<u8>,
     upgrade: Upgrade,
     heads: u64,
@@ -37,23 +37,23 @@ pub(super) struct Requests {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Head,
-    /// Bytes of a body that are still to come.
+    /// Remaining bytes of a body.
     Body(u64),
     ChunkSize,
     ChunkData(u64),
-    /// The line feed after a chunk.
+    /// The line break after a chunk.
     ChunkEnd,
     Trailers,
-    /// Another protocol.
+    /// Upgraded to another protocol: any bytes pass.
     Upgraded,
-    /// Something was refused: nothing more goes out.
+    /// A request was refused: nothing more is sent.
     Refused,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Upgrade {
     None,
-    /// The first request asks for one; what has come of the answer.
+    /// The first request asks for one; holds the start of the response.
     Asked(Vec<u8>),
 }
 
@@ -69,7 +69,7 @@ impl Requests {
         Self { server, state: State::Head, held: Vec::new(), upgrade: Upgrade::None, heads: 0 }
     }
 
-    /// What of these bytes, and of those held back before, may go out now.
+    /// Returns the bytes that may be sent now, of these and of those held back before.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<u8>, HostcallError> {
         if !guard!(NetRequests) {
             return Ok(bytes.to_vec());
@@ -83,7 +83,7 @@ impl Requests {
         })
     }
 
-    /// Sees the beginning of what the server answers.
+    /// Inspects the start of the server's response.
     pub(super) fn answered(&mut self, bytes: &[u8]) {
         let Upgrade::Asked(seen) = &mut self.upgrade else { return };
         let missing = SWITCHING.len() - seen.len();
@@ -92,7 +92,7 @@ impl Requests {
             self.upgrade = Upgrade::None;
         } else if seen.len() == SWITCHING.len() {
             self.upgrade = Upgrade::None;
-            // What was sent after the request and before its answer was a part of it.
+            // Any data sent since the request would be ambiguous, so there must be none.
             if self.state == State::Head && self.held.is_empty() && self.heads == 1 {
                 self.state = State::Upgraded;
             }
@@ -155,7 +155,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Takes bytes up to the end of a line into what is held; whether the line is complete.
+    /// Moves bytes up to the end of a line into `held`; returns whether the line is complete.
     fn line(&mut self, bytes: &mut &[u8], longest: usize) -> Result<bool, String> {
         let end = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
         let (line, rest) = bytes.split_at(end);
@@ -173,7 +173,7 @@ impl Requests {
         }
     }
 
-    /// Says at once what can be no request: its first word is a method.
+    /// Fails early on data that cannot be a request, since it does not begin with a method.
     fn may_be_request(&self, bytes: &[u8]) -> Result<(), String> {
         let word = self.held.iter().chain(bytes).take_while(|byte| **byte != b' ').take(32);
         match word.clone().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_')) && word.count() < 32 {
@@ -182,10 +182,10 @@ impl Requests {
         }
     }
 
-    /// Checks the head that is held.
+    /// Checks the complete head in `held`.
     fn head(&mut self) -> Result<Framing, String> {
         let text = str::from_utf8(&self.held).ok().filter(|text| is_clean(text));
-        // Bytes above ASCII are allowed in values, whatever they mean: as Latin-1 they are no delimiter.
+        // Bytes above ASCII are allowed in values: read as Latin-1, they contain no delimiter.
         let latin;
         let text = match text {
             Some(text) => text,
@@ -237,7 +237,7 @@ impl Requests {
         Ok(framing)
     }
 
-    /// `METHOD target HTTP/1.1`; answers the version.
+    /// Checks `METHOD target HTTP/1.1`; returns the version.
     fn request_line<'a>(&self, line: &'a str) -> Result<&'a str, String> {
         let words: Vec<&str> = line.split(' ').collect();
         let [method, target, version] = words.as_slice() else {
@@ -262,7 +262,7 @@ impl Requests {
         Ok(version)
     }
 
-    /// Whether `host`, or `host:port`, is this server.
+    /// Checks that `host` or `host:port` is this server.
     fn names_server(&self, authority: &str) -> Result<(), String> {
         let lower = authority.to_ascii_lowercase();
         let (name, port) = match lower.rsplit_once(':') {
@@ -291,7 +291,7 @@ impl Requests {
     }
 }
 
-/// Passes up to `left` bytes on; answers how many are still to come.
+/// Passes on up to `left` bytes; returns how many remain.
 fn pass(bytes: &mut &[u8], left: u64, out: &mut Vec<u8>) -> u64 {
     let count = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
     let (now, rest) = bytes.split_at(count);
@@ -304,13 +304,13 @@ fn ends_head(held: &[u8]) -> bool {
     held.ends_with(b"\r\n\r\n") || held == b"\r\n"
 }
 
-/// No control characters but tabs and the ends of lines.
+/// Whether the text has no control characters except tabs and line ends.
 fn is_clean(text: &str) -> bool {
     let is_odd = |c: char| (c < ' ' && c != '\t') || c == '\u{7f}';
     !text.split("\r\n").any(|line| line.contains(is_odd))
 }
 
-/// `name: value`; the name has no blank before its colon, and no line continues the one before.
+/// Parses `name: value`. There is no space before the colon, and no continuation of the line before.
 fn field(line: &str) -> Result<(&str, &str), String> {
     let (name, value) = line.split_once(':').ok_or("a line of a head has no colon")?;
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
@@ -320,13 +320,13 @@ fn field(line: &str) -> Result<(&str, &str), String> {
     }
 }
 
-/// Digits and nothing else.
+/// Parses a number of digits only.
 fn decimal(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
 }
 
-/// The size of a chunk, with its extensions.
+/// Parses the size of a chunk; its extensions are ignored.
 fn chunk_size(line: &[u8]) -> Result<u64, String> {
     let bad = || "the size of a chunk is not a number".to_owned();
     let text = str::from_utf8(line).map_err(|_| bad())?.trim_end_matches("\r\n");
@@ -338,7 +338,7 @@ fn chunk_size(line: &[u8]) -> Result<u64, String> {
     u64::from_str_radix(digits, 16).ok().filter(|_| is_hex).ok_or_else(bad)
 }
 
-/// Fields after a chunked body. They do not say anew how the request is framed or whom it is for.
+/// Checks the fields after a chunked body. They must not change the framing or the host.
 fn check_trailers(held: &[u8]) -> Result<(), String> {
     let text: String = held.iter().copied().map(char::from).collect();
     if !is_clean(&text) {
@@ -428,7 +428,7 @@ mod tests {
             let mut requests = requests();
             let error = requests.take(refused.as_bytes()).expect_err(&refused);
             assert_eq!(error.details["reason"], "scope", "{refused:?}");
-            // Nothing more goes out.
+            // Nothing more is sent.
             requests.take(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").expect_err(&refused);
         }
     }
@@ -451,7 +451,7 @@ mod tests {
         early.take(upgrade).expect("a request");
         early.take(b"\x81\x00").expect_err("no frame");
 
-        // Only the answer to the first request is looked at.
+        // Only the response to the first request is inspected.
         let mut second = requests();
         second.take(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").expect("a request");
         second.take(upgrade).expect("a request");

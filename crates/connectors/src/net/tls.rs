@@ -1,5 +1,5 @@
-//! TLS over a connection whose address was vetted. Certificates are always checked: against the system's authorities,
-//! or against those the caller brings. The name that is checked is the one that was decided.
+//! Encrypts a connection to a vetted address with TLS. Certificates are always verified, against the system's authorities or
+//! those that the caller provides, for the host name that was decided.
 
 use super::{Connected, halves, io};
 use pijs_protocol::HostcallError;
@@ -15,20 +15,20 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore, crypto};
 
-/// How long the handshake may take.
+/// Longest time for the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// `tls` of a `connect`.
+/// TLS options of a `connect`.
 #[derive(Default)]
 pub(crate) struct Wanted {
-    /// Authorities in PEM; without any, the system's.
+    /// Authorities in PEM; the system's when empty.
     ca: Vec<String>,
-    /// Protocols to offer, the preferred one first.
+    /// ALPN protocols to offer, in order of preference.
     alpn: Vec<String>,
 }
 
 impl Wanted {
-    /// Checks that the name to verify is the one that was decided.
+    /// Reads the options; fails when `servername` is not the host that was decided.
     pub(super) fn of(tls: &TlsOptions, host: &str) -> Result<Self, HostcallError> {
         let TlsOptions { ca, alpn, servername } = tls;
         let named = servername.as_deref().unwrap_or(host).trim_end_matches('.').to_ascii_lowercase();
@@ -60,7 +60,7 @@ impl Wanted {
         Ok(config)
     }
 
-    /// Shakes hands. What it says about the connection is Node's, beside the addresses.
+    /// Performs the handshake. Reports Node's members about the connection in addition to the addresses.
     pub(super) async fn connect(
         &self,
         stream: TcpStream,
@@ -93,7 +93,7 @@ impl Wanted {
     }
 }
 
-/// A handshake that failed, with Node's code.
+/// Converts a failed handshake to Node's error code and message.
 fn handshake_failed(error: &std::io::Error, host: &str) -> HostcallError {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let (code, words) = match tls {

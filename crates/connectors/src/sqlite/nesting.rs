@@ -1,36 +1,36 @@
-//! How deep statements are nested.
+//! Limits how deep SQL statements are nested.
 //!
-//! SQLite takes any depth apart, calls itself for each level, and ends the process where the stack does. What it reads is
-//! either a statement, whose depth is counted, or a schema, whose length is bounded: a file may come from anywhere.
+//! SQLite parses any depth recursively, and a stack overflow ends the process. Its input is either a statement, whose depth is
+//! counted, or a schema, whose length is limited, since a database file may come from anywhere.
 
 use pijs_protocol::guard;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 
-/// Brackets inside of one another. SQLite itself lets expressions be as deep.
+/// Greatest depth of brackets, which is SQLite's own limit for expressions.
 const DEEPEST: usize = 1_000;
 
-/// Bytes of one statement of a schema.
+/// Most bytes of one statement of a schema.
 pub(super) const LONGEST_SCHEMA: i32 = 1 << 20;
 
-/// Whether `sql` is nested deeper than SQLite should go.
+/// Whether `sql` is nested too deeply for SQLite.
 pub(super) fn is_too_deep(sql: &str) -> bool {
     deepest(sql.as_bytes()) > DEEPEST && guard!(SqliteNesting)
 }
 
-/// Brackets inside of one another, but for those in texts, names and comments.
+/// Returns the greatest depth of brackets outside of strings, names and comments.
 fn deepest(sql: &[u8]) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     let mut at = 0;
-    // Behind the next `end`, or behind everything.
+    // Returns the position after the next `end`, or the end of the text.
     let behind = |from: usize, end: &[u8]| {
         let found = sql.get(from..).and_then(|rest| rest.windows(end.len()).position(|window| window == end));
         found.map_or(sql.len(), |found| from + found + end.len())
     };
     while let Some(byte) = sql.get(at) {
         at = match (byte, sql.get(at + 1)) {
-            // A quote that stands twice ends one text and begins another.
+            // A doubled quote counts as the end of one string and the start of another.
             (b'\'' | b'"' | b'`', _) => behind(at + 1, &[*byte]),
             (b'[', _) => behind(at + 1, b"]"),
             (b'-', Some(b'-')) => behind(at + 2, b"\n"),
@@ -50,8 +50,8 @@ fn deepest(sql: &[u8]) -> usize {
     deepest
 }
 
-/// Does something with a statement of so many bytes. A longer one than a schema may have is taken when the schema has been
-/// read, and while it is, statements cannot write to the schema.
+/// Runs `work` with a statement of `bytes` bytes. The limit for longer statements than those of a schema is raised only after the
+/// schema has been read, and statements cannot write to the schema while it is raised.
 pub(super) fn with_room<T>(
     database: &Connection,
     bytes: usize,

@@ -1,17 +1,18 @@
-//! Where a database is, and what the threads that work on it can reach.
+//! Resolves the path of a database, and restricts the threads that work on it.
 //!
-//! The walk of the file verbs decides on one name in an open folder. SQLite opens that name again, by its whole path,
-//! and whatever has changed places meanwhile must not matter. On Linux, Landlock sees to it, thread by thread:
+//! The walk of the file operations decides one name in an open folder. SQLite opens that name again by its full path, which may
+//! have changed since. On Linux, Landlock restricts each thread:
 //!
 //! | thread | can reach |
 //! |---|---|
 //! | the one that opens | the file that was decided on, whatever its name is now |
 //! | the one that works | that, and the folder it was found in, for the journals |
 //!
-//! A name that leads elsewhere by then leads nowhere. Journals are the rest: who moves the folder away and puts a link to
-//! a folder inside of it in its place has a file of the name `DATABASE-journal`, `-wal` or `-shm` made or removed there.
+//! A path that leads elsewhere by then cannot be opened. One gap remains for journals: a process that moves the folder away, and
+//! puts a link to one of its subfolders in its place, causes a file of the name `DATABASE-journal`, `-wal` or `-shm` to be
+//! created or removed there.
 //!
-//! Nothing else is removed, whatever a journal says ([`may_remove`]).
+//! No other file is removed, whatever a journal contains ([`may_remove`]).
 
 use super::statement::plain;
 use crate::fs::FsConnector;
@@ -25,27 +26,27 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files that SQLite has beside a database that it writes to.
+/// Suffixes of SQLite's files next to a database that it writes to.
 const JOURNALS: [&str; 3] = ["-journal", "-wal", "-shm"];
 
-/// What names of files begin with that SQLite makes for itself and removes at once.
+/// Prefix of temporary files, which SQLite creates and removes at once.
 const TEMPORARY: &str = "etilqs_";
 
 thread_local! {
-    /// The journals of the database of this thread.
+    /// Journals of this thread's database.
     static OWN: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether SQLite may remove a file in this thread. A journal can name another file as that of a transaction of several
-/// databases, and SQLite removes it with the journal; an extension has no such transactions.
+/// Whether SQLite may remove a file in this thread. A journal can name another file as the master journal of a transaction across
+/// databases, which SQLite then removes; extensions have no such transactions.
 fn may_remove(path: &Path) -> bool {
     let is_own = || OWN.try_with(|own| own.borrow().iter().any(|journal| journal == path)).unwrap_or(false);
     let is_temporary = || path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(TEMPORARY));
     is_own() || is_temporary() || !guard!(SqliteUnlink)
 }
 
-/// What stands before a database: nothing is removed that was not asked about, and of this thread's stack no more is used
-/// than leaves some for the way back.
+/// Prepares this thread for a database: installs the check of removed files, and limits the stack that SQLite uses, so that some
+/// is left to return an error.
 pub(super) fn begin(stack: usize) -> Result<(), HostcallError> {
     #[cfg(unix)]
     {
@@ -57,19 +58,19 @@ pub(super) fn begin(stack: usize) -> Result<(), HostcallError> {
     Ok(())
 }
 
-/// One file that the permit agreed to.
+/// A database file that the permit has allowed.
 pub(super) struct Place {
-    /// Its whole name, free of links.
+    /// The full path without links.
     real: PathBuf,
     read_only: bool,
-    /// Whether journals may be made: a reader of a database in WAL mode does, too.
+    /// Whether journals may be created, which a reader of a database in WAL mode does, too.
     journals: bool,
     #[cfg(target_os = "linux")]
     pinned: crate::system::Pinned,
 }
 
 impl Place {
-    /// Walks to the file and makes it when it is missing and may be.
+    /// Walks to the file; creates it when it is missing and may be written.
     pub(super) fn find(
         files: &FsConnector,
         request: &Request,
@@ -102,17 +103,17 @@ impl Place {
         })
     }
 
-    /// Has SQLite open the file, and no other.
+    /// Opens the file with SQLite, in a thread that can access no other file.
     pub(super) fn open(&self) -> Result<Connection, HostcallError> {
         let mode = if self.read_only { How::SQLITE_OPEN_READ_ONLY } else { How::SQLITE_OPEN_READ_WRITE };
-        // No URI: a path stays a path. No links: where it leads was decided.
+        // No URI, so that a path is taken literally. No links, since the decided path has none.
         let open = || {
             let how = mode | How::SQLITE_OPEN_NO_MUTEX | How::SQLITE_OPEN_NOFOLLOW;
             Connection::open_with_flags(&self.real, how).map_err(|error| plain(&error))
         };
         #[cfg(target_os = "linux")]
         {
-            // What this thread may reach is less than what the one may that works.
+            // The opening thread may access less than the thread that works on the database.
             std::thread::scope(|scope| {
                 let opener =
                     scope.spawn(|| walls::restrict(&[walls::file(&self.pinned, self.read_only)]).and_then(|()| open()));
@@ -123,7 +124,7 @@ impl Place {
         open()
     }
 
-    /// Leaves this thread the database at `place` with its journals; without one, nothing.
+    /// Restricts this thread to the database at `place` and its journals; without a place, to no file.
     pub(super) fn confine(place: Option<Self>) -> Result<(), HostcallError> {
         let own = place.as_ref().filter(|place| place.journals).map(|place| journals_of(&place.real));
         OWN.set(own.unwrap_or_default());
@@ -143,7 +144,7 @@ impl Place {
     }
 }
 
-/// Whole names of the journals of a database.
+/// Returns the full paths of a database's journals.
 fn journals_of(real: &Path) -> Vec<PathBuf> {
     let beside = |suffix| {
         let mut name = real.as_os_str().to_owned();
@@ -153,11 +154,12 @@ fn journals_of(real: &Path) -> Vec<PathBuf> {
     JOURNALS.into_iter().map(beside).collect()
 }
 
-/// Whether a regular file is there, if need be a new one.
+/// Whether the name is a regular file; creates it when it is missing and `read_only` is false.
 fn exists(dir: &dyn Dir, name: &OsStr, read_only: bool) -> io::Result<bool> {
     match dir.lstat(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && !read_only => {
-            // Exclusive: closing a file takes away the locks that this process has on it, and SQLite has some.
+            // Exclusive, since closing a descriptor of an existing file would drop the locks that SQLite has on it in this
+            // process.
             let flags = OpenFlags { write: true, create: true, exclusive: true, ..OpenFlags::default() };
             match dir.open(name, OpenHow { flags, mode: 0o644 }) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -169,7 +171,7 @@ fn exists(dir: &dyn Dir, name: &OsStr, read_only: bool) -> io::Result<bool> {
     }
 }
 
-/// What SQLite says when a file cannot be opened.
+/// Returns SQLite's error for a file that cannot be opened.
 fn cannot_open() -> HostcallError {
     HostcallError::io("EIO", "open", "unable to open database file").with("sqlite", 14)
 }
@@ -185,18 +187,18 @@ mod walls {
     use pijs_protocol::{HostcallError, guard};
     use std::os::fd::{AsFd as _, BorrowedFd};
 
-    /// An open file or folder, and what may be done with it.
+    /// An open file or folder, and the permitted access.
     pub(super) type Rule<'a> = (BorrowedFd<'a>, BitFlags<AccessFs>);
 
     const WRITES: [AccessFs; 2] = [AccessFs::WriteFile, AccessFs::Truncate];
 
-    /// The database itself.
+    /// Permits access to the database.
     pub(super) fn file(pinned: &Pinned, read_only: bool) -> Rule<'_> {
         let read = BitFlags::from(AccessFs::ReadFile);
         (pinned.file.as_fd(), if read_only { read } else { WRITES.into_iter().fold(read, |all, one| all | one) })
     }
 
-    /// Its folder.
+    /// Permits access to its folder.
     pub(super) fn folder(pinned: &Pinned, read_only: bool) -> Rule<'_> {
         let read = AccessFs::ReadFile | AccessFs::ReadDir;
         let make = AccessFs::MakeReg | AccessFs::RemoveFile;
@@ -204,7 +206,7 @@ mod walls {
         (pinned.folder.as_fd(), if read_only { read } else { all })
     }
 
-    /// Takes from this thread every file that no rule names. Where the kernel cannot, nothing changes.
+    /// Restricts this thread to the files of the rules. Has no effect on a kernel without Landlock.
     pub(super) fn restrict(rules: &[Rule<'_>]) -> Result<(), HostcallError> {
         if !guard!(SqliteLandlock) {
             return Ok(());
@@ -220,7 +222,7 @@ mod walls {
         for (place, access) in rules {
             ruleset = ruleset.add_rule(PathBeneath::new(place, *access))?;
         }
-        // Names of new journals are random.
+        // SQLite reads random bytes from here.
         if let Ok(random) = PathFd::new("/dev/urandom") {
             ruleset = ruleset.add_rule(PathBeneath::new(random, AccessFs::ReadFile))?;
         }

@@ -1,4 +1,4 @@
-//! What is done with one open database: its bounds, its statements, and values in either direction.
+//! Runs statements on one open database within limits, and converts values in both directions.
 
 use super::limit;
 use super::nesting::{LONGEST_SCHEMA, is_too_deep, with_room};
@@ -14,16 +14,16 @@ use rusqlite::{Connection, Statement};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Rows that one call gives at most.
+/// Most rows of one result.
 const MAX_ROWS: usize = 200_000;
 
 /// Longest text or blob, and the most bytes of one statement.
 pub(super) const MAX_BYTES: i32 = 64 << 20;
 
-/// What all databases of this process may take of its memory together: pages in use, sorting, values on their way.
+/// Most bytes of heap that SQLite may use in this process: pages in use, sorting, values in transit.
 const HEAP: i64 = 1 << 30;
 
-/// Steps of SQLite's machine between two looks at the clock.
+/// Steps of SQLite's virtual machine between two checks of the deadline.
 const STEPS: i32 = 10_000;
 
 /// Runs one operation of a call.
@@ -34,7 +34,7 @@ pub(super) fn perform(database: &Connection, request: &Request) -> Result<Output
     outcome
 }
 
-/// Bytes that the databases of a connection keep in memory: those without a file, temporary tables among them.
+/// Returns the bytes that the databases of a connection keep in memory: those without a file, and temporary tables.
 pub(super) fn kept(database: &Connection) -> rusqlite::Result<u64> {
     let mut listed = Vec::new();
     database.pragma_query(None, "database_list", |row| {
@@ -51,7 +51,7 @@ pub(super) fn kept(database: &Connection) -> rusqlite::Result<u64> {
 fn perform_bounded(database: &Connection, request: &Request) -> Result<Output, HostcallError> {
     let TypedCall::Sqlite(call) = &request.call else { return Err(request.misdirected()) };
     let checked = |sql| match is_too_deep(sql) {
-        // As SQLite has it where its parser is not given more memory.
+        // SQLite's own error when its parser stack is exhausted.
         true => Err(HostcallError::io("EIO", "sqlite", "parser stack overflow").with("sqlite", 1)),
         false => Ok(()),
     };
@@ -88,7 +88,7 @@ fn perform_bounded(database: &Connection, request: &Request) -> Result<Output, H
     })
 }
 
-/// Ends statements at the deadline, or when nobody waits any more.
+/// Stops statements at the deadline, or when the call is cancelled.
 fn bound(database: &Connection, request: &Request) {
     let limit = limit(request);
     let cancel = request.cancel.clone();
@@ -98,7 +98,7 @@ fn bound(database: &Connection, request: &Request) {
     database.progress_handler(STEPS, Some(stop));
 }
 
-/// Takes away what reaches beyond the database.
+/// Applies the limits of a connection, and removes access to anything but the database.
 pub(super) fn guarded(database: &Connection, request: &Request) -> rusqlite::Result<()> {
     database.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_BYTES)?;
     let longest = if guard!(SqliteNesting) { LONGEST_SCHEMA } else { MAX_BYTES };
@@ -113,7 +113,7 @@ pub(super) fn guarded(database: &Connection, request: &Request) -> rusqlite::Res
     database.pragma_update(None, "temp_store", "MEMORY")?;
     database.pragma_update(None, "mmap_size", 0)?;
     if guard!(SqliteHeap) {
-        // A statement can lower it and never raise it.
+        // A statement can lower the limit, and never raise it.
         database.pragma_update(None, "hard_heap_limit", HEAP)?;
     }
     database.pragma_update(None, "foreign_keys", !no_foreign_keys)?;
@@ -128,10 +128,10 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
         // `VACUUM` attaches a temporary database without a name.
         AuthAction::Attach { filename: "" | ":memory:" } => Authorization::Allow,
         AuthAction::Attach { .. } => Authorization::Deny,
-        // A file whose name is no literal is attached without a name here.
+        // The name of an attached file is missing here when it is no literal.
         AuthAction::Unknown { .. } if guard!(SqliteAttach) => Authorization::Deny,
         AuthAction::Pragma { pragma_name, pragma_value } => match pragma_name.to_ascii_lowercase().as_str() {
-            // They hold for every database of the process.
+            // These limits apply to every database of the process.
             "hard_heap_limit" | "soft_heap_limit" if pragma_value.is_some() && guard!(SqliteProcess) => {
                 Authorization::Deny
             }
@@ -149,7 +149,7 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
     }
 }
 
-/// Why an operation stopped.
+/// Error of an operation.
 enum Stop {
     Sql(rusqlite::Error),
     Call(HostcallError),
@@ -167,7 +167,7 @@ impl From<HostcallError> for Stop {
     }
 }
 
-/// What a statement gives is more than one answer may be.
+/// Returns the error for a result that exceeds a limit.
 fn too_much(limit: usize, of_what: &str) -> HostcallError {
     HostcallError::io("EFBIG", "sqlite", format!("sqlite: more than {limit} {of_what}; ask for fewer with LIMIT"))
 }
@@ -190,7 +190,7 @@ fn columns(statement: &Statement<'_>) -> Value {
     columns.iter().map(|column| json!({"name": column.name(), "type": column.decl_type()})).collect()
 }
 
-/// Runs a statement with its values and gives at most `rows` rows.
+/// Runs a statement with its values; returns at most `rows` rows.
 fn rows_of(database: &Connection, query: &SqlStatement, rows: usize) -> Result<Output, Stop> {
     let mut statement = with_room(database, query.sql.len(), || database.prepare_cached(&query.sql))?;
     statement.clear_bindings();
@@ -204,7 +204,7 @@ fn rows_of(database: &Connection, query: &SqlStatement, rows: usize) -> Result<O
             if rows == MAX_ROWS {
                 return Err(too_much(MAX_ROWS, "rows").into());
             }
-            // `run` goes through every row of a statement, `get` wants the first.
+            // `run` steps through all rows, `get` needs the first.
             if rows == 1 {
                 break;
             }
@@ -225,7 +225,7 @@ fn rows_of(database: &Connection, query: &SqlStatement, rows: usize) -> Result<O
         list.push(Value::Array(cells));
     }
     drop(found);
-    // A statement is kept for the next call, what it was given is not.
+    // The statement is cached for the next call, its values are not.
     statement.clear_bindings();
     if let Value::Object(members) = &mut output.value {
         members.insert("rows".to_owned(), Value::Array(list));
@@ -270,12 +270,12 @@ fn to_json(value: ValueRef<'_>, attachments: &mut Vec<Vec<u8>>) -> Value {
     }
 }
 
-/// A number, or `{"$int": text}` beyond what JavaScript's numbers hold exactly.
+/// Returns a number, or `{"$int": text}` beyond the integers that JavaScript's numbers represent exactly.
 fn whole_to_json(whole: i64) -> Value {
     if whole.unsigned_abs() <= 9_007_199_254_740_991 { Value::from(whole) } else { json!({"$int": whole.to_string()}) }
 }
 
-/// SQLite's own words and codes; a stopped statement is the call's end instead.
+/// Converts an error of SQLite; an interrupted statement becomes a timeout or a cancellation.
 fn failure(request: &Request, error: &rusqlite::Error) -> HostcallError {
     if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) {
         return if request.cancel.is_cancelled() {
@@ -287,7 +287,7 @@ fn failure(request: &Request, error: &rusqlite::Error) -> HostcallError {
     plain(error)
 }
 
-/// An error of SQLite as it is.
+/// Converts an error of SQLite with its own message and code.
 pub(super) fn plain(error: &rusqlite::Error) -> HostcallError {
     let (code, message) = match error {
         rusqlite::Error::SqliteFailure(inner, message) => {

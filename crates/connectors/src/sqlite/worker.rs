@@ -1,7 +1,7 @@
-//! The thread of one database.
+//! Runs the thread of one database.
 //!
-//! It does one call after the other. Who waits for it does so until the call's deadline and a little longer; a thread
-//! that has not answered by then is inside of a function that SQLite cannot interrupt, and ends when that function does.
+//! It handles one call at a time. A caller waits until the call's deadline and a short grace period. A thread that has not
+//! answered by then is inside a function that SQLite cannot interrupt, and ends when that function returns.
 
 use super::limit;
 use super::place::{self, Place};
@@ -16,24 +16,24 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Between two looks at whether anybody still waits.
+/// Interval between two checks for cancellation.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long after its end a statement has time to notice it.
+/// Grace period after the deadline, in which a statement usually stops.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Stack of the thread, of which only what is used takes memory: for what is nested as deep as [`super::nesting`] lets it be,
-/// and for going through a schema that somebody else wrote.
+/// Bytes of stack of the thread; only used pages take memory. It has to suffice for statements as deep as [`super::nesting`]
+/// allows, and for reading a foreign schema.
 const STACK: usize = 64 << 20;
 
-/// The thread's other end. The thread ends when this is dropped.
+/// Sends jobs to the thread. The thread ends when this is dropped.
 pub(super) struct Worker {
     jobs: Sender<Job>,
     life: Weak<()>,
     kept: Arc<AtomicU64>,
 }
 
-/// The outer error is for a database that nothing can be done with any more.
+/// The outer error means that the database is lost.
 type Answer = Result<Result<Output, HostcallError>, HostcallError>;
 
 enum Job {
@@ -42,7 +42,7 @@ enum Job {
 }
 
 impl Worker {
-    /// Opens a database in a thread of its own: the one at `place`, or one in memory.
+    /// Opens a database in a new thread: the one at `place`, or one in memory.
     pub(super) fn start(place: Option<Place>, request: &Request) -> Result<Self, HostcallError> {
         let (jobs, todo) = mpsc::channel();
         let (report, opened) = mpsc::sync_channel(1);
@@ -54,7 +54,7 @@ impl Worker {
         let work = move || {
             let _alive = alive;
             match open(place, &request) {
-                // Who asked has gone when nobody hears it.
+                // The send fails when the caller has gone.
                 Ok(database) => drop(report.send(Ok(())).map(|()| serve(database, &todo, &shared))),
                 Err(error) => drop(report.send(Err(error))),
             }
@@ -66,27 +66,27 @@ impl Worker {
         Ok(Self { jobs, life, kept })
     }
 
-    /// Closes the database: what it kept beside it is gone, unless the thread is busy.
+    /// Closes the database, which removes its journals, and waits for that unless the thread is busy.
     pub(super) fn close(&self) {
         let (reply, closed) = mpsc::sync_channel(1);
         if self.jobs.send(Job::Close(reply)).is_ok() {
-            // A thread that is busy closes it when it is not.
+            // A busy thread closes it later.
             let _ = closed.recv_timeout(GRACE);
         }
     }
 
-    /// Dead when the thread is.
+    /// Cannot be upgraded when the thread has ended.
     pub(super) fn life(&self) -> Weak<()> {
         self.life.clone()
     }
 
-    /// Bytes that it keeps in memory since its last call.
+    /// Bytes that it kept in memory after its last call.
     pub(super) fn kept(&self) -> u64 {
         self.kept.load(Ordering::Acquire)
     }
 
-    /// Has one call done. The outer error is for a call that got no answer, since the thread is beyond anybody's reach, and
-    /// for one whose database was lost under it.
+    /// Performs one call. The outer error is for a call without an answer, since the thread cannot be interrupted, and for one
+    /// whose database was lost during it.
     pub(super) fn perform(&self, request: &Request) -> Answer {
         let (reply, answer) = mpsc::sync_channel(1);
         if self.jobs.send(Job::Perform(Box::new(request.clone()), reply)).is_err() {
@@ -122,13 +122,13 @@ fn broken() -> HostcallError {
     HostcallError::new(ErrorCode::Internal, "sqlite: the thread of the database ended").with("reason", "invariant")
 }
 
-/// What others and this thread have in their memory together is no longer the same.
+/// Returns the error for a truncated shared-memory file: its index of the log is lost.
 fn cut_short() -> HostcallError {
     let message = "sqlite: a file beside the database was cut short while it was in use; the database is closed";
     HostcallError::io("EIO", "sqlite", message).with("sqlite", 10)
 }
 
-/// Whether a file that this thread has in its memory was cut short.
+/// Whether a file that this thread has mapped was truncated.
 fn met_truncated_map() -> bool {
     #[cfg(target_os = "linux")]
     return pijs_engine::met_truncated_map();
@@ -152,15 +152,15 @@ fn open(place: Option<Place>, request: &Request) -> Result<Connection, HostcallE
 }
 
 fn serve(database: Connection, todo: &Receiver<Job>, shown: &AtomicU64) {
-    // Who waited for an answer may have gone.
+    // The channel closes when the worker's handle is dropped.
     while let Ok(job) = todo.recv() {
         match job {
             Job::Perform(request, reply) => {
                 let outcome = perform(&database, &request);
-                // What cannot be counted counts as more than anybody may have.
+                // A failure to count is treated as over the limit.
                 shown.store(kept(&database).unwrap_or(u64::MAX), Ordering::Release);
                 if met_truncated_map() {
-                    // What is in the log stays there for those who read it from its beginning.
+                    // No checkpoint at close: the log stays, and other connections recover from it.
                     let _ = database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
                     drop(database);
                     drop(reply.send(Err(cut_short())));

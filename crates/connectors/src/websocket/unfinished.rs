@@ -1,4 +1,4 @@
-//! What has come of messages that are not complete yet. It is in memory, and the other side decides how much there is.
+//! Limits received bytes of incomplete messages, which are in memory and whose size the other side chooses.
 
 use crate::net::Reader;
 use pijs_protocol::guard;
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// What all connections of one extension may have of unfinished messages: four of the largest.
+/// Most bytes of incomplete messages of all connections of one extension: four of the largest messages.
 const MOST: usize = 4 * super::MESSAGE;
 
-/// Bytes of the head of a frame that says how long a ping is.
+/// Bytes of a ping's frame header.
 const HEAD: usize = 2;
 
-/// What one connection has of a message that is not complete.
+/// Counts the incomplete message of one connection.
 pub(super) struct Unfinished {
-    /// Of all connections of the extension.
+    /// Bytes of all connections of the extension.
     all: Arc<AtomicUsize>,
     own: AtomicUsize,
 }
@@ -27,19 +27,20 @@ impl Unfinished {
         Arc::new(Self { all, own: AtomicUsize::new(0) })
     }
 
-    /// Counts what has come; whether that is still little enough.
+    /// Counts received bytes; returns whether they are within the limit.
     fn add(&self, bytes: usize) -> bool {
         self.own.fetch_add(bytes, Ordering::AcqRel);
         self.all.fetch_add(bytes, Ordering::AcqRel) + bytes <= MOST || !guard!(WebsocketUnfinished)
     }
 
-    /// A message is complete. What has come of the next one by then is one read at most, and not counted.
+    /// Resets the count when a message is complete. Bytes of the next message that were read with it are at most one read, and
+    /// not counted.
     pub(super) fn complete(&self) {
         let own = self.own.swap(0, Ordering::AcqRel);
         self.all.fetch_sub(own, Ordering::AcqRel);
     }
 
-    /// A ping, which may come in the middle of a message, and belongs to none.
+    /// Subtracts a ping, which may arrive in the middle of a message and is no part of it.
     pub(super) fn ping(&self, payload: usize) {
         let mut gone = 0;
         let _ = self.own.fetch_update(Ordering::AcqRel, Ordering::Acquire, |own| {
@@ -56,7 +57,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// The reading side of a connection, counted.
+/// The reading side of a connection, whose bytes are counted.
 pub(super) struct Counted {
     pub(super) inner: Reader,
     pub(super) unfinished: Arc<Unfinished>,

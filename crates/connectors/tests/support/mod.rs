@@ -28,7 +28,7 @@ pub(crate) struct World {
     next: AtomicU64,
 }
 
-/// What a world is made with.
+/// Configures a world.
 pub(crate) struct Setup {
     pub(crate) grants: Vec<Grant>,
     pub(crate) mode: Mode,
@@ -196,7 +196,7 @@ impl World {
         self.start_by(&self.caller, capability, method, params, bytes)
     }
 
-    /// The same as another extension.
+    /// Starts a call as another extension.
     pub(crate) fn start_as(
         &self,
         extension: &str,
@@ -237,7 +237,7 @@ pub(crate) fn why(result: &HostResult) -> String {
     format!("{}:{}", error.code, error.details["reason"].as_str().unwrap())
 }
 
-/// What a call gave.
+/// Returns the result of a call; panics on an error.
 pub(crate) fn ok(result: HostResult) -> Value {
     assert!(!result.is_error, "{:?}", result.error);
     result.output

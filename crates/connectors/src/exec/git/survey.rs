@@ -1,8 +1,8 @@
-//! Looks at a repository before git works in it: its settings, and those of the repositories inside of it.
+//! Lists the settings of a repository, and of the repositories inside it, before git works in it.
 //!
-//! Git itself is asked, since nobody else knows which files it reads. A repository that is looked at may be anybody's, so git runs
-//! as the program of the extension does, under a supervisor and with its view of files, and starts nothing: no transport, no hook,
-//! no monitor, no question.
+//! Git itself lists them, since only git knows which files it reads. The repository may be hostile, so this git runs like a
+//! program of the extension, under a supervisor and with its file view, and with every transport, hook, monitor and prompt
+//! disabled.
 
 use super::super::ExecOptions;
 use super::super::child::{Child, Exit, Start, start};
@@ -25,29 +25,29 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Most bytes of such a list.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Most submodules whose settings are listed, with theirs: each costs two runs of git.
+/// Most submodules, at any depth, whose settings are listed: each costs two runs of git.
 const MOST_SUBMODULES: usize = 64;
 
 /// Most folders of a work tree that are searched for repositories.
 const MOST_FOLDERS: usize = 200_000;
 
-/// Most bytes of a line of errors that are looked at together.
+/// Most bytes of one line of errors.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// Most bytes of a file `.git`; git takes no more.
+/// Most bytes of a `.git` file; git reads no more.
 const MOST_OF_GIT_FILE: u64 = 1 << 20;
 
-/// The exit code of git for options that it does not know.
+/// Git's exit code for unknown options.
 const UNKNOWN_OPTION: i32 = 129;
 
 /// Options of git before its command that take the next argument as their value.
 const OPTIONS_WITH_VALUE: &[&str] =
     &["-C", "-c", "--attr-source", "--config-env", "--git-dir", "--namespace", "--super-prefix", "--work-tree"];
 
-/// The option by which git finds a repository inside of another when it looks for changes there.
+/// Option with which git itself opens a nested repository to look for changes.
 const INNER: &[&str] = &["--git-dir=.git"];
 
-/// Variables with which git starts nothing, whatever a repository says. They count more than settings.
+/// Variables with which git starts no program, whatever a repository's settings are. They take precedence over settings.
 const VARIABLES: &[(&str, &str)] = &[
     ("GIT_ALLOW_PROTOCOL", "none"),
     ("GIT_ASKPASS", "false"),
@@ -60,12 +60,12 @@ const VARIABLES: &[(&str, &str)] = &[
     ("GIT_SSH", "false"),
     ("GIT_SSH_COMMAND", "false"),
     ("GIT_TERMINAL_PROMPT", "0"),
-    // Its errors are looked for.
+    // Errors are recognised by their English prefix.
     ("LC_ALL", "C"),
     ("SSH_ASKPASS", "false"),
 ];
 
-/// Settings of that kind, beside those that every plain use has.
+/// Settings to the same end, in addition to those of every plain use.
 const SETTINGS: &[(&str, &str)] = &[
     ("core.alternateRefsCommand", "true"),
     ("core.sshCommand", "false"),
@@ -78,7 +78,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("protocol.ssh.allow", "never"),
 ];
 
-/// Variables that say which repository is meant. Git drops them where it goes on into another.
+/// Variables that select a repository. Git drops them when it enters another one.
 const OF_ONE_REPOSITORY: &[&str] = &[
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -95,7 +95,7 @@ const OF_ONE_REPOSITORY: &[&str] = &[
     "GIT_WORK_TREE",
 ];
 
-/// A look at the repository of one call.
+/// Lists the settings for one call.
 pub(super) struct Survey<'a> {
     pub(super) git: Program,
     pub(super) options: &'a ExecOptions,
@@ -114,16 +114,16 @@ pub(super) struct Survey<'a> {
 /// One setting.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Of the user's own files or the system's, not of the repository's.
+    /// Whether it comes from the user's or the system's files, not from the repository's.
     pub(super) is_users: bool,
-    /// Whether its key is UTF-8, so that `key` is all of it.
+    /// Whether its key is UTF-8, so that `key` is exact.
     pub(super) is_text: bool,
     /// Section and variable in lower case.
     pub(super) key: String,
     pub(super) value: String,
 }
 
-/// A folder in which git is asked.
+/// A folder in which git is run.
 struct Place<'a> {
     path: PathBuf,
     folder: Arc<File>,
@@ -133,7 +133,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Opens a folder inside; `None` when there is none, or a link: git does not go on into either.
+    /// Opens a nested repository; `None` when the folder has no `.git` or is a link: git enters neither.
     fn inside(path: PathBuf) -> Option<Self> {
         path.join(".git").symlink_metadata().ok()?;
         let folder = Arc::new(crate::system::open_folder(&path).ok()?);
@@ -145,7 +145,7 @@ impl Place<'_> {
 struct Answer {
     text: Vec<u8>,
     is_success: bool,
-    /// Whether it reported errors, after which it may go on without a part of the list.
+    /// Whether it reported errors. It may have continued with an incomplete list then.
     has_errors: bool,
 }
 
@@ -155,7 +155,7 @@ impl Survey<'_> {
         self.settings_at(&self.here())
     }
 
-    /// Lists what the submodules that are there say, and theirs.
+    /// Lists the settings of all submodules that are checked out, recursively.
     pub(super) fn settings_of_submodules(&self) -> Result<Vec<Entry>, HostcallError> {
         let (mut listed, mut count) = (Vec::new(), 0);
         let mut open = vec![self.here()];
@@ -174,8 +174,8 @@ impl Survey<'_> {
         Ok(listed)
     }
 
-    /// Lists what the repositories inside of this one say. A command that changes files can make any of them a submodule, and
-    /// looks for changes in it then.
+    /// Lists the settings of all nested repositories. A command that changes files can turn any of them into a submodule, and
+    /// then looks for changes in it.
     pub(super) fn settings_of_nested(&self) -> Result<Vec<Entry>, HostcallError> {
         let Some(top) = self.top(&self.here())? else { return Ok(Vec::new()) };
         let (mut listed, mut open, mut folders, mut repositories) = (Vec::new(), vec![top], 0, 0);
@@ -202,7 +202,7 @@ impl Survey<'_> {
         Ok(listed)
     }
 
-    /// The refusal of a repository.
+    /// Returns the refusal for this repository.
     pub(super) fn refused(&self, what: &str) -> HostcallError {
         let hint = format!("exec:{} * permits it", self.command);
         Reason::Scope.refusal("exec", "exec", what).with("hint", hint)
@@ -213,7 +213,7 @@ impl Survey<'_> {
     }
 
     fn settings_at(&self, place: &Place<'_>) -> Result<Vec<Entry>, HostcallError> {
-        // One that fails here fails in the call itself, too, and says why: no repository that it takes, a broken file.
+        // If this fails, the call itself fails, too, and reports why: no repository, or a broken file.
         let entries = parse(&self.ask(place, &["config", "--list", "-z", "--show-scope"], |_| true)?.text);
         for entry in entries.iter().filter(|entry| !entry.is_users && entry.key == "core.worktree") {
             if !self.works_here(place, &entry.value)? && guard!(ExecGitWorkTree) {
@@ -225,7 +225,7 @@ impl Survey<'_> {
         Ok(entries)
     }
 
-    /// Whether a work tree that a repository names is the folder that it lies in.
+    /// Whether the work tree that a repository configures is the folder that contains the repository.
     fn works_here(&self, place: &Place<'_>, work_tree: &str) -> Result<bool, HostcallError> {
         let found =
             if place.is_inner { Some((place.path.clone(), git_folder(&place.path))) } else { self.found_in(place)? };
@@ -236,7 +236,7 @@ impl Survey<'_> {
         Ok(found.is_some_and(is_it))
     }
 
-    /// The folder in which git finds the repository of the call, and where its settings are.
+    /// Returns the folder in which git finds the repository of the call, and the repository's own folder.
     fn found_in(&self, place: &Place<'_>) -> Result<Option<(PathBuf, PathBuf)>, HostcallError> {
         let git = self.ask_path(place, "--absolute-git-dir")?.and_then(|git| git.canonicalize().ok());
         let from = changed_folder(&place.path, place.globals).canonicalize().ok();
@@ -245,7 +245,7 @@ impl Survey<'_> {
         Ok(from.ancestors().find(is_it).map(|top| (top.to_owned(), git.clone())))
     }
 
-    /// The top of the work tree; `None` without one.
+    /// Returns the top of the work tree; `None` without one.
     fn top(&self, place: &Place<'_>) -> Result<Option<PathBuf>, HostcallError> {
         self.ask_path(place, "--show-toplevel")
     }
@@ -256,7 +256,7 @@ impl Survey<'_> {
         Ok(path.map(|path| PathBuf::from(OsStr::from_bytes(path))))
     }
 
-    /// The folders that the index says are submodules.
+    /// Returns the folders that the index lists as submodules.
     fn submodules(&self, place: &Place<'_>) -> Result<Vec<PathBuf>, HostcallError> {
         let is_link = |record: &[u8]| record.starts_with(b"160000 ");
         let Answer { text, is_success, has_errors } =
@@ -267,7 +267,7 @@ impl Survey<'_> {
         }
         let Some(top) = self.top(place)? else { return Ok(Vec::new()) };
         if !is_whole {
-            // Folders of it that only a server has, for example: the call would fetch them, and look into their submodules.
+            // A sparse index, for example: the call would fetch the missing folders from a server and enter their submodules.
             return Err(self.refused("git in a repository whose index cannot be listed"));
         }
         let paths = text.split(|byte| *byte == 0).filter_map(|record| {
@@ -277,7 +277,7 @@ impl Survey<'_> {
         Ok(paths.collect())
     }
 
-    /// The environment in which git is asked.
+    /// Returns the environment for a listing run of git.
     fn environment(&self, is_inner: bool) -> BTreeMap<String, String> {
         let is_left = |name: &str| {
             name.ends_with("_PATHSPECS")
@@ -294,7 +294,7 @@ impl Survey<'_> {
         env
     }
 
-    /// Asks git for a list, and keeps the records of it that are `kept`; each ends with NUL.
+    /// Runs git and returns the NUL-terminated records of its output for which `kept` is true.
     fn ask(&self, place: &Place<'_>, args: &[&str], kept: fn(&[u8]) -> bool) -> Result<Answer, HostcallError> {
         let failed = |error: io::Error| HostcallError::io("EIO", "git config", format!("exec: git config: {error}"));
         let start_git = Start {
@@ -309,19 +309,19 @@ impl Survey<'_> {
             is_own: false,
             view: self.view.clone(),
         };
-        // Dropping the leash ends it.
+        // Dropping the leash ends the program.
         let Child { stdout, stderr, ended, leash, .. } = start(start_git, self.options).map_err(failed)?;
         let (tell, told) = mpsc::channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (tell_errors, told_errors) = mpsc::channel();
         let read_errors = move || {
-            // Nobody may be waiting any more.
+            // The receiver may have been dropped.
             let _ = tell_errors.send(has_errors(stderr));
         };
         thread("pijs-git-errors").spawn(read_errors).map_err(failed)?;
         let read = move || {
             let read = read_records(stdout, kept);
-            // Nobody may be waiting any more.
+            // The receiver may have been dropped.
             let _ = tell.send(read.map(|text| (text, ended.blocking_recv().ok())));
         };
         thread("pijs-git").spawn(read).map_err(failed)?;
@@ -336,7 +336,7 @@ impl Survey<'_> {
             {
                 Ok(Answer { text, is_success: code == 0, has_errors })
             }
-            // Too many to be known, a git that cannot say where a setting comes from, or one that was stopped.
+            // Too many settings, a git that cannot report their origin, or one that was stopped.
             _ => Err(Reason::Scope
                 .refusal("exec", "exec", "git, whose settings cannot be listed")
                 .with("hint", format!("git 2.31 or newer is needed; exec:{} * permits every use of it", self.command))),
@@ -344,7 +344,7 @@ impl Survey<'_> {
     }
 }
 
-/// Returns the folder of the settings of a repository that lies in a folder.
+/// Returns the git folder of the repository at `top`, following a `.git` file.
 fn git_folder(top: &Path) -> PathBuf {
     let git = top.join(".git");
     let is_file = git.metadata().is_ok_and(|found| found.is_file());
@@ -373,7 +373,7 @@ fn changed_folder(cwd: &Path, globals: &[&str]) -> PathBuf {
     folder
 }
 
-/// Reads records up to [`MOST_BYTES`] and a little more, by which it shows that there are too many.
+/// Reads records up to a little more than [`MOST_BYTES`], so that the caller sees when there are too many.
 fn read_records(output: impl io::Read, kept: fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
     let (mut output, mut text) = (BufReader::new(output), Vec::new());
     while text.len() as u64 <= MOST_BYTES {
@@ -388,7 +388,7 @@ fn read_records(output: impl io::Read, kept: fn(&[u8]) -> bool) -> io::Result<Ve
     Ok(text)
 }
 
-/// Whether git, which speaks English, reports an error.
+/// Whether the error output of git, which runs in the C locale, reports an error.
 fn has_errors(errors: impl io::Read) -> bool {
     let (mut errors, mut line, mut found) = (BufReader::new(errors), Vec::new(), false);
     while matches!(errors.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line), Ok(1..)) {
@@ -398,7 +398,7 @@ fn has_errors(errors: impl io::Read) -> bool {
     found
 }
 
-/// The options in front of git's command, which say where the repository is.
+/// Returns the options before git's command, which select the repository.
 pub(super) fn global_options<'a>(args: &[&'a str]) -> Vec<&'a str> {
     let mut options = Vec::new();
     let mut words = args.iter();
@@ -414,14 +414,14 @@ pub(super) fn global_options<'a>(args: &[&'a str]) -> Vec<&'a str> {
     options
 }
 
-/// `SCOPE NUL KEY LF VALUE NUL` each; a key without a value has no line feed.
+/// Parses `SCOPE NUL KEY LF VALUE NUL` records; a key without a value has no line feed.
 fn parse(text: &[u8]) -> Vec<Entry> {
     let mut parts = text.split(|byte| *byte == 0);
     let mut entries = Vec::new();
     while let (Some(scope), Some(setting)) = (parts.next(), parts.next()) {
         let end = setting.iter().position(|byte| *byte == b'\n');
         let (key, value) = end.map_or((setting, &b"true"[..]), |at| (&setting[..at], &setting[at + 1..]));
-        // Settings of the environment are what the call itself says.
+        // Settings from the environment are the call's own.
         if scope != b"command" {
             entries.push(Entry {
                 is_users: matches!(scope, b"system" | b"global"),

@@ -1,4 +1,4 @@
-//! Both ends of the conversation, and the supervisor's life.
+//! Implements both ends of the protocol, and the supervisor's main loop.
 
 use super::super::inherited;
 use super::tree::{self, Group};
@@ -20,17 +20,17 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Folder, stdout, stderr, stdin.
+/// Most attached files: folder, stdout, stderr, stdin.
 const MOST_FILES: usize = 4;
-/// Longest order.
+/// Most bytes of an order.
 const LONGEST_ORDER: usize = 64 << 20;
-/// How often it looks after orphans that have ended, while nothing happens.
+/// Poll interval for orphans that have ended.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The same while the tree is being ended.
+/// Poll interval while the tree is being ended.
 const LOOK_SOON: Duration = Duration::from_millis(10);
-/// Grace when nobody is there any more who would wait for a polite end.
+/// Longest grace period when the host is gone and nobody waits for a graceful end.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
-/// Processes beyond those there are, for users that the system counts.
+/// Processes allowed beyond those that exist, for users that the limit applies to.
 const MORE_PROCESSES: u64 = 4096;
 
 /// Sends an order with its files.
@@ -40,7 +40,7 @@ pub(in super::super) fn send_order(to: &UnixStream, order: &Order, files: &[Borr
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_FILES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(files));
-    // The files ride on the first bytes.
+    // The files are attached to the first bytes.
     let sent = rustix::net::sendmsg(to, &[IoSlice::new(&length)], &mut ancillary, SendFlags::NOSIGNAL)?;
     (&*to).write_all(&length[sent..])?;
     (&*to).write_all(&body)
@@ -69,7 +69,7 @@ fn receive_order(from: BorrowedFd<'_>) -> io::Result<(Order, Vec<OwnedFd>)> {
     Ok((serde_json::from_slice(&body)?, files))
 }
 
-/// Reads one word; `None` when the supervisor is gone, and with it the tree.
+/// Reads one message; `None` when the supervisor has ended, and the tree with it.
 pub(in super::super) fn receive_word(from: &mut impl io::BufRead) -> io::Result<Option<Word>> {
     let mut line = String::new();
     if from.read_line(&mut line)? == 0 {
@@ -87,7 +87,7 @@ impl io::Read for Descriptor<'_> {
     }
 }
 
-/// Whether this process is a supervisor: the argument, and a stream socket as stdin.
+/// Whether this process is a supervisor: it has the argument, and a stream socket as standard input.
 pub(super) fn is_supervisor() -> bool {
     let mut arguments = std::env::args_os().skip(1);
     let named = arguments.next().is_some_and(|argument| argument == ARGUMENT) && arguments.next().is_none();
@@ -97,7 +97,7 @@ pub(super) fn is_supervisor() -> bool {
 
 #[expect(clippy::exit, reason = "a supervisor has no caller to return to")]
 pub(super) fn run() -> ! {
-    // Nobody reads what it would print.
+    // Its output is discarded, so a panic message would be lost.
     std::panic::set_hook(Box::new(|_| {}));
     let stdin = io::stdin();
     let served = serve(stdin.as_fd());
@@ -123,15 +123,16 @@ fn serve(host: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// The host may be gone; then there is nobody to tell.
+/// Sends a message to the host, which may be gone.
 fn say(host: BorrowedFd<'_>, word: &Word) {
     let Ok(mut line) = serde_json::to_vec(word) else { return };
     line.push(b'\n');
     let _ = rustix::net::send(host, &line, SendFlags::NOSIGNAL);
 }
 
-/// Gives up, for all that is started, the capabilities that show a process's environment and memory to others: as root a program
-/// would read the keys in that of `pi`. Without the right to give something up there is nothing to give up.
+/// Drops the capabilities that give access to the environment and memory of other processes, for every program started here: as
+/// root, a program would read the keys in `pi`'s own. Fails silently without the privilege to drop them, since there is nothing
+/// to drop then.
 fn give_up_looking_into_others() {
     use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
     for capability in [CapabilitySet::SYS_PTRACE, CapabilitySet::PERFMON, CapabilitySet::SYS_ADMIN] {
@@ -147,7 +148,7 @@ fn start(order: Order, files: Vec<OwnedFd>) -> io::Result<Pid> {
     rustix::process::fchdir(&folder)?;
     drop(folder);
     if order.walls.session {
-        // The program is in this session and does not lead it: it cannot get a terminal.
+        // The program is a member of this session, not its leader, so it cannot acquire a terminal.
         rustix::process::setsid()?;
     }
     if order.walls.tree {
@@ -173,7 +174,7 @@ fn start(order: Order, files: Vec<OwnedFd>) -> io::Result<Pid> {
     let mut spawn = move || -> io::Result<Pid> {
         let found = std::fs::metadata(&order.program)?;
         if (found.dev(), found.ino()) != order.identity {
-            // Another file than the one that was decided about.
+            // The file is not the one that was decided.
             return Err(Errno::STALE.into());
         }
         let child = command.spawn()?;
@@ -183,7 +184,7 @@ fn start(order: Order, files: Vec<OwnedFd>) -> io::Result<Pid> {
         return spawn();
     }
     let (writable, closed, unwritten) = (order.writable.clone(), order.closed.clone(), order.unwritten.clone());
-    // Landlock holds for the thread that asks for it and for what that thread starts; we stay free to kill.
+    // Landlock applies to the calling thread and to processes it starts; the supervisor itself must stay free to kill.
     std::thread::spawn(move || {
         view::confine(&closed, &unwritten)?;
         writable.map_or(Ok(()), |writable| confine(&writable))?;
@@ -193,7 +194,7 @@ fn start(order: Order, files: Vec<OwnedFd>) -> io::Result<Pid> {
     .unwrap_or_else(|_| Err(Errno::IO.into()))
 }
 
-/// Reading stays as it is; writing only below these folders and to the harmless devices.
+/// Restricts writing to these folders and the harmless devices. Reading is not restricted.
 fn confine(writable: &[std::path::PathBuf]) -> io::Result<()> {
     use landlock::{ABI, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _};
     let refused = |error: landlock::RulesetError| io::Error::new(io::ErrorKind::PermissionDenied, error);
@@ -212,7 +213,7 @@ fn confine(writable: &[std::path::PathBuf]) -> io::Result<()> {
 
 fn limit_resources() {
     let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    // As many processes as there are, and some more: a fork bomb stops there. Root is not counted.
+    // The current number of processes and some more, which stops a fork bomb. The limit does not apply to root.
     let tasks = std::fs::read_to_string("/proc/loadavg").ok().and_then(|line| {
         let (_, all) = line.split_ascii_whitespace().nth(3)?.split_once('/')?;
         all.parse::<u64>().ok()
@@ -227,18 +228,18 @@ fn limit_resources() {
 struct Supervisor<'a> {
     host: BorrowedFd<'a>,
     program: Pid,
-    /// The program itself, not its tree.
+    /// Whether the program itself runs, whatever its descendants do.
     running: bool,
     group: Option<Group>,
     ending: Option<Ending>,
-    /// What the host said and has not ended with a line break.
+    /// Bytes received from the host after the last complete line.
     heard: Vec<u8>,
     grace: Duration,
-    /// Whether who has not ended by itself is made to.
+    /// Whether processes that outlive the grace period are killed.
     kills: bool,
 }
 
-/// The tree is to end: who has not by then, is made to.
+/// The tree is being ended; processes left after `by` are killed.
 struct Ending {
     by: Instant,
     host_is_gone: bool,
@@ -263,7 +264,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes in everybody who has ended; false when nobody is left.
+    /// Reaps all children that have ended; returns false when none is left.
     fn reap(&mut self) -> bool {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
@@ -279,7 +280,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Until the host says something, the program ends, or it is time to look.
+    /// Waits until the host sends a line, the program ends, or the poll interval is over.
     fn wait(&mut self) {
         let gone = self.ending.as_ref().is_some_and(|ending| ending.host_is_gone);
         let pidfd =
@@ -321,10 +322,10 @@ impl Supervisor<'_> {
             self.end(false);
         } else if let Some((word, number)) = line.split_once(' ')
             && let Some(signal) = number.parse().ok().and_then(Signal::from_named_raw)
-            // Not reaped yet: the number still is the program's.
+            // Not reaped yet, so the number still belongs to the program.
             && self.running
         {
-            // It may be gone by now.
+            // The program may have ended.
             let _ = match word {
                 "signal" => rustix::process::kill_process(self.program, signal),
                 "signal-group" => rustix::process::kill_process_group(self.program, signal),

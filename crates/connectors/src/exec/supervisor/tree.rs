@@ -1,4 +1,4 @@
-//! Everything that descends from this process, and its end.
+//! Finds and ends the descendants of this process.
 
 use pijs_protocol::guard;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
-/// Rounds of stopping before the killing starts: each finds what the round before has missed.
+/// Rounds of `SIGSTOP` before the kill: each finds processes that the one before has missed.
 const STOP_ROUNDS: usize = 50;
 
-/// Looks at a process's ancestors of which two in a row have to agree.
+/// Most reads of a process's ancestors; two consecutive ones have to agree.
 const LOOKS: usize = 16;
 
-/// Processes that a tree may have, where control groups count them.
+/// Most processes of a tree, where control groups limit them.
 const MOST_PROCESSES: u32 = 4096;
 
-/// The processes whose ancestor this one is.
+/// Returns the descendants of this process.
 pub(super) fn descendants() -> Vec<Pid> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        // One that ends meanwhile is not there any more.
+        // A process that has ended since has no entry.
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
         let Some((state, parent)) = state_and_parent(&stat) else { continue };
-        // The dead have no hands; we reap ours, others reap theirs.
+        // A zombie does nothing; its parent reaps it.
         if state != 'Z' {
             children.entry(parent).or_default().push(pid);
         } else {
@@ -46,14 +46,14 @@ pub(super) fn descendants() -> Vec<Pid> {
     found
 }
 
-/// Sends a signal to a process below `ancestor`, which the caller keeps from being reaped meanwhile; false when it is not
-/// below it, or has ended.
+/// Sends a signal to a descendant of `ancestor`, which the caller keeps from being reaped meanwhile; returns false when `pid` is
+/// none, or has ended.
 pub(in super::super) fn signal_below(ancestor: Pid, pid: Pid, signal: Signal) -> bool {
-    // Held first: what is learnt of the number from here on is of this process, or it has ended and gets nothing.
+    // Opened first: later reads of this number are about this process, or it has ended and receives nothing.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
     let is_below = || {
-        // A parent that ends while the line is followed, and whose number is another's by now, shows in a second look: its
-        // child has got a new parent. So two looks have to agree.
+        // A parent that ends during the read, and whose number is reused, shows in a second read: its child has a new parent by
+        // then. So two reads have to agree.
         let mut looks = (0..LOOKS).map(|_| line_to(ancestor, pid));
         let mut last = looks.next().flatten();
         for line in looks {
@@ -67,7 +67,7 @@ pub(in super::super) fn signal_below(ancestor: Pid, pid: Pid, signal: Signal) ->
     (!guard!(ExecLineage) || is_below()) && pidfd_send_signal(process, signal).is_ok()
 }
 
-/// The processes from `pid` up to `ancestor`; `None` when it is not an ancestor.
+/// Returns the processes from `pid` up to `ancestor`; `None` when that is not an ancestor.
 fn line_to(ancestor: Pid, pid: Pid) -> Option<Vec<i32>> {
     let mut line = vec![pid.as_raw_nonzero().get()];
     loop {
@@ -83,23 +83,23 @@ fn line_to(ancestor: Pid, pid: Pid) -> Option<Vec<i32>> {
     }
 }
 
-/// State and parent in a line of `/proc/PID/stat`; the name in it may hold anything.
+/// Parses state and parent from a line of `/proc/PID/stat`; the name in it may contain anything.
 fn state_and_parent(stat: &str) -> Option<(char, i32)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-/// Asks all of them to end.
+/// Sends `SIGTERM` to all of them.
 pub(super) fn ask(processes: &[Pid]) {
     for pid in processes {
         let _ = kill_process(*pid, Signal::TERM);
-        // One that was stopped would not hear it.
+        // A stopped process would not handle it.
         let _ = kill_process(*pid, Signal::CONT);
     }
 }
 
-/// Ends all of them: first none may move (a stopped process cannot fork), then none may live.
+/// Kills all descendants. They are stopped first, since a stopped process cannot fork.
 pub(super) fn kill() {
     let mut stopped = BTreeSet::new();
     for _ in 0..STOP_ROUNDS {
@@ -119,18 +119,17 @@ pub(super) fn kill() {
     }
 }
 
-/// How often and how many times a sweep looks whether a killed group is empty.
+/// Interval and number of polls for a killed group to become empty.
 const SWEEP_EVERY: Duration = Duration::from_millis(5);
 const SWEEP_LOOKS: usize = 400;
 
-/// A control group of its own, where one can be made: a second net under the first.
+/// A dedicated control group, where one can be created: it also holds processes that the other means miss.
 pub(super) struct Group {
     folder: PathBuf,
 }
 
 impl Group {
-    /// Makes a group and goes into it, so that what is started next is in it from its first moment.
-    /// [`leave`](Self::leave) goes out again.
+    /// Creates a group and enters it, so that the next child belongs to it from the start. [`leave`](Self::leave) goes back.
     pub(super) fn enter() -> Option<Self> {
         let parent = own_group()?;
         let folder = folder_of(&parent, std::process::id());
@@ -140,25 +139,25 @@ impl Group {
             let _ = fs::write(parent.join("cgroup.procs"), "0");
             return None;
         }
-        // Only there when the group above hands the controller down.
+        // The file exists only when the parent group delegates the controller.
         let _ = fs::write(group.folder.join("pids.max"), MOST_PROCESSES.to_string());
         Some(group)
     }
 
-    /// Goes back to where it came from; what was started stays.
+    /// Moves this process back to the parent group; its children stay.
     pub(super) fn leave(&self) -> io::Result<()> {
         let parent = self.folder.parent().unwrap_or(&self.folder);
         fs::write(parent.join("cgroup.procs"), "0")
     }
 
-    /// Kills everything in it.
+    /// Kills every process in it.
     pub(super) fn kill(&self) {
         let _ = fs::write(self.folder.join("cgroup.kill"), "1");
     }
 }
 
 impl Group {
-    /// The same, and waits until it is empty; not for ever.
+    /// Kills every process in it, and waits a bounded time until it is empty.
     fn killed(self) -> Self {
         self.kill();
         for _ in 0..SWEEP_LOOKS {
@@ -174,7 +173,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Possible once it is empty, which it is when the tree has ended.
+        // Succeeds only for an empty group, which it is when the tree has ended.
         let _ = fs::remove_dir(&self.folder);
     }
 }
@@ -183,14 +182,14 @@ fn folder_of(parent: &Path, supervisor: u32) -> PathBuf {
     parent.join(format!("pijs-exec-{supervisor}"))
 }
 
-/// Ends what a supervisor that was killed itself has left in its group. Called by the host, which is in the group above.
+/// Ends the processes that a killed supervisor has left in its group. Called by the host, which is in the parent group.
 pub(in super::super) fn sweep(supervisor: u32) {
     if let Some(folder) = own_group().map(|parent| folder_of(&parent, supervisor)).filter(|folder| folder.exists()) {
         drop(Group { folder }.killed());
     }
 }
 
-/// The folder of the version 2 group this process is in.
+/// Returns the folder of this process's version 2 control group.
 fn own_group() -> Option<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;

@@ -1,8 +1,8 @@
-//! Closes files to a program and to all it starts, whatever names it uses for them.
+//! Closes files to a program and its descendants by Landlock, whatever paths they use.
 //!
-//! Landlock knows permissions and no exceptions, and a permission for a folder covers all below it. So everything is
-//! permitted but the folders on the way to what is closed: of those, each entry is permitted by itself. Nothing new can be made
-//! directly in such a folder. Names of files, and which files there are, stay visible.
+//! Landlock has permissions and no exceptions, and a permission for a folder covers all below it. So everything is permitted
+//! except the folders on the way to a closed file, whose other entries are permitted one by one. Nothing new can be created
+//! directly in such a folder. Names of files stay visible.
 
 use landlock::{
     ABI, AccessFs, BitFlags, PathBeneath, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _,
@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Restricts this thread. On a kernel without Landlock nothing changes.
+/// Restricts the calling thread. Has no effect on a kernel without Landlock.
 pub(super) fn confine(closed: &[PathBuf], unwritten: &[PathBuf]) -> io::Result<()> {
     if closed.is_empty() && unwritten.is_empty() {
         return Ok(());
@@ -37,7 +37,7 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// Whether a path is closed, or is a copy that a tool left beside what is.
+    /// Whether a path is closed, or is a backup copy next to a closed file.
     fn is_closed(&self, path: &Path) -> bool {
         let is_aside = |kept: &PathBuf| {
             kept.parent() == path.parent()
@@ -46,10 +46,10 @@ impl View<'_> {
         self.closed.iter().any(|kept| kept == path || is_aside(kept))
     }
 
-    /// Permits the entries of a folder on the way to something that is closed.
+    /// Permits the entries of a folder that contains something closed, except the closed ones.
     ///
-    /// Every entry is opened from the folder's own handle without following a link, and what was opened is what is
-    /// permitted: extensions may exchange names meanwhile.
+    /// Every entry is opened relative to the folder's handle without following a link, and the opened file is what is permitted,
+    /// since an extension may exchange names meanwhile.
     fn permit_inside(
         &self,
         mut rules: RulesetCreated,
@@ -57,10 +57,10 @@ impl View<'_> {
         path: &Path,
         access: BitFlags<AccessFs>,
     ) -> Result<RulesetCreated, RulesetError> {
-        // A folder that cannot be listed holds nothing that the program could name.
+        // A folder that cannot be listed contains nothing that the program could name.
         for name in names(folder) {
             let path = path.join(OsStr::from_bytes(name.to_bytes()));
-            // A file that is about to replace one of PiJS's has a name of its own meanwhile.
+            // A temporary file that is about to replace one of PiJS's own files has another name.
             if self.is_closed(&path) || name.to_str().is_ok_and(|name| Owner::of(name).is_some()) {
                 continue;
             }
@@ -69,7 +69,7 @@ impl View<'_> {
                 continue;
             };
             let Ok(kind) = fstat(&entry).map(|found| FileType::from_raw_mode(found.st_mode)) else { continue };
-            // What a link leads to is permitted where it lies, or is not.
+            // A link's target is decided at its own location.
             if kind.is_symlink() {
                 continue;
             }
@@ -88,9 +88,9 @@ impl View<'_> {
     }
 }
 
-/// The names in a folder; of one that cannot be listed none.
+/// Returns the names in a folder; none when it cannot be listed.
 fn names(folder: &OwnedFd) -> Vec<CString> {
-    // The handle itself is for naming only; its own entry in it is no link and cannot be exchanged.
+    // The handle is `O_PATH` only; its `.` entry is no link and cannot be exchanged.
     let listing = openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let Ok(entries) = listing.and_then(Dir::new) else { return Vec::new() };
     let names = entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name().to_owned()));
@@ -104,7 +104,7 @@ mod tests {
 
     /// Rounds in which a name is exchanged while a view is made.
     const ROUNDS: usize = 300;
-    /// Folders beside that name.
+    /// Number of sibling folders.
     const ENTRIES: usize = 300;
 
     /// Whether a thread reads `file` after it confined itself.
@@ -138,7 +138,7 @@ mod tests {
         let home = home.path().canonicalize().expect("a path");
         let (closed, swapped) = (home.join("closed"), home.join("swapped"));
         std::fs::create_dir(&closed).expect("a folder");
-        // Time between the look at a folder and the last of its entries.
+        // More entries widen the time between listing the folder and opening the last entry.
         (0..ENTRIES).for_each(|n| std::fs::create_dir(home.join(format!("other{n}"))).expect("a folder"));
         let secret = closed.join("secret");
         std::fs::write(&secret, "x").expect("written");
