@@ -18,7 +18,7 @@
 use crate::host::Host;
 use crate::record;
 use pijs_durable::without_links;
-use pijs_hostcall::derive::{PathForm, PathUse};
+use pijs_hostcall::subject::{PathForm, PathUse};
 use pijs_hostcall::{
     Access, Behind, Caller, Decision, Judgement, ModelCall, ParsedCall, Permit, Profile, Reason, Rule,
 };

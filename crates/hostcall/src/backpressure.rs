@@ -6,7 +6,7 @@
 //! connection, a program's output) pause at a lower limit of bytes and of chunks, because a server determines the size of its
 //! chunks, and the realm's timers queue behind all of them.
 
-use crate::connector::CancelToken;
+use crate::task::CancelToken;
 use pijs_protocol::call::FsCall;
 use pijs_protocol::{ExtensionId, HostResult, TypedCall, guard};
 use serde_json::Value;

@@ -8,8 +8,7 @@
 //! [`CompletionOrder::enter`] chains each call to the one before it. [`InOrder`] withholds an outcome until that one has ended; a
 //! cancelled call ends at once and releases its successor.
 
-use crate::connector::Output;
-use crate::in_flight::CatchPanic;
+use crate::output::Output;
 use pijs_protocol::{ExtensionId, HostcallError};
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -48,14 +47,14 @@ impl CompletionOrder {
 }
 
 /// A running connector whose outcome is withheld until the call before has ended.
-pub(crate) struct InOrder {
-    work: CatchPanic,
+pub(crate) struct InOrder<W> {
+    work: W,
     predecessor: Option<Predecessor>,
     outcome: Option<Result<Output, HostcallError>>,
 }
 
-impl InOrder {
-    pub(crate) fn new(work: CatchPanic, predecessor: Option<Predecessor>) -> Self {
+impl<W: Future<Output = Result<Output, HostcallError>> + Unpin> InOrder<W> {
+    pub(crate) fn new(work: W, predecessor: Option<Predecessor>) -> Self {
         Self { work, predecessor, outcome: None }
     }
 
@@ -69,7 +68,7 @@ impl InOrder {
     }
 }
 
-impl Future for InOrder {
+impl<W: Future<Output = Result<Output, HostcallError>> + Unpin> Future for InOrder<W> {
     type Output = Result<Output, HostcallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -4,46 +4,33 @@
 //! comparison with the claimed capability, the decision, the ledger, the connector, the end in the ledger. A refusal is an
 //! ordinary result; no input of an extension causes a panic.
 
+mod admission;
 mod build_record;
 mod read_call;
+mod running;
+mod sync_calls;
 
 pub use build_record::BuildRecord;
 pub use read_call::ReadCall;
 
-use crate::backpressure::{Backpressure, CallSlot, ResultPermit};
-use crate::completion_order::{CompletionOrder, InOrder};
-use crate::connector::{Caller, CancelToken, ChunkSink, Connector, Output, Profile, Request, cancelled, deadline};
-use crate::derive::{ParsedCall, Required, Subject};
-use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
-use crate::in_flight::{
-    CallState, CatchPanic, ConnectorTask, EndOnDrop, InFlightCall, RunningCall, StartedCall, panicked, reason_of,
-    unrecorded,
-};
-use crate::ledger::{CallEnd, CallFacts, CallStart, Ledger};
-use crate::policy::Mode;
+use crate::backpressure::{Backpressure, ResultPermit};
+use crate::caller::Caller;
+use crate::completion_order::CompletionOrder;
+use crate::connector::Connector;
+use crate::gate::{Gate, Judgement};
+use crate::in_flight::{InFlightState, EndOnDrop, InFlightCall, StartedCall};
+use crate::ledger::Ledger;
+use crate::output::panicked;
 use crate::quota::{Quotas, used_up};
-use crate::risk::Signal;
-use crate::traced;
-use crate::vocabulary::FREE;
-use pijs_environment::{Timer, Wait};
-use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Method, Now, guard};
+use crate::task::CancelToken;
+use admission::DecidedCall;
+use pijs_environment::Timer;
+use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Method, guard};
+use running::{AwaitingPrompt, CallProgress};
 use std::collections::{BTreeMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
-
-/// Ops of `ui` that wait for the user.
-const DIALOGS: &[&str] = &["select", "confirm", "input", "editor", "custom"];
-/// Period of the limit on dialogs.
-const DIALOG_PERIOD_US: u64 = 60_000_000;
-
-/// Methods whose synchronous form neither blocks nor computes for long, so there is nothing to cancel. UI output is immediate; a
-/// dialog's answer arrives through another call.
-const IMMEDIATE: [&str; 6] = ["session", "env", "log", "events", "tools", "ui"];
-
-/// Longest call id and cancel token, in bytes.
-const MAX_ID_BYTES: usize = 128;
+use sync_calls::RunningSyncCall;
 
 /// Dispatches calls of all extensions of a session. Cheap to clone.
 #[derive(Clone)]
@@ -68,26 +55,6 @@ struct DispatcherInner {
     never: CancelToken,
     undelivered: Backpressure,
     completion_order: CompletionOrder,
-}
-
-/// A running synchronous call.
-struct RunningSyncCall {
-    number: u64,
-    profile: Arc<Profile>,
-    cancel: CancelToken,
-}
-
-/// Registers a synchronous call while it runs.
-struct SyncCallGuard<'a> {
-    inner: &'a DispatcherInner,
-    number: u64,
-    cancel: CancelToken,
-}
-
-impl Drop for SyncCallGuard<'_> {
-    fn drop(&mut self) {
-        self.inner.sync_calls().retain(|running| running.number != self.number);
-    }
 }
 
 /// Builds a [`Dispatcher`]. Starts without connectors: a method without a connector is `invalid_request`.
@@ -142,13 +109,6 @@ impl DispatcherBuilder {
     }
 }
 
-/// A call that passed every check before the connector.
-struct Admitted {
-    connector: Arc<dyn Connector>,
-    decision: Decision,
-    permit: Permit,
-}
-
 impl Dispatcher {
     /// Returns a builder for the dispatcher of one session.
     pub fn builder(gate: Gate, ledger: Ledger, timer: Arc<dyn Timer>) -> DispatcherBuilder {
@@ -163,76 +123,6 @@ impl Dispatcher {
     /// Returns the ledger, for events that are no hostcalls and for [`Ledger::flush`] at the end of a turn.
     pub fn ledger(&self) -> &Ledger {
         &self.inner.ledger
-    }
-
-    /// Runs a synchronous call.
-    pub fn call_sync(&self, caller: &Caller, call: HostCall) -> HostResult {
-        self.call_sync_until(caller, self.read(call)).0
-    }
-
-    /// Runs a synchronous call; returns its result and the time of its end.
-    pub fn call_sync_until(&self, caller: &Caller, call: ReadCall) -> (HostResult, Now) {
-        let inner = &*self.inner;
-        let (opened, required) = inner.open(caller, &call);
-        // A reference of its own: the call outlives what was known of it before.
-        let span = opened.span.clone();
-        let _entered = span.enter();
-        let judged = inner.admit(caller, &call, &opened, required).and_then(|(connector, required)| {
-            let method = &opened.facts.method;
-            Ok(match inner.gate.judge_call(caller, method, &required)? {
-                (Judgement::Settled(decision), permit) => {
-                    DecidedCall { connector, required, decision, permit, at: opened.now }
-                }
-                (Judgement::Ask(..), _) => {
-                    let (decision, permit) = inner.gate.ask_blocking(caller, &call.head.method, &required)?;
-                    DecidedCall { connector, required, decision, permit, at: inner.timer.now() }
-                }
-            })
-        });
-        let admitted = inner.begin(caller, &call, &opened, judged);
-        let call_id = call.head.call_id.clone();
-        let outcome = admitted.and_then(|Admitted { connector, decision, permit }| {
-            inner.ledger_first(&decision)?;
-            let sync_calls = (!IMMEDIATE.contains(&call.head.method.as_str())).then(|| inner.wait(&caller.profile));
-            let cancel = sync_calls.as_ref().map_or(&inner.never, |sync_calls| &sync_calls.cancel);
-            let limit = call.head.timeout_ms.filter(|_| call.depends_on_size());
-            let _limit = limit.map(|ms| SyncDeadline::start(cancel, ms));
-            let request = request(caller, call, decision, permit, cancel.clone())?;
-            let outcome = catch_unwind(AssertUnwindSafe(|| connector.call_sync(&request)));
-            let output = outcome.unwrap_or_else(|_| Err(panicked(&request.method)))?;
-            inner.quotas.check_answer(&output, 0).map(|_| output)
-        });
-        let ended = inner.timer.now();
-        traced::ended(&opened.span, outcome.as_ref().err());
-        inner.ledger.call_end(
-            ended,
-            caller,
-            CallEnd {
-                call: opened.facts,
-                duration_us: ended.elapsed_us.saturating_sub(opened.now.elapsed_us),
-                error: outcome.as_ref().err().map(|error| (error.code, reason_of(error))),
-            },
-        );
-        let result = match outcome {
-            Ok(output) => HostResult::ok_with_bytes(call_id, output.value, output.bytes),
-            Err(error) => HostResult::failed(call_id, error),
-        };
-        (result, ended)
-    }
-
-    /// Returns whether a synchronous call may block for longer than a disk access: on a program, a server, the user, or a timer.
-    /// A host with other work gives such a call a thread of its own.
-    pub fn may_wait(&self, caller: &Caller, call: &ReadCall) -> bool {
-        let method = &call.head.method;
-        let is_asked = |parsed: &ParsedCall| {
-            let required = parsed.required();
-            required.is_ok_and(|required| {
-                matches!(self.inner.gate.judge(caller, method, &required), Ok(Judgement::Ask(..)))
-            })
-        };
-        method != "fs" && !IMMEDIATE.contains(&method.as_str())
-            || call.depends_on_size()
-            || call.parsed.as_ref().is_ok_and(is_asked)
     }
 
     /// Starts an asynchronous call, and runs it until it would block: a call that needs no prompt is decided and recorded before
@@ -273,7 +163,7 @@ impl Dispatcher {
             quotas: inner.quotas,
             size: call.size.as_ref().copied().unwrap_or_default(),
             results: Box::new(results),
-            progress: Mutex::new(CallState::in_span(opened.span.clone())),
+            progress: Mutex::new(InFlightState::in_span(opened.span.clone())),
             undelivered: inner.undelivered.of(caller.extension()),
         });
         let ended = |outcome| {
@@ -377,169 +267,6 @@ impl DispatcherInner {
         self.sync_calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a synchronous call until the guard is dropped.
-    fn wait(&self, profile: &Arc<Profile>) -> SyncCallGuard<'_> {
-        let cancel = CancelToken::new();
-        let mut sync_calls = self.sync_calls();
-        let number = sync_calls.iter().map(|running| running.number + 1).max().unwrap_or_default();
-        sync_calls.push(RunningSyncCall { number, profile: Arc::clone(profile), cancel: cancel.clone() });
-        SyncCallGuard { inner: self, number, cancel }
-    }
-
-    /// Determines time, id and hash of a call, and the capability it needs, before any decision.
-    fn open<'a>(&self, caller: &Caller, call: &'a ReadCall) -> (ReceivedCall, Result<Required<'a>, HostcallError>) {
-        let now = self.timer.now();
-        let ReadCall { head, parsed, params_hash, .. } = call;
-        let id = head.call_id.as_str();
-        // Truncated to the limit, because the id goes into every line.
-        let call_id = if id.len() <= MAX_ID_BYTES {
-            head.call_id.clone()
-        } else {
-            id[..id.floor_char_boundary(MAX_ID_BYTES)].into()
-        };
-        let served = self.connectors.get_key_value(head.method.as_str());
-        let required = parsed.as_ref().map_err(Clone::clone).and_then(|parsed| self.gate.derive(parsed));
-        let facts = CallFacts {
-            call_id,
-            method: served.map_or(&self.unknown, |(name, _)| name).clone(),
-            capability: required.as_ref().map_or("unknown", |required| required.capability),
-            params_hash: params_hash.clone(),
-        };
-        let span = traced::call(caller, &facts);
-        let connector = served.map(|(_, connector)| Arc::clone(connector));
-        (ReceivedCall { now, facts, connector, span }, required)
-    }
-
-    /// Checks that a call is well-formed and within its quotas.
-    fn admit<'a>(
-        &self,
-        caller: &Caller,
-        call: &ReadCall,
-        opened: &ReceivedCall,
-        required: Result<Required<'a>, HostcallError>,
-    ) -> Result<(Arc<dyn Connector>, Required<'a>), HostcallError> {
-        call.size.as_ref().map_err(Clone::clone)?;
-        let is_dialog = call.head.method == "ui" && DIALOGS.contains(&call.untyped_op());
-        let call = &call.head;
-        let id = call.call_id.as_str();
-        if id.is_empty() || id.len() > MAX_ID_BYTES || id.chars().any(char::is_control) {
-            return Err(HostcallError::invalid("schema", format!("a call id has 1 to {MAX_ID_BYTES} characters")));
-        }
-        if call.cancel_token.as_ref().is_some_and(|token| token.is_empty() || token.len() > MAX_ID_BYTES) {
-            return Err(HostcallError::invalid("schema", format!("a cancel token has 1 to {MAX_ID_BYTES} characters")));
-        }
-        let required = required?;
-        if call.capability.as_str() != required.capability && guard!(GateClaimed) {
-            return Err(HostcallError::invalid(
-                "capability_mismatch",
-                format!(
-                    "{}: this call needs the capability `{}`, but names {:?}",
-                    call.method,
-                    required.capability,
-                    crate::prompt::shown(call.capability.as_str(), MAX_ID_BYTES)
-                ),
-            )
-            .with("capability", required.capability));
-        }
-        let connector = opened.connector.clone().ok_or_else(|| {
-            HostcallError::invalid("schema", format!("`{}` is not available in this host", call.method))
-                .with("method", call.method.as_str())
-        })?;
-        if is_dialog {
-            self.dialog(caller, opened.now)?;
-        }
-        Ok((connector, required))
-    }
-
-    /// Counts dialogs, so that an extension cannot exhaust the user with them.
-    fn dialog(&self, caller: &Caller, now: Now) -> Result<(), HostcallError> {
-        if !guard!(QuotaDialogs) {
-            return Ok(());
-        }
-        let mut dialogs = self.dialogs.lock().unwrap_or_else(PoisonError::into_inner);
-        let opened = dialogs.entry(caller.extension().clone()).or_default();
-        opened.retain(|at| now.elapsed_us.saturating_sub(*at) < DIALOG_PERIOD_US);
-        if opened.len() >= self.quotas.dialogs_per_minute {
-            return Err(used_up("dialogs_per_minute", self.quotas.dialogs_per_minute));
-        }
-        opened.push_back(now.elapsed_us);
-        Ok(())
-    }
-
-    /// Records the decision and the start of the call; turns a refusal into the error for the extension.
-    fn begin(
-        &self,
-        caller: &Caller,
-        call: &ReadCall,
-        opened: &ReceivedCall,
-        judged: Result<DecidedCall<'_>, HostcallError>,
-    ) -> Result<Admitted, HostcallError> {
-        let ReadCall { head, parsed, .. } = call;
-        let decided = judged.as_ref().ok().map(|judged| (judged.at, &judged.required, &judged.decision));
-        if let Some((_, _, decision)) = &decided {
-            traced::decided(&opened.span, decision);
-        }
-        let is_refused = decided.is_none_or(|(_, _, decision)| !decision.allowed);
-        let derived = opened.facts.capability;
-        let is_mismatch = is_refused && derived != "unknown" && derived != head.capability.as_str();
-        if is_mismatch {
-            self.gate.observe(&caller.profile, Signal::Spoofed);
-        }
-        let start = CallStart {
-            call: opened.facts.clone(),
-            claimed: is_mismatch.then(|| crate::prompt::shown(head.capability.as_str(), MAX_ID_BYTES)),
-            timeout_ms: head.timeout_ms,
-        };
-        self.ledger.call_start(opened.now, caller, decided, start);
-        let DecidedCall { connector, required, decision, permit, .. } = judged?;
-        let content_read = parsed.as_ref().ok().and_then(ParsedCall::content_read);
-        self.observe(caller, content_read, &required, &decision);
-        if decision.allowed {
-            Ok(Admitted { connector, decision, permit })
-        } else {
-            let refusal = decision.refusal(&head.method, &required.subject);
-            self.gate.note_refused(caller, &required, decision.reason, &refusal);
-            Err(refusal)
-        }
-    }
-
-    /// Records the evidence that a decided call gives about its extension.
-    fn observe(&self, caller: &Caller, content_read: Option<&str>, required: &Required<'_>, decision: &Decision) {
-        if let Some(path) = content_read.filter(|_| decision.allowed) {
-            self.gate.note_read(caller.extension(), path);
-        }
-        if decision.allowed && matches!(required.capability, "exec" | "http") {
-            self.gate.note_outside(caller.extension());
-        }
-        if let (Subject::Code { path, .. }, true) = (&required.subject, decision.allowed) {
-            // From now on the file is code of the extension, which others may not change.
-            let file = std::fs::canonicalize(path).ok().filter(|file| file.is_file());
-            self.gate.add_code(caller.extension(), file);
-        }
-        if decision.reason == Some(Reason::ProtectedPath) {
-            self.gate.observe(&caller.profile, Signal::TriedProtected);
-        }
-        let is_text_probe = matches!(required.subject, Subject::Code { .. }) && required.is_probe;
-        let privileged = !is_text_probe
-            && matches!(required.capability, "write" | "exec" | "http" | "eval")
-            && required.subject != Subject::Handle;
-        if privileged && self.gate.was_unforeseen(&caller.profile, required.capability) {
-            self.gate.observe(&caller.profile, Signal::Unforeseen);
-        }
-    }
-
-    /// Writes a call with external effects to the ledger's sink before it begins; in strict mode, a ledger failure refuses the
-    /// call.
-    fn ledger_first(&self, decision: &Decision) -> Result<(), HostcallError> {
-        if FREE.contains(&decision.capability) || matches!(decision.capability, "read" | "env") {
-            return Ok(());
-        }
-        match self.ledger.flush() {
-            Err(error) if self.gate.policy().mode == Mode::Strict && guard!(LedgerFirst) => Err(unrecorded(&error)),
-            _ => Ok(()),
-        }
-    }
-
     /// Checks that the extension may have another call in flight.
     fn has_room(&self, in_flight_call: &InFlightCall) -> Result<(), HostcallError> {
         let in_flight = self.in_flight();
@@ -579,157 +306,6 @@ impl DispatcherInner {
             }
         }
     }
-
-    /// Starts the connector.
-    fn start_connector(
-        &self,
-        in_flight_call: &Arc<InFlightCall>,
-        call: ReadCall,
-        admitted: Admitted,
-        slot: CallSlot,
-    ) -> Result<RunningCall, HostcallError> {
-        let Admitted { connector, decision, permit } = admitted;
-        self.ledger_first(&decision)?;
-        let timeout_ms = call.head.timeout_ms;
-        let is_ordered = call.ends_in_order();
-        let request = request(&in_flight_call.caller, call, decision, permit, in_flight_call.cancel.clone())?;
-        let contained =
-            CatchPanic::start(&*connector, request, ChunkSink { in_flight_call: Arc::clone(in_flight_call) });
-        let work = if is_ordered {
-            let (predecessor, release) = self.completion_order.enter(in_flight_call.caller.extension());
-            in_flight_call.set_release(release);
-            ConnectorTask::InOrder(InOrder::new(contained, predecessor))
-        } else {
-            ConnectorTask::Unordered(contained)
-        };
-        Ok(RunningCall { work, timeout_ms, slot })
-    }
-
-    async fn run(&self, in_flight_call: &Arc<InFlightCall>, begun: CallProgress) -> Result<Output, HostcallError> {
-        let caller = &in_flight_call.caller;
-        let (call, admitted) = match begun {
-            CallProgress::Running(working) => return self.wait_for_end(in_flight_call, working).await,
-            CallProgress::AwaitRealm(waits) => *waits,
-            CallProgress::Prompt(asking) => {
-                let AwaitingPrompt { connector, call, opened } = *asking;
-                let required = self.gate.derive(call.parsed.as_ref().map_err(Clone::clone)?)?;
-                let asked = tokio::select! {
-                    biased;
-                    () = in_flight_call.cancel.cancelled() => Err(cancelled(&call.head.method)),
-                    found = self.gate.ask(caller, &call.head.method, &required) => found,
-                };
-                let at = self.timer.now();
-                let judged = asked.map(|(decision, permit)| DecidedCall { connector, required, decision, permit, at });
-                let admitted = self.begin(caller, &call, &opened, judged)?;
-                (call, admitted)
-            }
-        };
-        let parsed = call.parsed.as_ref().map_err(Clone::clone)?;
-        let limit = self.quotas.untaken_bytes;
-        let slot = in_flight_call.undelivered.slot(&parsed.call, limit, &in_flight_call.cancel).await;
-        if in_flight_call.cancel.is_cancelled() {
-            return Err(cancelled(&call.head.method));
-        }
-        let working = self.start_connector(in_flight_call, call, admitted, slot)?;
-        self.wait_for_end(in_flight_call, working).await
-    }
-
-    /// Waits for the connector, the deadline or a cancellation.
-    async fn wait_for_end(&self, in_flight_call: &InFlightCall, working: RunningCall) -> Result<Output, HostcallError> {
-        let RunningCall { work, timeout_ms, slot: _slot } = working;
-        let expiry = async {
-            match timeout_ms {
-                Some(timeout_ms) => self.timer.sleep(Wait::Call, Duration::from_millis(timeout_ms)).await,
-                None => std::future::pending().await,
-            }
-        };
-        let outcome = tokio::select! {
-            biased;
-            () = in_flight_call.cancel.cancelled() => Err(cancelled(&in_flight_call.facts.method)),
-            outcome = work => outcome,
-            () = expiry => Err(deadline(&in_flight_call.facts.method, timeout_ms.unwrap_or_default())),
-        };
-        // Work that continues on another thread learns that its result is not needed.
-        in_flight_call.cancel.cancel();
-        outcome
-    }
-}
-
-/// Facts about a call before its decision.
-struct ReceivedCall {
-    now: Now,
-    facts: CallFacts,
-    /// The connector of the method.
-    connector: Option<Arc<dyn Connector>>,
-    span: tracing::Span,
-}
-
-/// A call that the gate, or the user, has decided.
-struct DecidedCall<'a> {
-    connector: Arc<dyn Connector>,
-    required: Required<'a>,
-    decision: Decision,
-    permit: Permit,
-    /// Time of the decision.
-    at: Now,
-}
-
-/// The progress of a call that has to wait.
-enum CallProgress {
-    /// The user has to be prompted.
-    Prompt(Box<AwaitingPrompt>),
-    /// The extension has to take earlier results first.
-    AwaitRealm(Box<(ReadCall, Admitted)>),
-    Running(RunningCall),
-}
-
-/// A call that waits for a prompt.
-struct AwaitingPrompt {
-    connector: Arc<dyn Connector>,
-    call: ReadCall,
-    opened: ReceivedCall,
-}
-
-/// Cancels a synchronous call at its deadline, unless it is dropped before.
-struct SyncDeadline {
-    _ends: std::sync::mpsc::Sender<()>,
-}
-
-impl SyncDeadline {
-    #[expect(clippy::disallowed_methods, reason = "a synchronous call blocks its own thread and cannot time itself")]
-    fn start(cancel: &CancelToken, ms: u64) -> Self {
-        let (ends, ended) = std::sync::mpsc::channel();
-        let cancel = cancel.clone();
-        std::thread::spawn(move || {
-            if ended.recv_timeout(Duration::from_millis(ms)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                cancel.cancel();
-            }
-        });
-        Self { _ends: ends }
-    }
-}
-
-fn request(
-    caller: &Caller,
-    call: ReadCall,
-    decision: Decision,
-    permit: Permit,
-    cancel: CancelToken,
-) -> Result<Request, HostcallError> {
-    let ReadCall { head, parsed, .. } = call;
-    let ParsedCall { method, call, params, bytes } = parsed?;
-    Ok(Request {
-        caller: caller.clone(),
-        call_id: head.call_id,
-        method,
-        call,
-        params,
-        bytes,
-        decision,
-        permit,
-        timeout_ms: head.timeout_ms,
-        cancel,
-    })
 }
 
 #[cfg(test)]

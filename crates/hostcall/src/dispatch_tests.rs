@@ -1,13 +1,18 @@
 use super::*;
-use crate::connector::{BoxFuture, Output, Profile};
+use crate::caller::Profile;
+use crate::connector::Request;
+use crate::in_flight::ChunkSink;
 use crate::ledger::{LedgerOptions, MemorySink, verify};
+use crate::output::{Output, cancelled};
 use crate::places::Places;
-use crate::policy::{Grant, Policy};
+use crate::policy::{Grant, Mode, Policy};
 use crate::prompt::{Answer, Prompter, Question};
-use crate::risk::Evidence;
+use crate::risk::{Evidence, Signal};
+use crate::subject::Subject;
+use crate::task::BoxFuture;
 use pijs_environment::simulated::CountingTimer;
 use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest};
-use pijs_protocol::{Capability, ErrorCode, Termination, TypedCall};
+use pijs_protocol::{Capability, ErrorCode, Now, Termination, TypedCall};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -22,14 +22,16 @@
 //! A connector that resolves something new (a link's target, a redirect, the program of a name) asks the [`Permit`], which evaluates
 //! the same list without rule 7.
 
-use crate::connector::{Caller, During, Profile};
-use crate::derive::{Access, ParsedCall, Required, Subject};
+use crate::caller::{Caller, During, Profile};
+use crate::decision::{Decision, Reason, Rule};
+use crate::derive::ParsedCall;
 use crate::places::Places;
 use crate::policy::{Grant, Mode, Policy, usual_paths};
 use crate::prompt::{AnswerStore, Prompter, Question};
 use crate::risk::{Evidence, Signal};
 use crate::scope::{CompiledScope, ScopeError};
 use crate::spilled::SpilledResults;
+use crate::subject::{Access, Required, Subject};
 use crate::variables::{HostVariables, VariableEffect};
 use crate::vocabulary::is_free_variable;
 use pijs_protocol::manifest::CapabilityRequest;
@@ -39,7 +41,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 mod created_files;
-mod decision;
 mod evaluation;
 mod extension_code;
 mod listeners;
@@ -50,7 +51,6 @@ mod sessions;
 mod sockets;
 
 pub use created_files::{MAX_CREATED, MadeFiles, ReadBy, Stamp};
-pub use decision::{Decision, Reason, Rule};
 pub use listeners::Listening;
 pub use permit::{ModelCall, Permit};
 pub use prompting::{MOST_WAITING, MUTED_AFTER};
@@ -60,7 +60,7 @@ use evaluation::Evaluation;
 
 /// Blocks a synchronous call until a prompt's future is ready. The host provides it, because blocking is the driver's business;
 /// where it cannot block, it drops the future.
-pub type BlockOn = dyn Fn(crate::connector::BoxFuture<'_, ()>) + Send + Sync;
+pub type BlockOn = dyn Fn(crate::task::BoxFuture<'_, ()>) + Send + Sync;
 
 /// Returns the file that a command runs in this working folder, for display in prompts.
 pub type LocateProgram = dyn Fn(&str, Option<&str>) -> Option<PathBuf> + Send + Sync;

@@ -3,24 +3,22 @@
 //! States: *open*, with any number of chunks, then *ended*. Of all events that can end it (the connector, the deadline, a
 //! cancellation, the end of the extension, the drop of its future) the first is recorded and answered; later ones have no effect.
 
-use crate::backpressure::{CallSlot, ResultPermit, UndeliveredResults};
-use crate::completion_order::{InOrder, Release};
-use crate::connector::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, cancelled};
+use crate::backpressure::{ResultPermit, UndeliveredResults};
+use crate::caller::Caller;
+use crate::completion_order::Release;
 use crate::ledger::{CallEnd, CallFacts, Ledger};
+use crate::output::{Output, cancelled, panicked, reason_of};
 use crate::quota::Quotas;
+use crate::task::{BoxFuture, CancelToken};
 use crate::traced;
 use pijs_environment::Timer;
-use pijs_protocol::{CallId, Chunk, ErrorCode, HostResult, HostcallError};
-use std::io::{self, ErrorKind};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use pijs_protocol::{CallId, Chunk, HostResult, HostcallError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
 
 /// Receives the results of an asynchronous call.
 pub(crate) type Results = Box<dyn Fn(HostResult, ResultPermit) + Send + Sync>;
 
-/// One call from its decision to its end. Its thirteen fields do not change; its [`CallState`] does.
+/// One call from its decision to its end. Its thirteen fields do not change; its [`InFlightState`] does.
 pub(crate) struct InFlightCall {
     pub(crate) caller: Caller,
     pub(crate) call_id: CallId,
@@ -35,13 +33,13 @@ pub(crate) struct InFlightCall {
     /// Size of parameters and attachments, in bytes.
     pub(crate) size: usize,
     pub(crate) results: Results,
-    pub(crate) progress: Mutex<CallState>,
+    pub(crate) progress: Mutex<InFlightState>,
     /// Results that its extension has not taken yet.
     pub(crate) undelivered: Arc<UndeliveredResults>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct CallState {
+pub(crate) struct InFlightState {
     next_chunk: u32,
     sent_bytes: usize,
     ended: bool,
@@ -51,7 +49,7 @@ pub(crate) struct CallState {
     span: Option<tracing::Span>,
 }
 
-impl CallState {
+impl InFlightState {
     /// Creates the state of a call that is traced by `span`.
     pub(crate) fn in_span(span: tracing::Span) -> Self {
         Self { span: Some(span), ..Self::default() }
@@ -151,9 +149,29 @@ impl InFlightCall {
     }
 }
 
-/// Returns `details.reason` of an error, for the ledger.
-pub(crate) fn reason_of(error: &HostcallError) -> Option<Arc<str>> {
-    error.details.get("reason").and_then(|reason| reason.as_str()).map(Arc::from)
+/// Sends the chunks of a streaming answer, numbered.
+#[derive(Clone)]
+pub struct ChunkSink {
+    pub(crate) in_flight_call: Arc<InFlightCall>,
+}
+
+impl ChunkSink {
+    /// Sends one chunk. Fails when the call has ended or its result quota is used up; the connector stops then.
+    pub fn send(&self, chunk: Output) -> Result<(), HostcallError> {
+        self.in_flight_call.chunk(chunk)
+    }
+
+    /// Waits until the realm has taken enough earlier results that there is room for another. A connector that reads from an
+    /// unbounded source waits before each chunk, which leaves unread data with the sender.
+    pub async fn ready(&self) {
+        self.in_flight_call.ready().await;
+    }
+}
+
+impl std::fmt::Debug for ChunkSink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChunkSink").finish_non_exhaustive()
+    }
 }
 
 /// The state of an asynchronous call after its start.
@@ -179,82 +197,6 @@ impl StartedCall {
     }
 }
 
-/// A call whose connector has started.
-pub(crate) struct RunningCall {
-    pub(crate) work: ConnectorTask,
-    pub(crate) timeout_ms: Option<u64>,
-    /// Held until the call ends.
-    pub(crate) slot: CallSlot,
-}
-
-impl RunningCall {
-    /// Polls for an outcome once. A call that ends in order is never ready here, because the time at which a thread finishes is
-    /// not deterministic.
-    pub(crate) fn poll_once(&mut self) -> Poll<Result<Output, HostcallError>> {
-        let cx = &mut Context::from_waker(Waker::noop());
-        match &mut self.work {
-            ConnectorTask::Unordered(work) => {
-                let outcome = Pin::new(&mut *work).poll(cx);
-                if outcome.is_ready() {
-                    // Cancelled as at the end of a wait.
-                    work.in_flight_call.cancel.cancel();
-                }
-                outcome
-            }
-            ConnectorTask::InOrder(work) => {
-                work.begin(cx);
-                Poll::Pending
-            }
-        }
-    }
-}
-
-/// A running connector.
-pub(crate) enum ConnectorTask {
-    /// Its outcome ends the call at once.
-    Unordered(CatchPanic),
-    InOrder(InOrder),
-}
-
-impl Future for ConnectorTask {
-    type Output = Result<Output, HostcallError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut *self {
-            Self::Unordered(work) => Pin::new(work).poll(cx),
-            Self::InOrder(work) => Pin::new(work).poll(cx),
-        }
-    }
-}
-
-/// A running connector whose panic becomes an `internal` result of this call.
-pub(crate) struct CatchPanic {
-    /// `None` when it panicked at its start.
-    work: Option<BoxFuture<'static, Result<Output, HostcallError>>>,
-    in_flight_call: Arc<InFlightCall>,
-}
-
-impl CatchPanic {
-    pub(crate) fn start(connector: &dyn Connector, request: Request, sink: ChunkSink) -> Self {
-        let in_flight_call = Arc::clone(&sink.in_flight_call);
-        let work = catch_unwind(AssertUnwindSafe(|| connector.call(request, sink)));
-        Self { work: work.ok(), in_flight_call }
-    }
-}
-
-impl Future for CatchPanic {
-    type Output = Result<Output, HostcallError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { work, in_flight_call } = &mut *self;
-        let bug = || Poll::Ready(Err(panicked(&in_flight_call.facts.method)));
-        match work {
-            Some(work) => catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| bug()),
-            None => bug(),
-        }
-    }
-}
-
 /// Ends a call whose future is dropped early.
 pub(crate) struct EndOnDrop {
     pub(crate) in_flight_call: Arc<InFlightCall>,
@@ -269,21 +211,4 @@ impl Drop for EndOnDrop {
         in_flight_call.end_with(|| Err(why(&in_flight_call.facts.method)), |result| in_flight_call.send(result));
         (self.forget)(in_flight_call);
     }
-}
-
-/// Returns the error of a call that could not be recorded. A full disk is a resource limit, which strict mode enforces; any other
-/// failure is a system error.
-pub(crate) fn unrecorded(error: &io::Error) -> HostcallError {
-    let message =
-        format!("the ledger cannot be written ({error}), and strict mode refuses calls that cannot be recorded");
-    match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => HostcallError::denied("policy", message),
-        _ => HostcallError::io("EIO", "write", message),
-    }
-}
-
-/// Returns the error of a call during which host code panicked.
-pub(crate) fn panicked(method: &str) -> HostcallError {
-    HostcallError::new(ErrorCode::Internal, format!("{method}: the connector panicked; this is a bug in the host"))
-        .with("reason", "invariant")
 }

@@ -15,38 +15,45 @@
 //!
 //! **Never recorded**: parameters (only their hash), file contents, secrets by key or value.
 
-use crate::connector::{Caller, Profile};
-use crate::derive::{Required, Subject};
-use crate::gate::Decision;
+use crate::caller::{Caller, Profile};
+use crate::decision::Decision;
+use crate::subject::{Required, Subject};
 use crate::traced;
-use hmac::{Hmac, Mac};
 use pijs_protocol::log::Level;
-use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostCall, Method, Now, guard};
+use pijs_protocol::{ExtensionId, HostCall, Now, guard};
 use pijs_redact::Redactor;
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
-use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+mod chain;
 mod counted;
 mod file;
 mod line;
 mod memory;
+mod params_hash;
+mod record;
 mod resume;
+mod sink;
 mod verify;
 mod writer;
 
-pub use file::{FileLimits, FileSink, MARKS, finish_all, parts};
+pub use chain::{ChainHead, LONGEST_LINE};
+pub use file::{FileLimits, FileSink, finish_all, parts};
 pub use memory::MemorySink;
+pub(crate) use params_hash::ParamsHash;
 pub use pijs_protocol::canonical::canonical_call;
+pub(crate) use record::{CallEnd, CallFacts, CallStart};
 pub use resume::{OpenCall, Resumed};
+pub use sink::{LedgerSink, Pruned};
 pub use verify::{Audit, BrokenLine, Verified, audit, verify, verify_parts};
 pub use writer::LedgerWriter;
 
 use counted::RecordCounts;
 use line::LineWriter;
+use params_hash::{CallPool, keyed};
+use record::{DecisionRecord, EventBody, LedgerRecord, RecordBody, ledger_event, record};
 use writer::WriterSignal;
 
 /// Queued records at which the queue flushes itself, or wakes its writer.
@@ -56,43 +63,10 @@ const QUEUE: usize = 128;
 const MAX_QUEUE: usize = 8192;
 /// Time that a thread waits for the writer when the queue is full, before it writes itself.
 const WRITER_TIMEOUT: Duration = Duration::from_millis(20);
-/// Longest line in bytes; data that would make it longer is left out.
-pub const LONGEST_LINE: usize = 64 << 10;
 /// Bytes kept for a failing sink; beyond it records are dropped and counted.
 const MAX_UNWRITTEN: usize = 4 << 20;
 /// Bytes of lines that one append carries. More records may be queued, and a working sink gets them all.
 const APPEND_BYTES: usize = 256 << 10;
-
-/// The destination of lines. One call appends whole lines, each with its line feed.
-pub trait LedgerSink: Send + Sync {
-    /// Appends lines. After an error none of `lines` counts as written, and they are passed again.
-    fn append(&self, lines: &[u8]) -> io::Result<()>;
-
-    /// Makes the appended lines durable.
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// Returns lines that will be removed to free space: the ledger records that first, and the sink removes them after the next
-    /// append. Each is returned once.
-    fn pruning(&self) -> Option<Pruned> {
-        None
-    }
-
-    /// Marks the ledger as complete.
-    fn close(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Old lines that a sink removes to stay within its space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pruned {
-    /// Number of the first removed line.
-    pub first_seq: u64,
-    /// The chain position at which the kept lines continue.
-    pub until: ChainHead,
-}
 
 /// Identity and secrets of a ledger.
 #[derive(Debug, Clone, Default)]
@@ -108,15 +82,6 @@ pub struct LedgerOptions {
     pub hash_key: Option<[u8; 32]>,
     /// End of an earlier ledger in the same sink.
     pub head: ChainHead,
-}
-
-/// A position in a hash chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ChainHead {
-    /// Number of the next line.
-    pub next_seq: u64,
-    /// Hash of the last line; zeros before the first.
-    pub hash: [u8; 32],
 }
 
 /// Writes the ledger of a session. Cheap to clone.
@@ -160,160 +125,6 @@ struct LineState {
     counts: RecordCounts,
     /// Records to be written; empty between two writes.
     due: Vec<LedgerRecord>,
-}
-
-/// The sha256 of a call's parameters, or a keyed hash.
-#[derive(Debug, Clone)]
-pub(crate) enum ParamsHash {
-    Plain([u8; 32]),
-    Keyed([u8; 32]),
-    /// Computed with the first line of the call, outside the turn that waits for it; for small calls only.
-    Later(Arc<Unhashed>),
-}
-
-/// A small call in canonical form.
-#[derive(Debug, Default)]
-pub(crate) struct Unhashed {
-    canonical: Vec<u8>,
-    digest: OnceLock<[u8; 32]>,
-}
-
-impl Unhashed {
-    /// Covers most calls. Longer ones are hashed at once, so that nothing large is queued.
-    const MOST: usize = 192;
-}
-
-/// A pool of small calls, reused when their lines are written. Otherwise the calling thread would allocate each and the writing
-/// thread free it, and both would contend for the allocator.
-#[derive(Default)]
-struct CallPool(VecDeque<Arc<Unhashed>>);
-
-impl CallPool {
-    /// More than wait for the writer in a burst.
-    const MOST: usize = 1024;
-
-    /// Returns a buffer with the output of `write`, or its hash when it is too long.
-    fn hash(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> ParamsHash {
-        let mut oldest = self.0.pop_front();
-        if oldest.as_mut().is_none_or(|oldest| Arc::get_mut(oldest).is_none()) {
-            // A buffer that is in use goes to the end.
-            self.0.extend(oldest.replace(Arc::default()));
-        }
-        let mut call = oldest.unwrap_or_default();
-        let Unhashed { canonical, digest } = Arc::get_mut(&mut call).expect("free, or new");
-        canonical.clear();
-        digest.take();
-        write(canonical);
-        if canonical.len() > Unhashed::MOST {
-            let hash = ParamsHash::Plain(Sha256::digest(&canonical).into());
-            canonical.truncate(Unhashed::MOST);
-            canonical.shrink_to(Unhashed::MOST);
-            self.0.push_front(call);
-            return hash;
-        }
-        if self.0.len() < Self::MOST {
-            self.0.push_back(Arc::clone(&call));
-        }
-        ParamsHash::Later(call)
-    }
-}
-
-impl ParamsHash {
-    pub(crate) fn is_keyed(&self) -> bool {
-        matches!(self, Self::Keyed(_))
-    }
-
-    pub(crate) fn digest(&self) -> &[u8; 32] {
-        match self {
-            Self::Plain(digest) | Self::Keyed(digest) => digest,
-            Self::Later(call) => call.digest.get_or_init(|| Sha256::digest(&call.canonical).into()),
-        }
-    }
-}
-
-/// The source of one or two lines.
-struct LedgerRecord {
-    now: Now,
-    profile: Arc<Profile>,
-    tool_call_id: Option<Arc<str>>,
-    event_id: Option<Arc<str>>,
-    body: RecordBody,
-}
-
-impl LedgerRecord {
-    /// Estimates the memory of its text.
-    fn bytes(&self) -> usize {
-        match &self.body {
-            RecordBody::Start { start, decided } => {
-                let subject = decided.as_ref().and_then(|decided| decided.subject.as_ref());
-                [subject, start.claimed.as_ref()].into_iter().flatten().map(String::len).sum()
-            }
-            RecordBody::End(_) | RecordBody::Lost(_) => 0,
-            RecordBody::Event(event) => event.message.len() + event.data.values().map(bytes_of).sum::<usize>(),
-        }
-    }
-}
-
-fn bytes_of(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(bytes_of).sum(),
-        Value::Object(members) => members.iter().map(|(key, value)| key.len() + bytes_of(value)).sum(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-    }
-}
-
-enum RecordBody {
-    /// The start of a call: one line, or two with a decision.
-    Start {
-        start: CallStart,
-        decided: Option<DecisionRecord>,
-    },
-    End(CallEnd),
-    /// The end of a call whose host was killed.
-    Lost(Box<OpenCall>),
-    Event(Box<EventBody>),
-}
-
-/// The decision about a call, and its time.
-struct DecisionRecord {
-    at: Now,
-    subject: Option<String>,
-    decision: Decision,
-}
-
-struct EventBody {
-    level: Level,
-    event: String,
-    message: String,
-    data: Map<String, Value>,
-    from_extension: bool,
-}
-
-/// Members that the first and the last line of a call share; cloning allocates nothing.
-#[derive(Debug, Clone)]
-pub(crate) struct CallFacts {
-    pub(crate) call_id: CallId,
-    /// `unknown` for a method without a connector: an extension cannot write arbitrary text here.
-    pub(crate) method: Method,
-    /// The derived capability, `unknown` when the call is malformed.
-    pub(crate) capability: &'static str,
-    /// `None` for parameters that are too large.
-    pub(crate) params_hash: Option<ParamsHash>,
-}
-
-/// The start of a call.
-pub(crate) struct CallStart {
-    pub(crate) call: CallFacts,
-    pub(crate) claimed: Option<String>,
-    pub(crate) timeout_ms: Option<u64>,
-}
-
-/// The end of a call.
-pub(crate) struct CallEnd {
-    pub(crate) call: CallFacts,
-    pub(crate) duration_us: u64,
-    pub(crate) error: Option<(ErrorCode, Option<Arc<str>>)>,
 }
 
 impl Ledger {
@@ -566,45 +377,6 @@ impl Drop for LedgerInner {
 impl std::fmt::Debug for Ledger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ledger").field("scenario_id", &self.inner.scenario_id).finish_non_exhaustive()
-    }
-}
-
-fn record(now: Now, caller: &Caller, body: RecordBody) -> LedgerRecord {
-    LedgerRecord {
-        now,
-        profile: Arc::clone(&caller.profile),
-        tool_call_id: caller.tool_call_id.clone(),
-        event_id: caller.event_id.clone(),
-        body,
-    }
-}
-
-/// Creates a record of the ledger about itself.
-fn ledger_event<const N: usize>(now: Now, event: &str, message: &str, data: [(String, Value); N]) -> LedgerRecord {
-    let profile = Arc::new(Profile::new(ExtensionId::new("host")));
-    host_event(now, profile, Level::Error, event, message, Map::from_iter(data))
-}
-
-fn host_event(
-    now: Now,
-    profile: Arc<Profile>,
-    level: Level,
-    event: &str,
-    message: &str,
-    data: Map<String, Value>,
-) -> LedgerRecord {
-    let (event, message) = (event.to_owned(), message.to_owned());
-    let body = RecordBody::Event(Box::new(EventBody { level, event, message, data, from_extension: false }));
-    LedgerRecord { now, profile, tool_call_id: None, event_id: None, body }
-}
-
-fn keyed(key: &[u8; 32], bytes: &[u8]) -> [u8; 32] {
-    match Hmac::<Sha256>::new_from_slice(key) {
-        Ok(mut mac) => {
-            mac.update(bytes);
-            mac.finalize().into_bytes().into()
-        }
-        Err(error) => unreachable!("HMAC takes keys of every length: {error}"),
     }
 }
 

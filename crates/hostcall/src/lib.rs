@@ -16,11 +16,12 @@
 //! | module | contents |
 //! |---|---|
 //! | [`vocabulary`] | every method, op and parameter |
+//! | [`caller`], [`subject`] | the caller of a call; the capability that it needs, and its subject |
 //! | [`mod@derive`] | from method and params to capability and subject |
 //! | [`scope`] | compiled scopes: path globs, hosts, programs, names |
 //! | [`places`] | project, package, `.pi` folders, and the protected paths in them |
 //! | [`policy`] | modes, grants, deny lists |
-//! | [`gate`] | the decision, and the permit that a connector asks about resolved things |
+//! | [`gate`], [`decision`] | the gate, and the permit that a connector asks about resolved things; its decisions |
 //! | [`requests`] | the capabilities that a package requests, as data and as text |
 //! | [`grant_store`] | the user's answers, and the code they apply to |
 //! | [`variables`] | environment variables of programs |
@@ -34,7 +35,9 @@
 #![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+pub mod caller;
 pub mod connector;
+pub mod decision;
 pub mod derive;
 pub mod dispatch;
 pub mod gate;
@@ -47,24 +50,32 @@ pub mod requests;
 pub mod risk;
 pub mod scope;
 pub mod spilled;
+pub mod subject;
 pub mod variables;
 pub mod vocabulary;
 
 mod backpressure;
 mod completion_order;
 mod in_flight;
+mod output;
 mod quota;
+mod task;
 mod traced;
 
 pub use backpressure::ResultPermit;
-pub use connector::{Behind, BoxFuture, Caller, CancelToken, ChunkSink, Connector, During, Output, Profile, Request};
-pub use derive::{Access, ParsedCall, Required, Subject};
+pub use caller::{Behind, Caller, During, Profile};
+pub use connector::{Connector, Request};
+pub use decision::{Decision, Reason, Rule};
+pub use derive::ParsedCall;
 pub use dispatch::{BuildRecord, Dispatcher, DispatcherBuilder, ReadCall};
-pub use gate::{Decision, Gate, GateBuilder, Judgement, MadeFiles, ModelCall, Permit, ReadBy, Reason, Rule, Stamp};
-pub use in_flight::StartedCall;
+pub use gate::{Gate, GateBuilder, Judgement, MadeFiles, ModelCall, Permit, ReadBy, Stamp};
+pub use in_flight::{ChunkSink, StartedCall};
 pub use ledger::{Ledger, LedgerOptions, LedgerSink, MemorySink};
+pub use output::Output;
 pub use places::Places;
 pub use policy::{Grant, Mode, Policy};
 pub use prompt::{Answer, AnswerStore, Prompter, Question, Remembered};
 pub use quota::Quotas;
 pub use risk::{Evidence, ExpectedLoss, Signal};
+pub use subject::{Access, Required, Subject};
+pub use task::{BoxFuture, CancelToken};

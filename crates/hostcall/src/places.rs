@@ -9,10 +9,10 @@ mod program_view;
 mod tables;
 
 pub use own_state::OwnState;
-pub(crate) use own_state::{is_lines, is_same, without_aside};
+pub(crate) use own_state::{LEDGER_MARKS, is_lines, is_same, without_aside};
 pub use program_view::ProgramView;
 
-use crate::derive::{Access, PathForm, PathUse};
+use crate::subject::{Access, PathForm, PathUse};
 use pijs_programs::obeyed;
 use pijs_protocol::{HostcallError, guard};
 use std::ffi::OsStr;

@@ -3,8 +3,8 @@
 //! The terminal, an RPC client or an embedder implements [`Prompter`]. There is one prompt at a time; an answer that settles a
 //! later prompt prevents it.
 
-use crate::connector::BoxFuture;
 use crate::risk::ExpectedLoss;
+use crate::task::BoxFuture;
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use pijs_protocol::{Capability, ExtensionId, guard};
 

@@ -1,6 +1,6 @@
 //! Limits on the calls of one extension: number in flight, and sizes.
 
-use crate::connector::Output;
+use crate::output::Output;
 use pijs_protocol::wire::{MESSAGE_BYTES, MESSAGE_VALUES, Size};
 use pijs_protocol::{HostcallError, guard};
 use serde_json::{Map, Value};

@@ -3,24 +3,23 @@
 //! A call is one span, from the moment that it is looked at until its end, with an event for each decision about it. The
 //! ledger is evidence and is always written; spans are for subscribers, and cost one branch each when there is none.
 
-use crate::connector::Caller;
-use crate::gate::Decision;
-use crate::ledger::CallFacts;
+use crate::caller::Caller;
+use crate::decision::Decision;
 use pijs_protocol::log::Level;
-use pijs_protocol::{ErrorCode, HostcallError};
+use pijs_protocol::{CallId, ErrorCode, HostcallError, Method};
 use serde_json::{Map, Value};
 use tracing::{Span, field};
 
 /// Opens the span of a call.
-pub(crate) fn call(caller: &Caller, facts: &CallFacts) -> Span {
+pub(crate) fn call(caller: &Caller, call_id: &CallId, method: &Method, capability: &str) -> Span {
     tracing::debug_span!(
         "host_call",
         extension_id = caller.extension().as_str(),
-        host_call_id = facts.call_id.as_str(),
+        host_call_id = call_id.as_str(),
         event_id = caller.event_id.as_deref(),
         tool_call_id = caller.tool_call_id.as_deref(),
-        method = facts.method.as_str(),
-        capability = facts.capability,
+        method = method.as_str(),
+        capability,
         is_error = field::Empty,
         code = field::Empty,
     )

@@ -10,9 +10,9 @@ use pijs_connectors::http::address::is_public;
 use pijs_environment::Ambient;
 use pijs_hostcall::Places;
 use pijs_hostcall::derive::HttpTarget;
-use pijs_hostcall::derive::ProgramContext;
 use pijs_hostcall::ledger;
 use pijs_hostcall::scope::{Command, CompiledScope};
+use pijs_hostcall::subject::ProgramContext;
 use pijs_llm::provider::sse::{self, SseLimits};
 use pijs_matcher::{Hit, Pattern, PatternSet, Precision, Reporting, Scan};
 use pijs_packages::{

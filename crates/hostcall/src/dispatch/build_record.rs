@@ -1,7 +1,7 @@
 //! Records the files that the build of an extension read, like reads at run time.
 
 use super::Dispatcher;
-use crate::connector::{Caller, Profile};
+use crate::caller::{Caller, Profile};
 use crate::grant_store::code_digest;
 use pijs_protocol::guard;
 use pijs_protocol::log::Level;

@@ -17,9 +17,9 @@
 //! the method `fs` may read such files. The gate checks the path; the connector checks the opened file again
 //! ([`Permit::reads`](super::Permit::reads)).
 
-use super::Reason;
 use super::evaluation::Evaluation;
-use crate::derive::Access;
+use crate::decision::Reason;
+use crate::subject::Access;
 use pijs_protocol::{ExtensionId, guard};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

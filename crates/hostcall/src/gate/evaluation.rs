@@ -1,13 +1,14 @@
 //! Evaluates one call against the rules of the gate.
 
 use super::listeners::ListenAddress;
-use super::{Authority, Decision, GateGrant, GateInner, Never, Reason, Rule};
-use crate::connector::Profile;
-use crate::derive::{Access, PathUse, ProgramContext, Required, Subject};
+use super::{Authority, GateGrant, GateInner, Never};
+use crate::caller::Profile;
+use crate::decision::{Decision, Reason, Rule};
 use crate::places::{Protection, normal};
 use crate::policy::Mode;
 use crate::risk::ExpectedLoss;
 use crate::scope::{Command, CompiledScope};
+use crate::subject::{Access, PathForm, PathUse, ProgramContext, Required, Subject};
 use crate::variables::{Variable, VariableEffect};
 use crate::vocabulary::{FREE, is_free_variable};
 use pijs_programs as programs;
@@ -82,7 +83,7 @@ impl Evaluation<'_> {
                 let verdict = self.by_grant(capability, |scope| scope.command(&command));
                 match (verdict, cwd) {
                     (Ok(allowed), Some(cwd)) => {
-                        let at = PathUse { access: Access::Read, path: cwd, form: crate::derive::PathForm::Node };
+                        let at = PathUse { access: Access::Read, path: cwd, form: PathForm::Node };
                         self.path_use(at)?.map(|_| allowed)
                     }
                     (verdict, _) => verdict,

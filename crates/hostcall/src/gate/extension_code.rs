@@ -4,8 +4,8 @@
 //! treated like one that runs later: only a grant that names it allows the write. An extension may write its own files.
 
 use super::Gate;
-use crate::connector::Profile;
-use crate::derive::Access;
+use crate::caller::Profile;
+use crate::subject::Access;
 use pijs_protocol::{ExtensionId, guard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -54,7 +54,8 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Places, Policy};
+    use crate::places::Places;
+    use crate::policy::Policy;
 
     #[test]
     fn code_of_others_is_recognised_by_file_and_folder() {

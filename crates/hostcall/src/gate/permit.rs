@@ -2,12 +2,13 @@
 
 use super::evaluation::{AllowedBy, Denial, Evaluation};
 use super::listeners::ListenAddress;
-use super::{Authority, Gate, GateGrant, Listening, Reason};
-use crate::connector::Profile;
-use crate::derive::Access;
+use super::{Authority, Gate, GateGrant, Listening};
+use crate::caller::Profile;
+use crate::decision::Reason;
 use crate::places::Places;
 use crate::policy::Mode;
 use crate::scope::{Command, CompiledScope};
+use crate::subject::Access;
 use crate::variables::{Variable, VariableEffect};
 use crate::vocabulary::is_free_variable;
 use pijs_protocol::{ExtensionId, Method, guard};

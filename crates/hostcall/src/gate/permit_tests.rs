@@ -1,9 +1,11 @@
 use super::*;
-use crate::connector::{BoxFuture, Caller};
+use crate::caller::Caller;
+use crate::decision::{Decision, Rule};
 use crate::derive::ParsedCall;
-use crate::gate::{Decision, Judgement, Rule};
+use crate::gate::Judgement;
 use crate::policy::{Grant, Policy};
 use crate::prompt::{Answer, Prompter, Question};
+use crate::task::BoxFuture;
 use pijs_protocol::manifest::Scope;
 use serde_json::{Value, json};
 

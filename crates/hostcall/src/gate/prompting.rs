@@ -5,12 +5,13 @@
 //! causes prompts, and calls beyond the limit of waiting prompts are denied, so that an extension cannot obtain consent by
 //! exhaustion.
 
-use super::{Authority, Decision, Gate, GateGrant, Judgement, Never, Permit, Reason, Rule};
-use crate::connector::{Caller, During, Profile};
-use crate::derive::{Access, Input, PathForm, PathUse, Required, Subject};
+use super::{Authority, Gate, GateGrant, Judgement, Never, Permit};
+use crate::caller::{Caller, During, Profile};
+use crate::decision::{Decision, Reason, Rule};
 use crate::policy::{Grant, Mode};
 use crate::prompt::{Answer, Question, Remembered, shown};
 use crate::scope::{CompiledScope, RAW};
+use crate::subject::{Access, Input, PathForm, PathUse, Required, Subject};
 use crate::variables::VariableEffect;
 use crate::vocabulary::CAPABILITIES;
 use pijs_programs::{self as programs, Kind};

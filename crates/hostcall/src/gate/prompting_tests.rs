@@ -1,8 +1,8 @@
 use super::*;
-use crate::connector::BoxFuture;
 use crate::places::Places;
 use crate::policy::Policy;
 use crate::prompt::Prompter;
+use crate::task::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -70,9 +70,9 @@ async fn all(prompts: Vec<JoinHandle<String>>) -> Vec<String> {
     ends
 }
 
-fn parsed(method: &str, params: serde_json::Value) -> crate::ParsedCall {
+fn parsed(method: &str, params: serde_json::Value) -> crate::derive::ParsedCall {
     let serde_json::Value::Object(params) = params else { panic!("parameters are an object") };
-    crate::ParsedCall::parse(method, params, Vec::new()).expect("it makes sense")
+    crate::derive::ParsedCall::parse(method, params, Vec::new()).expect("it makes sense")
 }
 
 #[tokio::test]
@@ -229,7 +229,7 @@ async fn later_input_prompts_each_time_during_a_load() {
     gate.begin_load(&"a".into());
     person.answer(&[Answer::AllowOnce, Answer::Deny]);
     for allowed in [true, false] {
-        let given = crate::derive::ProgramContext { input: Input::Later, ..Default::default() };
+        let given = crate::subject::ProgramContext { input: Input::Later, ..Default::default() };
         let subject = Subject::Program { command: "sh", args: Vec::new(), cwd: None, given };
         let (decision, _) = gate.ask(&caller("a"), "exec", &Required::new("exec", subject)).await.unwrap();
         assert_eq!(decision.allowed, allowed);

@@ -5,11 +5,12 @@
 //! the form of `pi ext grants allow`. For a permanent denial the suggestion is to revoke it.
 
 use super::prompting::ExactScope;
-use super::{Gate, Never, Permit, Reason};
-use crate::connector::{Caller, During, Profile};
-use crate::derive::{Access, Required, Subject};
+use super::{Gate, Never, Permit};
+use crate::caller::{Caller, During, Profile};
+use crate::decision::Reason;
 use crate::prompt::shown;
 use crate::requests::{allow_command, revoke_command};
+use crate::subject::{Access, Required, Subject};
 use crate::vocabulary::is_free_variable;
 use pijs_protocol::manifest::Scope;
 use pijs_protocol::{ExtensionId, HostcallError};

@@ -21,8 +21,8 @@
 //! that is called `NAME.jsonl` and is readable and writable anyway.
 
 use super::evaluation::Evaluation;
-use crate::derive::Access;
 use crate::places::{Protection, is_lines, is_same, without_aside};
+use crate::subject::Access;
 use pijs_protocol::{ExtensionId, guard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

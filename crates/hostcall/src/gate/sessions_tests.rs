@@ -1,6 +1,7 @@
 use super::*;
-use crate::connector::{Caller, Profile};
-use crate::gate::{Gate, Permit, Reason};
+use crate::caller::{Caller, Profile};
+use crate::decision::Reason;
+use crate::gate::{Gate, Permit};
 use crate::places::{OwnState, Places};
 use crate::policy::{Grant, Mode, Policy, usual_paths};
 use Access::{Look, Make, Read, Write};

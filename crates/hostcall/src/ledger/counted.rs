@@ -13,8 +13,9 @@
 //! hash of parameters and outcome of each record in order, so that two runs can be compared. A call whose start was counted has
 //! its end counted. Time is that of the records.
 
+use super::record::{CallFacts, DecisionRecord, LedgerRecord, RecordBody, host_event};
 use super::verify::{COUNTED, COUNTING};
-use super::{CallFacts, DecisionRecord, LedgerRecord, RecordBody, host_event};
+use crate::caller::Profile;
 use crate::vocabulary::FREE;
 use pijs_protocol::log::Level;
 use pijs_protocol::{CallId, ExtensionId, Method, Now, guard};
@@ -103,7 +104,7 @@ struct KindState {
 
 /// A period of counted records.
 struct CountPeriod {
-    profile: Arc<crate::connector::Profile>,
+    profile: Arc<Profile>,
     from: Now,
     until: Now,
     records: u64,

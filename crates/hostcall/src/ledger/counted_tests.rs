@@ -2,8 +2,9 @@
 
 use super::super::*;
 use super::{EFFECTS, FREE_CALLS, PERIOD_US, REFUSALS};
-use crate::gate::{Reason, Rule};
+use crate::decision::{Reason, Rule};
 use crate::risk::ExpectedLoss;
+use pijs_protocol::ErrorCode;
 use serde_json::json;
 
 struct TestLedger {

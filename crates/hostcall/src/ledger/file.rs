@@ -9,17 +9,17 @@
 //! A line is written whole or not at all, a torn end is cut off when the file is opened again, and the parts stay within a limit:
 //! the oldest is removed after the ledger has recorded which lines go with it.
 
+use super::chain::{ChainHead, LONGEST_LINE};
 use super::resume::{Resumed, open_calls};
+use super::sink::{LedgerSink, Pruned};
 use super::verify::{ChainLink, read_line};
-use super::{ChainHead, Ledger, LedgerOptions, LedgerSink, Pruned};
+use super::{Ledger, LedgerOptions};
+use crate::places::LEDGER_MARKS;
 use pijs_durable::{Appender, Disk, Open, VfsFile};
 use pijs_protocol::Now;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Folder of the open marks, inside the ledger folder.
-pub const MARKS: &str = ".open";
 
 /// Disk space limits of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl FileSink {
 
     fn mark(&self) -> PathBuf {
         let name = self.path.file_stem().unwrap_or_default();
-        self.path.parent().unwrap_or(Path::new("/")).join(MARKS).join(name)
+        self.path.parent().unwrap_or(Path::new("/")).join(LEDGER_MARKS).join(name)
     }
 
     /// Locks the mark, unless it is locked.
@@ -235,7 +235,7 @@ impl LedgerSink for FileSink {
 ///
 /// Fails when the folder cannot be listed. A ledger that cannot be completed is passed to `failed` and tried again next time.
 pub fn finish_all(disk: &Disk, folder: &Path, now: Now, mut failed: impl FnMut(&Path, io::Error)) -> io::Result<()> {
-    let names = match disk.list(&folder.join(MARKS)) {
+    let names = match disk.list(&folder.join(LEDGER_MARKS)) {
         Ok(names) => names,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
         Err(error) => return Err(error),
@@ -326,7 +326,7 @@ fn head_of(appender: &mut Appender, whole: u64) -> io::Result<ChainHead> {
 /// that line.
 fn last_head(length: u64, mut read: impl FnMut(u64, u64) -> io::Result<Vec<u8>>) -> io::Result<ChainHead> {
     /// Two lines of the maximum length.
-    const WINDOW: u64 = 2 * super::LONGEST_LINE as u64;
+    const WINDOW: u64 = 2 * LONGEST_LINE as u64;
     let mut end = length;
     while end > 0 {
         let start = end.saturating_sub(WINDOW);
@@ -336,7 +336,7 @@ fn last_head(length: u64, mut read: impl FnMut(u64, u64) -> io::Result<Vec<u8>>)
                 return Ok(link.after);
             }
         }
-        end = if start == 0 { 0 } else { start + super::LONGEST_LINE as u64 };
+        end = if start == 0 { 0 } else { start + LONGEST_LINE as u64 };
     }
     Ok(ChainHead::default())
 }

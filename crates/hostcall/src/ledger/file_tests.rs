@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::*;
-use crate::connector::{Caller, Profile};
+use crate::caller::{Caller, Profile};
 use pijs_durable::fault::{Case, Density, Work, survey};
 use pijs_protocol::log::Level;
 use serde_json::json;

@@ -4,11 +4,11 @@
 //! escaped as JSON strings and redacted. Members that consecutive lines share are formatted once, because the thread that writes
 //! lines limits the rate of cheap calls.
 
-use super::{
-    CallEnd, CallFacts, CallStart, ChainHead, DecisionRecord, EventBody, LONGEST_LINE, LedgerRecord, OpenCall,
-    RecordBody,
-};
-use crate::connector::Profile;
+use super::chain::{ChainHead, LONGEST_LINE};
+use super::record::{CallEnd, CallFacts, CallStart, DecisionRecord, EventBody, LedgerRecord, RecordBody};
+use super::resume::OpenCall;
+use crate::caller::Profile;
+use crate::decision::Rule;
 use crate::risk::ExpectedLoss;
 use pijs_protocol::ErrorCode;
 use pijs_protocol::canonical::string;
@@ -307,7 +307,7 @@ fn call_facts(call: &CallFacts, out: &mut Vec<u8>) {
 fn words<'a>(line: &LineContent<'a>) -> (Level, &'a str, &'a str) {
     match line {
         LineContent::Decision(DecisionRecord { decision, .. }, _) => match (decision.allowed, decision.rule) {
-            (true, crate::gate::Rule::Permissive) => (Level::Warn, "policy.decision", "allowed by permissive mode"),
+            (true, Rule::Permissive) => (Level::Warn, "policy.decision", "allowed by permissive mode"),
             (true, _) => (Level::Info, "policy.decision", "allowed"),
             (false, _) => (Level::Warn, "policy.decision", "denied"),
         },

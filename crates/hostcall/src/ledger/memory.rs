@@ -1,6 +1,6 @@
 //! A ledger sink in memory.
 
-use super::LedgerSink;
+use super::sink::LedgerSink;
 use serde_json::Value;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

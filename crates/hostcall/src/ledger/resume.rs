@@ -1,6 +1,7 @@
 //! Reads the ledger of an earlier run: the end of its chain, and its open calls.
 
-use super::{ChainHead, verify};
+use super::chain::ChainHead;
+use super::verify::verify;
 use pijs_protocol::log::LogEntry;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
 use super::*;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn ledger(options: LedgerOptions, sink: Arc<dyn LedgerSink>) -> (Ledger, Caller) {

@@ -1,7 +1,7 @@
 //! Verifies a ledger: every line parses, every hash matches, and no line is missing.
 
-use super::resume::OpenCallTracker;
-use super::{ChainHead, OpenCall};
+use super::chain::{ChainHead, LONGEST_LINE};
+use super::resume::{OpenCall, OpenCallTracker};
 use pijs_protocol::log::{LOG_SCHEMA, LogEntry};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -10,7 +10,7 @@ use std::fmt;
 use std::io::{self, BufRead, Read};
 
 /// Longest line, in bytes, before the file counts as broken.
-const MAX_LINE_BYTES: u64 = 4 * super::LONGEST_LINE as u64;
+const MAX_LINE_BYTES: u64 = 4 * LONGEST_LINE as u64;
 /// Event at the start of a ledger whose first lines were removed to free space.
 pub(super) const PRUNED: &str = "ledger.pruned";
 /// Event that begins counting records of one kind.

@@ -4,7 +4,7 @@
 //! there: `extensions/NAME/config.json`, `extensions/NAME.json`, `extensions/NAME/logs/debug.jsonl`. Such files are data by their
 //! names, no loader takes them for code, and a package may write them under its own name.
 
-use crate::derive::Access;
+use crate::subject::Access;
 use std::ffi::OsStr;
 use std::path::Path;
 

@@ -6,11 +6,13 @@
 //! protected.
 
 use super::{Places, Protection, below, is_code};
-use crate::ledger::MARKS;
 use pijs_durable::Owner;
 use pijs_protocol::guard;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+
+/// Folder of the marks of open ledgers, inside the ledger folder.
+pub(crate) const LEDGER_MARKS: &str = ".open";
 
 /// Files and folders outside of pi's own folders that are protected in every mode. All paths are absolute; each is listed under
 /// every name that resolves to it, the canonical one included. Empty by default.
@@ -132,7 +134,7 @@ impl Places {
 
     /// Returns whether a path is part of a ledger in a folder.
     fn is_ledger(&self, path: &Path, folder: &Path) -> bool {
-        self.is_kept_in(path, folder) || below(path, &folder.join(MARKS)).is_some()
+        self.is_kept_in(path, folder) || below(path, &folder.join(LEDGER_MARKS)).is_some()
     }
 
     /// Returns whether a path is part of a ledger or session in a folder.

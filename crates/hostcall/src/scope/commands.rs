@@ -1,8 +1,8 @@
 //! Command patterns of a scope: program, arguments, variables, folder and input.
 
 use super::CompiledScope;
-use crate::derive::{Input, ProgramContext};
 use crate::places::normal;
+use crate::subject::{Input, ProgramContext};
 use crate::variables::{Variable, VariableEffect, VariablePattern, split_assignments};
 use pijs_programs::{self as programs, Kind};
 use pijs_protocol::guard;

@@ -2,8 +2,8 @@
 
 use super::paths::{MAX_ALTERNATIVES, MAX_PATTERN_BYTES};
 use super::*;
-use crate::derive::{Input, ProgramContext};
 use crate::places::normal;
+use crate::subject::{Input, ProgramContext};
 use crate::variables::Variable;
 
 fn places() -> Places {

@@ -1,6 +1,6 @@
 //! A connector without effects, for tests of the steps before it.
 
-use pijs_hostcall::connector::{BoxFuture, ChunkSink, Connector, Output, Request};
+use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::HostcallError;
 
 pub(crate) struct NullConnector;

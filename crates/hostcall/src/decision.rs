@@ -1,9 +1,8 @@
 //! The decision about a call, and its names in the ledger and on the wire.
 
-use crate::derive::Subject;
 use crate::risk::ExpectedLoss;
+use crate::subject::Subject;
 use pijs_protocol::HostcallError;
-use std::fmt;
 use std::sync::Arc;
 
 /// A decision about a call and its reason. The ledger has every one.
@@ -176,46 +175,4 @@ pub(crate) fn refusal(capability: &str, reason: Reason, method: &str, subject: &
     let about = if subject.is_empty() { String::new() } else { format!(" for {subject}") };
     HostcallError::denied(reason.as_str(), format!("{method}: capability `{capability}`{about} is {why}"))
         .with("capability", capability)
-}
-
-impl fmt::Display for Subject<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None | Self::Handle => Ok(()),
-            Self::Paths(first, None) => write!(f, "'{}'", first.path),
-            Self::Paths(first, Some(second)) if first.path == second.path => write!(f, "'{}'", first.path),
-            Self::Paths(first, Some(second)) => write!(f, "'{}' -> '{}'", first.path, second.path),
-            Self::Program { command, args, given, .. } => {
-                for variable in given.asked() {
-                    write!(f, "{}={} ", variable.name, variable.shown_value())?;
-                }
-                f.write_str(command)?;
-                for arg in args {
-                    if !arg.is_empty() && arg.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c)) {
-                        write!(f, " {arg}")?;
-                    } else {
-                        write!(f, " {arg:?}")?;
-                    }
-                }
-                Ok(())
-            }
-            Self::Host { scheme, host, port } => write!(f, "{scheme}://{host}:{port}"),
-            Self::Names(names) => f.write_str(&names.join(", ")),
-            Self::Tool(name) => write!(f, "tool {name:?}"),
-            Self::Mcp { target, arguments } => {
-                let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./@".contains(c);
-                if target.chars().all(is_plain) {
-                    f.write_str(target)?
-                } else {
-                    write!(f, "{target:?}")?
-                }
-                arguments.map_or(Ok(()), |arguments| write!(f, " {arguments}"))
-            }
-            Self::Code { path: "", bytes, digest } => write!(f, "code made of text ({bytes} bytes, {digest})"),
-            Self::Code { path, bytes, digest } if path.contains('\'') => {
-                write!(f, "{path:?} ({bytes} bytes, {digest})")
-            }
-            Self::Code { path, bytes, digest } => write!(f, "'{path}' ({bytes} bytes, {digest})"),
-        }
-    }
 }
