@@ -77,7 +77,7 @@ impl Host {
         };
         let nobody = decision.rule == Rule::NoPerson && is_led;
         let passes = decision.allowed || nobody;
-        record::tainted(&self.0, &caller, tool, &decision, passes);
+        record::tainted(&self.0.services, &caller, tool, &decision, passes);
         if passes {
             let call = match is_led {
                 false => ModelCall::Bound,
@@ -117,7 +117,7 @@ impl Host {
         let Some((decision, _)) = self.decided(&caller, "mcp", params, asks).await else { return Ok(()) };
         let nobody = decision.rule == Rule::NoPerson && matches!(behind, Behind::Message { .. });
         let passes = decision.allowed || nobody;
-        record::tainted(&self.0, &caller, tool, &decision, passes);
+        record::tainted(&self.0.services, &caller, tool, &decision, passes);
         if passes { Ok(()) } else { Err(self.not_run(extension, tool, how, &decision)) }
     }
 

@@ -1,12 +1,13 @@
 //! Calls tools, commands and callbacks: functions in a realm, by name or handle.
 
-use crate::emit::{dropped, plain_error};
+use crate::emit::{dropped, signal_ref};
 use crate::extension::{OrderedAnswer, Slot, ToolWaiter};
 use crate::host::Host;
 use crate::message_limits;
 use crate::outcome::{CallbackOutcome, CommandOutcome, Owner, ToolOutcome};
+use crate::report::plain_error;
 use crate::signal::Signal;
-use crate::wait_limits::Waiter;
+use crate::waiter::Waiter;
 use pijs_protocol::message::{Callback, Message, SlashCommand, ToolCall, ToolResult};
 use pijs_protocol::{EntryIndex, ExtensionId, Handle, Termination};
 use serde_json::Value;
@@ -144,7 +145,7 @@ impl Host {
         let id = format!("cb-{}", self.next_call_number());
         let (sender, mut receiver) = oneshot::channel();
         let (updates, mut arriving) = message_limits::updates();
-        args.push(crate::emit::signal_ref(self.hand_in(&slot, signal)));
+        args.push(signal_ref(self.hand_in(&slot, signal)));
         {
             let pending = &mut slot.cell.borrow_mut().pending;
             pending.callbacks.insert(id.clone(), self.waiter(sender));

@@ -10,8 +10,8 @@ use crate::extension::{ExtensionStatus, OrderedAnswer, Slot};
 use crate::host::Host;
 use crate::outcome::Outcome;
 use crate::record;
-use crate::report::ReportKind;
-use crate::wait_limits::Waiter;
+use crate::report::{ReportKind, plain_error};
+use crate::waiter::Waiter;
 use pijs_protocol::message::{ErrorReport, EventHook, EventResult, Message, START_EVENTS};
 use pijs_protocol::{EntryIndex, EventId, ExtensionId, Handle, Termination, guard};
 use serde_json::{Map, Value};
@@ -168,7 +168,7 @@ impl Host {
     fn refused(&self, round: &Round, target: &HandlerTarget, result: &EventResult) -> Option<&'static str> {
         round.needs(result).into_iter().find(|capability| {
             let own = *capability == "resources" && self.is_own_resource(target, result);
-            !own && !record::may(&self.0, &target.slot.cell.borrow().caller, capability)
+            !own && !record::may(&self.0.services, &target.slot.cell.borrow().caller, capability)
         })
     }
 
@@ -285,10 +285,6 @@ fn stopped(target: &HandlerTarget, event: &Event, reason: &Termination) -> Event
             ..plain_error(target.entry, event.name(), format!("the extension ended: {reason}"))
         }),
     }
-}
-
-pub(crate) fn plain_error(entry: EntryIndex, phase: &str, message: String) -> ErrorReport {
-    ErrorReport { entry: Some(entry), phase: phase.to_owned(), name: None, message, stack: None, position: None }
 }
 
 /// Encodes a signal in a payload.

@@ -11,10 +11,10 @@
 //! any --Host::reload--> Retired, until nothing runs in its realm
 //! ```
 
+use crate::ahead::Ahead;
 use crate::answer_order::AnswerTicket;
 use crate::emission_quota::{EmissionPermit, EmissionQuota};
 use crate::events;
-use crate::load_order::Ahead;
 use crate::message_limits::UpdateSender;
 use crate::options::{OpenedRealm, Watch};
 use crate::package::Package;
@@ -22,12 +22,11 @@ use crate::registry::Registrations;
 use crate::report_budget::Reported;
 use crate::restart::{RealmEnd, RecentEnds, Sequel};
 use crate::stream_handlers::{self, StreamHandlers};
-use crate::wait_limits::{IdleTime, Listening, LoadWaiter, Waiter};
+use crate::waiter::{EntryLoaded, IdleTime, Listening, LoadWaiter, Waiter};
 use crate::wakeup::RealmWaker;
 use pijs_hostcall::{Caller, During, ResultPermit};
-use pijs_protocol::manifest::CapabilityManifest;
-use pijs_protocol::message::{CallbackResult, ErrorReport, EventResult, Message, SlashResult, ToolResult};
-use pijs_protocol::{EntryIndex, EventId, StreamDelta, StreamSource, Termination, guard};
+use pijs_protocol::message::{CallbackResult, EventResult, Message, SlashResult, ToolResult};
+use pijs_protocol::{CallId, EntryIndex, EventId, StreamDelta, StreamSource, Termination, guard};
 use pijs_realm::Realm;
 use pijs_tick::{TickLoop, TickOptions};
 use serde_json::Value;
@@ -86,6 +85,21 @@ pub(crate) struct Slot {
     pub(crate) cell: RefCell<Extension>,
     /// Notified of changes of the status.
     pub(crate) changed: Notify,
+}
+
+impl Slot {
+    /// Returns the id of a call in the dispatcher.
+    pub(crate) fn call_id(&self, asked: CallId) -> CallId {
+        call_id(self.epoch, asked)
+    }
+}
+
+/// Returns the id of a call in the dispatcher: concurrent realms of one extension have the same call numbers.
+pub(crate) fn call_id(epoch: u32, asked: CallId) -> CallId {
+    match epoch {
+        0 => asked,
+        epoch => CallId::new(format!("{}@{epoch}", asked.as_str())),
+    }
 }
 
 /// A loaded package: its realm, its loop, its registrations.
@@ -220,13 +234,6 @@ pub(crate) struct PendingCalls {
 pub(crate) struct OrderedAnswer<T> {
     pub(crate) result: T,
     pub(crate) place: AnswerTicket,
-}
-
-/// Answer to `load`.
-pub(crate) enum EntryLoaded {
-    Ready(Option<CapabilityManifest>),
-    Failed(ErrorReport),
-    Ended(Termination),
 }
 
 /// Caller of a tool.

@@ -10,26 +10,28 @@
 
 mod driving;
 mod mcp_servers;
+mod message_limits;
 mod messages;
+mod reports;
+mod tool_pins;
+
+pub use tool_pins::Digests;
 
 use crate::answer_order::AnswerOrder;
 use crate::extension::{Arrival, Extension, ExtensionStatus, Slot};
-use crate::options::{HostBuilder, HostOptions, OpenRealm, Watchdog};
-use crate::outcome::{CommandInfo, FlagInfo, Owner, ToolInfo};
+use crate::outcome::{CommandInfo, FlagInfo, Owner, ToolInfo, VerdictTime};
 use crate::position;
 use crate::profile::PiProfile;
 use crate::record;
 use crate::registry::invocation_names;
-use crate::report::{CURE, Observer, Report, ReportKind, Reports};
+use crate::report::{CURE, Report, ReportKind, Reports};
 use crate::report_budget::ReportFate;
+use crate::services::Services;
 use crate::signal::{Signal, WeakSignal};
-use crate::source_excerpts::SourceExcerpts;
 use crate::state::ReadableState;
 use crate::stream_handlers;
-use crate::tool_pins::ToolPins;
-use pijs_artifact::Verified;
-use pijs_environment::Timer;
-use pijs_hostcall::{Dispatcher, ResultPermit};
+use crate::turn::arrival_name;
+use pijs_hostcall::ResultPermit;
 use pijs_node_compat::events::STREAM_TEXT;
 use pijs_protocol::message::{BusEvent, ErrorReport, Message};
 use pijs_protocol::registration::Registration;
@@ -42,6 +44,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Notify;
+use tool_pins::ToolPins;
 
 /// All extensions of a session.
 ///
@@ -84,18 +87,6 @@ pub(crate) struct Core {
     pub(crate) session: SessionState,
 }
 
-/// Services from the builder, constant for the life of the host.
-pub(crate) struct Services {
-    pub(crate) modules: Arc<Verified>,
-    pub(crate) dispatcher: Arc<Dispatcher>,
-    pub(crate) timer: Arc<dyn Timer>,
-    pub(crate) options: HostOptions,
-    pub(crate) opener: Box<dyn OpenRealm>,
-    pub(crate) watchdog: Option<Box<dyn Watchdog>>,
-    observer: Option<Rc<dyn Observer>>,
-    pub(crate) source_excerpts: SourceExcerpts,
-}
-
 /// Completed hostcalls, and the notifications that wake [`Host::drive`] and its callers.
 pub(crate) struct HostQueue {
     completions: RefCell<CompletionQueue<Completion>>,
@@ -121,7 +112,7 @@ pub(crate) struct EventState {
     pub(crate) handler_order: Rc<AnswerOrder>,
     /// Order of the answers of tools.
     pub(crate) tool_order: Rc<AnswerOrder>,
-    pub(crate) verdict_time: Cell<crate::stream::VerdictTime>,
+    pub(crate) verdict_time: Cell<VerdictTime>,
     subscriptions: RefCell<Vec<Reports>>,
 }
 
@@ -178,16 +169,8 @@ pub(crate) enum Ticked {
 }
 
 impl Host {
-    /// Builds a host. `modules` is the compiled host module set (`extc::host_modules`), `timer` the driver's time.
-    pub fn builder(modules: Arc<Verified>, dispatcher: Arc<Dispatcher>, timer: Arc<dyn Timer>) -> HostBuilder {
-        HostBuilder::new(modules, dispatcher, timer)
-    }
-
-    pub(crate) fn new(builder: HostBuilder) -> Self {
+    pub(crate) fn new(services: Services, state: ReadableState) -> Self {
         let (sink, queue) = completion_queue();
-        let HostBuilder { modules, dispatcher, timer, options, opener, watchdog, state, observer, source_excerpts } =
-            builder;
-        let services = Services { modules, dispatcher, timer, options, opener, watchdog, observer, source_excerpts };
         let queue = HostQueue {
             completions: RefCell::new(queue),
             sink,
@@ -324,7 +307,7 @@ impl Host {
             if theirs.is_empty() {
                 continue;
             }
-            if record::may(&self.0, &extension.caller, "provider") {
+            if record::may(&self.0.services, &extension.caller, "provider") {
                 found.extend(theirs);
                 continue;
             }
@@ -531,7 +514,7 @@ impl Host {
         };
         tracing::debug!(%report, "extension report");
         if let ReportKind::Error(error) = &report.kind {
-            record::threw(&self.0, &slot.cell.borrow().caller, error);
+            record::threw(&self.0.services, &slot.cell.borrow().caller, error);
         }
         self.tell(&report);
     }
@@ -590,7 +573,7 @@ fn trace_arrival(extension: &Extension, arrival: &Arrival) {
     tracing::trace!(
         event = "macrotask.enqueue",
         extension_id = extension.package.id().as_str(),
-        task = crate::turn::arrival_name(arrival),
+        task = arrival_name(arrival),
         queued = extension.ticks.queued(),
         "queued for a realm"
     );

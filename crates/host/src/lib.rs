@@ -26,8 +26,10 @@
 
 #![warn(missing_docs)]
 
+mod ahead;
 mod answer_order;
 mod attribution;
+mod builder;
 mod call;
 mod emission_quota;
 mod emit;
@@ -52,28 +54,30 @@ mod report;
 mod report_budget;
 mod resource_texts;
 mod restart;
+mod services;
 mod signal;
 mod source_excerpts;
 mod state;
 mod stream;
 mod stream_handlers;
 mod system_role;
-mod tool_pins;
 mod turn;
 mod wait_limits;
+mod waiter;
 mod wakeup;
 
 pub use attribution::Bound;
+pub use builder::HostBuilder;
 pub use emit::Between;
 pub use events::Event;
-pub use host::Host;
+pub use host::{Digests, Host};
 pub use message_limits::{ANSWER_BYTES, REGISTRATION_BYTES, RETRY_BYTES};
 pub use options::{
-    HostBuilder, HostOptions, InThread, OpenError, OpenRealm, OpenedRealm, OpeningRealm, VerdictBudget, Watch, Watchdog,
+    HostOptions, InThread, OpenError, OpenRealm, OpenedRealm, OpeningRealm, VerdictBudget, WaitBudget, Watch, Watchdog,
 };
 pub use outcome::{
     CallbackOutcome, CommandInfo, CommandOutcome, FlagInfo, Outcome, Owner, StreamOutcome, ToolInfo, ToolOutcome,
-    Verdict,
+    Verdict, VerdictTime,
 };
 pub use package::{Entry, EntryReport, LoadAgain, LoadError, LoadReport, Package};
 #[cfg(target_os = "linux")]
@@ -85,7 +89,4 @@ pub use restart::RestartPolicy;
 pub use signal::Signal;
 pub use source_excerpts::SourceExcerpts;
 pub use state::ReadableState;
-pub use stream::VerdictTime;
 pub use system_role::SystemRole;
-pub use tool_pins::Digests;
-pub use wait_limits::WaitBudget;

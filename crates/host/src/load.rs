@@ -5,7 +5,7 @@
 //! stay; a realm that ends while it loads fails the whole package.
 
 use crate::events::Event;
-use crate::extension::{EntryLoaded, Extension, ExtensionStatus, Missing, Slot};
+use crate::extension::{Extension, ExtensionStatus, Missing, Slot};
 use crate::host::Host;
 use crate::options::{OpenError, OpeningRealm};
 use crate::package::{EntryReport, LoadError, LoadReport, Package};
@@ -13,7 +13,7 @@ use crate::record;
 use crate::report::ReportKind;
 use crate::restart::{RealmEnd, RestartPolicy, Sequel};
 use crate::turn::SyncHostcalls;
-use crate::wait_limits::LoadWaiter;
+use crate::waiter::{EntryLoaded, LoadWaiter};
 use pijs_artifact::Verified;
 use pijs_environment::Wait;
 use pijs_hostcall::During;
@@ -224,7 +224,7 @@ impl Host {
         self.0.services.dispatcher.end_extension(&id, &reason.error());
         self.refresh_listened();
         self.report(slot, None, ReportKind::Ended(reason.clone()));
-        record::ended(&self.0, &slot.cell.borrow().caller, reason);
+        record::ended(&self.0.services, &slot.cell.borrow().caller, reason);
         self.flush_ledger();
         if sequel == Sequel::Quarantine {
             let within_s = policy.window_us / 1_000_000;
@@ -334,7 +334,7 @@ impl Host {
                 Ok(EntryLoaded::Ended(reason)) => return Err(ended(reason)),
                 Err(_) => unreachable!("a waiter is answered before it is dropped"),
             };
-            record::loaded(&self.0, &slot.cell.borrow().caller, &entry.path, error.as_ref());
+            record::loaded(&self.0.services, &slot.cell.borrow().caller, &entry.path, error.as_ref());
             self.flush_ledger();
             reports.push(EntryReport { entry: index, path: entry.path.clone(), error, manifest });
         }

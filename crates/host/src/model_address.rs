@@ -36,7 +36,7 @@ impl Host {
             Judgement::Settled(decision) => decision,
             Judgement::Ask(..) => gate.ask(&caller, "http", &required).await.map_err(|error| error.message)?.0,
         };
-        record::reached(&self.0, &caller, &decision);
+        record::reached(&self.0.services, &caller, &decision);
         if decision.allowed {
             return Ok(());
         }

@@ -1,29 +1,21 @@
-//! The parts of a host: [`HostBuilder`] and the services it takes.
+//! The options of a host, and the interfaces of the services that it takes.
 //!
-//! The host owns no clock, no thread and no engine. Time comes from the driver's [`Timer`], realms from an [`OpenRealm`], the
-//! kill of a verdict that exceeds its deadline from a [`Watchdog`].
+//! The host owns no clock, no thread and no engine. Time comes from the driver's [`Timer`](pijs_environment::Timer), realms from
+//! an [`OpenRealm`], the kill of a verdict that exceeds its deadline from a [`Watchdog`].
 //!
 //! [`InThread`] is the default. `InProcess` runs realms in sealed worker processes (Linux); `pi` uses it, and it needs a tokio
-//! runtime with `enable_all`. An [`Observer`] gets every report at once, for drivers that record them. With the fact
+//! runtime with `enable_all`. An [`Observer`](crate::Observer) gets every report at once, for drivers that record them. With the fact
 //! `observesEvents` a realm reports emissions on the bus (`events`), console output and calls of `pi.exec` (`log`) when they are
 //! made.
 
-use crate::host::Host;
 use crate::profile::PiProfile;
-use crate::report::Observer;
 use crate::report_budget::ReportBudget;
 use crate::restart::RestartPolicy;
-use crate::source_excerpts::SourceExcerpts;
-use crate::state::ReadableState;
-use crate::wait_limits::WaitBudget;
 use pijs_artifact::Verified;
-use pijs_environment::Timer;
-use pijs_hostcall::Dispatcher;
 use pijs_protocol::wire::{Limits, RealmOptions};
 use pijs_protocol::{Now, Termination, Yield};
 use pijs_realm::{GuestError, Realm, SyncHost, ThreadRealm};
 use serde_json::{Map, Value};
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Opens realms: in this thread, in a process, or for a test.
@@ -174,6 +166,35 @@ impl Default for VerdictBudget {
     }
 }
 
+/// Limits of waits for an extension without progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitBudget {
+    /// Limit for a handler or a factory without pending work.
+    pub hook_us: u64,
+    /// Limit for a handler or a factory while a timer is armed, a call listens, or another extension works.
+    pub hook_waiting_us: u64,
+    /// Limit for a tool, a command or a callback without pending work.
+    pub call_us: u64,
+    /// Limit for a tool, a command or a callback while a timer is armed, a call listens, or another extension works.
+    pub call_waiting_us: u64,
+    /// Limit after the user's abort, whatever is pending.
+    pub abort_us: u64,
+}
+
+impl Default for WaitBudget {
+    /// Returns 5 s and 2 min for hooks, 1 min and 30 min for requests of a model or the user, 2 s after an abort.
+    fn default() -> Self {
+        let seconds = |count: u64| count * 1_000_000;
+        Self {
+            hook_us: seconds(5),
+            hook_waiting_us: seconds(120),
+            call_us: seconds(60),
+            call_waiting_us: seconds(1800),
+            abort_us: seconds(2),
+        }
+    }
+}
+
 /// Options of a host.
 #[derive(Clone)]
 pub struct HostOptions {
@@ -221,89 +242,5 @@ impl Default for HostOptions {
             profile: PiProfile::default(),
             burst: 256,
         }
-    }
-}
-
-/// Builds a [`Host`].
-pub struct HostBuilder {
-    pub(crate) modules: Arc<Verified>,
-    pub(crate) dispatcher: Arc<Dispatcher>,
-    pub(crate) timer: Arc<dyn Timer>,
-    pub(crate) options: HostOptions,
-    pub(crate) opener: Box<dyn OpenRealm>,
-    pub(crate) watchdog: Option<Box<dyn Watchdog>>,
-    pub(crate) state: ReadableState,
-    pub(crate) observer: Option<Rc<dyn Observer>>,
-    pub(crate) source_excerpts: SourceExcerpts,
-}
-
-impl HostBuilder {
-    pub(crate) fn new(modules: Arc<Verified>, dispatcher: Arc<Dispatcher>, timer: Arc<dyn Timer>) -> Self {
-        Self {
-            modules,
-            dispatcher,
-            timer,
-            options: HostOptions::default(),
-            opener: Box::new(InThread),
-            watchdog: None,
-            state: ReadableState::default(),
-            observer: None,
-            source_excerpts: SourceExcerpts::default(),
-        }
-    }
-
-    /// Replaces all options.
-    #[must_use]
-    pub fn options(mut self, options: HostOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Adds a fact that `process`, `os` and `path` report in every realm: `cwd`, `homedir`, `tmpdir`,
-    /// `agentDir`, `platform`, `arch`, `pid`, `argv`, `env`.
-    #[must_use]
-    pub fn fact(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.options.facts.insert(name.to_owned(), value.into());
-        self
-    }
-
-    /// Sets how realms are opened; the default is [`InThread`].
-    #[must_use]
-    pub fn realms(mut self, opener: Box<dyn OpenRealm>) -> Self {
-        self.opener = opener;
-        self
-    }
-
-    /// Sets a watchdog for verdicts. Without one only fuel and the time of synchronous hostcalls are limited.
-    #[must_use]
-    pub fn watchdog(mut self, watchdog: impl Watchdog + 'static) -> Self {
-        self.watchdog = Some(Box::new(watchdog));
-        self
-    }
-
-    /// Sets the readable state, shared with the connectors that change it.
-    #[must_use]
-    pub fn state(mut self, state: ReadableState) -> Self {
-        self.state = state;
-        self
-    }
-
-    /// Sets an observer of every report.
-    #[must_use]
-    pub fn observer(mut self, observer: Rc<dyn Observer>) -> Self {
-        self.observer = Some(observer);
-        self
-    }
-
-    /// Sets the source of the text that errors quote, shared with the connector of `module`.
-    #[must_use]
-    pub fn source_excerpts(mut self, source_excerpts: SourceExcerpts) -> Self {
-        self.source_excerpts = source_excerpts;
-        self
-    }
-
-    /// Builds the host. Call it on the thread that will run it.
-    pub fn build(self) -> Host {
-        Host::new(self)
     }
 }

@@ -65,6 +65,15 @@ pub struct Verdict {
     pub latency_us: u64,
 }
 
+/// Time that verdicts delayed the session's stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VerdictTime {
+    /// Deltas with a handler.
+    pub deltas: u64,
+    /// Microseconds spent on them.
+    pub elapsed_us: u64,
+}
+
 /// Result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolOutcome {

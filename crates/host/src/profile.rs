@@ -3,7 +3,6 @@
 //! Code that depends on the version asks the profile a question; versions are never compared elsewhere. In a realm the same
 //! profile is the fact `profile`, read through `pi:pi/profile`.
 
-use crate::events::Event;
 use pijs_node_compat::events::STREAM_TEXT;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -74,9 +73,6 @@ const QUEUED: &[&str] = &[
     "turn_start",
 ];
 
-/// Events that 0.73.1 emits after all queued ones.
-const BARRIERS: &[&str] = &["message_end", "tool_call"];
-
 /// Members that events of 0.73.1 lack; changes of them have no effect there.
 const LATER_MEMBERS: &[(&str, &[&str])] =
     &[("turn_end", &["context", "continue", "entries", "messageEntryId", "outcome", "toolResultEntryIds"])];
@@ -100,12 +96,6 @@ impl PiProfile {
     /// Returns whether the loop continues while handlers of this event run.
     pub fn queues(self, event: &str) -> bool {
         self == Self::Legacy && QUEUED.contains(&event)
-    }
-
-    /// Returns whether queued events come first, as they also do at the end of the program.
-    pub fn is_barrier(self, event: &Event) -> bool {
-        let ends = event.name() == "session_shutdown" && event.payload().get("reason").is_some_and(|why| why == "quit");
-        self == Self::Legacy && (ends || BARRIERS.contains(&event.name()))
     }
 
     /// Returns whether `pi`, contexts and listeners of the bus outlive `/reload`.
@@ -185,20 +175,8 @@ mod tests {
         for event in LEGACY_EVENTS {
             assert!(pijs_node_compat::events::is_known(event), "{event}");
         }
-        assert!(QUEUED.iter().chain(BARRIERS).all(|event| LEGACY_EVENTS.contains(event)));
+        assert!(QUEUED.iter().all(|event| LEGACY_EVENTS.contains(event)));
         assert!(PiProfile::Legacy.fires("stream_text") && !PiProfile::Legacy.fires("nonsense"));
-    }
-
-    #[test]
-    fn what_was_queued_comes_before_a_tool_call_and_before_the_end() {
-        let shutdown = |reason: &str| Event::new("session_shutdown").with("reason", reason);
-        assert!(
-            PiProfile::Legacy.is_barrier(&Event::new("tool_call")) && PiProfile::Legacy.is_barrier(&shutdown("quit"))
-        );
-        assert!(
-            !PiProfile::Legacy.is_barrier(&shutdown("reload")) && !PiProfile::Legacy.is_barrier(&Event::new("input"))
-        );
-        assert!(!PiProfile::Current.is_barrier(&Event::new("tool_call")) && !PiProfile::Current.queues("agent_end"));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! The dispatcher records hostcalls; these are events that are no hostcalls.
 
-use crate::host::Core;
 use crate::message_limits::{REGISTRATION_BYTES, is_within};
+use crate::services::Services;
 use pijs_hostcall::prompt::shown;
 use pijs_hostcall::vocabulary::BUILT_IN_TOOLS;
 use pijs_hostcall::{Caller, Decision};
@@ -28,8 +28,8 @@ pub(crate) struct AbortRequest<'a> {
 }
 
 /// Decides whether an abort counts, and records it either way. The error is for the user.
-pub(crate) fn verdict(core: &Core, caller: &Caller, abort: &AbortRequest<'_>) -> Result<(), String> {
-    let decision = core.services.dispatcher.gate().holds(caller, VERDICT);
+pub(crate) fn verdict(services: &Services, caller: &Caller, abort: &AbortRequest<'_>) -> Result<(), String> {
+    let decision = services.dispatcher.gate().holds(caller, VERDICT);
     let AbortRequest { delta, entry, path, latency_us, retry } = abort;
     let mut data = members(json!({
         "path": path,
@@ -47,7 +47,7 @@ pub(crate) fn verdict(core: &Core, caller: &Caller, abort: &AbortRequest<'_>) ->
     if let Some(reason) = decision.reason {
         data.insert("reason".to_owned(), reason.as_str().into());
     }
-    core.services.dispatcher.ledger().stream_verdict(core.services.timer.now(), caller, data);
+    services.dispatcher.ledger().stream_verdict(services.timer.now(), caller, data);
     if decision.allowed {
         return Ok(());
     }
@@ -56,25 +56,25 @@ pub(crate) fn verdict(core: &Core, caller: &Caller, abort: &AbortRequest<'_>) ->
 }
 
 /// Returns whether an extension holds a capability of the model's side; a refusal is recorded.
-pub(crate) fn may(core: &Core, caller: &Caller, capability: &'static str) -> bool {
-    let decision = core.services.dispatcher.gate().holds(caller, capability);
+pub(crate) fn may(services: &Services, caller: &Caller, capability: &'static str) -> bool {
+    let decision = services.dispatcher.gate().holds(caller, capability);
     if !guard!(RegistrationCapability) {
         return true;
     }
     if !decision.allowed {
         let reason = decision.reason.map_or("denied", pijs_hostcall::Reason::as_str);
         let data = json!({ "capability": capability, "reason": reason });
-        event(core, caller, Level::Warn, "event_hook.denied", "an answer does not count", data);
+        event(services, caller, Level::Warn, "event_hook.denied", "an answer does not count", data);
     }
     decision.allowed
 }
 
 /// Returns whether a registration counts; a refusal is recorded and returned as a message.
-pub(crate) fn registration(core: &Core, caller: &Caller, registration: &Registration) -> Result<(), String> {
+pub(crate) fn registration(services: &Services, caller: &Caller, registration: &Registration) -> Result<(), String> {
     let (kind, name, problem) = match registration {
-        Registration::Tool(spec) => ("tool", spec.name.as_str(), tool(core, caller, spec)),
+        Registration::Tool(spec) => ("tool", spec.name.as_str(), tool(services, caller, spec)),
         Registration::Provider { name, .. } => {
-            let refused = !may(core, caller, "provider");
+            let refused = !may(services, caller, "provider");
             let refused = refused.then(|| "the capability \"provider\" is not granted".to_owned());
             ("provider", name.as_str(), refused.or_else(|| oversized(registration)))
         }
@@ -86,7 +86,7 @@ pub(crate) fn registration(core: &Core, caller: &Caller, registration: &Registra
     let Some(problem) = problem.filter(|_| guard!(RegistrationValid)) else { return Ok(()) };
     let name = shown(name, LONGEST_TOOL_NAME);
     let data = json!({ "kind": kind, "name": name, "code": "invalid_request", "problem": problem });
-    event(core, caller, Level::Warn, "extension.register.refused", "a registration does not count", data);
+    event(services, caller, Level::Warn, "extension.register.refused", "a registration does not count", data);
     Err(format!("the {kind} {name:?} is not registered: {problem}"))
 }
 
@@ -108,7 +108,7 @@ fn flag(spec: &FlagSpec) -> Option<String> {
 }
 
 /// Returns the reason to refuse a tool.
-fn tool(core: &Core, caller: &Caller, spec: &ToolSpec) -> Option<String> {
+fn tool(services: &Services, caller: &Caller, spec: &ToolSpec) -> Option<String> {
     let name = spec.name.as_str();
     if let Some(problem) = tool_name_problem(name) {
         return Some(problem);
@@ -118,7 +118,7 @@ fn tool(core: &Core, caller: &Caller, spec: &ToolSpec) -> Option<String> {
         return Some(format!("its definition has {size} bytes, more than {LARGEST_DEFINITION}"));
     }
     let taken = BUILT_IN_TOOLS.iter().any(|built_in| built_in.eq_ignore_ascii_case(name));
-    (taken && !may(core, caller, "tool.shadow")).then(|| {
+    (taken && !may(services, caller, "tool.shadow")).then(|| {
         format!(
             "{name} is a tool of pi's own; taking its place needs the capability \"tool.shadow\" (pi ext grants allow)"
         )
@@ -126,68 +126,68 @@ fn tool(core: &Core, caller: &Caller, spec: &ToolSpec) -> Option<String> {
 }
 
 /// Records the user's answer about a changed description of a tool.
-pub(crate) fn redefined(core: &Core, caller: &Caller, tool: &str, agreed: bool) {
+pub(crate) fn redefined(services: &Services, caller: &Caller, tool: &str, agreed: bool) {
     let data = json!({ "tool": shown(tool, LONGEST_TOOL_NAME), "agreed": agreed });
     let level = if agreed { Level::Info } else { Level::Warn };
-    event(core, caller, level, "tool.redefined", "a tool is described in another way than before", data);
+    event(services, caller, level, "tool.redefined", "a tool is described in another way than before", data);
 }
 
 /// Records a call of one of pi's tools that an extension's message led to.
-pub(crate) fn tainted(core: &Core, caller: &Caller, tool: &str, decision: &Decision, passes: bool) {
+pub(crate) fn tainted(services: &Services, caller: &Caller, tool: &str, decision: &Decision, passes: bool) {
     let level = if decision.allowed { Level::Debug } else { Level::Warn };
     let reason = decision.reason.map(pijs_hostcall::Reason::as_str);
     let data = json!({
         "tool": shown(tool, LONGEST_TOOL_NAME), "capability": decision.capability, "allowed": passes, "reason": reason,
     });
-    event(core, caller, level, "tool.tainted", "the model calls a tool after a message of the extension", data);
+    event(services, caller, level, "tool.tainted", "the model calls a tool after a message of the extension", data);
 }
 
 /// Records a request to a model at an address that the extension chose.
-pub(crate) fn reached(core: &Core, caller: &Caller, decision: &Decision) {
+pub(crate) fn reached(services: &Services, caller: &Caller, decision: &Decision) {
     let level = if decision.allowed { Level::Debug } else { Level::Warn };
     let reason = decision.reason.map(pijs_hostcall::Reason::as_str);
     let data = json!({ "capability": decision.capability, "allowed": decision.allowed, "reason": reason });
-    event(core, caller, level, "model.reached", "the extension asks a model on a server that it chose", data);
+    event(services, caller, level, "model.reached", "the extension asks a model on a server that it chose", data);
 }
 
 /// Records the load of an entry, or its failure.
-pub(crate) fn loaded(core: &Core, caller: &Caller, path: &str, error: Option<&ErrorReport>) {
+pub(crate) fn loaded(services: &Services, caller: &Caller, path: &str, error: Option<&ErrorReport>) {
     match error {
-        None => event(core, caller, Level::Info, "extension.ready", "entry loaded", json!({ "path": path })),
+        None => event(services, caller, Level::Info, "extension.ready", "entry loaded", json!({ "path": path })),
         Some(error) => {
             let data = json!({ "path": path, "error": error.message });
-            event(core, caller, Level::Error, "extension.error", "entry failed to load", data);
+            event(services, caller, Level::Error, "extension.error", "entry failed to load", data);
         }
     }
 }
 
 /// Records a registration of a kind that is relevant to readers of the ledger.
-pub(crate) fn registered(core: &Core, caller: &Caller, kind: &str, name: &str) {
+pub(crate) fn registered(services: &Services, caller: &Caller, kind: &str, name: &str) {
     let data = json!({ "kind": kind, "name": name });
-    event(core, caller, Level::Debug, "extension.register", "registered", data);
+    event(services, caller, Level::Debug, "extension.register", "registered", data);
 }
 
 /// Records an error of a handler, tool or command.
-pub(crate) fn threw(core: &Core, caller: &Caller, error: &ErrorReport) {
+pub(crate) fn threw(services: &Services, caller: &Caller, error: &ErrorReport) {
     let data = json!({ "phase": error.phase, "error": error.message });
-    event(core, caller, Level::Error, "event_hook.error", "an extension threw", data);
+    event(services, caller, Level::Error, "event_hook.error", "an extension threw", data);
 }
 
 /// Records the number of dropped reports.
-pub(crate) fn left_out(core: &Core, caller: &Caller, errors: u64, lines: u64) {
+pub(crate) fn left_out(services: &Services, caller: &Caller, errors: u64, lines: u64) {
     let data = json!({ "errors": errors, "lines": lines });
-    event(core, caller, Level::Warn, "extension.left_out", "reports past the budget of a turn", data);
+    event(services, caller, Level::Warn, "extension.left_out", "reports past the budget of a turn", data);
 }
 
 /// Records the end of a realm.
-pub(crate) fn ended(core: &Core, caller: &Caller, reason: &Termination) {
+pub(crate) fn ended(services: &Services, caller: &Caller, reason: &Termination) {
     let error = reason.error();
     let data = json!({ "reason": reason.to_string(), "error": { "code": error.code, "details": error.details } });
-    event(core, caller, Level::Error, "realm.terminated", "realm discarded", data);
+    event(services, caller, Level::Error, "realm.terminated", "realm discarded", data);
 }
 
-fn event(core: &Core, caller: &Caller, level: Level, name: &str, message: &str, data: Value) {
-    core.services.dispatcher.ledger().event(core.services.timer.now(), caller, level, name, message, members(data));
+fn event(services: &Services, caller: &Caller, level: Level, name: &str, message: &str, data: Value) {
+    services.dispatcher.ledger().event(services.timer.now(), caller, level, name, message, members(data));
 }
 
 fn members(value: Value) -> Map<String, Value> {

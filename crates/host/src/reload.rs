@@ -16,7 +16,7 @@ use crate::load_order::{LoadCandidate, TakeBack};
 use crate::package::{LoadAgain, LoadError, LoadReport, Package};
 use crate::registry::Registrations;
 use pijs_protocol::message::Message;
-use pijs_protocol::{CallId, ExtensionId, Termination};
+use pijs_protocol::{ExtensionId, Termination};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
@@ -181,20 +181,5 @@ impl Host {
                 extension.take_down(&Termination::Crashed { detail: "retired".to_owned() });
             }
         }
-    }
-}
-
-impl Slot {
-    /// Returns the id of a call in the dispatcher.
-    pub(crate) fn call_id(&self, asked: CallId) -> CallId {
-        call_id(self.epoch, asked)
-    }
-}
-
-/// Returns the id of a call in the dispatcher: concurrent realms of one extension have the same call numbers.
-pub(crate) fn call_id(epoch: u32, asked: CallId) -> CallId {
-    match epoch {
-        0 => asked,
-        epoch => CallId::new(format!("{}@{epoch}", asked.as_str())),
     }
 }

@@ -5,7 +5,7 @@
 
 use pijs_protocol::log::LogEntry;
 use pijs_protocol::message::ErrorReport;
-use pijs_protocol::{ExtensionId, StreamSource, Termination};
+use pijs_protocol::{EntryIndex, ExtensionId, StreamSource, Termination};
 use std::collections::VecDeque;
 use std::fmt;
 use std::rc::Rc;
@@ -194,4 +194,9 @@ impl Reports {
     pub fn lost(&self) -> u64 {
         self.0.borrow().lost
     }
+}
+
+/// Creates an error report without a name and a stack.
+pub(crate) fn plain_error(entry: EntryIndex, phase: &str, message: String) -> ErrorReport {
+    ErrorReport { entry: Some(entry), phase: phase.to_owned(), name: None, message, stack: None, position: None }
 }

@@ -23,7 +23,7 @@
 use crate::extension::{Arrival, Slot};
 use crate::host::{Host, Ticked};
 use crate::message_limits;
-use crate::outcome::{StreamOutcome, Verdict};
+use crate::outcome::{StreamOutcome, Verdict, VerdictTime};
 use crate::record::{self, AbortRequest};
 use crate::report::ReportKind;
 use pijs_protocol::message::{ErrorReport, Message};
@@ -32,15 +32,6 @@ use pijs_protocol::wire::StreamAnswer;
 use pijs_protocol::{Handle, Now, StreamDelta, StreamSource};
 use pijs_realm::Realm;
 use std::rc::Rc;
-
-/// Time that verdicts delayed the session's stream.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct VerdictTime {
-    /// Deltas with a handler.
-    pub deltas: u64,
-    /// Microseconds spent on them.
-    pub elapsed_us: u64,
-}
 
 /// Answer of one extension.
 struct ExtensionVerdict {
@@ -242,7 +233,7 @@ impl Host {
         };
         let StreamVerdict { entry, handler, retry } = asked;
         let abort = AbortRequest { delta, entry, path: &path, latency_us, retry: retry.as_ref() };
-        let counts = record::verdict(&self.0, &caller, &abort);
+        let counts = record::verdict(&self.0.services, &caller, &abort);
         self.flush_ledger();
         match counts {
             Ok(()) => Some(Verdict { extension, entry, path, handler, retry, latency_us }),

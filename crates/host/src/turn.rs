@@ -5,7 +5,7 @@
 //! Synchronous hostcalls are answered through [`SyncHostcalls`], which has access to the dispatcher and not to the host: a turn
 //! cannot reach another realm.
 
-use crate::extension::Arrival;
+use crate::extension::{Arrival, call_id};
 use crate::state::ReadableState;
 use crate::wakeup::RealmWaker;
 use pijs_environment::Timer;
@@ -71,7 +71,7 @@ impl SyncHost for SyncHostcalls<'_> {
 impl SyncHostcalls<'_> {
     fn answer(&mut self, call: ReadCall) -> SyncReply {
         let asked = call.call_id().clone();
-        let call = call.with_id(crate::reload::call_id(self.epoch, asked.clone()));
+        let call = call.with_id(call_id(self.epoch, asked.clone()));
         let (result, ended) = self.dispatcher.call_sync_until(self.caller, call);
         let reply = self.reply_at(ended, HostResult { call_id: asked, ..result });
         if let Some((until_us, stop)) = &self.deadline

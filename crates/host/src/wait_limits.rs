@@ -5,122 +5,21 @@
 //! its promise. Time in a program, a request or a dialog does not count: those end by themselves. Past the budget the realm is
 //! discarded like any other that timed out.
 //!
-//! After the user's *abort* ([`Host::hurry`]) every wait is limited to [`WaitBudget::abort_us`], whatever is pending. The realm
-//! stays, only its caller continues without it.
+//! After the user's *abort* ([`Host::hurry`]) every wait is limited to `abort_us` of the [`WaitBudget`](crate::WaitBudget),
+//! whatever is pending. The realm stays, only its caller continues without it.
 
+use crate::ahead::Ahead;
 use crate::answer_order::AnswerOrder;
-use crate::emit::plain_error;
-use crate::extension::{EntryLoaded, Extension, ExtensionStatus, OrderedAnswer, PendingCalls, Slot, WorkProgress};
+use crate::extension::{Extension, ExtensionStatus, OrderedAnswer, PendingCalls, Slot, WorkProgress};
 use crate::host::Host;
-use crate::load_order::Ahead;
+use crate::report::plain_error;
+use crate::waiter::{IdleTime, PendingWork};
 use pijs_protocol::message::{CallbackResult, EventResult, SlashResult, ToolResult};
 use pijs_protocol::registration::Registration;
-use pijs_protocol::{CallId, EntryIndex, HostCall, Termination, guard};
+use pijs_protocol::{EntryIndex, HostCall, Termination, guard};
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::sync::oneshot;
-
-/// Limits of waits for an extension without progress.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WaitBudget {
-    /// Limit for a handler or a factory without pending work.
-    pub hook_us: u64,
-    /// Limit for a handler or a factory while a timer is armed, a call listens, or another extension works.
-    pub hook_waiting_us: u64,
-    /// Limit for a tool, a command or a callback without pending work.
-    pub call_us: u64,
-    /// Limit for a tool, a command or a callback while a timer is armed, a call listens, or another extension works.
-    pub call_waiting_us: u64,
-    /// Limit after the user's abort, whatever is pending.
-    pub abort_us: u64,
-}
-
-impl Default for WaitBudget {
-    /// Returns 5 s and 2 min for hooks, 1 min and 30 min for requests of a model or the user, 2 s after an abort.
-    fn default() -> Self {
-        let seconds = |count: u64| count * 1_000_000;
-        Self {
-            hook_us: seconds(5),
-            hook_waiting_us: seconds(120),
-            call_us: seconds(60),
-            call_waiting_us: seconds(1800),
-            abort_us: seconds(2),
-        }
-    }
-}
-
-/// Kind of pending work that could settle a promise of an extension.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PendingWork {
-    /// A turn, a queued macrotask, or a call that ends by itself.
-    InFlight,
-    /// A key or a command of the user, who can abort as well.
-    User,
-    /// A timer, a connection, or another extension, which may never finish.
-    Indefinite,
-    Nothing,
-}
-
-/// Start of the time without progress of an extension.
-#[derive(Debug, Default)]
-pub(crate) struct IdleTime {
-    /// Since when nothing has been pending.
-    nothing: Option<u64>,
-    /// Since when at most indefinite work has been pending.
-    waits: Option<u64>,
-}
-
-impl IdleTime {
-    /// Resets after a turn.
-    pub(crate) fn turns(&mut self) {
-        self.nothing = None;
-    }
-
-    /// Resets when a call that ends by itself starts or ends.
-    pub(crate) fn calls(&mut self) {
-        *self = Self::default();
-    }
-
-    fn note(&mut self, prospect: PendingWork, now_us: u64) {
-        match prospect {
-            PendingWork::InFlight | PendingWork::User => *self = Self::default(),
-            PendingWork::Indefinite => {
-                self.nothing = None;
-                self.waits.get_or_insert(now_us);
-            }
-            PendingWork::Nothing => {
-                self.nothing.get_or_insert(now_us);
-                self.waits.get_or_insert(now_us);
-            }
-        }
-    }
-}
-
-/// A caller that waits for an answer.
-pub(crate) struct Waiter<T> {
-    done: oneshot::Sender<Result<T, Termination>>,
-    since_us: u64,
-    /// Whether it waits for the extension to start with the session.
-    is_start: bool,
-}
-
-impl<T> Waiter<T> {
-    pub(crate) fn new(done: oneshot::Sender<Result<T, Termination>>, since_us: u64) -> Self {
-        Self { done, since_us, is_start: false }
-    }
-
-    /// Marks it as a wait for a handler of an event that starts the session.
-    pub(crate) fn of_start(self, is_start: bool) -> Self {
-        Self { is_start, ..self }
-    }
-
-    /// Answers the caller. A dropped receiver is no error.
-    pub(crate) fn answer(self, value: Result<T, Termination>) {
-        let _ = self.done.send(value);
-    }
-}
 
 /// Interval at which a busy driver checks waiting callers.
 const NOW_AND_THEN_US: u64 = 100_000;
@@ -136,7 +35,8 @@ pub(crate) fn listens(call: &HostCall) -> bool {
 }
 
 impl Host {
-    /// Limits current and later waits for extensions to [`WaitBudget::abort_us`] after the user's abort, until the run has ended.
+    /// Limits current and later waits for extensions after the user's abort to `abort_us` of the
+    /// [`WaitBudget`](crate::WaitBudget), until the run has ended.
     pub fn hurry(&self) {
         self.0.session.aborted_us.set(Some(self.0.services.timer.now().elapsed_us));
         self.notify_driver();
@@ -243,9 +143,6 @@ impl Extension {
     }
 }
 
-/// Calls of an extension that wait for outside events.
-pub(crate) type Listening = BTreeSet<CallId>;
-
 impl PendingCalls {
     /// Returns whether a handler of an event that starts the session is awaited.
     pub(crate) fn is_start(&self) -> bool {
@@ -310,11 +207,4 @@ fn take_late<K: Ord + Clone, V>(
 ) -> Vec<(K, V)> {
     let late: Vec<K> = all.iter().filter(|(_, waiter)| is_late(waiter)).map(|(id, _)| id.clone()).collect();
     late.into_iter().filter_map(|id| all.remove_entry(&id)).collect()
-}
-
-/// Caller of `load`.
-pub(crate) struct LoadWaiter {
-    pub(crate) entry: EntryIndex,
-    pub(crate) done: oneshot::Sender<EntryLoaded>,
-    pub(crate) since_us: u64,
 }

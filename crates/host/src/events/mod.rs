@@ -82,6 +82,17 @@ impl Event {
     }
 }
 
+/// Events that 0.73.1 emits after all queued ones.
+const BARRIERS: &[&str] = &["message_end", "tool_call"];
+
+impl PiProfile {
+    /// Returns whether queued events come first, as they also do at the end of the program.
+    pub fn is_barrier(self, event: &Event) -> bool {
+        let ends = event.name() == "session_shutdown" && event.payload().get("reason").is_some_and(|why| why == "quit");
+        self == Self::Legacy && (ends || BARRIERS.contains(&event.name()))
+    }
+}
+
 /// Returns whether handlers decide about an event: one that throws refuses.
 pub(crate) fn is_decided(event: &str) -> bool {
     rule_for(event).on_throw != OnThrow::Report
@@ -194,5 +205,23 @@ impl Round {
             thrown: self.thrown,
             authors: self.authors,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_queued_comes_before_a_tool_call_and_before_the_end() {
+        assert!(BARRIERS.iter().all(|event| PiProfile::Legacy.fires(event)));
+        let shutdown = |reason: &str| Event::new("session_shutdown").with("reason", reason);
+        assert!(
+            PiProfile::Legacy.is_barrier(&Event::new("tool_call")) && PiProfile::Legacy.is_barrier(&shutdown("quit"))
+        );
+        assert!(
+            !PiProfile::Legacy.is_barrier(&shutdown("reload")) && !PiProfile::Legacy.is_barrier(&Event::new("input"))
+        );
+        assert!(!PiProfile::Current.is_barrier(&Event::new("tool_call")) && !PiProfile::Current.queues("agent_end"));
     }
 }

@@ -1,13 +1,14 @@
 //! Carries out messages of an extension, in the order of the turn that sent them.
 
 use super::{Completion, Host};
-use crate::extension::{Arrival, EntryLoaded, Extension, ExtensionStatus, OrderedAnswer, Slot};
+use crate::extension::{Arrival, Extension, ExtensionStatus, OrderedAnswer, Slot};
 use crate::message_limits;
 use crate::outcome::Owner;
 use crate::record;
 use crate::registry::{Effect, MOST_STREAM_HANDLERS};
 use crate::report::ReportKind;
-use crate::wait_limits::{Waiter, listens};
+use crate::wait_limits::listens;
+use crate::waiter::{EntryLoaded, Waiter};
 use pijs_hostcall::{During, StartedCall};
 use pijs_node_compat::events;
 use pijs_protocol::message::{BusEvent, CallbackResult, ErrorReport, Message};
@@ -188,13 +189,13 @@ impl Host {
                 }
                 continue;
             }
-            let counts = record::registration(&self.0, &slot.cell.borrow().caller, &registration);
+            let counts = record::registration(&self.0.services, &slot.cell.borrow().caller, &registration);
             if let Err(message) = counts {
                 self.report(slot, Some(entry), ReportKind::Warning { message });
                 continue;
             }
             if let Some((kind, name)) = named(&registration) {
-                record::registered(&self.0, &slot.cell.borrow().caller, kind, name);
+                record::registered(&self.0.services, &slot.cell.borrow().caller, kind, name);
             }
             if let Registration::Tool(spec) = &registration
                 && self.withholds(slot, entry, spec)

@@ -7,8 +7,8 @@
 //! could turn a tool that the user agreed to into another one, so the tool is withheld until the user has seen the new
 //! definition. The strict policy withholds both.
 
+use super::Host;
 use crate::extension::Slot;
-use crate::host::Host;
 use crate::record;
 use crate::report::ReportKind;
 use pijs_hostcall::grant_store::tool_digest;
@@ -56,7 +56,7 @@ impl Host {
             let what = format!("describe its tool {name:?} to the model in another way than before");
             let says = told(&spec);
             let agreed = self.0.services.dispatcher.gate().consult(&caller, "tools", what, &says).await;
-            record::redefined(&self.0, &caller, &name, agreed);
+            record::redefined(&self.0.services, &caller, &name, agreed);
             if agreed {
                 if let Some(pinned) = self.0.session.pins.borrow_mut().pinned.get_mut(caller.extension()) {
                     pinned.insert(name.clone(), tool_digest(&spec));
@@ -90,7 +90,7 @@ impl Host {
         }
         if self.0.services.dispatcher.gate().speaks_for_itself(&extension) {
             drop(pins);
-            record::redefined(&self.0, &slot.cell.borrow().caller, &spec.name, true);
+            record::redefined(&self.0.services, &slot.cell.borrow().caller, &spec.name, true);
             return false;
         }
         pins.withheld.retain(|other| other.spec.name != spec.name || !Rc::ptr_eq(&other.slot, slot));
