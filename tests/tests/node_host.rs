@@ -11,7 +11,7 @@ use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::system::OsFileSystem;
 use pijs_environment::SystemTimer;
 use pijs_extc::{HostSource, compile_host_modules, host_modules};
-use pijs_host::{Entry, Host, Package};
+use pijs_host::{ExtensionEntry, Host, Package};
 use pijs_hostcall::{
     Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, LedgerSink, Mode, Places, Policy, Profile,
 };
@@ -59,7 +59,7 @@ fn run(name: &str, source: &str) -> String {
     let source = [HostSource { specifier: name, source, path: "snippet.js" }];
     let artifact = compile_host_modules(&source, None).expect("the snippet compiles");
     let mut package = Package::new(Profile::new("path:snippet"), artifact);
-    package.entries = vec![Entry { module: name.into(), path: "snippet.js".into() }];
+    package.entries = vec![ExtensionEntry { module: name.into(), path: "snippet.js".into() }];
 
     let home = root.join("home");
     let places = Places::new(&project, &home, home.join(".pi/agent"), root.join("tmp"));

@@ -7,7 +7,7 @@
 
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use pijs_host::Bound;
+use pijs_host::ModelCallAuthority;
 pub use pijs_host::SystemRole;
 use pijs_host::{Between, PiProfile};
 use pijs_hostcall::Behind;
@@ -76,7 +76,7 @@ pub trait Extensions {
         _tool: &'a str,
         _input: &'a Value,
         _behind: Behind,
-    ) -> LocalBoxFuture<'a, Result<Option<Bound>, String>> {
+    ) -> LocalBoxFuture<'a, Result<Option<ModelCallAuthority>, String>> {
         async { Ok(None) }.boxed_local()
     }
 

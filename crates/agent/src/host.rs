@@ -7,10 +7,10 @@ use crate::extensions::{
 };
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use pijs_host::Bound;
+use pijs_host::ModelCallAuthority;
 use pijs_host::{
-    Between, CallbackOutcome, CommandOutcome, Host, LoadAgain, LoadError, LoadReport, Outcome, Owner, Package,
-    PiProfile, ReadableState, Signal, StreamOutcome, SystemRole, ToolInfo, ToolOutcome,
+    Between, CallbackOutcome, CommandOutcome, Host, LoadAgain, LoadError, LoadReport, Outcome, Package, PiProfile,
+    ReadableState, RegistrationOwner, Signal, StreamOutcome, SystemRole, ToolInfo, ToolOutcome,
 };
 use pijs_hostcall::Behind;
 use pijs_llm::models::{Credentials, RegisteredProvider};
@@ -105,7 +105,7 @@ impl HostExtensions {
     }
 
     /// Returns the provider that was registered last with a name.
-    fn provider(&self, name: &str) -> Option<(Owner, ProviderHandles)> {
+    fn provider(&self, name: &str) -> Option<(RegistrationOwner, ProviderHandles)> {
         self.host.providers().into_iter().rev().find_map(|(owner, registration)| match registration {
             Registration::Provider { name: known, credentials, stream, reply, account, config, .. }
                 if known == name =>
@@ -216,7 +216,7 @@ impl Extensions for HostExtensions {
     }
 
     fn hears(&self, source: StreamSource) -> bool {
-        self.host.hears(source)
+        self.host.has_stream_handler(source)
     }
 
     fn stream(&self, delta: &StreamDelta) -> StreamFate {
@@ -309,7 +309,7 @@ impl Extensions for HostExtensions {
         tool: &'a str,
         input: &'a Value,
         behind: Behind,
-    ) -> LocalBoxFuture<'a, Result<Option<Bound>, String>> {
+    ) -> LocalBoxFuture<'a, Result<Option<ModelCallAuthority>, String>> {
         async move {
             let extension = ExtensionId::new(extension);
             let is_extensions = || self.host.tools().iter().any(|info| info.spec.name == tool);
@@ -396,7 +396,7 @@ impl Extensions for HostExtensions {
     }
 
     fn offers(&self) -> Vec<RegisteredProvider> {
-        let offer = |(owner, registration): (Owner, Registration)| match registration {
+        let offer = |(owner, registration): (RegistrationOwner, Registration)| match registration {
             Registration::Provider { name, config, configured, stream, .. } => Some(RegisteredProvider {
                 name,
                 path: owner.path,
@@ -504,7 +504,8 @@ impl Extensions for HostExtensions {
             let (Some(handle), Some(entry), Some(owner)) = (handle, entry, owner) else {
                 return Err("the operations of a user_bash handler have no exec function".to_owned());
             };
-            let owner = Owner { extension: ExtensionId::new(owner), entry: EntryIndex(entry), path: String::new() };
+            let owner =
+                RegistrationOwner { extension: ExtensionId::new(owner), entry: EntryIndex(entry), path: String::new() };
             let signal = Signal::new();
             let on_update = async |piece: Value| on_output(piece.as_str().unwrap_or_default());
             let args = vec![json!(command), json!(cwd)];
@@ -593,7 +594,7 @@ impl Extensions for HostExtensions {
         if let Some(signal) = &*self.signal.borrow() {
             signal.abort();
         }
-        self.host.hurry();
+        self.host.limit_waits_after_abort();
     }
 
     fn run_ended(&self) {

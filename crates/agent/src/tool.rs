@@ -5,7 +5,7 @@ use crate::observer::{RunTool, ToolUpdates};
 use crate::options::AgentOptions;
 use crate::tool_port::PermittedSystem;
 use futures_util::FutureExt;
-use pijs_host::Bound;
+use pijs_host::ModelCallAuthority;
 use pijs_llm::provider::ToolDescription;
 use pijs_tools::system::ToolSystem;
 use pijs_tools::words::Words;
@@ -123,7 +123,7 @@ impl Tool {
 #[derive(Debug, Clone)]
 pub(crate) struct RestrictedTool {
     pub(crate) tool: Tool,
-    pub(crate) bound: Option<Arc<Bound>>,
+    pub(crate) bound: Option<Arc<ModelCallAuthority>>,
 }
 
 /// The environment of a tool call.
@@ -132,7 +132,7 @@ pub(crate) struct ToolEnvironment<'a> {
     pub(crate) extensions: &'a dyn Extensions,
     pub(crate) about: SessionFacts,
     /// Rights under which a built-in tool runs.
-    pub(crate) bound: Option<Arc<Bound>>,
+    pub(crate) bound: Option<Arc<ModelCallAuthority>>,
 }
 
 impl Tool {

@@ -17,7 +17,7 @@ use crate::run::{Run, may_call_tools};
 use crate::tool::RestrictedTool;
 use crate::tool::{Tool, ToolEnvironment};
 use futures_util::future::{join, join_all};
-use pijs_host::Bound;
+use pijs_host::ModelCallAuthority;
 use pijs_hostcall::Behind;
 use pijs_inputs::{Inputs, Stage};
 use pijs_llm::message::bytes_of;
@@ -99,7 +99,7 @@ enum Intercepted {
         input: Value,
         authors: Vec<String>,
         /// Rights of the call when extensions influenced it.
-        bound: Option<Bound>,
+        bound: Option<ModelCallAuthority>,
     },
     Blocked {
         input: Value,
@@ -417,7 +417,7 @@ impl Agent {
         authors: Vec<String>,
         reply: &CallingReply<'_>,
     ) -> Intercepted {
-        let mut bound: Option<Bound> = None;
+        let mut bound: Option<ModelCallAuthority> = None;
         if tool.acts_for_user() {
             let led = self
                 .control

@@ -15,7 +15,7 @@ use pijs_connectors::exec::ExecConnector;
 use pijs_connectors::fs::{FsConnector, PermittedFiles};
 use pijs_connectors::ports::{PortAnswer, ToolCall, ToolPort};
 use pijs_connectors::system::Kind as ConnectorKind;
-use pijs_host::Bound;
+use pijs_host::ModelCallAuthority;
 use pijs_hostcall::places::ProgramView;
 use pijs_hostcall::{Caller, CancelToken, Permit};
 use pijs_protocol::{ErrorCode, HostcallError};
@@ -209,7 +209,7 @@ enum ShellAccess {
 
 impl PermittedSystem {
     /// Returns the system for a call of the model that extensions influenced.
-    pub(crate) fn of_model(options: &AgentOptions, bound: &Bound) -> Self {
+    pub(crate) fn of_model(options: &AgentOptions, bound: &ModelCallAuthority) -> Self {
         let view = if bound.is_own_program { bound.permit.places().program_view() } else { ProgramView::default() };
         Self {
             files: options.files.permitted(bound.permit.clone(), CancelToken::new()),

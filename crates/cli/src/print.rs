@@ -50,7 +50,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         control.abort();
         // The run winds down, whatever extensions wait for; a second signal ends it at once.
         if guard!(ShutdownPrint) {
-            host.hurry();
+            host.limit_waits_after_abort();
             let _ = tokio::time::timeout(WIND_DOWN + GOODBYE, stops.next()).await;
         } else {
             stops.next().await;

@@ -7,7 +7,7 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use pijs_artifact::Verified;
 use pijs_environment::SystemTimer;
 use pijs_extc::{HostSource, compile_host_modules, host_modules};
-use pijs_host::{Entry, Host, Package};
+use pijs_host::{ExtensionEntry, Host, Package};
 use pijs_hostcall::{
     BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, MemorySink, Output,
     Places, Policy, Profile, Request,
@@ -45,7 +45,7 @@ fn host(runtime: &tokio::runtime::Runtime, source: &str) -> Host {
     let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
     let gate = Gate::builder(Policy::default(), Places::new("/p", "/h", "/h/.pi/agent", "/tmp")).build();
     let mut package = Package::new(Profile::new("path:bench"), artifact(source));
-    package.entries = vec![Entry { module: "main".into(), path: "main.js".into() }];
+    package.entries = vec![ExtensionEntry { module: "main".into(), path: "main.js".into() }];
     gate.set_grants(&package.profile, &[Grant::any("bench", "verdict")], Evidence::default()).expect("valid");
     let dispatcher = Dispatcher::builder(gate, ledger, timer.clone()).connector("session", Arc::new(Nothing)).build();
     let host = Host::builder(host_modules(None).expect("they compile"), Arc::new(dispatcher), timer).build();
@@ -75,7 +75,9 @@ fn verdicts(criterion: &mut Criterion) {
     let silent = host(&runtime, "export default () => {};");
     let one = delta(1);
     criterion.bench_function("stream_text, nobody listens", |bencher| {
-        bencher.iter(|| silent.hears(black_box(one.source)) && silent.stream(black_box(&one)).verdict().is_some());
+        bencher.iter(|| {
+            silent.has_stream_handler(black_box(one.source)) && silent.stream(black_box(&one)).verdict().is_some()
+        });
     });
 }
 

@@ -28,14 +28,14 @@ use std::sync::Arc;
 
 /// Authority of a model's call that an extension influenced.
 #[derive(Debug)]
-pub struct Bound {
+pub struct ModelCallAuthority {
     /// Checks every file that is accessed.
     pub permit: Permit,
     /// Whether a command runs like a program of the extension: without access to PiJS's own files.
     pub is_own_program: bool,
 }
 
-impl Bound {
+impl ModelCallAuthority {
     /// Adds the restrictions of another extension that influenced the call.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -53,7 +53,7 @@ impl Host {
         tool: &str,
         input: &Value,
         behind: Behind,
-    ) -> Result<Option<Bound>, String> {
+    ) -> Result<Option<ModelCallAuthority>, String> {
         let caller = self.caller_of(extension);
         let gate = self.0.services.dispatcher.gate();
         let Some((asks, how)) = self.attributed(&caller, behind) else { return Ok(None) };
@@ -64,7 +64,7 @@ impl Host {
             return Ok(None);
         }
         let Some((decision, permit)) = self.judged(&caller, tool, input, asks).await else {
-            return Ok(Some(Bound { permit: gate.permit(&caller, "tool"), is_own_program: true }));
+            return Ok(Some(ModelCallAuthority { permit: gate.permit(&caller, "tool"), is_own_program: true }));
         };
         let (decision, permit) = match self.real_input(input) {
             Some(real) if decision.allowed && guard!(AttributionRealPath) => {
@@ -80,7 +80,7 @@ impl Host {
         record::tainted(&self.0.services, &caller, tool, &decision, passes);
         if passes {
             let call = match is_led {
-                false => ModelCall::Bound,
+                false => ModelCall::ModelCallAuthority,
                 true if asks && gate.has_person() => ModelCall::Led,
                 true => ModelCall::LedUnasked,
             };
@@ -89,7 +89,7 @@ impl Host {
                 let by_itself = self.judgement(&by_itself, tool, input);
                 matches!(by_itself, Some(Judgement::Settled(decision)) if decision.allowed)
             };
-            let bound = Bound { permit: permit.of_model(call), is_own_program };
+            let bound = ModelCallAuthority { permit: permit.of_model(call), is_own_program };
             return Ok(guard!(AttributionBoundPaths).then_some(bound));
         }
         Err(self.not_run(extension, tool, how, &decision))

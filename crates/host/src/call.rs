@@ -4,7 +4,7 @@ use crate::emit::{dropped, signal_ref};
 use crate::extension::{OrderedAnswer, Slot, ToolWaiter};
 use crate::host::Host;
 use crate::message_limits;
-use crate::outcome::{CallbackOutcome, CommandOutcome, Owner, ToolOutcome};
+use crate::outcome::{CallbackOutcome, CommandOutcome, RegistrationOwner, ToolOutcome};
 use crate::report::plain_error;
 use crate::signal::Signal;
 use crate::waiter::Waiter;
@@ -117,7 +117,7 @@ impl Host {
         handle: Handle,
         args: Vec<Value>,
     ) -> CallbackOutcome {
-        let owner = Owner { extension: extension.clone(), entry, path: String::new() };
+        let owner = RegistrationOwner { extension: extension.clone(), entry, path: String::new() };
         let Some(slot) = self.slot_of(&owner) else { return CallbackOutcome::Gone };
         let id = format!("cb-{}", self.next_call_number());
         let (sender, receiver) = oneshot::channel();
@@ -135,7 +135,7 @@ impl Host {
     /// Calls a function with an abort signal as the last argument; `on_update` receives the updates that it sends while it runs.
     pub async fn call_back_streaming(
         &self,
-        owner: &Owner,
+        owner: &RegistrationOwner,
         handle: Handle,
         mut args: Vec<Value>,
         signal: &Signal,
@@ -183,7 +183,7 @@ impl Host {
         self.run_ready(slot);
     }
 
-    fn slot_of(&self, owner: &Owner) -> Option<Rc<Slot>> {
+    fn slot_of(&self, owner: &RegistrationOwner) -> Option<Rc<Slot>> {
         self.live_slots().into_iter().find(|slot| *slot.cell.borrow().package.id() == owner.extension)
     }
 }

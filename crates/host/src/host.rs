@@ -19,12 +19,12 @@ pub use tool_pins::Digests;
 
 use crate::answer_order::AnswerOrder;
 use crate::extension::{Arrival, Extension, ExtensionStatus, Slot};
-use crate::outcome::{CommandInfo, FlagInfo, Owner, ToolInfo, VerdictTime};
+use crate::outcome::{CommandInfo, FlagInfo, RegistrationOwner, ToolInfo, VerdictTime};
 use crate::position;
 use crate::profile::PiProfile;
 use crate::record;
 use crate::registry::invocation_names;
-use crate::report::{CURE, Report, ReportKind, Reports};
+use crate::report::{CURE, ExtensionReport, ReportKind, Reports};
 use crate::report_budget::ReportFate;
 use crate::services::Services;
 use crate::signal::{Signal, WeakSignal};
@@ -196,7 +196,7 @@ impl Host {
 
     /// Returns whether a source has a handler: one branch. Without one nothing else happens for a delta.
     #[inline]
-    pub fn hears(&self, source: StreamSource) -> bool {
+    pub fn has_stream_handler(&self, source: StreamSource) -> bool {
         self.0.events.listened.get() & stream_handlers::bit(source) != 0
     }
 
@@ -285,7 +285,7 @@ impl Host {
     }
 
     /// Lists shortcuts, renderers and providers in load order.
-    pub fn other_registrations(&self) -> Vec<(Owner, Registration)> {
+    pub fn other_registrations(&self) -> Vec<(RegistrationOwner, Registration)> {
         let mut found = Vec::new();
         self.each_live(|extension| {
             found.extend(extension.registry.others().map(|(entry, other)| (extension.owner(entry), other.clone())));
@@ -294,7 +294,7 @@ impl Host {
     }
 
     /// Lists providers of live extensions that hold the capability, in load order.
-    pub fn providers(&self) -> Vec<(Owner, Registration)> {
+    pub fn providers(&self) -> Vec<(RegistrationOwner, Registration)> {
         let mut found = Vec::new();
         for slot in self.live_slots() {
             let extension = slot.cell.borrow();
@@ -330,11 +330,11 @@ impl Host {
             stack: None,
             position: None,
         };
-        self.tell(&Report { extension, path: path.to_owned(), kind: ReportKind::Error(error) });
+        self.tell(&ExtensionReport { extension, path: path.to_owned(), kind: ReportKind::Error(error) });
     }
 
     /// Delivers a report to all subscribers.
-    fn tell(&self, report: &Report) {
+    fn tell(&self, report: &ExtensionReport) {
         if let Some(observer) = &self.0.services.observer {
             observer.report(report);
         }
@@ -347,7 +347,7 @@ impl Host {
 
     /// Returns the registrations of each entry of the live extensions, in load order: tools, commands, flags, handlers, then the
     /// rest, each in registration order. Names that meet are all listed.
-    pub fn registrations(&self) -> Vec<(Owner, Vec<Registration>)> {
+    pub fn registrations(&self) -> Vec<(RegistrationOwner, Vec<Registration>)> {
         let mut found = Vec::new();
         self.each_live(|extension| {
             found.extend(extension.registry.by_entry().map(|(entry, all)| (extension.owner(entry), all)));
@@ -510,7 +510,7 @@ impl Host {
         };
         let report = {
             let extension = slot.cell.borrow();
-            Report { extension: extension.package.id().clone(), path: extension.path(entry), kind }
+            ExtensionReport { extension: extension.package.id().clone(), path: extension.path(entry), kind }
         };
         tracing::debug!(%report, "extension report");
         if let ReportKind::Error(error) = &report.kind {
@@ -558,8 +558,8 @@ impl Host {
 }
 
 impl Extension {
-    pub(crate) fn owner(&self, entry: EntryIndex) -> Owner {
-        Owner::new(self.package.id(), entry, &self.package.entries)
+    pub(crate) fn owner(&self, entry: EntryIndex) -> RegistrationOwner {
+        RegistrationOwner::new(self.package.id(), entry, &self.package.entries)
     }
 }
 

@@ -12,7 +12,7 @@
 //! | [`StreamOutcome`], [`Verdict`] | the fate of one streamed delta |
 //! | [`Signal`] | the host's end of an `AbortSignal` |
 //! | [`ReadableState`] | what extensions read without asking |
-//! | [`Report`] | an error, strike or restart nobody is waiting for |
+//! | [`ExtensionReport`] | an error, strike or restart nobody is waiting for |
 //!
 //! Invariants:
 //!
@@ -66,7 +66,7 @@ mod wait_limits;
 mod waiter;
 mod wakeup;
 
-pub use attribution::Bound;
+pub use attribution::ModelCallAuthority;
 pub use builder::HostBuilder;
 pub use emit::Between;
 pub use events::Event;
@@ -76,14 +76,14 @@ pub use options::{
     HostOptions, InThread, OpenError, OpenRealm, OpenedRealm, OpeningRealm, VerdictBudget, WaitBudget, Watch, Watchdog,
 };
 pub use outcome::{
-    CallbackOutcome, CommandInfo, CommandOutcome, FlagInfo, Outcome, Owner, StreamOutcome, ToolInfo, ToolOutcome,
-    Verdict, VerdictTime,
+    CallbackOutcome, CommandInfo, CommandOutcome, FlagInfo, Outcome, RegistrationOwner, StreamOutcome, ToolInfo,
+    ToolOutcome, Verdict, VerdictTime,
 };
-pub use package::{Entry, EntryReport, LoadAgain, LoadError, LoadReport, Package};
+pub use package::{EntryReport, ExtensionEntry, LoadAgain, LoadError, LoadReport, Package};
 #[cfg(target_os = "linux")]
 pub use process::InProcess;
 pub use profile::{PiProfile, UnknownProfile};
-pub use report::{Observer, Report, ReportKind, Reports};
+pub use report::{ExtensionReport, Observer, ReportKind, Reports};
 pub use report_budget::ReportBudget;
 pub use restart::RestartPolicy;
 pub use signal::Signal;

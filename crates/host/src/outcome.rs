@@ -1,6 +1,6 @@
 //! Results for callers: answers of events, tools, commands and verdicts.
 
-use crate::package::Entry;
+use crate::package::ExtensionEntry;
 use pijs_protocol::message::ErrorReport;
 use pijs_protocol::registration::{CommandSpec, FlagSpec, ToolSpec};
 use pijs_protocol::stream::Injection;
@@ -115,7 +115,7 @@ pub enum CallbackOutcome {
 
 /// The extension and entry of a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub struct RegistrationOwner {
     /// The package.
     pub extension: ExtensionId,
     /// Entry of the package.
@@ -124,8 +124,8 @@ pub struct Owner {
     pub path: String,
 }
 
-impl Owner {
-    pub(crate) fn new(extension: &ExtensionId, entry: EntryIndex, known: &[Entry]) -> Self {
+impl RegistrationOwner {
+    pub(crate) fn new(extension: &ExtensionId, entry: EntryIndex, known: &[ExtensionEntry]) -> Self {
         let path = known.get(entry.0 as usize).map_or_else(String::new, |entry| entry.path.clone());
         Self { extension: extension.clone(), entry, path }
     }
@@ -135,7 +135,7 @@ impl Owner {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolInfo {
     /// The extension and entry that registered it.
-    pub owner: Owner,
+    pub owner: RegistrationOwner,
     /// The registration.
     pub spec: ToolSpec,
 }
@@ -146,7 +146,7 @@ pub struct CommandInfo {
     /// Name to type; `name:1`, `name:2`, ... when several extensions chose the same.
     pub invocation: String,
     /// Extension and entry that registered it.
-    pub owner: Owner,
+    pub owner: RegistrationOwner,
     /// Its registration.
     pub spec: CommandSpec,
 }
@@ -155,7 +155,7 @@ pub struct CommandInfo {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlagInfo {
     /// Extension and entry that registered it.
-    pub owner: Owner,
+    pub owner: RegistrationOwner,
     /// Its registration.
     pub spec: FlagSpec,
     /// Its value now.

@@ -25,7 +25,7 @@ pub struct Package {
     /// Modules of supplied packages that it imports: after the host modules, before its own.
     pub supplied: Vec<Arc<Verified>>,
     /// Extension entries in the order they are loaded.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ExtensionEntry>,
     /// Folder that the artifact's file names are relative to, if it differs from the profile's: a single file may read freely
     /// only in its own folder, whatever package it is part of.
     pub place: Option<PathBuf>,
@@ -42,7 +42,7 @@ impl Package {
             .entries
             .iter()
             .zip(&contents.modules)
-            .map(|(path, module)| Entry { module: module.specifier.clone(), path: path.clone() })
+            .map(|(path, module)| ExtensionEntry { module: module.specifier.clone(), path: path.clone() })
             .collect();
         Self {
             profile,
@@ -83,7 +83,7 @@ impl Package {
 
 /// One extension entry of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ExtensionEntry {
     /// Module specifier inside the artifact.
     pub module: String,
     /// Path shown in errors, as the user wrote it.

@@ -1,6 +1,6 @@
 //! Reports of the host while extensions run: errors, strikes, restarts, warnings.
 //!
-//! A [`Report`] is a fact about one extension without a waiting caller. Front ends subscribe with
+//! A [`ExtensionReport`] is a fact about one extension without a waiting caller. Front ends subscribe with
 //! [`Host::reports`](crate::Host::reports); the dispatcher writes facts that belong into the ledger.
 
 use pijs_protocol::log::LogEntry;
@@ -16,7 +16,7 @@ pub(crate) const CURE: &str = "\nto allow it: ";
 
 /// One fact about one extension.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
+pub struct ExtensionReport {
     /// The extension.
     pub extension: ExtensionId,
     /// Displayed path of the entry; the package's name for facts without an entry.
@@ -25,7 +25,7 @@ pub struct Report {
     pub kind: ReportKind,
 }
 
-/// The fact of a [`Report`].
+/// The fact of a [`ExtensionReport`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReportKind {
     /// A handler, tool, command, timer or callback threw, or a promise was rejected unhandled.
@@ -74,7 +74,7 @@ pub enum ReportKind {
     },
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ExtensionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = &self.path;
         match &self.kind {
@@ -129,7 +129,7 @@ impl fmt::Display for Report {
 /// Observes a host on its own thread, synchronously.
 pub trait Observer {
     /// Called with a report, before any subscription gets it.
-    fn report(&self, report: &Report);
+    fn report(&self, report: &ExtensionReport);
 }
 
 /// A subscription to reports.
@@ -140,7 +140,7 @@ pub struct Reports(Rc<RefCell<Inbox>>);
 
 #[derive(Default)]
 struct Inbox {
-    unread: VecDeque<Report>,
+    unread: VecDeque<ExtensionReport>,
     lost: u64,
     waker: Option<Waker>,
 }
@@ -153,7 +153,7 @@ impl Reports {
         Self(Rc::default())
     }
 
-    pub(crate) fn push(&self, report: Report) {
+    pub(crate) fn push(&self, report: ExtensionReport) {
         let mut inbox = self.0.borrow_mut();
         if inbox.unread.len() == Self::CAPACITY {
             inbox.unread.pop_front();
@@ -171,12 +171,12 @@ impl Reports {
     }
 
     /// Takes everything unread, oldest first.
-    pub fn drain(&self) -> Vec<Report> {
+    pub fn drain(&self) -> Vec<ExtensionReport> {
         self.0.borrow_mut().unread.drain(..).collect()
     }
 
     /// Waits for the next report.
-    pub async fn next(&self) -> Report {
+    pub async fn next(&self) -> ExtensionReport {
         poll_fn(|cx| {
             let mut inbox = self.0.borrow_mut();
             match inbox.unread.pop_front() {

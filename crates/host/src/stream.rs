@@ -44,7 +44,7 @@ struct ExtensionVerdict {
 impl Host {
     /// Asks the handlers about a delta, before it is passed on.
     ///
-    /// Synchronous: the provider's stream does not advance until the answer is in. Check [`Host::hears`] first; it is the only
+    /// Synchronous: the provider's stream does not advance until the answer is in. Check [`Host::has_stream_handler`] first; it is the only
     /// branch that a delta costs without handlers.
     pub fn stream(&self, delta: &StreamDelta) -> StreamOutcome {
         self.stream_ahead(std::slice::from_ref(delta)).0
@@ -57,7 +57,7 @@ impl Host {
     pub fn stream_ahead(&self, deltas: &[StreamDelta]) -> (StreamOutcome, usize) {
         let first = deltas.first().expect("a delta to ask about");
         self.finish_held(Some(first));
-        if !self.hears(first.source) {
+        if !self.has_stream_handler(first.source) {
             return (StreamOutcome::Continue, 0);
         }
         let most = if deltas.len() > 1 { self.lookahead(first.source) } else { 0 };

@@ -5,7 +5,7 @@
 //! its promise. Time in a program, a request or a dialog does not count: those end by themselves. Past the budget the realm is
 //! discarded like any other that timed out.
 //!
-//! After the user's *abort* ([`Host::hurry`]) every wait is limited to `abort_us` of the [`WaitBudget`](crate::WaitBudget),
+//! After the user's *abort* ([`Host::limit_waits_after_abort`]) every wait is limited to `abort_us` of the [`WaitBudget`](crate::WaitBudget),
 //! whatever is pending. The realm stays, only its caller continues without it.
 
 use crate::ahead::Ahead;
@@ -37,7 +37,7 @@ pub(crate) fn listens(call: &HostCall) -> bool {
 impl Host {
     /// Limits current and later waits for extensions after the user's abort to `abort_us` of the
     /// [`WaitBudget`](crate::WaitBudget), until the run has ended.
-    pub fn hurry(&self) {
+    pub fn limit_waits_after_abort(&self) {
         self.0.session.aborted_us.set(Some(self.0.services.timer.now().elapsed_us));
         self.notify_driver();
     }

@@ -78,7 +78,7 @@ impl Listener for Judge<'_> {
         if let Some(firing) = fired {
             self.fired(firing);
         }
-        if self.discarded.borrow().is_some() || !self.host.hears(source) {
+        if self.discarded.borrow().is_some() || !self.host.has_stream_handler(source) {
             return;
         }
         let (attempt, chunk) = (self.attempt, chunk.clone());

@@ -8,7 +8,7 @@ use crate::session::LoadedSession;
 use crate::supply::Supplier;
 use pijs_artifact::Verified;
 use pijs_extc::{BuildFailure, BuildOutput, Code, FileAccess, FileEvidence, SourceMaps};
-use pijs_host::{Entry, Package};
+use pijs_host::{ExtensionEntry, Package};
 use pijs_hostcall::{BuildRecord, Caller, Dispatcher, Evidence, Gate, Grant, Profile, ReadBy};
 use pijs_packages::PackageEntry;
 use pijs_protocol::ExtensionId;
@@ -33,7 +33,7 @@ pub struct CompiledPackage {
     artifact: Arc<Verified>,
     /// Folder that the names of its files are relative to.
     place: PathBuf,
-    entries: Vec<Entry>,
+    entries: Vec<ExtensionEntry>,
 }
 
 impl CompiledPackage {
@@ -208,14 +208,14 @@ fn record_of(output: &BuildOutput) -> BuildRecord {
 }
 
 /// Lists all entries of an artifact, under its own path.
-fn entries_of_artifact(file: &Path, metadata: &ArtifactMetadata) -> Vec<Entry> {
-    let entry = |index| Entry { module: format!("ext:/{index}/index.js"), path: file.display().to_string() };
+fn entries_of_artifact(file: &Path, metadata: &ArtifactMetadata) -> Vec<ExtensionEntry> {
+    let entry = |index| ExtensionEntry { module: format!("ext:/{index}/index.js"), path: file.display().to_string() };
     (0..metadata.entries.len()).map(entry).collect()
 }
 
 /// Lists the entries that discovery selected, as modules of the artifact: entry *i* is `ext:/i/index.js`.
-fn wanted_entries(found: &PackageEntry) -> Vec<Entry> {
-    let entry = |(index, path): (usize, &PathBuf)| Entry {
+fn wanted_entries(found: &PackageEntry) -> Vec<ExtensionEntry> {
+    let entry = |(index, path): (usize, &PathBuf)| ExtensionEntry {
         module: format!("ext:/{index}/index.js"),
         path: path.display().to_string(),
     };

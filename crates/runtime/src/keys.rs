@@ -1,6 +1,6 @@
 //! Keyboard shortcuts of extensions. Keys that pi reserves are skipped.
 
-use pijs_host::{Host, Owner};
+use pijs_host::{Host, RegistrationOwner};
 use pijs_protocol::Handle;
 use pijs_protocol::registration::Registration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,7 +103,7 @@ const BUILT_IN: [(&str, &str); 53] = [
 ];
 
 /// Lists the shortcuts of extensions in load order: key, owner, handler, description.
-fn registered(host: &Host) -> Vec<(String, Owner, Handle, Option<String>)> {
+fn registered(host: &Host) -> Vec<(String, RegistrationOwner, Handle, Option<String>)> {
     let shortcut = |(owner, other)| match other {
         Registration::Shortcut { key, handle, description } => Some((key, owner, handle, description)),
         _ => None,
@@ -113,7 +113,7 @@ fn registered(host: &Host) -> Vec<(String, Owner, Handle, Option<String>)> {
 
 /// Returns the keys of extensions' shortcuts, as [`canonical`] writes them, and pi's warnings about conflicts.
 pub fn shortcuts(host: &Host) -> (BTreeSet<String>, Vec<String>) {
-    let mut bound: BTreeMap<String, Owner> = BTreeMap::new();
+    let mut bound: BTreeMap<String, RegistrationOwner> = BTreeMap::new();
     let mut warnings = Vec::new();
     for (key, owner, ..) in registered(host) {
         let name = canonical(&key);
@@ -146,17 +146,17 @@ pub fn described(host: &Host) -> BTreeMap<String, String> {
 }
 
 /// Returns the shortcut of a pressed key: of several the last one loaded.
-pub fn shortcut(host: &Host, key: &str) -> Option<(Owner, Handle)> {
+pub fn shortcut(host: &Host, key: &str) -> Option<(RegistrationOwner, Handle)> {
     let wanted = canonical(key);
     last(host, |key| canonical(key) == wanted)
 }
 
 /// Returns the shortcut that was registered by exactly this text, as pi looks it up.
-pub fn written(host: &Host, key: &str) -> Option<(Owner, Handle)> {
+pub fn written(host: &Host, key: &str) -> Option<(RegistrationOwner, Handle)> {
     last(host, |registered| registered.to_lowercase() == key.to_lowercase())
 }
 
-fn last(host: &Host, is_it: impl Fn(&str) -> bool) -> Option<(Owner, Handle)> {
+fn last(host: &Host, is_it: impl Fn(&str) -> bool) -> Option<(RegistrationOwner, Handle)> {
     let found = registered(host).into_iter().rev().find(|(key, ..)| is_free(key) && is_it(key));
     found.map(|(_, owner, handle, _)| (owner, handle))
 }

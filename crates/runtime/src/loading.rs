@@ -20,7 +20,7 @@ use crate::trust::Trust;
 use pijs_agent::host::{EARLIER_STAYS, Reloaded};
 use pijs_durable::Disk;
 use pijs_extc::BuildFailure;
-use pijs_host::{Digests, Host, LoadError, LoadReport, Observer, OpenError, Package, Report, ReportKind};
+use pijs_host::{Digests, ExtensionReport, Host, LoadError, LoadReport, Observer, OpenError, Package, ReportKind};
 use pijs_hostcall::grant_store::{GrantStore, PackageRecord};
 use pijs_hostcall::{Dispatcher, Grant};
 use pijs_packages::{
@@ -229,7 +229,7 @@ impl Failures<'_> {
         let (phase, message) = ("load".to_owned(), failure.said());
         let error = ErrorReport { entry: None, phase, name: None, message, stack: None, position: None };
         let path = found.id.as_str().to_owned();
-        observer.report(&Report { extension: found.id.clone(), path, kind: ReportKind::Error(error) });
+        observer.report(&ExtensionReport { extension: found.id.clone(), path, kind: ReportKind::Error(error) });
         Ok(())
     }
 }

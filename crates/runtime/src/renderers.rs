@@ -1,6 +1,6 @@
 //! Finds and calls functions of extensions that render messages, entries and tool calls.
 
-use pijs_host::{CallbackOutcome, Host, Owner};
+use pijs_host::{CallbackOutcome, Host, RegistrationOwner};
 use pijs_protocol::Handle;
 use pijs_protocol::registration::Registration;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::path::Path;
 /// A render function of an extension.
 pub struct Renderer {
     /// Owner of the function.
-    pub owner: Owner,
+    pub owner: RegistrationOwner,
     /// Handle of the function.
     pub handle: Handle,
 }

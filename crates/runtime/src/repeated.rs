@@ -4,7 +4,7 @@
 //! extension prints as a warning or an error counts as a report. At the end of a turn [`RepeatedReports::counted`] summarises the
 //! repetitions.
 
-use pijs_host::{Report, ReportKind};
+use pijs_host::{ExtensionReport, ReportKind};
 use pijs_protocol::ExtensionId;
 use pijs_protocol::log::Level;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub struct RepeatedReports {
 
 impl RepeatedReports {
     /// Returns whether a report is to be shown; `words` is its text without secrets. A repetition is counted instead.
-    pub fn shows(&mut self, report: &Report, words: &str) -> bool {
+    pub fn shows(&mut self, report: &ExtensionReport, words: &str) -> bool {
         let can_be_counted = match &report.kind {
             ReportKind::Error(_) | ReportKind::Warning { .. } | ReportKind::Conflict { .. } => true,
             ReportKind::Log(entry) => matches!(entry.level, Level::Warn | Level::Error),
@@ -69,15 +69,16 @@ fn first_line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn warning(extension: &str, message: &str) -> Report {
+    fn warning(extension: &str, message: &str) -> ExtensionReport {
         let kind = ReportKind::Warning { message: message.to_owned() };
-        Report { extension: ExtensionId::new(extension), path: "a.ts".to_owned(), kind }
+        ExtensionReport { extension: ExtensionId::new(extension), path: "a.ts".to_owned(), kind }
     }
 
     #[test]
     fn what_comes_again_is_shown_once_and_counted_at_the_end_of_a_turn() {
         let mut repeated = RepeatedReports::default();
-        let shows = |repeated: &mut RepeatedReports, report: &Report| repeated.shows(report, &report.to_string());
+        let shows =
+            |repeated: &mut RepeatedReports, report: &ExtensionReport| repeated.shows(report, &report.to_string());
         let failure = warning("a", "EACCES: permission denied\n  at a.ts:1");
         let shown = (0..10).filter(|_| shows(&mut repeated, &failure)).count();
         assert_eq!(shown, 1);
@@ -87,7 +88,7 @@ mod tests {
         assert!(repeated.counted().is_empty(), "it is said once");
         assert!(!shows(&mut repeated, &warning("a", "something else")), "it was seen in an earlier turn");
         assert_eq!(repeated.counted(), ["Extension \"a.ts\": something else … and 1 more time"]);
-        let restarted = Report { kind: ReportKind::Restarted, ..warning("a", "") };
+        let restarted = ExtensionReport { kind: ReportKind::Restarted, ..warning("a", "") };
         assert!(shows(&mut repeated, &restarted) && shows(&mut repeated, &restarted), "an event is no repetition");
     }
 }

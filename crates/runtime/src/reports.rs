@@ -3,7 +3,7 @@
 use crate::notices::Notices;
 use crate::repeated::RepeatedReports;
 use crate::text::indented;
-use pijs_host::{Report, ReportKind, Reports};
+use pijs_host::{ExtensionReport, ReportKind, Reports};
 use pijs_redact::Redactor;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -36,7 +36,7 @@ impl PrintedReports {
     }
 
     /// Shows a report without the secrets that pi knows: its output ends up in logs.
-    fn show(&self, report: &Report, secrets: &Redactor) {
+    fn show(&self, report: &ExtensionReport, secrets: &Redactor) {
         let words = secrets.text(&report.to_string()).to_string();
         if !self.repeated.borrow_mut().shows(report, &words) {
             return;

@@ -208,7 +208,7 @@ impl UserCommands {
         let waiting = self.take_waiting();
         self.session.agent.control().abort();
         // Commands and hooks outside of a run end as well.
-        self.session.host.hurry();
+        self.session.host.limit_waits_after_abort();
         self.put_into_editor(&waiting);
         if !waiting.is_empty() {
             self.inform("the queued messages are back in the editor");

@@ -6,7 +6,7 @@ use super::tools::USER_COMMAND;
 use super::transcript::{BlockContent, MOST_BLOCKS, Style, ToolBlock};
 use super::view::{Retrying, View};
 use pijs_agent::{AgentEvent, FrontEnd, StateSink};
-use pijs_host::{Observer, Report, ReportKind};
+use pijs_host::{ExtensionReport, Observer, ReportKind};
 use pijs_hostcall::Ledger;
 use pijs_llm::message::{Block, Message, StopReason};
 use pijs_llm::provider::one_line;
@@ -316,7 +316,7 @@ pub(super) struct ReportsOnScreen {
 }
 
 impl Observer for ReportsOnScreen {
-    fn report(&self, report: &Report) {
+    fn report(&self, report: &ExtensionReport) {
         let text = report.to_string();
         let text = self.ledger.get().map_or_else(|| text.clone(), |ledger| ledger.redactor().text(&text).to_string());
         self.screen.change(|view| {

@@ -5,7 +5,7 @@ use super::commands::{OWN, UserCommands};
 use super::completion::insert;
 use super::completion_request::CompletionRequest;
 use super::view::ComponentId;
-use pijs_host::{CallbackOutcome, Owner};
+use pijs_host::{CallbackOutcome, RegistrationOwner};
 use pijs_protocol::{EntryIndex, Handle, guard};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -143,7 +143,7 @@ impl UserCommands {
         let Some((owner, handle)) = command.and_then(|found| Some((found.owner, found.spec.completions?))) else {
             return Value::Null;
         };
-        let Owner { extension, entry, .. } = &owner;
+        let RegistrationOwner { extension, entry, .. } = &owner;
         let asked = self.session.host.call_back(extension, *entry, handle, vec![prefix.into()]);
         match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
             Ok(CallbackOutcome::Returned(Some(Value::Array(items)))) => found(items, prefix),

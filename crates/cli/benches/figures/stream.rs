@@ -43,11 +43,11 @@ fn nobody() -> Figure {
     let delta = text(1, "8 bytes ");
     // As in the agent: the verdict precedes the display.
     let samples = Samples::batched(100, 100_000, || {
-        if world.host.hears(black_box(&delta).source) {
+        if world.host.has_stream_handler(black_box(&delta).source) {
             world.host.stream(&delta);
         }
     });
-    assert!(!world.host.hears(delta.source), "nobody was to listen");
+    assert!(!world.host.has_stream_handler(delta.source), "nobody was to listen");
     Figure {
         work: "stream_text, no handler (0 allocations: a test counts)".into(),
         samples,

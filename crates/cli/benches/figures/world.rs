@@ -5,7 +5,7 @@ use pijs_connectors::Connectors;
 use pijs_connectors::system::OsFileSystem;
 use pijs_environment::SystemTimer;
 use pijs_extc::{HostSource, compile_host_modules};
-use pijs_host::{Entry, Event, Host, InThread, OpenRealm, Package};
+use pijs_host::{Event, ExtensionEntry, Host, InThread, OpenRealm, Package};
 use pijs_hostcall::{
     BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, LedgerSink, Output,
     Places, Policy, Profile, Request,
@@ -45,7 +45,7 @@ impl World {
         let source = HostSource { specifier: "main", source, path: "main.js" };
         let artifact = compile_host_modules(&[source], None).expect("it compiles");
         let mut package = Package::new(Profile::new("path:bench"), artifact);
-        package.entries = vec![Entry { module: "main".into(), path: "main.js".into() }];
+        package.entries = vec![ExtensionEntry { module: "main".into(), path: "main.js".into() }];
         Self::load_in(directory, package, realms)
     }
 

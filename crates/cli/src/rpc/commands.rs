@@ -61,7 +61,7 @@ impl Commands {
             "abort" => {
                 control.abort();
                 // A command or a hook belongs to no run, and has to end as well.
-                self.session.host.hurry();
+                self.session.host.limit_waits_after_abort();
                 self.idle().await;
                 Ok(None)
             }

@@ -114,7 +114,7 @@ async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::Unbounded
                 let _ = tokio::time::timeout(WIND_DOWN, come_to_rest(&session.host)).await;
             }
             control.abort();
-            session.host.hurry();
+            session.host.limit_waits_after_abort();
             let _ = tokio::time::timeout(WIND_DOWN, commands.idle()).await;
         })
         .await;

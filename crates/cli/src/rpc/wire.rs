@@ -1,7 +1,7 @@
 //! Writes records to stdout: one JSON object per line, ended by LF and nothing else.
 
 use pijs_agent::{AgentEvent, FrontEnd};
-use pijs_host::{Observer, Report, ReportKind};
+use pijs_host::{ExtensionReport, Observer, ReportKind};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,7 +70,7 @@ impl FrontEnd for RpcEvents {
 pub(super) struct RpcReports(pub(super) Wire);
 
 impl Observer for RpcReports {
-    fn report(&self, report: &Report) {
+    fn report(&self, report: &ExtensionReport) {
         match &report.kind {
             // The response to the command reports it by name.
             ReportKind::Error(error) if error.phase == "command" => {}

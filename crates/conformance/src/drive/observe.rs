@@ -4,7 +4,7 @@ use super::exec::ExecRecord;
 use super::trace::{Trace, content, first_line, message, present};
 use pijs_agent::{AgentEvent, FrontEnd, StateSink, ToolCheck};
 use pijs_connectors::ports::{EventsCall, EventsPort, PortAnswer};
-use pijs_host::{Observer, Report, ReportKind};
+use pijs_host::{ExtensionReport, Observer, ReportKind};
 use pijs_hostcall::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request};
 use pijs_llm::message::ToolCall;
 use pijs_protocol::HostcallError;
@@ -21,7 +21,7 @@ pub(super) struct Errors {
 }
 
 impl Observer for Errors {
-    fn report(&self, report: &Report) {
+    fn report(&self, report: &ExtensionReport) {
         match &report.kind {
             ReportKind::Error(error) if error.phase == "unhandled_rejection" => {
                 self.trace.record("unhandled", json!({"error": first_line(&error.message)}));

@@ -1,7 +1,7 @@
 //! Lists MCP servers that extensions register, for the code that connects them.
 
 use super::Host;
-use crate::outcome::Owner;
+use crate::outcome::RegistrationOwner;
 use pijs_protocol::registration::Registration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -11,7 +11,7 @@ const PRIVATE: [&str; 3] = ["env", "headers", "oauth"];
 
 impl Host {
     /// Lists MCP servers that live extensions registered, in load order: owner, name and configuration.
-    pub fn mcp_servers(&self) -> Vec<(Owner, String, Value)> {
+    pub fn mcp_servers(&self) -> Vec<(RegistrationOwner, String, Value)> {
         let others = self.other_registrations().into_iter();
         let servers = others.filter_map(|(owner, registration)| match registration {
             Registration::McpServer { name, config } => Some((owner, name, config)),
@@ -33,7 +33,7 @@ impl Host {
 
     /// Lists the servers as extensions see them: without members that may contain secrets.
     pub fn told_mcp_servers(&self) -> Vec<Value> {
-        let told = |(owner, name, mut config): (Owner, String, Value)| {
+        let told = |(owner, name, mut config): (RegistrationOwner, String, Value)| {
             if let Some(members) = config.as_object_mut() {
                 members.retain(|key, _| !PRIVATE.contains(&key.as_str()));
             }

@@ -3,7 +3,7 @@
 use super::{Completion, Host};
 use crate::extension::{Arrival, Extension, ExtensionStatus, OrderedAnswer, Slot};
 use crate::message_limits;
-use crate::outcome::Owner;
+use crate::outcome::RegistrationOwner;
 use crate::record;
 use crate::registry::{Effect, MOST_STREAM_HANDLERS};
 use crate::report::ReportKind;
@@ -319,7 +319,7 @@ impl Host {
         slot: &Rc<Slot>,
         entry: EntryIndex,
         find: impl Fn(&Extension) -> Option<EntryIndex>,
-    ) -> Option<Owner> {
+    ) -> Option<RegistrationOwner> {
         self.slots().iter().take(slot.index + 1).find_map(|earlier| {
             let extension = earlier.cell.borrow();
             let owner = find(&extension)?;

@@ -12,7 +12,7 @@ fn a_delta_nobody_hears_allocates_nothing() {
         let delta = text("x");
         let counted = measure(|| {
             for _ in 0..1000 {
-                assert!(!lab.host.hears(delta.source));
+                assert!(!lab.host.has_stream_handler(delta.source));
                 assert_eq!(lab.host.stream(&delta), StreamOutcome::Continue);
             }
         });

@@ -5,8 +5,8 @@ use pijs_environment::simulated::VirtualClock;
 use pijs_environment::{Timer, Wait};
 use pijs_extc::{HostSource, SourceMaps};
 use pijs_host::{
-    Entry, Host, HostOptions, InThread, LoadError, LoadReport, OpenRealm, Package, ReadableState, Report, ReportKind,
-    Reports, SourceExcerpts, Watch, Watchdog,
+    ExtensionEntry, ExtensionReport, Host, HostOptions, InThread, LoadError, LoadReport, OpenRealm, Package,
+    ReadableState, ReportKind, Reports, SourceExcerpts, Watch, Watchdog,
 };
 use pijs_hostcall::{
     BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, MemorySink, Output,
@@ -67,7 +67,7 @@ pub(crate) struct Lab {
     gate: Gate,
     grants: Vec<&'static str>,
     reports: Reports,
-    seen: std::cell::RefCell<Vec<Report>>,
+    seen: std::cell::RefCell<Vec<ExtensionReport>>,
 }
 
 /// The model-facing capabilities, and `exec` for the fake one.
@@ -183,7 +183,7 @@ impl Lab {
     }
 
     /// Everything reported so far.
-    pub(crate) fn reported(&self) -> Vec<Report> {
+    pub(crate) fn reported(&self) -> Vec<ExtensionReport> {
         let mut seen = self.seen.borrow_mut();
         seen.extend(self.reports.drain());
         seen.clone()
@@ -216,7 +216,7 @@ impl Lab {
     }
 
     /// Waits until something is reported that matches, for at most this many reports.
-    pub(crate) async fn until(&self, wanted: impl Fn(&Report) -> bool) {
+    pub(crate) async fn until(&self, wanted: impl Fn(&ExtensionReport) -> bool) {
         for _ in 0..1000 {
             if self.reported().iter().any(&wanted) {
                 return;
@@ -391,6 +391,7 @@ pub(crate) fn package_of(id: &str, files: &[(String, String)]) -> Package {
     let maps = SourceMaps::new(artifact.artifact());
     let mut package = Package::new(Profile::new(format!("path:{id}").as_str()), artifact).with_positions(Rc::new(maps));
     package.name = id.to_owned();
-    package.entries = files.iter().map(|(path, _)| Entry { module: path.clone(), path: path.clone() }).collect();
+    package.entries =
+        files.iter().map(|(path, _)| ExtensionEntry { module: path.clone(), path: path.clone() }).collect();
     package
 }

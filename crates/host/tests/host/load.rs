@@ -45,7 +45,7 @@ fn a_factory_that_throws_is_reported_with_its_place_in_the_source() {
         assert_eq!((place.file.as_str(), place.line), ("factory-throws/index.ts", 7), "{:?}", error.stack);
 
         // Its registrations are gone, and the other entry lives.
-        assert!(!lab.host.hears(pijs_protocol::StreamSource::Text));
+        assert!(!lab.host.has_stream_handler(pijs_protocol::StreamSource::Text));
         let outcome = lab.host.emit(Event::new("input").with("text", "x")).await;
         assert_eq!(outcome.answer_field("text").expect("handlers-b answers"), "x b");
         assert!(lab.logs().is_empty());

@@ -11,7 +11,7 @@ fn the_abort_comes_on_the_delta_that_completes_the_match() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["verdict-word"]).await;
-        assert!(lab.host.hears(StreamSource::Text) && !lab.host.hears(StreamSource::Tool));
+        assert!(lab.host.has_stream_handler(StreamSource::Text) && !lab.host.has_stream_handler(StreamSource::Tool));
         assert_eq!(lab.host.stream(&text("this is for")), StreamOutcome::Continue);
         assert_eq!(lab.host.stream(&delta(1, StreamSource::Thinking, "bidden")), StreamOutcome::Continue);
         let outcome = lab.host.stream(&text("bidden"));
@@ -46,7 +46,7 @@ fn nobody_hears_until_somebody_registers() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["registers"]).await;
-        assert!(!lab.host.hears(StreamSource::Text));
+        assert!(!lab.host.has_stream_handler(StreamSource::Text));
         assert_eq!(lab.host.stream(&text("x")), StreamOutcome::Continue);
     });
 }
@@ -166,7 +166,7 @@ fn a_promise_that_waits_for_the_host_is_said_once_and_continues() {
         let late = lab.reported().into_iter().filter(|report| report.kind == ReportKind::LateVerdict).count();
         assert_eq!(late, 1);
         assert!(!lab.reported().iter().any(|report| matches!(report.kind, ReportKind::Strike { .. })));
-        assert!(lab.host.hears(StreamSource::Text), "it goes on being asked");
+        assert!(lab.host.has_stream_handler(StreamSource::Text), "it goes on being asked");
     });
 }
 
@@ -210,6 +210,6 @@ fn synchronous_input_beyond_the_patience_ends_the_realm() {
         assert_eq!(lab.host.stream(&text("wait")), StreamOutcome::Continue);
         lab.until(|report| matches!(report.kind, ReportKind::Ended(_))).await;
         lab.until(|report| report.kind == ReportKind::Restarted).await;
-        assert!(lab.host.hears(StreamSource::Text));
+        assert!(lab.host.has_stream_handler(StreamSource::Text));
     });
 }

@@ -76,7 +76,7 @@ fn a_person_who_may_still_answer_is_waited_for_until_the_abort() {
         let command = lab.host.run_command("never", "");
         let abort = async {
             lab.host.turn_over(&"path:never-settles".into()).await;
-            lab.host.hurry();
+            lab.host.limit_waits_after_abort();
         };
         let (hook, tool, command, ()) = tokio::join!(hook, tool, command, abort);
         assert_eq!(seconds(&lab), 2, "the grace after an abort");
@@ -93,7 +93,8 @@ fn after_an_abort_nobody_waits_for_a_program_either() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["never-settles"]).await;
-        let (_, ()) = tokio::join!(lab.host.emit(Event::new("agent_end")), async { lab.host.hurry() });
+        let (_, ()) =
+            tokio::join!(lab.host.emit(Event::new("agent_end")), async { lab.host.limit_waits_after_abort() });
         assert_eq!(seconds(&lab), 2);
         assert!(lab.ledger_lines("realm.terminated").is_empty(), "the realm lives");
     });

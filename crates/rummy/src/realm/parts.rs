@@ -5,7 +5,7 @@
 //! priorities lie next to each other.
 
 use super::{Fault, Told};
-use pijs_host::Owner;
+use pijs_host::RegistrationOwner;
 use pijs_protocol::Handle;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One realm.
 pub(super) struct RealmPart {
-    pub(super) owner: Owner,
+    pub(super) owner: RegistrationOwner,
     pub(super) handle: Handle,
     pub(super) order: RefCell<CallOrder>,
 }

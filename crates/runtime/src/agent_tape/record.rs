@@ -10,7 +10,7 @@ use pijs_agent::{
 };
 use pijs_connectors::ports::{PortAnswer, SessionCall, SessionOp, SessionPort};
 use pijs_environment::{Ambient, Randomness, Timer, Wait};
-use pijs_host::{Between, Bound, PiProfile};
+use pijs_host::{Between, ModelCallAuthority, PiProfile};
 use pijs_hostcall::{Behind, BoxFuture, Caller, CancelToken, ChunkSink};
 use pijs_llm::message::ToolCall;
 use pijs_llm::models::{Credentials, RegisteredProvider};
@@ -503,7 +503,7 @@ impl Extensions for RecordedExtensions {
         tool: &'a str,
         input: &'a Value,
         behind: Behind,
-    ) -> LocalBoxFuture<'a, Result<Option<Bound>, String>> {
+    ) -> LocalBoxFuture<'a, Result<Option<ModelCallAuthority>, String>> {
         async move {
             let id = self.wire.ask("vouch", json!({"extension": extension, "tool": tool, "input": input}));
             let bound = self.extensions.vouch(extension, tool, input, behind).await;

@@ -11,7 +11,7 @@ use pijs_agent::{
     ToolFate, ToolRun, ToolUpdates,
 };
 use pijs_environment::{Ambient, Randomness, Timer, Wait};
-use pijs_host::{Between, Bound, PiProfile};
+use pijs_host::{Between, ModelCallAuthority, PiProfile};
 use pijs_hostcall::{Behind, BoxFuture};
 use pijs_llm::provider::{Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request};
 use pijs_protocol::{ExtensionId, Now, StreamDelta, StreamSource};
@@ -315,7 +315,7 @@ impl Extensions for TapedExtensions {
         tool: &'a str,
         input: &'a Value,
         _: Behind,
-    ) -> LocalBoxFuture<'a, Result<Option<Bound>, String>> {
+    ) -> LocalBoxFuture<'a, Result<Option<ModelCallAuthority>, String>> {
         async move {
             let id = self.stage.ask("vouch", json!({"extension": extension, "tool": tool, "input": input}));
             let vouched: Result<Value, String> = questions::read_result(self.stage.answer(id, |_| {}).await);
