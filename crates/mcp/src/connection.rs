@@ -1,6 +1,7 @@
 //! A connection to one server: handshake, lists, requests. It ends with the value.
 
-use crate::handler::Handler;
+use crate::close_reason::CloseReason;
+use crate::handler::{Handler, Progress};
 use crate::names;
 use crate::stdio::Program;
 use pijs_hostcall::prompt::shown;
@@ -14,7 +15,6 @@ use rmcp::transport::IntoTransport;
 use rmcp::{RoleClient, ServiceError, ServiceExt};
 use serde_json::{Map, Value};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Most tools that are used of a server.
@@ -27,20 +27,6 @@ const MOST_PAGES: usize = 64;
 pub const MOST_SCHEMA_BYTES: usize = 64 << 10;
 /// The longest time a request may take in all, however much progress it reports.
 const MOST_TOTAL: Duration = Duration::from_secs(6 * 60 * 60);
-
-/// Why a connection is no more; the first reason counts.
-#[derive(Clone, Default)]
-pub(crate) struct Why(Arc<Mutex<Option<String>>>);
-
-impl Why {
-    pub(crate) fn set(&self, reason: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
-    }
-
-    pub(crate) fn get(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
 
 /// A request that did not come to an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +50,7 @@ impl fmt::Display for Fault {
 pub(crate) struct Connection {
     service: RunningService<RoleClient, Handler>,
     _program: Option<Program>,
-    why: Why,
+    why: CloseReason,
     timeout: Duration,
 }
 
@@ -74,7 +60,7 @@ impl Connection {
         transport: T,
         handler: Handler,
         program: Option<Program>,
-        (why, timeout): (Why, Duration),
+        (why, timeout): (CloseReason, Duration),
     ) -> Result<Self, String>
     where
         T: IntoTransport<RoleClient, E, A>,
@@ -274,9 +260,6 @@ pub(crate) struct PeerFacts {
     pub(crate) has_prompts: bool,
     pub(crate) has_resources: bool,
 }
-
-/// Takes reports of progress: how far, of how much, and a message.
-pub(crate) type Progress = Box<dyn Fn(f64, Option<f64>, Option<String>) + Send + Sync>;
 
 fn other(method: &str) -> Fault {
     Fault::Refused(format!("the server answered {method} with something else"))

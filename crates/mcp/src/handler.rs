@@ -2,8 +2,7 @@
 
 use crate::asks::{self, Asked};
 use crate::calls::Calls;
-use crate::connection::Progress;
-use crate::servers::SessionPort;
+use crate::session_port::SessionPort;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ElicitationAction, ElicitationCapability, FormElicitationCapability, Implementation, ListRootsResult,
@@ -22,6 +21,9 @@ const MOST_EARLY: usize = 64;
 const MOST_QUESTIONS: u32 = 2;
 /// Log lines of one connection that are kept.
 const MOST_LOGGED: u32 = 1000;
+
+/// Takes reports of progress: how far, of how much, and a message.
+pub(crate) type Progress = Box<dyn Fn(f64, Option<f64>, Option<String>) + Send + Sync>;
 
 /// Answers one server.
 #[derive(Clone)]

@@ -23,6 +23,7 @@
 //! | [`oauth`] | signing in to a server at an address |
 //! | [`servers`] | the servers of a session: which there are, the requests that go to them |
 //! | [`server`] | one server: states, back-off, quarantine |
+//! | [`session_port`] | the part of a session that servers need |
 //! | [`connector`] | the hostcall `mcp` |
 //!
 //! The guarantees: a server that hangs, floods, dies, lies about lengths or changes its tools ends its own connection and nothing else;
@@ -42,13 +43,16 @@ pub mod pins;
 pub mod results;
 pub mod server;
 pub mod servers;
+pub mod session_port;
 pub mod values;
 
 mod asks;
 mod calls;
+mod close_reason;
 mod connection;
 mod handler;
 mod http;
+mod http_transport;
 mod stdio;
 
 pub use connector::McpConnector;

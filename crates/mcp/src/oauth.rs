@@ -12,12 +12,14 @@
 //! metadata must name it; tokens are renewed where they came from, whatever the server's metadata says by then.
 
 mod discovery;
+mod sign_in;
 mod token;
 
+pub use self::sign_in::{Client, SignIn, Tokens};
 pub(crate) use self::token::Bearer;
-pub use self::token::{Client, SignIn, Tokens};
 
 use self::discovery::AuthorizationServer;
+use self::sign_in::is_same_issuer;
 use crate::calls::Calls;
 use crate::config::{OauthSettings, Reach, ServerConfig};
 use crate::http::{Exchange, exchange};
@@ -118,7 +120,7 @@ impl PendingSignIn {
         }
         let issuer = of("iss");
         let is_other = match &issuer {
-            Some(issuer) => !discovery::is_same_issuer(issuer, &self.server.issuer),
+            Some(issuer) => !is_same_issuer(issuer, &self.server.issuer),
             None => self.server.names_itself,
         };
         if is_other && guard!(OauthAnswerIssuer) {

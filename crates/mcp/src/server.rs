@@ -11,13 +11,15 @@
 //! ```
 
 use crate::calls::Calls;
+use crate::close_reason::CloseReason;
 use crate::config::{Exposure, Reach, ServerConfig, Source};
-use crate::connection::{Connection, Fault, PeerFacts, Why};
+use crate::connection::{Connection, Fault, PeerFacts};
 use crate::handler::Handler;
+use crate::http_transport::{Access, transport};
 use crate::names;
 use crate::needs::{SAFE_PATH, grants_for, runs_module};
 use crate::oauth::{self, Bearer, PendingSignIn};
-use crate::servers::SessionPort;
+use crate::session_port::SessionPort;
 use crate::stdio::{self, Program};
 use crate::values::{self, RunCommand, Written};
 use pijs_environment::{Randomness, Timer};
@@ -31,8 +33,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 mod agreed;
-
-pub use self::agreed::ProgramStart;
 
 /// Failures without an answered call between them after which a session does not try a server any more.
 pub const MOST_FAILURES: u32 = 5;
@@ -393,7 +393,7 @@ impl Server {
 
     async fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
         self.set_phase(Phase::Asking);
-        let why = Why::default();
+        let why = CloseReason::default();
         let timeout = self.config.timeout;
         let of_refresh = Arc::downgrade(self);
         let changed = Box::new(move || {
@@ -423,14 +423,14 @@ impl Server {
                 let headers = self.expand_all(headers).await?;
                 self.may_reach(url).await?;
                 self.set_phase(Phase::Starting);
-                let access = crate::http::Access {
+                let access = Access {
                     calls: self.calls.clone(),
                     headers: headers.into_iter().collect(),
                     bearer: self.bearer(url).map(Arc::new),
                     why: why.clone(),
                     server: self.config.name.clone(),
                 };
-                let transport = crate::http::transport(access, url);
+                let transport = transport(access, url);
                 Connection::open(transport, handler, None, limits).await?
             }
         };

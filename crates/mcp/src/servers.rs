@@ -5,11 +5,11 @@
 
 use crate::calls::{Calls, Door};
 use crate::config::{Exposure, ServerConfig, Source};
-use crate::connection::Progress;
+use crate::handler::Progress;
 use crate::names;
-use crate::oauth::{PendingSignIn, SignIn};
-use crate::pins::{Pins, ToolDigests};
-use crate::server::{Phase, ProgramStart, Server, ServerParts, ServerPrompt, ServerTool, Status, key_of};
+use crate::oauth::PendingSignIn;
+use crate::server::{Phase, Server, ServerParts, ServerPrompt, ServerTool, Status, key_of};
+use crate::session_port::SessionPort;
 use crate::values::RunCommand;
 use pijs_environment::{Randomness, Timer, Wait};
 use pijs_hostcall::{Caller, CancelToken, Dispatcher, Profile};
@@ -24,53 +24,6 @@ pub use crate::connection::{MOST_PROMPTS, MOST_SCHEMA_BYTES, MOST_TOOLS};
 
 /// How long a session waits for its servers before the first prompt; questions to the user not counted.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The part of a session that servers need.
-pub trait SessionPort: Send + Sync {
-    /// Folders that servers are told of.
-    fn roots(&self) -> Vec<PathBuf>;
-    /// Takes a line that a server logs.
-    fn log(&self, caller: &Caller, level: &str, logger: Option<&str>, text: &str);
-    /// Takes a value that is not to be shown or recorded.
-    fn learn(&self, _secret: &str) {}
-    /// Takes a value of `env` or `headers`, which may be a key however short it is.
-    fn learn_setting(&self, value: &str) {
-        self.learn(value);
-    }
-    /// Takes out of a text what is not to be shown or recorded.
-    fn redacted(&self, text: &str) -> String {
-        text.to_owned()
-    }
-    /// Takes a line for the user about a server.
-    fn notice(&self, line: String);
-    /// Reads what was agreed to.
-    fn pins(&self) -> Pins;
-    /// Changes what was agreed to.
-    fn change_pins(&self, change: &mut dyn FnMut(&mut Pins));
-    /// Finds the files of a program and says what each is now: `sha256:HEX STAMP`. One whose stamp is known is not read again. Files that
-    /// only the system's administrator changes are left out.
-    ///
-    /// # Errors
-    ///
-    /// A file cannot be read; the message names it.
-    fn program(&self, _start: &ProgramStart, _known: &ToolDigests) -> Result<ToolDigests, String> {
-        Ok(ToolDigests::new())
-    }
-    /// The sign-in that is kept under a key.
-    fn sign_in(&self, _key: &str) -> Option<SignIn> {
-        None
-    }
-    /// Keeps a sign-in.
-    fn keep_sign_in(&self, _key: &str, _sign_in: &SignIn) {}
-    /// Whether a user can be asked for input.
-    fn asks_users(&self) -> bool {
-        false
-    }
-    /// Provider and id of the session's model, which servers may ask.
-    fn model(&self) -> Option<(String, String)> {
-        None
-    }
-}
 
 /// The parts that servers are made of.
 pub struct ServersOptions {

@@ -1,7 +1,7 @@
 //! A program as a server: started, fed and read by hostcalls `exec`, so that it runs under the supervisor and ends with everything it started.
 
 use crate::calls::{Calls, Tail, bytes_of, object};
-use crate::connection::Why;
+use crate::close_reason::CloseReason;
 use crate::flow::{Flow, MOST_MESSAGE_BYTES};
 use pijs_protocol::HostcallError;
 use rmcp::RoleClient;
@@ -36,7 +36,7 @@ pub(crate) struct Start<'a> {
 pub(crate) async fn start(
     calls: &Calls,
     start: Start<'_>,
-    why: &Why,
+    why: &CloseReason,
 ) -> Result<(StdioTransport, Program), HostcallError> {
     let Start { command, args, env, cwd } = start;
     let env = if env.is_empty() { Value::Null } else { json!(env) };
@@ -87,7 +87,7 @@ async fn read(
     calls: Calls,
     pid: Value,
     mut to_client: WriteHalf<DuplexStream>,
-    (flow, stderr, why): (Arc<Mutex<Flow>>, Tail, Why),
+    (flow, stderr, why): (Arc<Mutex<Flow>>, Tail, CloseReason),
 ) {
     let waiting = calls.pieces("exec", json!({"op": "wait", "pid": pid}), Vec::new());
     let Ok(mut pieces) = waiting else { return };

@@ -1,5 +1,6 @@
 //! Finds the authorization server of a server, and what it offers.
 
+use super::sign_in::is_same_issuer;
 use super::{MOST_ANSWER, reach_of, secure, text};
 use crate::calls::Calls;
 use crate::config::OauthSettings;
@@ -224,11 +225,6 @@ async fn metadata(calls: &Calls, place: &Url) -> Result<Option<Value>, String> {
         400..500 | 502 => Ok(None),
         status => Err(format!("{place}: HTTP {status}")),
     }
-}
-
-/// Whether two issuers are one; a bare origin may be written with and without a slash.
-pub(super) fn is_same_issuer(one: &str, other: &str) -> bool {
-    one.strip_suffix('/').unwrap_or(one) == other.strip_suffix('/').unwrap_or(other)
 }
 
 /// The error that an OAuth answer names, for the user.

@@ -1,162 +1,19 @@
-//! Tokens: as they are stored, asked for, and renewed.
+//! Requests tokens, and renews them.
 
 use super::discovery::{self, Challenge};
+use super::sign_in::{Client, Tokens};
 use super::{MOST_ANSWER, reach_of};
 use crate::calls::Calls;
 use crate::http::{Exchange, exchange};
-use crate::servers::SessionPort;
+use crate::session_port::SessionPort;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use pijs_environment::Timer;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use std::fmt;
+use serde_json::json;
 use std::sync::Arc;
 use url::form_urlencoded;
 
-/// A token that ends within this time is renewed first.
-const SOON_MS: f64 = 60_000.0;
-
-/// A client of an authorization server.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub struct Client {
-    /// Its name there.
-    pub client_id: String,
-    /// Its secret, where it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client_secret: Option<String>,
-    /// Further members of the registration.
-    #[serde(flatten)]
-    pub rest: Map<String, Value>,
-}
-
-impl Client {
-    pub(super) fn new(client_id: String) -> Self {
-        Self { client_id, client_secret: None, rest: Map::new() }
-    }
-
-    /// Whether it was registered for a redirect.
-    pub(super) fn has_redirect(&self, redirect: &str) -> bool {
-        self.rest.get("redirect_uris").and_then(Value::as_array).is_some_and(|all| all.contains(&json!(redirect)))
-    }
-}
-
-/// An answer of a token endpoint.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub struct Tokens {
-    /// Lets requests in.
-    pub access_token: String,
-    /// `Bearer`.
-    #[serde(default)]
-    pub token_type: String,
-    /// Gets a new one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refresh_token: Option<String>,
-    /// Further members of it.
-    #[serde(flatten)]
-    pub rest: Map<String, Value>,
-}
-
-/// A sign-in as `mcp-auth.json` keeps it, in pi's form; members of pi's that are not used here stay as they are.
-#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SignIn {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    client_information: Option<Client>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tokens: Option<Tokens>,
-    /// When the access token ends, milliseconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tokens_expire_at: Option<f64>,
-    /// The authorization server that the tokens are of, and where it gives them: renewing goes there and nowhere else.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    issuer: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    token_endpoint: Option<String>,
-    /// The resource that they are for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) resource: Option<String>,
-    /// Scopes that the server asked for since.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    wanted_scope: Option<String>,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Client({})", self.client_id)
-    }
-}
-
-impl fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tokens")
-    }
-}
-
-impl fmt::Debug for SignIn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SignIn")
-    }
-}
-
-impl SignIn {
-    pub(super) fn new(client: Client, issuer: &str, token_endpoint: &str) -> Self {
-        Self {
-            client_information: Some(client),
-            issuer: Some(issuer.to_owned()),
-            token_endpoint: Some(token_endpoint.to_owned()),
-            ..Self::default()
-        }
-    }
-
-    pub(super) fn client(&self) -> Option<&Client> {
-        self.client_information.as_ref()
-    }
-
-    pub(super) fn is_of(&self, issuer: &str) -> bool {
-        self.issuer.as_deref().is_some_and(|known| discovery::is_same_issuer(known, issuer))
-    }
-
-    /// Scopes that the next sign-in asks for beyond the usual: those that the server wants and those that were granted.
-    pub(super) fn step_up(&self) -> [Option<&str>; 2] {
-        let granted = self.tokens.as_ref().and_then(|tokens| tokens.rest.get("scope")).and_then(Value::as_str);
-        let wanted = self.wanted_scope.as_deref();
-        [granted.filter(|_| wanted.is_some()), wanted]
-    }
-
-    /// The token that lets requests in.
-    pub fn access_token(&self) -> Option<&str> {
-        self.tokens.as_ref().map(|tokens| tokens.access_token.as_str())
-    }
-
-    /// Takes new tokens over. A refresh token stays until there is another one.
-    pub(super) fn take(&mut self, mut tokens: Tokens, scope: Option<&str>, now_ms: u64) {
-        let seconds = tokens
-            .rest
-            .get("expires_in")
-            .and_then(|given| given.as_f64().or_else(|| given.as_str().and_then(|text| text.parse().ok())));
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
-        let now = now_ms as f64;
-        self.tokens_expire_at = seconds.filter(|seconds| seconds.is_finite()).map(|seconds| now + seconds * 1000.0);
-        if tokens.refresh_token.is_none() {
-            tokens.refresh_token = self.tokens.take().and_then(|earlier| earlier.refresh_token);
-        }
-        if let Some(scope) = scope {
-            tokens.rest.entry("scope").or_insert_with(|| json!(scope));
-        }
-        self.tokens = Some(tokens);
-    }
-
-    fn ends_soon(&self, now_ms: u64) -> bool {
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
-        let now = now_ms as f64;
-        self.tokens_expire_at.is_some_and(|end| end - SOON_MS <= now)
-    }
-}
-
-/// Asks a token endpoint.
+/// Requests tokens of a token endpoint.
 pub(super) async fn request(
     calls: &Calls,
     endpoint: &str,

@@ -7,25 +7,12 @@ use super::{Known, Server, short_digest};
 use crate::config::Source;
 use crate::connection::Connection;
 use crate::pins::{self, Changes, ToolDigests};
+use crate::session_port::ProgramStart;
 use pijs_hostcall::prompt::shown;
 use pijs_protocol::guard;
 use rmcp::model::{Prompt, Tool};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
-
-/// The start of a server's program, for whoever finds its files.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProgramStart {
-    /// A name, or a path.
-    pub command: String,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// The folder that it starts in; without it, the session's.
-    pub cwd: Option<String>,
-    /// A folder whose files are bound to grants already: that of the package whose server it is.
-    pub bound: Option<PathBuf>,
-}
 
 impl Server {
     /// Returns the key of pins about a part of the server; another program or address under the same name has other pins.

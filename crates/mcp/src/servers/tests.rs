@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::{Parsed, merge};
+use crate::pins::Pins;
 use crate::server::MOST_FAILURES;
 use pijs_environment::simulated::VirtualClock;
 use pijs_hostcall::ledger::{LedgerOptions, MemorySink};

@@ -4,7 +4,7 @@ use super::files_of;
 use crate::environment::Environment;
 use pijs_connectors::exec;
 use pijs_mcp::pins::ToolDigests;
-use pijs_mcp::server::ProgramStart;
+use pijs_mcp::session_port::ProgramStart;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;

@@ -1,0 +1,202 @@
+//! The transport to a server at an address: Streamable HTTP, with the token of a sign-in.
+
+use crate::calls::Calls;
+use crate::close_reason::CloseReason;
+use crate::flow::MOST_MESSAGE_BYTES;
+use crate::http::{Answered, Failed, Refused, send};
+use crate::oauth::Bearer;
+use futures_util::stream::BoxStream;
+use http::{HeaderName, HeaderValue};
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpClientTransport,
+    StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const SESSION: &str = "mcp-session-id";
+
+const LAST_EVENT: &str = "last-event-id";
+
+/// The means to reach an address.
+pub(crate) struct Access {
+    pub(crate) calls: Calls,
+    /// Sent with each request.
+    pub(crate) headers: Vec<(String, String)>,
+    /// The token of a sign-in; `None` where there is none, or the headers have one.
+    pub(crate) bearer: Option<Arc<Bearer>>,
+    pub(crate) why: CloseReason,
+    /// The server's name, for what the user is told.
+    pub(crate) server: String,
+}
+
+/// Sends requests as hostcalls.
+#[derive(Clone)]
+pub(crate) struct GatedHttp(Arc<Access>);
+
+/// The transport to an address.
+pub(crate) fn transport(access: Access, url: &str) -> impl rmcp::transport::Transport<RoleClient> + use<> {
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+    config.allow_stateless = true;
+    StreamableHttpClientTransport::with_client(GatedHttp(Arc::new(access)), config)
+}
+
+impl GatedHttp {
+    /// Sends a request; with the token of a sign-in, which is renewed once when the server does not take it.
+    async fn send(
+        &self,
+        method: &str,
+        url: &str,
+        more: Vec<(&str, String)>,
+        body: Option<String>,
+    ) -> Result<Answered, Failed> {
+        let Access { calls, bearer, .. } = &*self.0;
+        let token = match bearer {
+            Some(bearer) => bearer.current(calls).await,
+            None => None,
+        };
+        let headers = self.headers(&more, token.as_deref());
+        let answered = send(calls, method, url, headers, body.clone()).await?;
+        let (Some(bearer), Some(stale), 401) = (bearer, &token, answered.status) else { return Ok(answered) };
+        match bearer.renewed(calls, stale).await {
+            Some(token) => send(calls, method, url, self.headers(&more, Some(&token)), body).await,
+            None => Ok(answered),
+        }
+    }
+
+    fn headers(&self, more: &[(&str, String)], token: Option<&str>) -> Vec<[String; 2]> {
+        let own = self.0.headers.iter().map(|(name, value)| [name.clone(), value.clone()]);
+        let more = more.iter().map(|(name, value)| [(*name).to_owned(), value.clone()]);
+        own.chain(more).chain(token.map(|token| ["authorization".to_owned(), format!("Bearer {token}")])).collect()
+    }
+
+    /// Explains a status that is no answer; the first reason is kept for the user.
+    fn status_error(&self, answered: &Answered) -> Option<Failed> {
+        let Access { bearer, server, why, .. } = &*self.0;
+        let challenge = answered.header("www-authenticate").unwrap_or_default().to_owned();
+        let wants_more = answered.status == 403 && challenge.contains("insufficient_scope");
+        match answered.status {
+            401 | 403 if answered.status == 401 || wants_more => {
+                bearer.iter().filter(|_| wants_more).for_each(|bearer| bearer.wants(&challenge));
+                why.set(match bearer {
+                    Some(_) => {
+                        format!("it requires a sign-in; run: pi mcp login {server}, then: /mcp reconnect {server}")
+                    }
+                    None => format!(
+                        "HTTP {}: it does not take the token of its entry, or the entry has none",
+                        answered.status
+                    ),
+                });
+                Some(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
+            }
+            status if (200..300).contains(&status) => None,
+            status if (300..400).contains(&status) => Some(StreamableHttpError::Client(Refused(format!(
+                "HTTP {status}: it redirects to {}; write that address into mcp.json",
+                pijs_hostcall::prompt::shown(answered.header("location").unwrap_or("another address"), 200)
+            )))),
+            status => Some(StreamableHttpError::Client(Refused(format!("HTTP {status}")))),
+        }
+    }
+}
+
+fn written(custom: HashMap<HeaderName, HeaderValue>) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = custom
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
+        .collect();
+    all.sort();
+    all
+}
+
+fn head<'a>(custom: &'a [(String, String)], session: Option<&Arc<str>>, accept: &'a str) -> Vec<(&'a str, String)> {
+    let mut all: Vec<(&str, String)> = custom.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    all.push(("accept", accept.to_owned()));
+    all.extend(session.map(|session| (SESSION, session.to_string())));
+    all
+}
+
+impl StreamableHttpClient for GatedHttp {
+    type Error = Refused;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let body = serde_json::to_string(&message)?;
+        let custom = written(custom_headers);
+        let mut headers = head(&custom, session_id.as_ref(), "application/json, text/event-stream");
+        headers.push(("content-type", "application/json".to_owned()));
+        let answered = self.send("POST", &uri, headers, Some(body)).await?;
+        if matches!(answered.status, 202 | 204) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if answered.status == 404 && session_id.is_some() {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        if let Some(error) = self.status_error(&answered) {
+            return Err(error);
+        }
+        let session = answered.header(SESSION).map(str::to_owned);
+        if answered.is_kind("text/event-stream") {
+            return Ok(StreamableHttpPostResponse::Sse(answered.events(), session));
+        }
+        if answered.is_kind("application/json") {
+            let text = answered.text(MOST_MESSAGE_BYTES).await?;
+            let message: ServerJsonRpcMessage = serde_json::from_slice(&text)?;
+            return Ok(StreamableHttpPostResponse::Json(message, session));
+        }
+        let is_request = matches!(message, ClientJsonRpcMessage::Request(_));
+        if !is_request {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        Err(StreamableHttpError::UnexpectedContentType(answered.header("content-type").map(str::to_owned)))
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failed> {
+        let custom = written(custom_headers);
+        let answered = self.send("DELETE", &uri, head(&custom, Some(&session_id), "*/*"), None).await?;
+        match answered.status {
+            405 => Ok(()),
+            _ => self.status_error(&answered).map_or(Ok(()), Err),
+        }
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+        let custom = written(custom_headers);
+        let mut headers = head(&custom, session_id.as_ref(), "text/event-stream");
+        headers.extend(last_event_id.map(|id| (LAST_EVENT, id)));
+        let answered = self.send("GET", &uri, headers, None).await?;
+        if answered.status == 405 {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        }
+        if let Some(error) = self.status_error(&answered) {
+            return Err(error);
+        }
+        match answered.is_kind("text/event-stream") {
+            true => Ok(answered.events()),
+            false => {
+                Err(StreamableHttpError::UnexpectedContentType(answered.header("content-type").map(str::to_owned)))
+            }
+        }
+    }
+}
