@@ -20,8 +20,8 @@ use pijs_protocol::artifact::Offers;
 use pijs_protocol::guard;
 use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest, Scope};
 use pijs_runtime::Result;
-use pijs_runtime::applicant::PackageRequest;
 use pijs_runtime::grant_file::GrantFile;
+use pijs_runtime::package_request::PackageRequest;
 
 /// The source of the answers.
 pub(crate) enum Answerer<'a> {

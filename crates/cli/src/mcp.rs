@@ -8,7 +8,9 @@ use pijs_mcp::config::{self, Reach, ServerConfig, ServerEntry, Source};
 use pijs_mcp::server::{Phase, Status};
 use pijs_packages::PackageEntry;
 use pijs_runtime::trust::Trust;
-use pijs_runtime::{Environment, Failure, Interface, Permissions, Result, mcp, similar_names};
+use pijs_runtime::{
+    Environment, Failure, Interface, Permissions, Result, mcp, mcp_commands, mcp_config, similar_names,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,7 +30,7 @@ pub(crate) async fn run(environment: &Environment, command: McpCommand) -> Resul
 }
 
 fn file(environment: &Environment, local: bool) -> PathBuf {
-    if local { mcp::project_file(environment) } else { mcp::user_file(environment) }
+    if local { mcp_config::project_file(environment) } else { mcp_config::user_file(environment) }
 }
 
 fn add(environment: &Environment, args: McpAddArgs) -> Result<()> {
@@ -81,7 +83,7 @@ fn add(environment: &Environment, args: McpAddArgs) -> Result<()> {
 
 fn remove(environment: &Environment, name: &str, local: bool) -> Result<()> {
     let path = file(environment, local);
-    let text = mcp::read(&path)?;
+    let text = mcp_config::read(&path)?;
     let is_there = text.is_some() && edit(&path, name, None)?;
     if !is_there {
         let message = format!("{}: no server of this name in {}", clean(name), path.display());
@@ -99,7 +101,7 @@ fn remove(environment: &Environment, name: &str, local: bool) -> Result<()> {
 
 /// Changes a file; returns whether it had a server of this name.
 fn edit(path: &Path, name: &str, entry: Option<&ServerEntry>) -> Result<bool> {
-    let text = mcp::read(path)?;
+    let text = mcp_config::read(path)?;
     let (text, had) = config::edit(text.as_deref(), name, entry)
         .map_err(|problem| Failure::failed(format!("{}: {problem}", path.display())).help("correct the file first"))?;
     let disk = Disk::system();
@@ -120,7 +122,7 @@ fn source(server: &Source) -> &str {
 
 /// Returns the servers in the form of `pi ext list --json` and `pi mcp list --json`, without starting any.
 pub(crate) fn documents(environment: &Environment) -> Result<Vec<Value>> {
-    let (servers, problems) = mcp::servers(environment)?;
+    let (servers, problems) = mcp_config::servers(environment)?;
     problems.iter().for_each(|problem| stderr(&clean(&format!("warning: {problem}"))));
     Ok(servers.iter().map(|server| document(environment, server)).collect())
 }
@@ -129,7 +131,7 @@ pub(crate) fn documents(environment: &Environment) -> Result<Vec<Value>> {
 pub(crate) fn documents_of(environment: &Environment, package: &PackageEntry) -> Vec<Value> {
     let (servers, problems) = match package.loose_file() {
         Some(_) => Default::default(),
-        None => mcp::servers_of_package(package.id.as_str(), (&package.root, &package.manifest)),
+        None => mcp_config::servers_of_package(package.id.as_str(), (&package.root, &package.manifest)),
     };
     problems.iter().for_each(|problem| stderr(&clean(&format!("warning: {}: {problem}", package.id))));
     let shown = |server: &ServerConfig| {
@@ -200,8 +202,8 @@ async fn probe(environment: &Environment, as_json: bool) -> Result<()> {
     let can_ask = environment.stdin_is_terminal && environment.stderr_is_terminal;
     let prompter = can_ask.then(|| Arc::new(Terminal::default()) as _);
     let interface = Interface { prompter, ..Interface::default() };
-    let statuses = mcp::probe(environment, Permissions::default(), interface).await?;
-    let (servers, problems) = mcp::servers(environment)?;
+    let statuses = mcp_commands::probe(environment, Permissions::default(), interface).await?;
+    let (servers, problems) = mcp_config::servers(environment)?;
     let shown: Vec<Value> = servers
         .iter()
         .map(|server| {
@@ -234,7 +236,7 @@ fn add_status(document: &mut Value, status: &Status) {
 }
 
 fn find(environment: &Environment, name: &str) -> Result<ServerConfig> {
-    let (servers, _) = mcp::servers(environment)?;
+    let (servers, _) = mcp_config::servers(environment)?;
     let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     servers.into_iter().find(|server| server.name == name).ok_or_else(|| {
         let meant = similar_names(name, names.iter().map(String::as_str), str::to_owned);
@@ -267,7 +269,8 @@ async fn login(environment: &Environment, name: &str) -> Result<()> {
         }
     };
     let interface = Interface { prompter, ..Interface::default() };
-    mcp::login(environment, &server, mcp::LoginInterface { show: Box::new(show), pasted, interface }).await?;
+    mcp_commands::login(environment, &server, mcp_commands::LoginInterface { show: Box::new(show), pasted, interface })
+        .await?;
     stderr(&clean(&format!("signed in to {name}; a session that runs takes it up with: /mcp reconnect {name}")));
     Ok(())
 }
@@ -285,7 +288,7 @@ fn read_lines(to: tokio::sync::mpsc::UnboundedSender<String>) {
 
 fn logout(environment: &Environment, name: &str) -> Result<()> {
     let server = find(environment, name)?;
-    stderr(&clean(&match mcp::logout(environment, &server)? {
+    stderr(&clean(&match mcp_commands::logout(environment, &server)? {
         true => format!("signed out of {name}: its tokens are deleted here"),
         false => format!("{name}: nobody is signed in"),
     }));

@@ -17,12 +17,12 @@ use pijs_packages::{
 };
 use pijs_protocol::ExtensionId;
 use pijs_runtime::Environment;
-use pijs_runtime::applicant::{PackageRequest, grant_key};
 use pijs_runtime::compile::{Compiler, input_of};
 use pijs_runtime::grant_file::GrantFile;
 use pijs_runtime::made_files::MadeFolder;
+use pijs_runtime::package_request::{PackageRequest, grant_key};
 use pijs_runtime::similar_names;
-use pijs_runtime::slow::SlowTask;
+use pijs_runtime::slow_task::SlowTask;
 use pijs_runtime::supply::Supplier;
 use pijs_runtime::trust::Trust;
 use pijs_runtime::{Failure, Result};

@@ -12,7 +12,7 @@ use pijs_llm::provider::{ErrorKind, Model, one_line};
 use pijs_protocol::guard;
 use pijs_runtime::Environment;
 use pijs_runtime::models;
-use pijs_runtime::stops::{GOODBYE, Stops};
+use pijs_runtime::shutdown_signals::{SHUTDOWN_GRACE, ShutdownSignals};
 use pijs_runtime::{AgentSession, Isolation, Notices, WIND_DOWN};
 use pijs_runtime::{Failure, Result};
 use pijs_tui::TuiOptions;
@@ -42,7 +42,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
     let session = Answering(assemble(environment, &args, flags, interface, None).await?);
     let control = session.agent.control().clone();
     let host = session.host.clone();
-    let mut stops = Stops::listen(|| {})?;
+    let mut stops = ShutdownSignals::listen(|| {})?;
     let is_interrupted = Cell::new(false);
     let interrupted = async {
         stops.next().await;
@@ -51,7 +51,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         // The run winds down, whatever extensions wait for; a second signal ends it at once.
         if guard!(ShutdownPrint) {
             host.limit_waits_after_abort();
-            let _ = tokio::time::timeout(WIND_DOWN + GOODBYE, stops.next()).await;
+            let _ = tokio::time::timeout(WIND_DOWN + SHUTDOWN_GRACE, stops.next()).await;
         } else {
             stops.next().await;
         }
@@ -61,7 +61,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         is_interrupted.set(true);
         control.abort();
         // The run winds down here as well, and the session ends with it.
-        tokio::time::sleep(WIND_DOWN + GOODBYE).await;
+        tokio::time::sleep(WIND_DOWN + SHUTDOWN_GRACE).await;
         Failure::left(code)
     };
     let result = tokio::select! {

@@ -4,8 +4,8 @@ use crate::output::{clean, stdout};
 use pijs_extc::{Pinned, Supply, Unit};
 use pijs_runtime::Environment;
 use pijs_runtime::compile::Compiler;
+use pijs_runtime::pi_texts;
 use pijs_runtime::supply::Supplier;
-use pijs_runtime::words;
 use pijs_runtime::{Failure, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,14 +21,14 @@ pub(crate) async fn print(environment: &Environment, licences: Option<&Path>) ->
         return Err(Failure::failed("there is no cache to put it in").help("set XDG_CACHE_HOME to a folder of yours"));
     };
     compiler.host_modules()?;
-    let supplier = Supplier::new(environment, Some(cache)).offline(words::is_offline(environment));
+    let supplier = Supplier::new(environment, Some(cache)).offline(pi_texts::is_offline(environment));
     for unit in Supply::pinned().units() {
         supplier.unit(unit).await?;
         let packages: Vec<String> =
             unit.packages().map(|package| format!("{}@{}", package.name, package.version)).collect();
         stdout(&format!("{:<18} {}", unit.name(), packages.join(", ")));
     }
-    words::of_start(environment, &compiler).await;
+    pi_texts::of_start(environment, &compiler).await;
     if let Some(file) = licences {
         let texts = licences_of(&supplier).await?;
         std::fs::write(file, texts).map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;

@@ -5,7 +5,7 @@ use pijs_agent::FrontEnd;
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, unsupported};
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
-use pijs_runtime::choices::{AnswerChoice, choices, keys};
+use pijs_runtime::answer_choices::{AnswerChoice, choices, keys};
 use pijs_runtime::{Environment, Interface};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

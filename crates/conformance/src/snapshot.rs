@@ -14,8 +14,8 @@ use pijs_packages::{DiscoverOptions, resolve_extensions};
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::manifest::Scope;
 use pijs_protocol::registration::{Registration, ToolSpec};
-use pijs_runtime::built::{CompiledPackage, shown_entries};
 use pijs_runtime::compile::Compiler;
+use pijs_runtime::compiled_package::{CompiledPackage, shown_entries};
 use pijs_runtime::supply::Supplier;
 use pijs_runtime::throwaway::{NoLedger, surroundings};
 use pijs_runtime::{

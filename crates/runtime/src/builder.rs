@@ -16,23 +16,25 @@
 mod phases;
 
 use crate::agent_tape::AgentTap;
-use crate::announced::NotifyingUi;
 use crate::compile::Compiler;
 use crate::config::SessionConfig;
 use crate::environment::Environment;
 use crate::facts::facts;
 use crate::failure::Result;
 use crate::grants::UserDecisions;
+use crate::interface::Interface;
 use crate::loading::{Failures, Loader, paths_of_code, provenance};
+use crate::logging_no_ui::LoggingNoUi;
 use crate::mcp::McpSession;
-use crate::opening;
+use crate::mcp_config::paths_of_programs;
+use crate::notifying_ui::NotifyingUi;
+use crate::open_session;
 use crate::session::{AgentSession, LoadedSession};
 use crate::supply::Supplier;
-use crate::unanswered::LoggingNoUi;
 use phases::{Boundary, Discovered, Hosting, SessionParts};
+use pijs_agent::AgentControl;
 use pijs_agent::host::HostExtensions;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
-use pijs_agent::{AgentControl, FrontEnd, NoFrontEnd, StateSink};
 use pijs_connectors::exec::{self, ExecConnector, ExecOptions};
 use pijs_connectors::fs::FsConnector;
 use pijs_connectors::http::HttpOptions;
@@ -40,11 +42,11 @@ use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_environment::{Ambient, Timer};
-use pijs_host::{Host, HostOptions, Observer, ReadableState, SourceExcerpts};
+use pijs_host::{Host, HostOptions, ReadableState, SourceExcerpts};
 use pijs_hostcall::places::Places;
 use pijs_hostcall::spilled::SpilledResults;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{BoxFuture, BuildRecord, Gate, Ledger, LedgerSink, Mode, Profile, Prompter};
+use pijs_hostcall::{BoxFuture, BuildRecord, Gate, Ledger, LedgerSink, Mode, Profile};
 use pijs_llm::known_models::KnownModels;
 use pijs_llm::provider::Provider;
 use pijs_packages::{Discovery, InstallScope};
@@ -68,48 +70,6 @@ pub struct SessionBuilder {
     config: SessionConfig,
     interface: Interface,
     replaced: Replaced,
-}
-
-/// The user interface of a session: a program, a user at a terminal, or none.
-pub struct Interface {
-    /// `ctx.mode`: `print`, `json`, `rpc` or `tui`.
-    pub mode: &'static str,
-    /// `ctx.hasUI`.
-    pub has_ui: bool,
-    /// Whether the user can choose a model later: then a session without one starts.
-    pub is_interactive: bool,
-    /// Receives the events of the session.
-    pub front_end: Box<dyn FrontEnd>,
-    /// Answers `ctx.ui`; without it dialogs get pi's defaults, and the ledger records that the user was not asked.
-    pub ui: Option<Arc<dyn UiPort>>,
-    /// Whether extensions are notified when one of them prompts the user, and when the prompt ends.
-    pub announces_dialogs: bool,
-    /// Answers the gate's questions; without it they are refused.
-    pub prompter: Option<Arc<dyn Prompter>>,
-    /// Receives reports of extensions; without it they are notices.
-    pub observer: Option<Rc<dyn Observer>>,
-    /// Wraps the sink that the session publishes its state to.
-    pub wrap_state: Option<WrapState>,
-}
-
-/// Wraps the sink that a session publishes its state to.
-pub type WrapState = Box<dyn FnOnce(Arc<dyn StateSink>) -> Arc<dyn StateSink>>;
-
-impl Default for Interface {
-    /// Returns an interface without a user, like `pi -p` without a terminal.
-    fn default() -> Self {
-        Self {
-            mode: "print",
-            has_ui: false,
-            is_interactive: false,
-            front_end: Box::new(NoFrontEnd),
-            ui: None,
-            announces_dialogs: false,
-            prompter: None,
-            observer: None,
-            wrap_state: None,
-        }
-    }
 }
 
 /// A package of copies, made for this session.
@@ -447,10 +407,9 @@ fn gate(
     parts: &ConnectorParts,
 ) -> pijs_hostcall::GateBuilder {
     let dirs = &environment.dirs;
-    let loaded =
-        paths_of_code(environment, config, discovery).into_iter().chain(crate::mcp::paths_of_programs(environment));
+    let loaded = paths_of_code(environment, config, discovery).into_iter().chain(paths_of_programs(environment));
     let places: Places = environment.places().with_loaded(loaded);
-    let sessions = pijs_durable::without_links(&opening::folder(environment, config.store.dir.as_deref()));
+    let sessions = pijs_durable::without_links(&open_session::folder(environment, config.store.dir.as_deref()));
     let mut gate = Gate::builder(decided.policy.clone(), places)
         .environment(environment.variables.clone())
         .sessions(sessions, Arc::new(parts.control.clone()))

@@ -2,7 +2,6 @@
 
 use crate::failure::{Failure, Result, is_missing};
 use crate::notices::Notices;
-use pijs_hostcall::Places;
 use pijs_hostcall::places::normal;
 use pijs_packages::{Dirs, NpmConfig};
 use std::collections::BTreeMap;
@@ -114,12 +113,6 @@ impl Environment {
     /// Returns a variable that is set and not empty.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
-    }
-
-    /// Returns the folders of a session here with their protected files.
-    pub fn places(&self) -> Places {
-        let places = Places::new(&self.dirs.cwd, &self.dirs.home, &self.dirs.agent_dir, &self.temp);
-        places.with_own_state(crate::own_state::of(self))
     }
 
     /// Returns registries and tokens: the user's `.npmrc`, then `--registry`. The project's own file is not read.

@@ -1,9 +1,9 @@
 //! Derives the gate's grants from the scan, the settings and the command line.
 
-use crate::applicant::PackageRequest;
 use crate::config::Permissions;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
+use crate::package_request::PackageRequest;
 use crate::similar::similar_names;
 use crate::text::clean;
 use pijs_agent::ModelQuotaLimits;

@@ -7,10 +7,10 @@
 //! |---|---|
 //! | [`Environment`] | folders, variables and terminals of the process, read once |
 //! | [`SessionConfig`] | what the user wants of a session: plain data |
-//! | [`Interface`] | who is at the other side: events, dialogs, questions |
+//! | [`Interface`] | the user interface: events, dialogs, questions |
 //! | [`SessionBuilder`] | puts the parts together; each can be replaced |
 //! | [`LoadedSession`], [`AgentSession`] | the session before and after its model is chosen |
-//! | [`Failure`] | what went wrong, what to do next, and an exit code |
+//! | [`Failure`] | an error for the user: message, next step, exit code |
 //!
 //! Invariants: this crate never prints, and reads the process environment only in [`Environment::capture`]; messages for the user
 //! go to [`Notices`].
@@ -18,12 +18,10 @@
 #![warn(missing_docs)]
 
 mod agent_tape;
-mod announced;
-pub mod applicant;
+pub mod answer_choices;
 mod builder;
-pub mod built;
-pub mod choices;
 pub mod compile;
+pub mod compiled_package;
 mod config;
 mod environment;
 pub mod export;
@@ -31,43 +29,49 @@ pub mod facts;
 mod failure;
 pub mod grant_file;
 pub mod grants;
+mod interface;
 pub mod isolation;
 pub mod keys;
 mod ledger;
 mod loading;
+mod logging_no_ui;
 pub mod made_files;
 pub mod mcp;
+pub mod mcp_commands;
+pub mod mcp_config;
 pub mod models;
 mod notices;
-pub mod opening;
+mod notifying_ui;
+pub mod open_session;
 mod own_state;
 pub mod own_temporary;
+pub mod package_request;
+pub mod pi_texts;
 mod prompt_text;
 pub mod renderers;
-pub mod repeated;
+pub mod repeated_reports;
 mod reports;
 pub mod rules;
 mod session;
 pub mod settings;
+pub mod shutdown_signals;
 mod similar;
-pub mod slow;
-pub mod stops;
+pub mod slow_task;
 pub mod supply;
 pub mod tape;
 mod text;
 pub mod throwaway;
 pub mod trust;
-mod unanswered;
 mod watchdog;
-pub mod words;
 
 pub use agent_tape::{AgentOutcome, ReplayStop, StopReason, replay_agent};
-pub use builder::{ConnectorParts, CopiedPackage, Interface, SessionBuilder, WrapState, realm_limits};
+pub use builder::{ConnectorParts, CopiedPackage, SessionBuilder, realm_limits};
 pub use config::{
     ExtensionConfig, Isolation, ModelConfig, Permissions, RulesConfig, SessionChoice, SessionConfig, StoreConfig,
 };
 pub use environment::{Environment, terminal_size};
 pub use failure::{Exit, Failure, Result, is_missing};
+pub use interface::{Interface, WrapState};
 pub use ledger::{folder as ledger_folder, redactor as log_redactor};
 pub use loading::UNKNOWN_OPTION;
 pub use notices::Notices;

@@ -3,9 +3,8 @@
 //! The order is pi's. An extension on the command line has to exist and to load; other errors are reported, and the session
 //! continues without the extension, unless `--fail-on-extension-error` is set.
 
-use crate::applicant::{PackageRequest, grant_key};
-use crate::built::CompiledPackage;
 use crate::compile::Compiler;
+use crate::compiled_package::CompiledPackage;
 use crate::config::SessionConfig;
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure, Result};
@@ -13,7 +12,8 @@ use crate::grant_file::AnswerRecorder;
 use crate::grants::UserDecisions;
 use crate::isolation;
 use crate::notices::Notices;
-use crate::slow::SlowTask;
+use crate::package_request::{PackageRequest, grant_key};
+use crate::slow_task::SlowTask;
 use crate::supply::Supplier;
 use crate::text::{clean, indented};
 use crate::trust::Trust;

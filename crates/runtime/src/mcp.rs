@@ -5,26 +5,23 @@
 //! `mcp:NAME` or `mcp:FOLDER#NAME`, and bound to the program or the address. A server that an extension registers has the
 //! extension's grants, and makes its hostcalls in the extension's name.
 
-mod auth_file;
+pub(crate) mod auth_file;
 mod command;
-mod login;
 mod pin_file;
 mod port;
 mod program_files;
 mod tools;
-
-pub use self::login::{LoginInterface, login, logout};
 
 use self::auth_file::McpAuthFile;
 use self::pin_file::PinFile;
 use self::port::McpSessionPort;
 use self::program_files::ProgramFiles;
 use self::tools::McpTools;
-use crate::builder::{Interface, SessionBuilder};
-use crate::config::{Permissions, SessionChoice, SessionConfig, StoreConfig};
+use crate::config::SessionConfig;
 use crate::environment::Environment;
-use crate::failure::{Failure, Result, is_missing};
+use crate::failure::Result;
 use crate::loading::Loader;
+use crate::mcp_config::{servers, servers_of_package, user_file};
 use crate::models::run_own_command;
 use crate::trust::Trust;
 use pijs_agent::{AgentControl, ToolSource};
@@ -35,13 +32,13 @@ use pijs_host::{Event, Host};
 use pijs_hostcall::grant_store::{AnswerValidity, CurrentPackage, PackageRecord};
 use pijs_hostcall::spilled::SpilledResults;
 use pijs_hostcall::{Connector, Evidence, Ledger, Profile};
-use pijs_mcp::config::{self, MOST_FILE_BYTES, MOST_SERVERS, Parsed, Reach, ServerConfig, Source};
-use pijs_mcp::needs::{grants_for, requests_of};
+use pijs_mcp::config::{self, MOST_SERVERS, Parsed, Reach, ServerConfig, Source};
+use pijs_mcp::needs::grants_for;
 use pijs_mcp::server::{Status, extension_of, key_of};
 use pijs_mcp::values::parts;
 use pijs_mcp::{McpConnector, Servers, ServersOptions};
 use pijs_packages::{PackageEntry, PackageManifest};
-use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest};
+use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
 use pijs_protocol::{ExtensionId, guard};
 use pijs_redact::Redactor;
 use pijs_tools::system::OsToolSystem;
@@ -49,96 +46,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Returns the path of the user's file.
-pub fn user_file(environment: &Environment) -> PathBuf {
-    environment.dirs.agent_dir.join(config::FILE_NAME)
-}
-
-/// Returns the path of the project's file.
-pub fn project_file(environment: &Environment) -> PathBuf {
-    environment.dirs.cwd.join(".pi").join(config::FILE_NAME)
-}
-
-/// Returns the servers of a session here, and errors of the files. The project's file counts when the folder is trusted; until
-/// then the user's servers start in the home.
-///
-/// # Errors
-///
-/// A file cannot be read.
-pub fn servers(environment: &Environment) -> Result<(Vec<ServerConfig>, Vec<String>)> {
-    let user = parsed(&user_file(environment))?;
-    let own = project_file(environment);
-    // A home folder's `.pi` may be the agent folder itself.
-    let is_there = own != user_file(environment) && own.symlink_metadata().is_ok();
-    let is_trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
-    let project = match is_there && is_trusted {
-        true => parsed(&own)?,
-        false => Parsed::default(),
-    };
-    let mut problems = Vec::new();
-    let mut servers = config::merge(user, project, &mut problems);
-    if let Some(home) = environment.dirs.home.to_str() {
-        servers.iter_mut().for_each(|server| server.at_home(home));
-    }
-    if !is_trusted && guard!(McpFolder) {
-        let home = environment.dirs.home.to_string_lossy();
-        servers.iter_mut().for_each(|server| server.start_in(&home));
-    }
-    Ok((servers, problems))
-}
-
-/// Lists the files that the servers here run: a program by its path, arguments that are files or may become some, and the module
-/// of `python -m`. Paths are relative to the folder of the entry, without one to the project and to the home.
-pub(crate) fn paths_of_programs(environment: &Environment) -> Vec<PathBuf> {
-    let (servers, _) = servers(environment).unwrap_or_default();
-    let mut paths = Vec::new();
-    for server in &servers {
-        let Reach::Stdio { command, args, cwd, .. } = &server.reach else { continue };
-        let folders = match cwd {
-            Some(cwd) => vec![environment.dirs.cwd.join(cwd)],
-            None => vec![environment.dirs.cwd.clone(), environment.dirs.home.clone()],
-        };
-        folders.iter().for_each(|folder| paths.extend(files_of(folder, command, args)));
-    }
-    paths.iter().map(|path| pijs_durable::without_links(path)).collect()
-}
-
-/// Lists the files that a program runs which starts in `folder`.
-fn files_of(folder: &Path, command: &str, args: &[String]) -> Vec<PathBuf> {
-    let mut paths = Vec::new();
-    if command.contains('/') {
-        paths.push(folder.join(command));
-    }
-    for (at, argument) in args.iter().enumerate().filter(|(_, argument)| !argument.starts_with('-')) {
-        let file = folder.join(argument);
-        if at > 0 && args[at - 1] == "-m" {
-            let module = folder.join(argument.split('.').next().unwrap_or_default());
-            paths.extend([module.with_extension("py"), module]);
-        } else if file.is_file() || (file.extension().is_some() && !file.exists()) {
-            paths.push(file);
-        }
-    }
-    paths
-}
-
-fn parsed(path: &Path) -> Result<Parsed> {
-    Ok(read(path)?.map_or_else(Parsed::default, |text| Parsed::parse(&text, &path.display().to_string())))
-}
-
-/// Reads a file; `None` when there is none.
-pub fn read(path: &Path) -> Result<Option<String>> {
-    let failed = |what: String| Failure::failed(format!("{} cannot be read: {what}", path.display()));
-    match Disk::system().read(path, MOST_FILE_BYTES) {
-        Ok(None) => Ok(None),
-        Ok(Some(bytes)) => String::from_utf8(bytes).map(Some).map_err(|error| failed(error.to_string())),
-        Err(error) if is_missing(&error) => Ok(None),
-        Err(error) => Err(failed(error.to_string()).help("correct the file, or use --no-mcp")),
-    }
-}
 
 /// MCP servers of one session.
 pub struct McpSession {
@@ -264,6 +174,14 @@ impl McpSession {
                 notices.warn(format!("MCP server {name} has not answered yet; its tools come when it does"));
             }
         }
+    }
+
+    /// Sets the grants of each server at the gate, and returns the servers for a sign-in; none is started.
+    pub(crate) fn open(&self, loader: &Rc<Loader>) -> &Servers {
+        let _ = self.loader.set(Rc::clone(loader));
+        self.sync();
+        self.servers.open(Arc::clone(&loader.dispatcher));
+        &self.servers
     }
 
     /// Sends extensions the states of the servers they registered, when these have changed.
@@ -422,30 +340,6 @@ impl McpSession {
     }
 }
 
-/// Returns the servers in a package's manifest, and errors about others. A path that starts with `./` is relative to the package.
-pub fn servers_of_package(id: &str, (root, manifest): (&Path, &PackageManifest)) -> (Vec<ServerConfig>, Vec<String>) {
-    let (mut servers, mut problems) = (Vec::new(), Vec::new());
-    // Components of a package have no servers of their own.
-    let has_some = pijs_packages::package_of_realm(id).is_none();
-    for (name, entry) in manifest.mcp_servers().filter(|_| has_some).take(MOST_SERVERS) {
-        match Parsed::of_extension(id, name, entry) {
-            Ok(mut server) => {
-                server.at_package(&root.display().to_string());
-                servers.push(server);
-            }
-            Err(problem) => {
-                problems.push(format!("pi.mcpServers of its package.json: {}: {problem}", name.escape_debug()))
-            }
-        }
-    }
-    (servers, problems)
-}
-
-/// Returns the requests of a manifest's servers: their start as it is written, and the use of their tools.
-pub(crate) fn requests_of_package(id: &str, package: (&Path, &PackageManifest)) -> Vec<CapabilityRequest> {
-    servers_of_package(id, package).0.iter().flat_map(requests_of).collect()
-}
-
 /// Returns whether an extension replaces the built-in support: one that registers `/mcp` connects servers itself, as in pi.
 fn is_replaced(host: &Host) -> bool {
     host.commands().iter().any(|command| command.invocation == command::NAME)
@@ -488,25 +382,6 @@ fn admit(loader: &Loader, config: &ServerConfig, key: &str) -> Vec<String> {
     }
     gate.set_never(&profile, &record.map(PackageRecord::never).unwrap_or_default());
     notes
-}
-
-/// Starts the servers of `mcp.json`, queries what they offer, and ends them.
-///
-/// # Errors
-///
-/// A file cannot be read, or the session for it cannot be put together.
-pub async fn probe(environment: &Environment, permissions: Permissions, interface: Interface) -> Result<Vec<Status>> {
-    let store = StoreConfig { choice: SessionChoice::InMemory, ..StoreConfig::default() };
-    let config = SessionConfig { permissions, store, ..SessionConfig::default() };
-    let loaded = SessionBuilder::new(environment).config(config).interface(interface).servers_only().load().await?;
-    let mut statuses = Vec::new();
-    if let Some(mcp) = &loaded.mcp {
-        mcp.begin(&loaded.loader, true).await;
-        statuses = mcp.statuses();
-        mcp.end();
-    }
-    loaded.close_quietly();
-    Ok(statuses)
 }
 
 /// Deletes the digests of a server's tools, so that the next session accepts the current ones. Returns whether there were any.

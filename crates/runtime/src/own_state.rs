@@ -7,7 +7,8 @@ mod links;
 
 use self::links::Links;
 use crate::environment::Environment;
-use crate::{ledger, opening};
+use crate::ledger;
+use crate::open_session;
 use pijs_durable::{Disk, read_regular};
 use pijs_extc::Cache;
 use pijs_hostcall::places::{OwnState, Places, Protection, normal};
@@ -52,12 +53,12 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
         own.add(|own| &mut own.unwritten, &repository);
     }
     own.add_linked(|own| &mut own.sessions, &agent_dir.join("sessions"));
-    own.add(|own| &mut own.sessions, &opening::folder(environment, environment.session_dir.as_deref()));
+    own.add(|own| &mut own.sessions, &open_session::folder(environment, environment.session_dir.as_deref()));
     for record in [&environment.tape, &environment.log].into_iter().flatten() {
         own.add(|own| &mut own.closed, record);
         own.add(|own| &mut own.closed_to_programs, record);
     }
-    if let Some(file) = environment.session.as_deref().filter(|name| opening::is_path(name)) {
+    if let Some(file) = environment.session.as_deref().filter(|name| open_session::is_path(name)) {
         own.add(|own| &mut own.session_files, &environment.path(file));
     }
     for place in SessionRecords::new(Disk::system(), agent_dir).locations() {
@@ -69,6 +70,14 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
     let usual = own.links.resolved(&agent_dir.join("sessions"));
     own.state.sessions.retain(|folder| !folder.starts_with(&usual) || *folder == usual);
     own.state
+}
+
+impl Environment {
+    /// Returns the folders of a session here with their protected files.
+    pub fn places(&self) -> Places {
+        let places = Places::new(&self.dirs.cwd, &self.dirs.home, &self.dirs.agent_dir, &self.temp);
+        places.with_own_state(of(self))
+    }
 }
 
 /// Returns the folders of git repositories of a working folder that are not called `.git`: a link leads to them, or a file names

@@ -1,7 +1,7 @@
 //! Shows reports of extensions as notices, where no observer receives them.
 
 use crate::notices::Notices;
-use crate::repeated::RepeatedReports;
+use crate::repeated_reports::RepeatedReports;
 use crate::text::indented;
 use pijs_host::{ExtensionReport, ReportKind, Reports};
 use pijs_redact::Redactor;

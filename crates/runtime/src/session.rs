@@ -1,14 +1,16 @@
 //! A built session: [`LoadedSession`] before its model is selected, [`AgentSession`] after.
 
 use crate::agent_tape::{self, AgentTap, RecordedExtensions, RecordedFrontEnd, RecordedPorts, RecordedRules};
-use crate::builder::Interface;
 use crate::compile::Compiler;
+use crate::compiled_package::CompiledPackage;
 use crate::config::SessionConfig;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::interface::Interface;
 use crate::loading::{Loader, give_flags, places};
-use crate::mcp::McpSession;
+use crate::mcp::{McpSession, report_unhandled};
 use crate::models::{self, ModelChoice};
+use crate::pi_texts;
 use crate::prompt_text::{appended, text_or_file, usual_tools};
 use crate::reports::PrintedReports;
 use crate::rules::RuleSet;
@@ -25,7 +27,7 @@ use pijs_connectors::exec::{OwnShell, STARTED_BY};
 use pijs_connectors::fs::FsConnector;
 use pijs_environment::Ambient;
 use pijs_host::{Host, ReadableState};
-use pijs_hostcall::{Dispatcher, Ledger};
+use pijs_hostcall::{Dispatcher, Evidence, Grant, Ledger};
 use pijs_llm::models::Models;
 use pijs_llm::provider::{Provider, UnopenedModel};
 use pijs_resources::ResourcePlaces;
@@ -159,7 +161,7 @@ impl LoadedSession {
             Some(words) => words,
             None => {
                 let has_extensions = !self.host.packages().is_empty();
-                crate::words::of_session(environment, &self.loader.compiler, &choice.model, has_extensions).await
+                pi_texts::of_session(environment, &self.loader.compiler, &choice.model, has_extensions).await
             }
         };
         let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
@@ -249,6 +251,18 @@ impl LoadedSession {
     }
 }
 
+impl CompiledPackage {
+    /// Loads it with the grants `granted`, without questions. Returns the entries that failed, with their errors.
+    pub async fn load_granted(self, session: &LoadedSession, granted: &[Grant]) -> Result<Vec<(String, String)>> {
+        let gate = session.dispatcher().gate();
+        gate.set_grants(&self.profile, granted, Evidence::default())
+            .map_err(|error| Failure::failed(format!("{}: {error}", self.profile.extension)))?;
+        let package = self.package(session.supplier()).await?;
+        let report = session.host().load(package).await.map_err(|error| Failure::failed(error.to_string()))?;
+        Ok(report.failures().map(|(path, error)| (path.to_owned(), error.message.clone())).collect())
+    }
+}
+
 /// Warns about unknown names in `--tools`. An extension may register them later, so they are no error.
 fn warn_of_unknown_tools(environment: &Environment, names: &[String], host: &Host) {
     let of_extensions: Vec<String> = host.tools().into_iter().map(|tool| tool.spec.name).collect();
@@ -294,7 +308,7 @@ impl AgentSession {
     pub async fn start(&self) -> Result<(), AgentError> {
         match &self.mcp {
             Some(mcp) => mcp.begin(&self.loader, !self.stays).await,
-            None => crate::mcp::report_unhandled(&self.host),
+            None => report_unhandled(&self.host),
         }
         self.agent.start("startup").await?;
         let notices = &self.loader.environment.notices;

@@ -7,7 +7,7 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::notices::Notices;
 use crate::own_temporary::OwnTemporary;
-use crate::slow::SlowTask;
+use crate::slow_task::SlowTask;
 use pijs_artifact::Verified;
 use pijs_extc::{Cache, Code, Pinned, Supply, Unit, embedded};
 use pijs_packages::{PackageError, PinnedPackage, TarballCache};

@@ -71,9 +71,9 @@ use picker::{ListKind, Picker};
 use pijs_agent::{AgentError, StateSink};
 use pijs_llm::message::Content;
 use pijs_runtime::Environment;
-use pijs_runtime::opening::Sessions;
+use pijs_runtime::open_session::Sessions;
 use pijs_runtime::settings;
-use pijs_runtime::stops::{GOODBYE, Stops};
+use pijs_runtime::shutdown_signals::{SHUTDOWN_GRACE, ShutdownSignals};
 use pijs_runtime::{AgentSession, Interface, Notices, WIND_DOWN};
 use pijs_runtime::{Failure, Result};
 use pijs_session_store::Session;
@@ -196,7 +196,7 @@ where
     publish_size(&session, screen);
     let resized = watch_size(Rc::clone(&session), screen.clone())?;
     let terminal = screen.clone();
-    let mut stops = Stops::listen(move || terminal.give_back())?;
+    let mut stops = ShutdownSignals::listen(move || terminal.give_back())?;
     let host = session.host.clone();
     let talking = host.run(converse(environment, Rc::clone(&session), screen.clone(), port, options, early, work));
     let stopped = async {
@@ -309,8 +309,10 @@ async fn converse(
         session.agent.shutdown("quit").await;
         let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
     };
-    if tokio::time::timeout(GOODBYE, goodbye).await.is_err() {
-        environment.notices.warn(format!("the session did not end within {} s and was abandoned", GOODBYE.as_secs()));
+    if tokio::time::timeout(SHUTDOWN_GRACE, goodbye).await.is_err() {
+        environment
+            .notices
+            .warn(format!("the session did not end within {} s and was abandoned", SHUTDOWN_GRACE.as_secs()));
     }
     result.and_then(|()| control.exit_code().map_or(Ok(()), Failure::left))
 }

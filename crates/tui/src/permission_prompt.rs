@@ -2,7 +2,7 @@
 
 use pijs_hostcall::{Answer, Question};
 use pijs_protocol::{ExtensionId, guard};
-use pijs_runtime::choices::{AnswerChoice, choices, keys};
+use pijs_runtime::answer_choices::{AnswerChoice, choices, keys};
 use pijs_terminal::layout::{clamp, wrap};
 use std::cell::Cell;
 use std::time::{Duration, Instant};

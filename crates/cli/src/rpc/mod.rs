@@ -25,7 +25,7 @@ use crate::session::assemble;
 use commands::Commands;
 use pijs_host::Host;
 use pijs_runtime::Environment;
-use pijs_runtime::stops::{GOODBYE, Stops};
+use pijs_runtime::shutdown_signals::{SHUTDOWN_GRACE, ShutdownSignals};
 use pijs_runtime::{AgentSession, Interface, WIND_DOWN};
 use pijs_runtime::{Failure, Result};
 use serde_json::Value;
@@ -72,7 +72,7 @@ pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<E
 async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::UnboundedReceiver<Value>) -> Result<()> {
     let broken = |error: pijs_agent::AgentError| Failure::failed(clean(&error.to_string()));
     // Installed before any state exists: a signal ends the session like the end of the input.
-    let mut stops = Stops::listen(|| {})?;
+    let mut stops = ShutdownSignals::listen(|| {})?;
     let is_stopped = Cell::new(false);
     let shutdown = Arc::new(Notify::new());
     session.agent.control().on_shutdown({
@@ -124,8 +124,8 @@ async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::Unbounded
         session.agent.shutdown("quit").await;
         let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
     };
-    if tokio::time::timeout(GOODBYE, goodbye).await.is_err() {
-        stderr(&format!("warning: the session did not end within {} s; pi exits without it", GOODBYE.as_secs()));
+    if tokio::time::timeout(SHUTDOWN_GRACE, goodbye).await.is_err() {
+        stderr(&format!("warning: the session did not end within {} s; pi exits without it", SHUTDOWN_GRACE.as_secs()));
     }
     if is_stopped.get() {
         return Err(Failure::interrupted());

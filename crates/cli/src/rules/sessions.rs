@@ -15,7 +15,7 @@ use pijs_rules::diagnostic::printable;
 use pijs_rules::engine::{Blocked, Outcome, PatternIndex, TraceEntry};
 use pijs_rules::{FiredRule, Firing, InjectedRecord, MatchContext, RetryLedger, Rule, RuleEngine, StreamKind};
 use pijs_runtime::Environment;
-use pijs_runtime::opening;
+use pijs_runtime::open_session;
 use pijs_runtime::tape;
 use pijs_runtime::{Failure, Result};
 use pijs_tape::{Event, RealmNumber};
@@ -482,7 +482,7 @@ fn stream_name(stream: StreamKind) -> &'static str {
 fn session_files(environment: &Environment, given: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let places = match given {
-        [] => vec![opening::folder(environment, None)],
+        [] => vec![open_session::folder(environment, None)],
         given => given.iter().map(|path| environment.dirs.cwd.join(path)).collect(),
     };
     for place in places {

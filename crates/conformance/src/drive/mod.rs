@@ -54,8 +54,8 @@ use pijs_llm::known_models::KnownModels;
 use pijs_llm::models_json::ModelsJson;
 use pijs_packages::{Dirs, DiscoverOptions, ResourceOptions, resolve_extensions};
 use pijs_resources::ResourcePlaces;
-use pijs_runtime::built::{CompiledPackage, shown_entries};
 use pijs_runtime::compile::Compiler;
+use pijs_runtime::compiled_package::{CompiledPackage, shown_entries};
 use pijs_runtime::facts::node;
 use pijs_runtime::supply::Supplier;
 use pijs_runtime::throwaway::{NoLedger, surroundings};
@@ -179,7 +179,7 @@ impl Stage {
         let mut normaliser = roots
             .normaliser(&self.surroundings)
             .place(&self.bin, "<bin>")
-            .folder(&pijs_runtime::words::pi_folder(&self.surroundings), "<pi>")
+            .folder(&pijs_runtime::pi_texts::pi_folder(&self.surroundings), "<pi>")
             .place(&self.base.join("sessions"), "<sessions>");
         if let Some(node) = node(&self.surroundings) {
             normaliser = normaliser.literal(&node, "<node>");

@@ -12,7 +12,7 @@
 //!
 //! A phase reads the values of earlier phases. A part taken from `Replaced` replaces the one that the phase would create.
 
-use super::{ConnectorParts, Interface, Replaced, connectors, exec_connector, gate, host_options};
+use super::{ConnectorParts, Replaced, connectors, exec_connector, gate, host_options};
 use crate::agent_tape::AgentTap;
 use crate::compile::Compiler;
 use crate::config::SessionConfig;
@@ -20,13 +20,14 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::grant_file::{AnswerRecorder, GrantFile};
 use crate::grants::{self, UserDecisions};
+use crate::interface::Interface;
 use crate::isolation;
 use crate::ledger;
 use crate::loading::{discover, preparing};
 use crate::made_files::MadeFolder;
 use crate::mcp::McpSession;
 use crate::models;
-use crate::opening;
+use crate::open_session;
 use crate::reports::PrintedReports;
 use crate::supply::Supplier;
 use crate::tape::{self, RecordedRealms, Recording, TapeSettings};
@@ -96,7 +97,7 @@ pub(super) fn find(
         None => {
             let records = SessionRecords::new(Disk::system(), &environment.dirs.agent_dir);
             let kept = SessionOptions { records: Some(Arc::new(records)), ..tap.ambient().into() };
-            opening::open(&environment, &config.store, &kept)?
+            open_session::open(&environment, &config.store, &kept)?
         }
     };
     if environment.tape.is_none() {

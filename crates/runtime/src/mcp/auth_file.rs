@@ -19,12 +19,12 @@ const MOST_BYTES: u64 = 1 << 20;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The file of one user.
-pub(super) struct McpAuthFile {
+pub(crate) struct McpAuthFile {
     agent_dir: PathBuf,
 }
 
 impl McpAuthFile {
-    pub(super) fn new(environment: &Environment) -> Self {
+    pub(crate) fn new(environment: &Environment) -> Self {
         Self { agent_dir: environment.dirs.agent_dir.clone() }
     }
 
@@ -55,7 +55,7 @@ impl McpAuthFile {
     }
 
     /// Stores or removes a sign-in; returns whether there was one.
-    pub(super) fn put(&self, key: &str, sign_in: Option<&SignIn>) -> Result<bool> {
+    pub(crate) fn put(&self, key: &str, sign_in: Option<&SignIn>) -> Result<bool> {
         let disk = Disk::system();
         let own = self.agent_dir.join("pijs");
         disk.create_dirs(&own).map_err(|error| self.failed(error))?;

@@ -1,7 +1,8 @@
 //! The command `/mcp`: lists servers and their states, reconnects, enables and disables them.
 
-use super::{McpSession, is_replaced, project_file, read, user_file};
-use crate::failure::Failure;
+use super::{McpSession, is_replaced};
+use crate::failure::{Failure, Result};
+use crate::mcp_config::{project_file, read, user_file};
 use pijs_durable::{Disk, Replace};
 use pijs_mcp::config::{self, Exposure, Source};
 use pijs_mcp::server::{Phase, Status};
@@ -70,7 +71,7 @@ impl McpSession {
     }
 
     /// Changes the project's file where it has an entry for the server, because that entry takes precedence.
-    fn switch_in_file(&self, name: &str, source: &Source, enabled: bool) -> crate::Result<PathBuf> {
+    fn switch_in_file(&self, name: &str, source: &Source, enabled: bool) -> Result<PathBuf> {
         let project = project_file(&self.environment);
         let is_the_projects = *source == Source::Project
             || (self.has_project_file() && read(&project)?.is_some_and(|text| config::names(&text, name)));

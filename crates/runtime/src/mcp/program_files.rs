@@ -1,7 +1,7 @@
 //! Computes digests of a server's program files for pins.
 
-use super::files_of;
 use crate::environment::Environment;
+use crate::mcp_config::files_of;
 use pijs_connectors::exec;
 use pijs_mcp::pins::ToolDigests;
 use pijs_mcp::session_port::ProgramStart;

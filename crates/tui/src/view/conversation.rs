@@ -1,7 +1,7 @@
 //! The conversation: transcript, its visible part, queued messages, and what has been reported.
 
 use crate::transcript::{Style, Transcript};
-use pijs_runtime::repeated::RepeatedReports;
+use pijs_runtime::repeated_reports::RepeatedReports;
 
 /// The transcript with what decides which part of it is shown, and which errors are shown again.
 #[derive(Debug, Default)]

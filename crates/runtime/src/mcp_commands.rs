@@ -1,14 +1,18 @@
-//! `pi mcp login`: opens the user's browser and receives its redirect on a loopback address.
+//! Commands of `pi mcp` that need a session: it probes the servers, or signs in to one.
+//!
+//! A sign-in opens the user's browser and receives its redirect on a loopback address.
 
-use super::auth_file::McpAuthFile;
-use crate::builder::{Interface, SessionBuilder};
-use crate::config::{SessionChoice, SessionConfig, StoreConfig};
+use crate::builder::SessionBuilder;
+use crate::config::{Permissions, SessionChoice, SessionConfig, StoreConfig};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::interface::Interface;
+use crate::mcp::auth_file::McpAuthFile;
 use pijs_environment::{Ambient, Wait};
 use pijs_mcp::Servers;
 use pijs_mcp::config::ServerConfig;
 use pijs_mcp::oauth::PendingSignIn;
+use pijs_mcp::server::Status;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -37,6 +41,25 @@ pub struct LoginInterface<'a> {
     pub interface: Interface,
 }
 
+/// Starts the servers of `mcp.json`, queries what they offer, and ends them.
+///
+/// # Errors
+///
+/// A file cannot be read, or the session for it cannot be put together.
+pub async fn probe(environment: &Environment, permissions: Permissions, interface: Interface) -> Result<Vec<Status>> {
+    let store = StoreConfig { choice: SessionChoice::InMemory, ..StoreConfig::default() };
+    let config = SessionConfig { permissions, store, ..SessionConfig::default() };
+    let loaded = SessionBuilder::new(environment).config(config).interface(interface).servers_only().load().await?;
+    let mut statuses = Vec::new();
+    if let Some(mcp) = &loaded.mcp {
+        mcp.begin(&loaded.loader, true).await;
+        statuses = mcp.statuses();
+        mcp.end();
+    }
+    loaded.close_quietly();
+    Ok(statuses)
+}
+
 /// Signs in to a server of `mcp.json`.
 ///
 /// # Errors
@@ -48,10 +71,7 @@ pub async fn login(environment: &Environment, config: &ServerConfig, login: Logi
     let session = SessionConfig { store, ..SessionConfig::default() };
     let loaded = SessionBuilder::new(environment).config(session).interface(interface).servers_only().load().await?;
     let mcp = loaded.mcp.clone().ok_or_else(|| Failure::failed("there are no MCP servers here"))?;
-    let _ = mcp.loader.set(std::rc::Rc::clone(&loaded.loader));
-    mcp.sync();
-    mcp.servers.open(loaded.dispatcher().clone());
-    let outcome = sign_in(&mcp.servers, config, &show, &mut pasted).await;
+    let outcome = sign_in(mcp.open(&loaded.loader), config, &show, &mut pasted).await;
     mcp.end();
     loaded.close_quietly();
     outcome.map_err(|problem| Failure::failed(format!("{}: {problem}", config.name)))

@@ -4,7 +4,6 @@
 
 use crate::compile::Compiler;
 use crate::failure::{Failure, Result};
-use crate::session::LoadedSession;
 use crate::supply::Supplier;
 use pijs_artifact::Verified;
 use pijs_extc::{BuildFailure, BuildOutput, Code, FileAccess, FileEvidence, SourceMaps};
@@ -126,16 +125,6 @@ impl CompiledPackage {
         let maps = SourceMaps::of(&self.artifact);
         let package = Package::new(self.profile, self.artifact).with_supplied(supplied).with_positions(Rc::new(maps));
         Ok(Package { entries: self.entries, place: Some(self.place), ..package })
-    }
-
-    /// Loads it with the grants `granted`, without questions. Returns the entries that failed, with their errors.
-    pub async fn load_granted(self, session: &LoadedSession, granted: &[Grant]) -> Result<Vec<(String, String)>> {
-        let gate = session.dispatcher().gate();
-        gate.set_grants(&self.profile, granted, Evidence::default())
-            .map_err(|error| Failure::failed(format!("{}: {error}", self.profile.extension)))?;
-        let package = self.package(session.supplier()).await?;
-        let report = session.host().load(package).await.map_err(|error| Failure::failed(error.to_string()))?;
-        Ok(report.failures().map(|(path, error)| (path.to_owned(), error.message.clone())).collect())
     }
 }
 

@@ -4,7 +4,7 @@
 //! that, and can be blocked forever: by unread output or by a disk. A second thread receives the same signals, and ends the
 //! process if it still runs [`SHUTDOWN_TIMEOUT`] later. That leaves the state of a killed process: workers and programs end with it.
 
-use crate::{Failure, Result};
+use crate::failure::{Failure, Result};
 use pijs_protocol::guard;
 use rustix::process::{Signal, getpid, kill_process};
 use std::time::Duration;
@@ -12,29 +12,29 @@ use tokio::signal::unix::{self, SignalKind};
 use tokio::time::timeout;
 
 /// Longest wait for extensions' shutdown handlers.
-pub const GOODBYE: Duration = Duration::from_secs(5);
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// Longest wait for a session to end; each of its own steps has less.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest wait after a second signal, and for the last output.
-const HASTE: Duration = Duration::from_secs(2);
+const SECOND_SIGNAL_GRACE: Duration = Duration::from_secs(2);
 
 /// Receives signals.
-pub struct Stops {
+pub struct ShutdownSignals {
     signals: [unix::Signal; 3],
 }
 
-impl Stops {
+impl ShutdownSignals {
     /// Stops signals from ending the process. `last` runs, if there is time, before the process of a session that did not end is
     /// ended.
     pub fn listen(last: impl FnOnce() + Send + 'static) -> Result<Self> {
         let failed = |error| Failure::failed(format!("cannot handle signals: {error}"));
-        let heard = Self::new().map_err(failed)?;
+        let received = Self::new().map_err(failed)?;
         if guard!(ShutdownDeadline)
             && std::thread::Builder::new().name("stops".to_owned()).spawn(move || end_late(last)).is_err()
         {
             tracing::warn!("cannot start the shutdown thread");
         }
-        Ok(heard)
+        Ok(received)
     }
 
     fn new() -> std::io::Result<Self> {
@@ -59,14 +59,14 @@ impl Stops {
 fn end_late(last: impl FnOnce() + Send + 'static) {
     // It has its own runtime, because the session's may be blocked. Without one no process is ended late.
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-    let heard = runtime.block_on(async {
-        let mut stops = Stops::new()?;
-        stops.next().await;
-        let _ = timeout(SHUTDOWN_TIMEOUT, stops.next()).await;
-        tokio::time::sleep(HASTE).await;
+    let received = runtime.block_on(async {
+        let mut signals = ShutdownSignals::new()?;
+        signals.next().await;
+        let _ = timeout(SHUTDOWN_TIMEOUT, signals.next()).await;
+        tokio::time::sleep(SECOND_SIGNAL_GRACE).await;
         std::io::Result::Ok(())
     });
-    if heard.is_err() {
+    if received.is_err() {
         return;
     }
     // Output may block forever, too.
@@ -74,6 +74,6 @@ fn end_late(last: impl FnOnce() + Send + 'static) {
         last();
         std::process::exit(130);
     });
-    std::thread::sleep(HASTE);
+    std::thread::sleep(SECOND_SIGNAL_GRACE);
     let _ = kill_process(getpid(), Signal::KILL);
 }

@@ -12,11 +12,12 @@
 //! no extension is loaded                        as with PI_OFFLINE: only extensions are worth a fetch
 //! ```
 
-use crate::builder::{Interface, SessionBuilder};
+use crate::builder::SessionBuilder;
 use crate::compile::Compiler;
 use crate::config::{Isolation, SessionChoice, SessionConfig, StoreConfig};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::interface::Interface;
 use crate::own_temporary::OwnTemporary;
 use crate::supply::Supplier;
 use crate::throwaway::{NoLedger, surroundings};
@@ -55,7 +56,7 @@ const DOCUMENTATION: &[&str] = &["README.md", "CHANGELOG.md", "package.json", "d
 const FETCHED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Extension that collects pi's texts.
-const COLLECT: &str = include_str!("collect.ts");
+const COLLECT: &str = include_str!("pi_texts/collect.ts");
 
 /// Its tool, and the id of the call.
 const TOOL: &str = "words";

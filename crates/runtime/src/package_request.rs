@@ -3,6 +3,7 @@
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
+use crate::mcp_config::requests_of_package;
 use crate::text::clean;
 use pijs_durable::read_regular;
 use pijs_hostcall::grant_store::{CurrentPackage, code_digest};
@@ -106,7 +107,7 @@ impl PackageRequest {
 
 /// Adds the requests of the MCP servers in a package's manifest: their start, and the use of their tools.
 fn with_servers(mut asked: CapabilityManifest, id: &str, package: (&Path, &PackageManifest)) -> CapabilityManifest {
-    for request in crate::mcp::requests_of_package(id, package) {
+    for request in requests_of_package(id, package) {
         match asked.capabilities.iter_mut().find(|known| known.capability == request.capability) {
             Some(known) => known.scope = joined(known.scope.take(), request.scope),
             None => asked.capabilities.push(request),
