@@ -1,8 +1,8 @@
 //! A file system: folders by handle, one name at a time.
 //!
-//! [`Dir`] never follows a symbolic link and never takes a path, only a name in itself; that is
-//! what makes the resolver of the `fs` connector safe against everything that moves while it walks.
-//! [`OsFileSystem`] is the operating system's, [`MemoryFileSystem`] one in memory; an embedder may bring another.
+//! [`Dir`] never follows a symbolic link and takes single names instead of paths. The resolver of the `fs` connector therefore
+//! cannot be tricked by files that move while it walks. [`OsFileSystem`] is the file system of the operating system,
+//! [`MemoryFileSystem`] keeps files in memory; an embedder may implement another.
 
 use std::any::Any;
 use std::ffi::{OsStr, OsString};
@@ -26,89 +26,90 @@ pub use os::open_folder;
 #[cfg(target_os = "linux")]
 pub use os::{Pinned, pin};
 
-/// Opens folders by absolute path: the only place where a path is resolved by the system.
+/// Opens folders by absolute path. This is the only operation for which the operating system resolves a path.
 pub trait FileSystem: Send + Sync {
-    /// Opens a folder that the host itself named. Links in the path are followed.
+    /// Opens a folder that the host named. Follows links in the path.
     fn open_root(&self, path: &Path, mounts: Mounts) -> io::Result<Arc<dyn Dir>>;
 
-    /// How many files this process may have open; extensions together get a part of that.
+    /// Returns the number of files that this process may have open. Extensions together get a share of it.
     ///
-    /// The default, for systems that have no such number: all there are.
+    /// The default, for systems without such a limit, is `usize::MAX`.
     fn open_files(&self) -> usize {
         usize::MAX
     }
 
-    /// Random letters for temporary names.
+    /// Returns random letters for the name of a temporary file.
     fn random_name(&self) -> String;
 
-    /// Where watchers come from that share what the system has few of.
+    /// Returns a factory of watchers, which share the system's limited resources.
     ///
-    /// The default, for systems that cannot watch: [`io::ErrorKind::Unsupported`].
+    /// The default, for systems that cannot watch files, is the error [`io::ErrorKind::Unsupported`].
     fn watches(&self) -> io::Result<Arc<dyn Watches>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
 
-/// Whether other file systems that are mounted below a folder belong to it.
+/// Whether a folder may be left for file systems that are mounted below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mounts {
-    /// They do.
+    /// Mounted file systems are entered.
     Cross,
-    /// Opening something there is `EXDEV`.
+    /// Opening an entry of a mounted file system fails with `EXDEV`.
     Stay,
 }
 
-/// Makes watchers. What floods one of them can make the others lose changes, so those of different extensions have different ones.
+/// Creates watchers that share a queue of the system. A watcher that overflows the queue makes the others lose changes, so each
+/// extension gets a factory of its own.
 pub trait Watches: Send + Sync {
-    /// Something that notices changes. It is polled inside an asynchronous runtime.
+    /// Creates a watcher. It must be polled inside an asynchronous runtime.
     fn watcher(self: Arc<Self>) -> io::Result<Box<dyn Watcher>>;
 
-    /// Whether one of its watchers watches `dir`, or the file `name` in it. Such a file is written into: who watches it
-    /// hears of a change, and of the next one, and not that another has taken its name.
+    /// Returns whether a watcher of this factory watches `dir`, or the file `name` in it. A watched file is changed in place: if
+    /// it were replaced, its watch would stay with the old file and report no further changes.
     fn is_watched(&self, _dir: &dyn Dir, _name: &OsStr) -> bool {
         false
     }
 }
 
-/// Notices changes of files and folders.
+/// Reports changes of files and folders.
 pub trait Watcher: Send {
-    /// Watches `name` in `dir`, or `dir` itself. A folder's entries are watched with it, not what is deeper.
+    /// Watches `name` in `dir`, or `dir` itself. Watching a folder reports changes of its direct entries, not of deeper ones.
     fn add(&mut self, dir: &dyn Dir, name: Option<&OsStr>) -> io::Result<WatchId>;
 
-    /// Changes since the last answer, in order; at least one.
+    /// Returns the changes since the last call, in order; at least one.
     fn poll_changes(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<Change>>>;
 }
 
-/// One watched thing.
+/// Identifies a watched file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WatchId(pub i32);
 
-/// Something changed.
+/// A change of a watched file or folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// At a watched thing.
+    /// A watched file or folder, or an entry of a watched folder, changed.
     At {
-        /// Which.
+        /// The watched file or folder.
         watch: WatchId,
-        /// In a folder: the entry; absent when it is about the thing itself.
+        /// The entry of a watched folder; `None` if the watched file or folder itself changed.
         name: Option<OsString>,
-        /// Whether a name came or went; otherwise content or attributes.
+        /// Whether an entry was created, removed or renamed; otherwise its content or attributes changed.
         is_rename: bool,
-        /// Whether a folder came to be under this name.
+        /// Whether the entry is a folder that was created or moved here.
         is_new_folder: bool,
     },
-    /// A watched thing is gone; nothing more comes from it.
+    /// The watched file or folder was removed. No more changes are reported for this id.
     Gone(WatchId),
-    /// Some changes were lost.
+    /// Changes were lost because a queue overflowed.
     Overflow,
 }
 
 /// An open folder. Every `name` is one component: no slash, not `.` or `..`.
 pub trait Dir: Send + Sync {
-    /// Opens a folder inside. A symbolic link is an error (`ELOOP` or `ENOTDIR`).
+    /// Opens a subfolder. A symbolic link is an error (`ELOOP` or `ENOTDIR`).
     fn child(&self, name: &OsStr) -> io::Result<Arc<dyn Dir>>;
 
-    /// Opens a folder several levels down, under the same rule.
+    /// Opens a folder several levels down, without following links. Returns `None` for an empty list of names.
     fn descend(&self, names: &[&OsStr]) -> io::Result<Option<Arc<dyn Dir>>> {
         let mut at: Option<Arc<dyn Dir>> = None;
         for name in names {
@@ -121,93 +122,93 @@ pub trait Dir: Send + Sync {
         Ok(at)
     }
 
-    /// Opens a file. A symbolic link is `ELOOP`; anything but a regular file is refused by the
-    /// caller, so opening one must not block.
+    /// Opens a file without blocking. A symbolic link is the error `ELOOP`. The caller rejects everything but regular files.
     fn open(&self, name: &OsStr, how: OpenHow) -> io::Result<Box<dyn File>>;
 
-    /// What `name` is, a link itself if it is one.
+    /// Returns the metadata of `name`, without following a link.
     fn lstat(&self, name: &OsStr) -> io::Result<Stat>;
 
-    /// What this folder is.
+    /// Returns the metadata of this folder.
     fn stat(&self) -> io::Result<Stat>;
 
-    /// What file system `name`, or this folder, is on. A symbolic link is not followed.
+    /// Returns the file system of `name`, or of this folder. Does not follow a symbolic link.
     fn statfs(&self, _name: Option<&OsStr>) -> io::Result<StatFs> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Names and kinds, sorted by name.
+    /// Returns the names and kinds of the entries, sorted by name.
     fn entries(&self) -> io::Result<Vec<(OsString, Kind)>>;
 
-    /// Makes a folder.
+    /// Creates a folder.
     fn mkdir(&self, name: &OsStr, mode: u32) -> io::Result<()>;
 
     /// Removes an empty folder.
     fn rmdir(&self, name: &OsStr) -> io::Result<()>;
 
-    /// Removes anything but a folder.
+    /// Removes an entry that is not a folder.
     fn unlink(&self, name: &OsStr) -> io::Result<()>;
 
     /// Moves `name` to `to_name` in `to`.
     fn rename(&self, name: &OsStr, to: &dyn Dir, to_name: &OsStr) -> io::Result<()>;
 
-    /// Puts a new regular file with this content in the place of `name`, at once: whoever looks sees the old
-    /// content or the new one. Permission bits and group of an old file are kept; a new one gets `mode`.
+    /// Replaces `name` atomically by a new regular file with this content: readers see either the old or the new content. Keeps
+    /// permission bits and group of the old file; a new file gets `mode`.
     ///
-    /// `None` when that would lose something (other names of the file, its owner, attributes) or is not possible here; the caller then
-    /// writes into the file.
+    /// Returns `None` if replacing would lose other hard links, the owner or attributes of the file, or is not possible here; the
+    /// caller then writes into the file.
     fn replace(&self, name: &OsStr, data: &[u8], mode: u32) -> io::Result<Option<()>>;
 
-    /// Gives the file `name` another name.
+    /// Creates a hard link to the file `name`.
     fn link(&self, name: &OsStr, to: &dyn Dir, to_name: &OsStr) -> io::Result<()>;
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     fn symlink(&self, target: &Path, name: &OsStr) -> io::Result<()>;
 
-    /// Where a symbolic link points.
+    /// Returns the target of a symbolic link.
     fn readlink(&self, name: &OsStr) -> io::Result<PathBuf>;
 
-    /// Sets permission bits of a file or folder, never through a link.
+    /// Sets permission bits of a file or folder. Does not follow a link.
     fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()>;
 
-    /// Sets access and modification time (milliseconds since 1970), never through a link.
+    /// Sets access and modification time in milliseconds since 1970. Does not follow a link.
     fn utimes(&self, name: &OsStr, atime_ms: f64, mtime_ms: f64) -> io::Result<()>;
 
-    /// Whether the process may do this at `name`: Node's bits 4 read, 2 write, 1 execute.
+    /// Returns whether the process may access `name`: bits 4 read, 2 write, 1 execute, as in Node.
     fn access(&self, name: &OsStr, bits: u32) -> io::Result<()>;
 
-    /// For [`Dir::rename`] and [`Dir::link`] to recognise their own kind.
+    /// Returns `self` for a downcast, so that [`Dir::rename`] and [`Dir::link`] can check that both folders have the same
+    /// implementation.
     fn as_any(&self) -> &dyn Any;
 }
 
-/// How to open a file.
+/// Options to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenHow {
     /// Node's flags.
     pub flags: pijs_protocol::call::OpenFlags,
-    /// Permission bits of a file that is made.
+    /// Permission bits of a file that is created.
     pub mode: u32,
 }
 
 /// An open file.
 pub trait File: Send {
-    /// Reads at a place, or where the last sequential read ended. 0 at the end.
+    /// Reads at an offset, or at the sequential position. Returns 0 at the end of the file.
     fn read(&mut self, at: Option<u64>, into: &mut [u8]) -> io::Result<usize>;
-    /// Writes at a place, or where the last sequential write ended.
+    /// Writes at an offset, or at the sequential position.
     fn write(&mut self, at: Option<u64>, data: &[u8]) -> io::Result<usize>;
-    /// What it is.
+    /// Returns the metadata of the file.
     fn stat(&self) -> io::Result<Stat>;
-    /// Cuts or extends.
+    /// Truncates or extends the file to `len` bytes.
     fn set_len(&mut self, len: u64) -> io::Result<()>;
     /// Sets permission bits.
     fn chmod(&mut self, mode: u32) -> io::Result<()>;
     /// Sets access and modification time, milliseconds since 1970.
     fn utimes(&mut self, atime_ms: f64, mtime_ms: f64) -> io::Result<()>;
-    /// To the disk.
+    /// Flushes the file to the disk.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// What a name is.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -227,7 +228,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -240,7 +241,7 @@ impl Kind {
         }
     }
 
-    /// The kind in a `st_mode`.
+    /// Returns the kind in a `st_mode`.
     pub fn of_mode(mode: u32) -> Self {
         match mode & 0o170_000 {
             0o040_000 => Self::Dir,
@@ -254,7 +255,7 @@ impl Kind {
     }
 }
 
-/// Everything Node's `Stats` holds.
+/// The members of Node's `Stats`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "the fields of stat(2), times in milliseconds")]
 pub struct Stat {
@@ -274,7 +275,7 @@ pub struct Stat {
     pub birthtime_ms: f64,
 }
 
-/// Everything Node's `StatFs` holds.
+/// The members of Node's `StatFs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields of statfs(2)")]
 pub struct StatFs {
@@ -288,13 +289,13 @@ pub struct StatFs {
 }
 
 impl Stat {
-    /// What it is.
+    /// Returns the kind of the file.
     pub fn kind(&self) -> Kind {
         Kind::of_mode(self.mode)
     }
 }
 
-/// Returns the error with a code of the system.
+/// Returns the error of an `errno` code.
 pub fn errno(code: i32) -> io::Error {
     io::Error::from_raw_os_error(code)
 }

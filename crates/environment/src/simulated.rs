@@ -42,7 +42,7 @@ impl VirtualClock {
         Self { wall: WallMode::StandsStill, ..Self::starting_at(epoch_ms) }
     }
 
-    /// Advances by so many microseconds.
+    /// Advances the clock by this many microseconds.
     pub fn advance_us(&self, by_us: u64) {
         self.elapsed_us.fetch_add(by_us, Ordering::SeqCst);
     }
@@ -72,7 +72,7 @@ pub struct CountingTimer {
 }
 
 impl CountingTimer {
-    /// Starts at a constant wall time; each reading is `step_us` microseconds after the one before.
+    /// Creates a timer with a constant wall time; each reading is `step_us` microseconds after the previous one.
     pub fn new(epoch_ms: u64, step_us: u64) -> Self {
         Self { epoch_ms, step_us, elapsed_us: AtomicU64::new(0) }
     }
@@ -114,7 +114,7 @@ impl Timer for StandingTimer {
 pub struct CountingRandomness(AtomicU32);
 
 impl CountingRandomness {
-    /// Starts at `first`.
+    /// Creates randomness that counts from `first`.
     pub fn new(first: u32) -> Self {
         Self(AtomicU32::new(first))
     }

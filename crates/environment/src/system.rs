@@ -40,7 +40,7 @@ impl WallClock {
 }
 
 impl SystemTimer {
-    /// Starts counting.
+    /// Creates a timer whose microseconds count from now.
     pub fn new() -> Self {
         let wall = WallClock { read_ms: AtomicU64::new(u64::MAX), epoch_ms: AtomicU64::new(0) };
         Self { start: Instant::now(), wall: Arc::new(wall) }
@@ -69,7 +69,8 @@ impl Timer for SystemTimer {
 pub struct SystemRandomness;
 
 impl Randomness for SystemRandomness {
-    /// A version 4 UUID has 122 random bits; the six fixed ones are in bytes 6 and 8, which are skipped.
+    /// Fills `out` from version 4 UUIDs, which have 122 random bits each. Their six fixed bits are in bytes 6 and 8, which are
+    /// skipped.
     fn fill(&self, out: &mut [u8]) {
         let mut rest = out;
         while !rest.is_empty() {

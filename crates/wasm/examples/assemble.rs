@@ -1,4 +1,5 @@
-//! Makes an extension of a core module in text: `assemble FILE.wat OUT.wasm`. The exports have the flat signatures of the world.
+//! Creates an extension from a core module in text: `assemble FILE.wat OUT.wasm`. The exports have the flat signatures of the
+//! world.
 
 use std::path::PathBuf;
 

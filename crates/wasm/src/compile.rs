@@ -1,7 +1,7 @@
-//! From the bytes that an author hands over to a compiled component: what it is, what it imports, and native code.
+//! Compiles an author's `.wasm` file: validates it, checks its imports and generates native code.
 //!
-//! The bytes are believed in nothing. A core module becomes a component here when it carries the description of its world, as
-//! `wit-bindgen` writes it.
+//! The bytes are untrusted. A core module is turned into a component if it carries the description of its world, as `wit-bindgen`
+//! writes it.
 
 use crate::realm::prepare;
 use crate::runtime::engine;
@@ -12,17 +12,17 @@ use wasmparser::{Encoding, Parser, Payload};
 use wasmtime::component::Component;
 use wasmtime::component::types::{ComponentExtern, ComponentItem};
 
-/// The package of the world, with the version that this program has.
+/// Package of the world; `schema/wit/extension.wit` has its version.
 const WORLD: &str = "pi:extension";
 
-/// Why bytes are no extension.
+/// The reason why a file is not an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The kind of the mistake.
     pub kind: RefusalKind,
-    /// The mistake, in words.
+    /// Description of the mistake.
     pub message: String,
-    /// The remedy.
+    /// Remedy.
     pub help: String,
 }
 
@@ -31,9 +31,9 @@ pub struct Refusal {
 pub enum RefusalKind {
     /// Not WebAssembly, cut off, or damaged.
     Malformed,
-    /// Another world than `pi:extension`.
+    /// The component targets another world than `pi:extension`.
     World,
-    /// An import that nobody provides.
+    /// The component imports something that is not provided.
     Import,
 }
 
@@ -48,11 +48,11 @@ impl std::error::Error for Refusal {}
 /// A component that fits the world, compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiled {
-    /// The component: what it is compiled from again.
+    /// The component, from which another engine build can compile it again.
     pub component: Vec<u8>,
     /// Native code of this engine build.
     pub code: Vec<u8>,
-    /// Interfaces that it imports, without versions, each with the functions it takes from it.
+    /// Imported interfaces without versions, each with the imported functions.
     pub imports: BTreeMap<String, Vec<String>>,
 }
 
@@ -60,11 +60,11 @@ pub struct Compiled {
 ///
 /// # Errors
 ///
-/// One [`Refusal`] that says what to do.
+/// Fails with a [`Refusal`], which says how to correct the file.
 pub fn compile(bytes: &[u8]) -> Result<Compiled, Refusal> {
     let component = component_of(bytes)?;
     let code = engine().precompile_component(&component).map_err(|error| malformed(&format!("{error:#}")))?;
-    // SAFETY: these are the bytes that the line above returned.
+    // SAFETY: the bytes are the result of `precompile` in the line above.
     let loaded = unsafe { Component::deserialize(engine(), &code) };
     let loaded = loaded.map_err(|error| malformed(&format!("{error:#}")))?;
     let imports = imports_of(&loaded);
@@ -79,10 +79,10 @@ pub fn compile(bytes: &[u8]) -> Result<Compiled, Refusal> {
     Ok(Compiled { component, code, imports: plain(imports) })
 }
 
-/// Names the code that this engine makes: what was compiled under another name is compiled again.
+/// Returns a name of the code that this engine generates. Code of another name is compiled again.
 pub fn engine_name() -> String {
     use std::hash::{Hash as _, Hasher as _};
-    /// FNV-1a: the same in every process, which the standard one need not be.
+    /// FNV-1a, which has the same result in every process. The standard hasher need not have.
     struct Fnv(u64);
     impl std::hash::Hasher for Fnv {
         fn finish(&self) -> u64 {
@@ -100,7 +100,7 @@ pub fn engine_name() -> String {
 }
 
 fn malformed(why: &str) -> Refusal {
-    // A parser's message may go on for lines.
+    // A parser's message may have several lines.
     let why = why.lines().next().unwrap_or_default().trim_end_matches(['[', '=', ' ']).trim_end_matches(" - expected");
     Refusal {
         kind: RefusalKind::Malformed,
@@ -109,7 +109,7 @@ fn malformed(why: &str) -> Refusal {
     }
 }
 
-/// The component that `bytes` are, or that can be made of them.
+/// Returns the bytes if they are a component, or turns a core module into one.
 fn component_of(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     let version = Parser::new(0).parse_all(bytes).next();
     match version {
@@ -120,7 +120,7 @@ fn component_of(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-/// Makes a component of a core module.
+/// Turns a core module into a component.
 fn encode(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     let mut foreign = BTreeMap::new();
     let mut has_world = false;
@@ -170,7 +170,7 @@ fn encode(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     })
 }
 
-/// Interfaces with versions, and their functions.
+/// Returns the imported interfaces with versions, and their functions.
 fn imports_of(component: &Component) -> BTreeMap<String, Vec<String>> {
     let functions = |item: ComponentExtern<'_>| match item.ty {
         ComponentItem::ComponentInstance(instance) => {
@@ -188,7 +188,7 @@ fn plain(imports: BTreeMap<String, Vec<String>>) -> BTreeMap<String, Vec<String>
     imports.into_iter().map(|(name, functions)| (plain(name), functions)).collect()
 }
 
-/// Refuses an import that is neither of the world nor of WASI 0.2.
+/// Rejects imports that belong neither to the world nor to WASI 0.2.
 fn check_imports(imports: &BTreeMap<String, Vec<String>>) -> Result<(), Refusal> {
     for name in imports.keys() {
         let (interface, version) = name.split_once('@').unwrap_or((name, ""));

@@ -1,8 +1,8 @@
-//! Why a component cannot be loaded.
+//! Error of loading a component.
 
 use std::fmt;
 
-/// Why a component cannot be loaded, in one sentence.
+/// An error of loading a component, described in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WasmError {
     message: String,

@@ -10,7 +10,7 @@ use pijs_protocol::message::{BusEvent, ErrorReport, EventResult, SlashResult, To
 use pijs_protocol::{CallId, EventId, Message, TimerId};
 use serde_json::{Map, Value, json};
 
-/// Writes an error of the taxonomy as the world has it.
+/// Converts an error of the taxonomy to the WIT `error` variant.
 pub(crate) fn error_of(error: HostcallError) -> types::Error {
     let HostcallError { code, message, retryable, details } = error;
     let failure = types::Failure { message, retryable, details: Value::Object(details).to_string() };
@@ -23,7 +23,7 @@ pub(crate) fn error_of(error: HostcallError) -> types::Error {
     }
 }
 
-/// Reads an error that the component returned.
+/// Converts an error that the component returned to a report.
 pub(crate) fn report_of(error: types::Error, phase: &str) -> ErrorReport {
     let (types::Error::Timeout(failure)
     | types::Error::Denied(failure)
@@ -33,7 +33,7 @@ pub(crate) fn report_of(error: types::Error, phase: &str) -> ErrorReport {
     report(phase, failure.message)
 }
 
-/// An error of the extension, without a position: compiled code has none.
+/// Creates an error report of the extension. It has no position, because compiled code has none.
 pub(crate) fn report(phase: &str, message: impl Into<String>) -> ErrorReport {
     ErrorReport {
         entry: None,
@@ -45,12 +45,12 @@ pub(crate) fn report(phase: &str, message: impl Into<String>) -> ErrorReport {
     }
 }
 
-/// Reads JSON text of the component.
+/// Parses JSON text of the component.
 pub(crate) fn json_of(what: &str, text: &str) -> Result<Value, HostcallError> {
     serde_json::from_str(text).map_err(|error| HostcallError::invalid("schema", format!("{what} is not JSON: {error}")))
 }
 
-/// Reads a JSON object of the component.
+/// Parses a JSON object of the component.
 pub(crate) fn object_of(what: &str, text: &str) -> Result<Map<String, Value>, HostcallError> {
     match json_of(what, text)? {
         Value::Object(members) => Ok(members),
@@ -58,12 +58,12 @@ pub(crate) fn object_of(what: &str, text: &str) -> Result<Map<String, Value>, Ho
     }
 }
 
-/// Writes an answer of the host as the world has it.
+/// Converts the result of a hostcall to the WIT `reply` record.
 pub(crate) fn reply_of(result: HostResult) -> types::Reply {
     types::Reply { output: result.output.to_string(), attachments: result.bytes }
 }
 
-/// The bytes that a member of an answer refers to.
+/// Returns the attachment that a member of a result refers to.
 fn bytes_of(result: &mut HostResult, member: &str) -> Vec<u8> {
     let index = result.output[member]["$bytes"].as_u64().and_then(|index| usize::try_from(index).ok());
     index.and_then(|index| result.bytes.get_mut(index)).map(std::mem::take).unwrap_or_default()
@@ -128,7 +128,7 @@ impl answers::Host for State {
 }
 
 impl State {
-    /// Answers an event, a tool call or a command.
+    /// Sends the result of an event, a tool call or a command.
     pub(crate) fn finished(&mut self, kind: Awaited, id: String, outcome: Result<Option<Value>, ErrorReport>) {
         let (value, error) = match outcome {
             Ok(value) => (value, None),

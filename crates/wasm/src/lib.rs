@@ -1,18 +1,18 @@
 //! Realms of WebAssembly components: extensions that are compiled ahead of time from any language.
 //!
-//! The world is `pi:extension` (`schema/wit/extension.wit`). A component sees the same messages as a JavaScript realm, through
-//! typed exports, and asks for the same hostcalls, through typed imports.
+//! The world is `pi:extension` (`schema/wit/extension.wit`). A component gets the same messages as a JavaScript realm, through
+//! typed exports, and makes the same hostcalls, through typed imports.
 //!
 //! | type | is |
 //! |---|---|
 //! | [`ComponentRealm`] | one component under limits, from its `load` to its termination |
-//! | [`Hostcalls`] | answers the synchronous hostcalls of a running turn |
+//! | [`Hostcalls`] | executes the synchronous hostcalls of a running turn |
 //! | [`Interrupter`] | stops a running turn from another thread |
 //! | [`compile()`] | turns an author's `.wasm` into native code; feature `compile` |
 //!
 //! Invariants: native code comes from a [`Verified`](pijs_artifact::Verified) artifact; time and randomness are inputs, so
-//! the same deliveries give the same yields, fuel included; a component that trapped runs nothing again; WASI gives a component
-//! nothing that a hostcall would not.
+//! the same deliveries give the same yields, fuel included; a component that trapped is never entered again; WASI gives a
+//! component no authority beyond its hostcalls.
 
 #![expect(
     unsafe_code,

@@ -30,13 +30,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Store, Trap, UpdateDeadline};
 
-/// Instructions for one unit of a turn's fuel: 20 us on an idle core. Less than the 50 us of a poll of the JavaScript engine, so that
-/// a loop ends by its fuel, at the same instruction in every run, before the watchdog looks.
+/// Instructions for one unit of a turn's fuel, which take 20 us on an idle core. That is less than the 50 us of a poll of the
+/// JavaScript engine, so that a loop ends by its fuel, at the same instruction in every run, before the watchdog fires.
 const INSTRUCTIONS_PER_FUEL: u64 = 20_000;
 
 /// Stops a running turn from another thread.
 ///
-/// Seen at the next loop edge or call of the component; a hostcall that waits is not interrupted.
+/// The component stops at the next loop edge or call; a hostcall in progress is not interrupted.
 #[derive(Debug, Clone)]
 pub struct Interrupter {
     state: Arc<AtomicU8>,
@@ -47,16 +47,16 @@ const RUNNING: u8 = 1;
 const STOPPED: u8 = 2;
 
 impl Interrupter {
-    /// Whether the realm is gone; a watchdog may stop watching.
+    /// Returns whether the realm was dropped, so that a watchdog may stop.
     pub fn is_orphaned(&self) -> bool {
         Arc::strong_count(&self.state) == 1
     }
 
-    /// Ends the turn that is running now with `Timeout { quota: "deadline" }`; does nothing between turns.
+    /// Ends the running turn with `Timeout { quota: "deadline" }`; does nothing between turns.
     pub fn interrupt(&self) {
         let stopped = self.state.compare_exchange(RUNNING, STOPPED, Ordering::Relaxed, Ordering::Relaxed);
         if stopped.is_ok() {
-            // Every component of the process looks up; those that were not meant go on.
+            // Every component of the process checks its deadline now; those whose turn is not to end continue.
             engine().increment_epoch();
         }
     }
@@ -68,18 +68,18 @@ pub struct ComponentRealm {
     pre: ExtensionPre<State>,
     instance: Option<Extension>,
     entry: EntryIndex,
-    /// The handler of `stream_text`, while it is called.
+    /// The handler of `stream_text` during its call.
     stream: Option<Handle>,
     ended: Option<Termination>,
     limits: Limits,
     interrupter: Interrupter,
 }
 
-/// Why a turn could not be finished.
+/// The reason why a turn could not be finished.
 enum Fault {
     /// The component trapped, or a limit was reached.
     Trap(wasmtime::Error),
-    /// Ours.
+    /// An invariant of the host is broken.
     Bug(String),
 }
 
@@ -90,13 +90,13 @@ impl From<wasmtime::Error> for Fault {
 }
 
 impl ComponentRealm {
-    /// Makes a realm of a compiled component. Nothing of it runs before its `load`.
+    /// Creates a realm of a compiled component. Nothing of it runs before its `load`.
     ///
     /// This maps the component's code, so that a process can seal itself afterwards: no later step needs an executable page.
     ///
     /// # Errors
     ///
-    /// When the code was compiled by another version or for another processor, or imports something that the world lacks.
+    /// Fails when the code was compiled by another version or for another processor, or imports something that the world lacks.
     pub fn new(options: &RealmOptions, code: &Verified) -> Result<Self, WasmError> {
         let module = code.artifact().component().ok_or_else(|| WasmError::new("the artifact has no component"))?;
         let bytecode = module.bytecode.as_deref().ok_or_else(|| WasmError::new("the component was not compiled"))?;
@@ -127,7 +127,7 @@ impl ComponentRealm {
         })
     }
 
-    /// A handle that stops a running turn from another thread.
+    /// Returns a handle that stops a running turn from another thread.
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
     }
@@ -136,7 +136,7 @@ impl ComponentRealm {
     ///
     /// # Errors
     ///
-    /// The realm has ended. Discard it.
+    /// Fails when the realm has ended. Discard it.
     pub fn turn(&mut self, delivery: Delivery, host: &mut dyn Hostcalls) -> Result<Yield, Termination> {
         let Delivery { seq, now, task, state } = delivery;
         match task {
@@ -152,7 +152,7 @@ impl ComponentRealm {
     ///
     /// # Errors
     ///
-    /// As [`ComponentRealm::turn`].
+    /// Fails as [`ComponentRealm::turn`] does.
     pub fn stream(
         &mut self,
         seq: Seq,
@@ -174,7 +174,7 @@ impl ComponentRealm {
         self.enter(now, self.limits.stream_fuel, state, host, |realm| realm.judge(delta))
     }
 
-    /// Everything around a turn: fuel, clock, the lent host, and how the turn ended.
+    /// Enters the component for a turn: sets fuel and clock, lends the host, and determines how the turn ended.
     fn enter(
         &mut self,
         now: Now,
@@ -287,7 +287,7 @@ impl ComponentRealm {
                 self.say(Message::CallbackResult(result));
                 Ok(())
             }
-            // Anything that runs in it may end; a component holds no `pi`.
+            // Code of the package may run in it, but a component has no `pi` object to be restricted.
             Message::Retired {} => {
                 self.stream = None;
                 Ok(())
@@ -300,7 +300,7 @@ impl ComponentRealm {
         self.store.data_mut().outbox.push(message);
     }
 
-    /// Instantiates the component, which runs its `start` functions, and registers what it offers.
+    /// Instantiates the component, which runs its `start` functions, and sends its registrations.
     fn load(&mut self, load: &Load) -> Result<(), Fault> {
         self.entry = load.entry;
         let instance = self.pre.instantiate(&mut self.store)?;
@@ -406,7 +406,7 @@ impl ComponentRealm {
         Ok(())
     }
 
-    /// Answers an event with the members that changed. Those that may not change are an error.
+    /// Sends the result of an event whose object was changed. A change of a member that may not change is an error.
     fn changed(&mut self, hook: EventHook, changes: &str) {
         self.store.data_mut().awaited.remove(hook.event_id.as_str());
         let changes = object_of("changed", changes).map_err(|error| error.message).and_then(|changes| {
@@ -422,7 +422,7 @@ impl ComponentRealm {
         self.say(Message::EventResult(EventResult { event_id: hook.event_id, value: None, changed, error }));
     }
 
-    /// Sends the answer that an export gave; `None` inside: it comes later.
+    /// Sends the result of an export. `None` inside means that the result comes later.
     fn answered(
         &mut self,
         kind: Awaited,
@@ -441,7 +441,7 @@ impl ComponentRealm {
                 return;
             }
         };
-        // Unless it has finished it already, while it ran.
+        // The component may have finished it while the export ran.
         if data.awaited.remove(&id).is_some() {
             data.finished(kind, id, outcome.map_err(|error| report(phase, error.message)));
         }
@@ -511,7 +511,7 @@ pub(crate) fn prepare(component: &Component) -> Result<ExtensionPre<State>, Wasm
     let mut linker = Linker::new(engine());
     Extension::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state).map_err(failed)?;
     wasi::add_to_linker(&mut linker, component, engine()).map_err(failed)?;
-    // Each of them is an error that names the import, when it is called.
+    // A call of such an import is an error that names it.
     linker.define_unknown_imports_as_traps(component).map_err(failed)?;
     let pre = linker.instantiate_pre(component).map_err(failed)?;
     ExtensionPre::new(pre).map_err(failed)

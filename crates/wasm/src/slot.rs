@@ -4,13 +4,13 @@ use pijs_protocol::{HostCall, SyncReply};
 use std::mem;
 use std::ptr::NonNull;
 
-/// Answers the synchronous hostcalls of a running turn.
+/// Executes the synchronous hostcalls of a running turn.
 pub trait Hostcalls {
-    /// Runs one call to its end; the component waits.
+    /// Executes one call. The component waits for the reply.
     fn call(&mut self, call: HostCall) -> SyncReply;
 }
 
-/// A place for the host of the turn. Empty between turns.
+/// Holds the host of the running turn; empty between turns.
 #[derive(Default)]
 pub(crate) struct HostSlot {
     lent: Option<NonNull<dyn Hostcalls>>,

@@ -13,13 +13,14 @@ use time::macros::format_description;
 use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Result};
 
-/// Longest line of standard output that becomes one line of the log.
+/// Maximum length of a line of standard output; a longer line becomes several log entries.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// Instances, memories and tables of one component, each. Adapters and shims of one that was built from C have five.
+/// Maximum number of instances, memories and tables of one component, each. The adapters and shims of a component that was built
+/// from C have five.
 const MOST_PARTS: usize = 64;
 
-/// Elements of one table.
+/// Maximum number of elements of one table.
 const TABLE_ELEMENTS: usize = 1_000_000;
 
 /// The kind of entry that waits for `answers.finish`.
@@ -79,7 +80,7 @@ impl State {
         }
     }
 
-    /// Makes a request with the next id. Its number is the ticket.
+    /// Creates a request with the next id, which is its ticket.
     pub(crate) fn request(
         &mut self,
         method: &str,
@@ -102,7 +103,7 @@ impl State {
         (self.calls, call)
     }
 
-    /// Runs a call to its end, and takes over the time and the state that it comes back with.
+    /// Executes a call, and applies the time and the state that its reply carries.
     pub(crate) fn answer_now(&mut self, call: HostCall) -> Result<HostResult, HostcallError> {
         let Some(reply) = self.host.call(call) else {
             return Err(HostcallError::invalid("too_early", "a component calls its host in a turn only"));
@@ -117,7 +118,7 @@ impl State {
         }
     }
 
-    /// Makes a request of one method and waits for its end.
+    /// Calls a method and returns its result.
     pub(crate) fn call_now(
         &mut self,
         method: &str,
@@ -130,10 +131,10 @@ impl State {
         self.answer_now(call)
     }
 
-    /// Writes a line of the log.
+    /// Writes a log entry.
     pub(crate) fn log(&mut self, level: Level, event: &str, message: String) {
         if self.facts.get("observesEvents") == Some(&Value::Bool(true)) {
-            // At once, so that a driver that writes down what happens keeps the order. A refusal is in the ledger.
+            // Sent at once, so that a recording driver keeps the order. A refusal is in the ledger.
             let _ =
                 self.call_now("log", "log", json!({ "level": level, "event": event, "message": message }), Vec::new());
             return;
@@ -151,7 +152,7 @@ impl State {
         }));
     }
 
-    /// Takes what the component wrote to its standard output or error; whole lines become lines of the log.
+    /// Appends standard output or standard error of the component. Complete lines become log entries.
     pub(crate) fn print(&mut self, is_error: bool, bytes: &[u8]) {
         let buffer = if is_error { &mut self.stderr } else { &mut self.stdout };
         buffer.extend_from_slice(bytes);
@@ -168,7 +169,7 @@ impl State {
         }
     }
 
-    /// Writes down what was printed without the end of a line.
+    /// Logs an incomplete last line.
     pub(crate) fn flush(&mut self) {
         for is_error in [false, true] {
             if !(if is_error { &self.stderr } else { &self.stdout }).is_empty() {
@@ -183,7 +184,7 @@ impl State {
     }
 }
 
-/// RFC 3339 with milliseconds.
+/// Formats a time as RFC 3339 with milliseconds.
 fn timestamp(epoch_ms: u64) -> String {
     let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
     let nanoseconds = i128::from(epoch_ms) * 1_000_000;
@@ -191,7 +192,7 @@ fn timestamp(epoch_ms: u64) -> String {
     at.format(&format).unwrap_or_default()
 }
 
-/// The driver's time: it starts with the turn's, and each read advances it by a fixed step.
+/// The driver's time: it starts with the turn's time, and each reading advances it by a fixed step.
 pub(crate) struct Clock {
     now: Now,
     ahead_us: u64,
@@ -205,7 +206,7 @@ impl Clock {
         Self { now: Now::default(), ahead_us: 0, latest_us: 0, step_us: step_us.into(), reads: 0 }
     }
 
-    /// Starts a turn.
+    /// Sets the time of a turn.
     pub(crate) fn begin(&mut self, now: Now) {
         self.reads = 0;
         self.set(now);
@@ -226,11 +227,11 @@ impl Clock {
     }
 }
 
-/// Counts memories and tables against the realm's limit.
+/// Enforces the realm's memory limit for memories and tables.
 pub(crate) struct Memory {
     most: u64,
     pub(crate) used: u64,
-    /// Something was refused: what ends after that has run out of memory.
+    /// Whether growth was refused: if the component ends after that, it ran out of memory.
     pub(crate) refused: bool,
 }
 

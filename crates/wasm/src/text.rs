@@ -1,6 +1,6 @@
-//! Components from text, for tests: a core module whose exports have the flat signatures of the world.
+//! Creates components from text, for tests: core modules whose exports have the flat signatures of the world.
 //!
-//! A test writes the functions that matter to it; [`module`] adds the others, which answer nothing.
+//! A test writes the functions that it checks; [`module`] adds the others, which return nothing.
 
 use wit_component::StringEncoding;
 use wit_parser::Resolve;
@@ -8,7 +8,7 @@ use wit_parser::Resolve;
 /// The world.
 const WORLD: &str = include_str!("../../../schema/wit/extension.wit");
 
-/// Exports of the world with their flat signatures. The answer of each is at address 0, where there are zeros: success, nothing to say.
+/// Exports of the world with their flat signatures. Each returns address 0, which holds zeros: success without a value.
 const EXPORTS: &[(&str, &str)] = &[
     ("register", ""),
     ("on-event", "(param i32 i32 i32 i32 i32 i32 i32 i32)"),
@@ -31,7 +31,8 @@ const MEMORY: &str = r#"
     (local.get $at))
 "#;
 
-/// Writes a core module that has the exports of the world: `items` (imports first), and for what they lack a function that answers nothing.
+/// Writes a core module with all exports of the world: `items` (imports first), and a function without a result for each missing
+/// export.
 pub fn module(imports: &str, items: &str) -> String {
     let mut text = format!("(module {imports}");
     if !items.contains("\"memory\"") {
@@ -47,20 +48,21 @@ pub fn module(imports: &str, items: &str) -> String {
     text
 }
 
-/// Assembles a core module and writes into it which world it is for, as a compiler with `wit-bindgen` does.
+/// Assembles a core module and adds the description of its world, as a compiler with `wit-bindgen` does.
 ///
 /// # Panics
 ///
-/// When the text is wrong.
+/// Panics when the text is invalid.
 pub fn core_module(text: &str) -> Vec<u8> {
     core_module_with(text, &[])
 }
 
-/// Does so for a world that has further imports, each a package of one interface: `("wasi:random/random@0.2.3", TEXT)`.
+/// Assembles a core module for a world with additional imports, each a package of one interface: `("wasi:random/random@0.2.3",
+/// TEXT)`.
 ///
 /// # Panics
 ///
-/// When a text is wrong.
+/// Panics when a text is invalid.
 pub fn core_module_with(text: &str, imports: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = wat::parse_str(text).expect("the text of a module");
     let mut resolve = Resolve::default();
@@ -76,11 +78,11 @@ pub fn core_module_with(text: &str, imports: &[(&str, &str)]) -> Vec<u8> {
     bytes
 }
 
-/// Assembles anything: a component of another world, or a module without one.
+/// Assembles any text: a component of another world, or a module without a world.
 ///
 /// # Panics
 ///
-/// When the text is wrong.
+/// Panics when the text is invalid.
 pub fn assemble(text: &str) -> Vec<u8> {
     wat::parse_str(text).expect("WebAssembly text")
 }

@@ -19,17 +19,17 @@ use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, ComponentType, Lift, Linker, LinkerInstance, Lower, Resource, ResourceType};
 use wasmtime::{Engine, Result, StoreContextMut, bail};
 
-/// An error of a stream. None is ever made; the type has to exist.
+/// Error of a stream. It is never created, but the type has to exist.
 struct StreamFailure;
-/// Something to wait for: a time of the monotonic clock in nanoseconds, or nothing.
+/// A pollable: a time of the monotonic clock in nanoseconds, or `None` for one that is ready.
 struct Pollable(Option<u64>);
-/// Standard input, which is at its end.
+/// Standard input, which is empty.
 struct Input;
 /// Standard output or error.
 struct Output {
     is_error: bool,
 }
-/// Things that a component can name and never gets.
+/// Resources that a component can name but never obtains.
 struct Unobtainable;
 
 type Context<'a> = StoreContextMut<'a, State>;
@@ -110,19 +110,19 @@ enum SocketError {
     PermanentResolverFailure,
 }
 
-/// Bytes of one read of randomness.
+/// Maximum number of bytes of one read of randomness.
 const MOST_RANDOM: u64 = 1 << 20;
-/// Bytes that a stream says it takes at once.
+/// Number of bytes that a stream accepts at once.
 const WRITE_BYTES: u64 = 64 << 10;
 
-/// Defines the imports of `wasi:` that `component` has.
+/// Defines the `wasi:` imports of `component`.
 pub(crate) fn add_to_linker(linker: &mut Linker<State>, component: &Component, engine: &Engine) -> Result<()> {
     for (name, item) in component.component_type().imports(engine) {
         let (Some(rest), ComponentItem::ComponentInstance(instance)) = (name.strip_prefix("wasi:"), item.ty) else {
             continue;
         };
         let mut at = linker.instance(name)?;
-        // An interface names the resources of others that it uses, too.
+        // An interface also names the resources of other interfaces that it uses.
         for (name, item) in instance.exports(engine) {
             if matches!(item.ty, ComponentItem::Resource(_)) {
                 resource(&mut at, name)?;
@@ -133,7 +133,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<State>, component: &Component, e
     Ok(())
 }
 
-/// Defines a resource. Names of resources are unique in WASI 0.2, as far as there are values of them here.
+/// Defines a resource. Names of the resources that have values here are unique in WASI 0.2.
 fn resource(at: &mut LinkerInstance<'_, State>, name: &str) -> Result<()> {
     fn of<T: Send + 'static>(at: &mut LinkerInstance<'_, State>, name: &str) -> Result<()> {
         at.resource(name, ResourceType::host::<T>(), |mut at, index| {
@@ -188,7 +188,7 @@ fn define(at: &mut LinkerInstance<'_, State>, interface: &str) -> Result<()> {
                 Ok((Err::<Resource<Unobtainable>, _>(SocketError::AccessDenied),))
             })
         }
-        // The rest is refused when it is called.
+        // Other imports fail when they are called.
         _ => Ok(()),
     }
 }
@@ -360,7 +360,7 @@ fn io_error(at: &mut LinkerInstance<'_, State>) -> Result<()> {
     })
 }
 
-/// Waits until `when`, by the timer of the host.
+/// Waits until `when` with the timer of the host.
 fn wait_until(at: &mut Context<'_>, when: Option<u64>) -> Result<()> {
     let Some(when) = when else { return Ok(()) };
     let now = monotonic_ns(at);
@@ -387,7 +387,7 @@ fn poll(at: &mut LinkerInstance<'_, State>) -> Result<()> {
         for pollable in &list {
             times.push(at.data().table.get(pollable)?.0);
         }
-        // Pollables that have no time are ready.
+        // Pollables without a time are ready.
         let first = times.iter().map(|when| when.unwrap_or_default()).min();
         wait_until(&mut at, first)?;
         let now = monotonic_ns(&mut at).max(first.unwrap_or_default());

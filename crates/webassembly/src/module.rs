@@ -72,7 +72,7 @@ impl From<&wasmi::FuncType> for FuncType {
     }
 }
 
-/// The type of what is imported or exported.
+/// The type of an import or export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExternType {
     /// A function.
@@ -91,7 +91,7 @@ pub enum ExternType {
 }
 
 impl ExternType {
-    /// Returns the name of the kind as JavaScript has it.
+    /// Returns the name that JavaScript uses for the kind.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Func(_) => "function",
@@ -118,9 +118,9 @@ impl From<&wasmi::ExternType> for ExternType {
 /// One import of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Import {
-    /// Name of the module that it comes from.
+    /// Name of the module that provides it.
     pub module: String,
-    /// Its name there.
+    /// Its name in that module.
     pub name: String,
     /// Its type.
     pub ty: ExternType,
@@ -133,25 +133,25 @@ pub struct Export {
     pub name: String,
     /// Its type.
     pub ty: ExternType,
-    /// The number of a function in the module: Node names the function by it.
+    /// Index of a function in the module, which Node uses as the function's name.
     pub index: u32,
 }
 
-/// A compiled module.
+/// A compiled module with its imports and exports.
 pub(crate) struct Module {
     pub(crate) code: wasmi::Module,
     pub(crate) imports: Vec<Import>,
-    /// The interpreter's place of each import: it puts functions first, then tables, memories and globals.
+    /// The interpreter's index of each import: it sorts functions first, then tables, memories and globals.
     pub(crate) import_places: Vec<usize>,
     pub(crate) exports: Vec<Export>,
-    /// The export that stands for the start section.
+    /// Name of the export that replaces the start section.
     pub(crate) start: Option<String>,
-    /// The bytes that one instance takes beside its memories and tables.
+    /// Memory that one instance needs in addition to its memories and tables, in bytes.
     pub(crate) instance_bytes: usize,
 }
 
 impl Module {
-    /// `bytes` are those that `code` was made of.
+    /// Describes a compiled module. `bytes` is the binary from which `code` was compiled.
     pub(crate) fn new(code: wasmi::Module, bytes: &[u8], start: Option<String>, counts: Counts) -> Self {
         let given: Vec<_> = code.imports().collect();
         let import_places = import_places(&import_kinds(bytes).unwrap_or_default());
@@ -161,7 +161,7 @@ impl Module {
             ty: import.ty().into(),
         });
         let imports = imports.collect();
-        // The interpreter does not keep the order.
+        // The interpreter does not keep the order of imports.
         let exports = exported(bytes)
             .into_iter()
             .filter(|(name, _)| start.as_ref() != Some(name))
@@ -173,7 +173,7 @@ impl Module {
     }
 }
 
-/// How many definitions a module has of what takes memory in each instance.
+/// Numbers of definitions that need memory in each instance.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) functions: usize,
@@ -191,7 +191,7 @@ const FUNCTION_KIND: u8 = 0;
 const TABLE_KIND: u8 = 1;
 const MEMORY_KIND: u8 = 2;
 
-/// A section: its number and its content.
+/// A section with its id and content.
 struct Section<'a> {
     id: u8,
     content: &'a [u8],
@@ -214,7 +214,7 @@ fn sections(bytes: &[u8]) -> Vec<Section<'_>> {
 pub(crate) fn counts(bytes: &[u8]) -> Counts {
     let mut counts = Counts::default();
     for section in sections(bytes) {
-        // Each definition takes a byte at least, so a count that lies is no larger than the section.
+        // Each definition takes at least one byte, so a false count is limited by the size of the section.
         let count = read_u32(section.content).map_or(0, |(count, _)| count as usize).min(section.content.len());
         match section.id {
             FUNCTION => counts.functions = count,
@@ -225,7 +225,7 @@ pub(crate) fn counts(bytes: &[u8]) -> Counts {
     counts
 }
 
-/// Lists the kinds of the imports of a valid module, in its order.
+/// Lists the kinds of the imports of a valid module in their order.
 fn import_kinds(bytes: &[u8]) -> Option<Vec<u8>> {
     let list = sections(bytes);
     let Some(section) = list.iter().find(|section| section.id == IMPORT) else { return Some(Vec::new()) };
@@ -248,7 +248,7 @@ fn import_kinds(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(kinds)
 }
 
-/// Says for each import where it is once all are sorted by kind.
+/// Returns the index of each import after all imports are sorted by kind.
 fn import_places(kinds: &[u8]) -> Vec<usize> {
     let mut sorted: Vec<usize> = (0..kinds.len()).collect();
     sorted.sort_by_key(|index| kinds[*index]);
@@ -264,7 +264,7 @@ fn skip_number(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(end + 1..)
 }
 
-/// Skips the type of a value; a reference may name the type of what it refers to.
+/// Skips a value type, including the heap type of a reference type.
 fn skip_type(bytes: &[u8]) -> Option<&[u8]> {
     let (first, rest) = bytes.split_first()?;
     if matches!(first, 0x63 | 0x64) { skip_number(rest) } else { Some(rest) }
@@ -296,12 +296,13 @@ fn exported(bytes: &[u8]) -> Vec<(String, u32)> {
     list
 }
 
-/// Whether a module has a start section.
+/// Returns whether a module has a start section.
 pub(crate) fn has_start(bytes: &[u8]) -> bool {
     sections(bytes).iter().any(|section| section.id == START)
 }
 
-/// Rewrites a valid module: its start function is an export with the name that is returned. `None` without a start section.
+/// Replaces the start section of a valid module by an export of the start function. Returns the new module and the name of the
+/// export; `None` without a start section.
 pub(crate) fn export_start(bytes: &[u8]) -> Option<(Vec<u8>, String)> {
     let list = sections(bytes);
     let start = list.iter().find(|section| section.id == START)?;
@@ -328,7 +329,7 @@ pub(crate) fn export_start(bytes: &[u8]) -> Option<(Vec<u8>, String)> {
                 content.extend_from_slice(&export);
                 write_section(&mut out, EXPORT, &content)?;
             }
-            // Exports come right before the start.
+            // The export section comes right before the start section.
             START if !has_exports => {
                 let mut content = vec![1];
                 content.extend_from_slice(&export);
@@ -341,12 +342,12 @@ pub(crate) fn export_start(bytes: &[u8]) -> Option<(Vec<u8>, String)> {
     Some((out, name))
 }
 
-/// Reads the custom sections of one name.
+/// Returns the custom sections of one name.
 pub(crate) fn custom_sections<'a>(module: &'a wasmi::Module, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
     module.custom_sections().filter(move |section| section.name() == name).map(|section| section.data())
 }
 
-/// Whether the bytes begin as a module does.
+/// Checks the magic number and version at the beginning of a module.
 pub(crate) fn check_preamble(bytes: &[u8]) -> Result<(), String> {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
     if bytes.is_empty() {
@@ -368,7 +369,7 @@ pub(crate) fn check_preamble(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The type of a reference as the interpreter has it.
+/// Converts the type of a reference.
 pub(crate) fn reference_type(ty: RefType) -> crate::ReferenceType {
     match ty {
         RefType::Func => crate::ReferenceType::Func,
@@ -387,7 +388,7 @@ fn write_section(out: &mut Vec<u8>, id: u8, content: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Reads a number in LEB128, and what follows it.
+/// Reads a LEB128 number. Returns it with the rest of the bytes.
 fn read_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let mut value = 0_u32;
     for (index, byte) in bytes.iter().take(5).enumerate() {

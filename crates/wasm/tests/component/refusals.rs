@@ -1,4 +1,4 @@
-//! Input that is no extension: one sentence, and what to do.
+//! Tests of files that are not extensions: the error is one sentence with a remedy.
 
 use pijs_wasm::{RefusalKind, compile, text};
 

@@ -1,4 +1,4 @@
-//! A realm of a component that was written as text, and a host that writes down what it is asked.
+//! A realm of a component in text, and a host that records the calls.
 
 use pijs_artifact::{Artifact, COMPONENT_SCHEME, Module, Verified};
 use pijs_protocol::artifact::{ArtifactMetadata, EngineBuild};
@@ -12,10 +12,10 @@ use pijs_wasm::{ComponentRealm, Hostcalls, compile, text};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 
-/// A value and its attachments, or an error.
+/// A value with its attachments, or an error.
 pub(crate) type Answer = Result<(Value, Vec<Vec<u8>>), HostcallError>;
 
-/// Answers calls in order; what nothing was prepared for is denied.
+/// Replies to calls in order; a call without a prepared reply is denied.
 #[derive(Default)]
 pub(crate) struct Host {
     pub(crate) calls: Vec<HostCall>,
@@ -46,7 +46,7 @@ pub(crate) fn options(limits: Limits) -> RealmOptions {
     }
 }
 
-/// Compiles bytes and makes a realm of them.
+/// Compiles bytes and creates a realm of them.
 pub(crate) fn realm_of(bytes: &[u8], limits: Limits) -> ComponentRealm {
     let compiled = compile(bytes).unwrap_or_else(|refusal| panic!("{refusal}"));
     let engine = EngineBuild { name: "test".into(), version: "0".into(), bytecode: 0, target: "test".into() };
@@ -60,7 +60,7 @@ pub(crate) fn realm_of(bytes: &[u8], limits: Limits) -> ComponentRealm {
     ComponentRealm::new(&options(limits), &Verified::compiled_here(artifact)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A realm of text, with its host.
+/// A realm of a component in text, with its host.
 pub(crate) struct Guest {
     pub(crate) realm: ComponentRealm,
     pub(crate) host: Host,
@@ -80,7 +80,7 @@ impl Guest {
         Self { realm: realm_of(bytes, limits), host: Host::default(), seq: 0 }
     }
 
-    /// The same, loaded.
+    /// Creates a realm and loads the component.
     pub(crate) fn loaded(imports: &str, items: &str) -> Self {
         let mut guest = Self::new(imports, items);
         guest.load().unwrap_or_else(|ended| panic!("{ended}"));

@@ -1,4 +1,4 @@
-//! One turn each: what goes in, what comes out.
+//! Tests of single turns: deliveries and their yields.
 
 use crate::support::Guest;
 use pijs_protocol::message::EventHook;
@@ -118,8 +118,8 @@ fn a_tool_that_waits_is_answered_in_a_later_turn() {
 
 #[test]
 fn a_refusal_reaches_the_component_as_a_case_of_the_taxonomy() {
-    // register reads a file; what it is refused with is what it fails with: the answer of `read-file` has an error where that of
-    // `register` has one.
+    // `register` reads a file and fails with the error of that call: the result of `read-file` has its error at the same
+    // address as that of `register`.
     let imports = r#"(import "pi:extension/fs@1.0.0" "read-file" (func $read (param i32 i32 i32)))"#;
     let items = r#"
       (data (i32.const 2048) "/etc/passwd")
