@@ -17,7 +17,7 @@ use pijs_hostcall::MemorySink;
 use pijs_llm::message::Message;
 use pijs_llm::update::UpdateKind;
 use pijs_runtime::Environment;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -40,9 +40,9 @@ const RECORDING: &str = include_str!("../demo/reply.jsonl");
 const PROMPT: &str = "write a client for the orders service";
 
 pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> {
-    let folder = tempfile::tempdir().map_err(|error| Failure::failed(format!("no temporary folder: {error}")))?;
+    let folder = tempfile::tempdir().map_err(|error| UserError::failed(format!("no temporary folder: {error}")))?;
     let away = furnish(environment, folder.path())
-        .map_err(|error| Failure::failed(format!("{}: {error}", folder.path().display())))?;
+        .map_err(|error| UserError::failed(format!("{}: {error}", folder.path().display())))?;
     let say = |line: &str| {
         if !as_json {
             stdout(line);
@@ -156,7 +156,7 @@ struct DemoReport {
 impl DemoReport {
     fn of(seen: &CapturedOutput, ledger: &[Value], time: VerdictTime) -> Result<Self> {
         let shown = seen.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let missing = |what: &str| Failure::failed(format!("the demonstration did not show {what}"));
+        let missing = |what: &str| UserError::failed(format!("the demonstration did not show {what}"));
         let [discarded, reply] = shown.attempts.as_slice() else {
             return Err(missing("a discarded reply and a retry"));
         };

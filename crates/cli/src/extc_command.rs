@@ -14,7 +14,7 @@ use pijs_extc::{BuildOptions, Cache, CheckOptions, Code, Diagnostic, FileAccess,
 use pijs_hostcall::Places;
 use pijs_packages::ARTIFACT_FILE;
 use pijs_protocol::artifact::{ArtifactMetadata, Verdict};
-use pijs_runtime::{Environment, Failure, Notices};
+use pijs_runtime::{Environment, Notices, UserError};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -165,7 +165,7 @@ pub(crate) fn run(
 
 /// Installs what `PI_LOG` and `--log-json` request. Without a home there is nothing from which secrets would be known, so nothing is
 /// logged, and a log that was requested by name is an error.
-fn install_log(json: Option<&Path>) -> Result<(), Failure> {
+fn install_log(json: Option<&Path>) -> Result<(), UserError> {
     match (Environment::capture(), json) {
         (Ok(mut environment), json) => {
             environment.notices = Notices::new(output::stderr);

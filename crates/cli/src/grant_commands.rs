@@ -19,7 +19,7 @@ use pijs_runtime::compile::{Compiler, input_of};
 use pijs_runtime::grant_file::GrantFile;
 use pijs_runtime::grants::{ExtensionGrants, UserDecisions, parse_grant};
 use pijs_runtime::package_request::{PackageRequest, grant_key};
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,11 +39,11 @@ fn list(environment: &Environment, file: &GrantFile, which: Option<&str>, as_jso
     let mut book = file.read()?;
     if let Some(which) = which {
         let key = key_of(environment, &book, which)
-            .ok_or_else(|| Failure::failed(format!("{}: no answers are recorded for it", clean(which))).help(HOW))?;
+            .ok_or_else(|| UserError::failed(format!("{}: no answers are recorded for it", clean(which))).help(HOW))?;
         book.packages.retain(|known, _| *known == key);
     }
     if as_json {
-        stdout(&serde_json::to_string(&book).map_err(|error| Failure::failed(error.to_string()))?);
+        stdout(&serde_json::to_string(&book).map_err(|error| UserError::failed(error.to_string()))?);
         return Ok(());
     }
     if book.packages.is_empty() {
@@ -87,7 +87,7 @@ fn revoke(environment: &Environment, file: &GrantFile, which: &str, answers: &[S
         parse_grant(answer)?;
     }
     let key = key_of(environment, &file.read()?, which)
-        .ok_or_else(|| Failure::failed(format!("{}: no answers are recorded for it", clean(which))).help(HOW))?;
+        .ok_or_else(|| UserError::failed(format!("{}: no answers are recorded for it", clean(which))).help(HOW))?;
     let revoked: Vec<(Option<&str>, usize)> = file.change(|book| {
         let Some(record) = book.packages.get_mut(&key) else { return Vec::new() };
         let which: Vec<Option<&str>> = match answers {
@@ -104,7 +104,7 @@ fn revoke(environment: &Environment, file: &GrantFile, which: &str, answers: &[S
     if nothing.is_empty() {
         return Ok(());
     }
-    Err(Failure::failed(format!("{}: no answer about {}", clean(&key), clean(&nothing.join(", ")))).help(format!(
+    Err(UserError::failed(format!("{}: no answer about {}", clean(&key), clean(&nothing.join(", ")))).help(format!(
         "its answers: pi ext grants {0}; to forbid it: pi ext grants deny {0} {1}",
         clean(&key),
         clean(nothing[0])
@@ -123,7 +123,7 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
     // Without this check an invalid pattern would show only when the extension is loaded.
     gate(environment, &UserDecisions::of_settings(environment)?)
         .set_grants(&Profile::new("check").at(&found.root), &grants, Default::default())
-        .map_err(|error| Failure::usage(error.to_string()))?;
+        .map_err(|error| UserError::usage(error.to_string()))?;
     let at = file.now();
     let present = applicant.present();
     let dropped = file.change(|book| {
@@ -160,7 +160,7 @@ fn answer_about_plugin(
     (grants, allowed): (Vec<Grant>, bool),
 ) -> Result<()> {
     let Some(key) = key_of(environment, &file.read()?, which) else {
-        return Err(Failure::failed(format!("{}: nothing is recorded about it", clean(which)))
+        return Err(UserError::failed(format!("{}: nothing is recorded about it", clean(which)))
             .help("run it first: its questions are asked by pi rummy run"));
     };
     let at = file.now();
@@ -255,7 +255,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     notes.iter().for_each(|note| stderr(&clean(&format!("warning: {note}"))));
     held.grants = readable;
     gate.set_grants(&profile, &held.grants, applicant.evidence.clone())
-        .map_err(|error| Failure::failed(error.to_string()))?;
+        .map_err(|error| UserError::failed(error.to_string()))?;
     gate.set_never(&profile, &held.never);
     let caller = Caller::new(Arc::new(profile));
 
@@ -424,7 +424,7 @@ fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<(Decision, Vec
         _ => {
             let known = CAPABILITIES.iter().find(|(name, _)| *name == capability && rest.is_empty());
             let Some((name, _)) = known else {
-                return Err(Failure::usage(format!("{}: no call and no capability", clean(&what.join(" ")))).help(
+                return Err(UserError::usage(format!("{}: no call and no capability", clean(&what.join(" ")))).help(
                     "write: exec git status, read PATH, write PATH, http URL, env NAME, tool NAME, mcp SERVER/TOOL, or a capability",
                 ));
             };
@@ -433,7 +433,7 @@ fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<(Decision, Vec
     };
     let (method, params) = params;
     let params: Map<String, Value> = params.as_object().cloned().unwrap_or_default();
-    let invalid = |error: pijs_protocol::HostcallError| Failure::usage(clean(&error.message));
+    let invalid = |error: pijs_protocol::HostcallError| UserError::usage(clean(&error.message));
     let call = ParsedCall::parse(method, params, Vec::new()).map_err(invalid)?;
     let required = call.required().map_err(invalid)?;
     decide(gate, caller, method, &required)
@@ -446,6 +446,6 @@ fn decide(gate: &Gate, caller: &Caller, method: &str, required: &Required<'_>) -
             let never = if decision.rule == Rule::Never { gate.nevers(caller, required) } else { Vec::new() };
             Ok((decision, never))
         }
-        Err(error) => Err(Failure::usage(clean(&error.message))),
+        Err(error) => Err(UserError::usage(clean(&error.message))),
     }
 }

@@ -5,7 +5,7 @@ use crate::output::{clean, stdout};
 use crate::session;
 use clap::CommandFactory;
 use pijs_runtime::Environment;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use std::ffi::OsString;
 
 /// Column at which the help of pi's own options begins.
@@ -46,14 +46,14 @@ pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<E
 }
 
 /// `pi config`
-pub(crate) fn no_config() -> Failure {
-    Failure::usage("pi config is not supported: there is no list to filter the contents of packages").help(
+pub(crate) fn no_config() -> UserError {
+    UserError::usage("pi config is not supported: there is no list to filter the contents of packages").help(
         "write the package in settings.json as {\"source\": \"npm:NAME\", \"extensions\": [\"-path\"]}, or leave it out with: pi remove",
     )
 }
 
 /// `pi auth ...`
-pub(crate) fn no_auth() -> Failure {
-    Failure::usage("pi auth is not supported: pi never prints keys")
+pub(crate) fn no_auth() -> UserError {
+    UserError::usage("pi auth is not supported: pi never prints keys")
         .help("pi --list-models shows which providers have a key; /login in a session stores one in auth.json")
 }

@@ -5,7 +5,7 @@ use crate::rules::counted;
 use clap::Args;
 use pijs_inspector::{Report, decisions, page};
 use pijs_runtime::tape::unreadable;
-use pijs_runtime::{Environment, Failure, Result};
+use pijs_runtime::{Environment, Result, UserError};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -33,20 +33,21 @@ pub(crate) fn run(environment: &Environment, args: &InspectArgs) -> Result<()> {
         Some(ledger) => {
             let path = at(ledger);
             let text = std::fs::read_to_string(&path)
-                .map_err(|error| Failure::failed(format!("{} cannot be read: {error}", path.display())))?;
+                .map_err(|error| UserError::failed(format!("{} cannot be read: {error}", path.display())))?;
             let found = decisions(&text);
             if found.is_empty() {
-                return Err(Failure::failed(format!("{} holds no decision about a call", path.display()))
+                return Err(UserError::failed(format!("{} holds no decision about a call", path.display()))
                     .help("the ledger of a session is a file below ~/.pi/agent/logs/extensions"));
             }
             found
         }
     };
-    let file = File::open(&tape).map_err(|error| Failure::failed(format!("{}: {error}", tape.display())))?;
+    let file = File::open(&tape).map_err(|error| UserError::failed(format!("{}: {error}", tape.display())))?;
     let report = Report::of(&mut BufReader::new(file), &decisions).map_err(|error| unreadable(&tape, &error))?;
-    let document = page(&report).map_err(|error| Failure::failed(format!("the report cannot be written: {error}")))?;
+    let document =
+        page(&report).map_err(|error| UserError::failed(format!("the report cannot be written: {error}")))?;
     replace(&out, document.as_bytes())
-        .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", out.display())))?;
+        .map_err(|error| UserError::failed(format!("{} cannot be written: {error}", out.display())))?;
     let (realms, events, verdicts) = (
         counted(report.realms, "realm"),
         counted(report.rows.len(), "event"),

@@ -3,7 +3,7 @@
 use crate::output::{clean, stderr, stdout};
 use pijs_durable::{Disk, Open, VfsFile};
 use pijs_hostcall::ledger::{Audit, BrokenLine, OpenCall, audit, parts};
-use pijs_runtime::{Environment, Failure, Result, is_missing, ledger_folder};
+use pijs_runtime::{Environment, Result, UserError, is_missing, ledger_folder};
 use serde_json::{Value, json};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ pub(crate) fn verify(environment: &Environment, file: Option<&Path>, as_json: bo
     }
     match broken {
         0 => Ok(()),
-        1 => Err(Failure::failed("a ledger failed verification")),
-        many => Err(Failure::failed(format!("{many} ledgers failed verification"))),
+        1 => Err(UserError::failed("a ledger failed verification")),
+        many => Err(UserError::failed(format!("{many} ledgers failed verification"))),
     }
 }
 
@@ -44,13 +44,13 @@ struct Broken {
 }
 
 fn check(disk: &Disk, file: &Path) -> Result<std::result::Result<Audit, Broken>> {
-    let failed = |error: io::Error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
+    let failed = |error: io::Error| UserError::failed(format!("{} cannot be read: {error}", file.display()));
     let mut files = parts(disk, file).map_err(failed)?;
     if disk.exists(file).map_err(failed)? {
         files.push(file.to_owned());
     }
     if files.is_empty() {
-        return Err(Failure::failed(format!("{}: there is no such ledger", file.display())));
+        return Err(UserError::failed(format!("{}: there is no such ledger", file.display())));
     }
     let readers = files.iter().map(|path| Ok(BufReader::new(Reader(disk.open(path, Open::Read)?))));
     Ok(audit(readers).map_err(|line| Broken { file: files.get(line.part).unwrap_or(&files[0]).clone(), line }))
@@ -61,7 +61,7 @@ fn all(disk: &Disk, folder: &Path) -> Result<Vec<PathBuf>> {
     let names = match disk.list(folder) {
         Ok(names) => names,
         Err(error) if is_missing(&error) => return Ok(Vec::new()),
-        Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", folder.display()))),
+        Err(error) => return Err(UserError::failed(format!("{} cannot be read: {error}", folder.display()))),
     };
     let is_part = |stem: &str| stem.rsplit_once('.').is_some_and(|(_, number)| number.parse::<u64>().is_ok());
     let stems = names.iter().filter_map(|name| name.to_str()?.strip_suffix(".jsonl"));

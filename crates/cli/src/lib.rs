@@ -39,7 +39,7 @@ mod trust;
 use args::{Cli, Command, ExtCommand, ExtensionFlag, InstallArgs, LedgerCommand};
 use clap::Parser;
 use pijs_conformance::{drive, snapshot};
-use pijs_runtime::{Environment, Exit, Failure, Notices, Result, words};
+use pijs_runtime::{Environment, Exit, Notices, Result, UserError, words};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -113,7 +113,7 @@ fn runtime(is_single: bool) -> Result<tokio::runtime::Runtime> {
         .thread_keep_alive(Duration::MAX)
         .enable_all()
         .build()
-        .map_err(|error| Failure::failed(format!("no runtime: {error}")))
+        .map_err(|error| UserError::failed(format!("no runtime: {error}")))
 }
 
 fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {

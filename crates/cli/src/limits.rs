@@ -9,7 +9,7 @@ use pijs_runtime::Environment;
 use pijs_runtime::compile::Compiler;
 use pijs_runtime::grants::UserDecisions;
 use pijs_runtime::realm_limits;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use serde_json::{Map, Value, json};
 
 /// `pi ext limits`.
@@ -107,10 +107,10 @@ fn walls(environment: &Environment, decided: &UserDecisions) -> Result<Map<Strin
     let process = pijs_runtime::isolation::process_options(environment, decided.max_turn_ms);
     let modules = [Compiler::new(environment).host_modules()?];
     let (realm, _) = ProcessRealm::open(&options, &modules, Now::default(), &mut Nobody, process)
-        .map_err(|error| Failure::failed(error.to_string()))?;
+        .map_err(|error| UserError::failed(error.to_string()))?;
     let sealed = realm.sealed();
     let standing =
-        realm.restrictions().map_err(|error| Failure::failed(format!("cannot look at a worker: {error}")))?;
+        realm.restrictions().map_err(|error| UserError::failed(format!("cannot look at a worker: {error}")))?;
     let rows = [
         ("process", json!("a worker of its own")),
         ("files", json!(sealed.landlock)),

@@ -8,7 +8,7 @@ mod lines;
 use crate::output;
 use lines::Lines;
 use pijs_redact::Redactor;
-use pijs_runtime::{Environment, Failure, Result, log_redactor};
+use pijs_runtime::{Environment, Result, UserError, log_redactor};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
@@ -51,7 +51,7 @@ pub(crate) fn install(environment: &Environment, json: Option<&Path>, command: &
             #[cfg(unix)]
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
             let file = options.open(&path).map_err(|error| {
-                Failure::failed(format!("--log-json: {} cannot be written: {error}", path.display()))
+                UserError::failed(format!("--log-json: {} cannot be written: {error}", path.display()))
                     .help("name a file in a folder that exists and can be written to")
             })?;
             let notices = environment.notices.clone();
@@ -67,7 +67,7 @@ pub(crate) fn install(environment: &Environment, json: Option<&Path>, command: &
 /// Reads directives.
 fn filter(directives: &str) -> Result<EnvFilter> {
     let filter = EnvFilter::builder().parse(directives).map_err(|error| {
-        let failure = Failure::usage(format!("{VARIABLE}: {directives:?} cannot be read: {error}"));
+        let failure = UserError::usage(format!("{VARIABLE}: {directives:?} cannot be read: {error}"));
         failure.help("write a level or TARGET=LEVEL, with commas between them: pijs=debug, pijs_host=trace,warn")
     })?;
     Ok(match directives.contains("rmcp") {

@@ -9,7 +9,7 @@ use pijs_mcp::server::{Phase, Status};
 use pijs_packages::PackageEntry;
 use pijs_runtime::trust::Trust;
 use pijs_runtime::{
-    Environment, Failure, Interface, Permissions, Result, mcp, mcp_commands, mcp_config, similar_names,
+    Environment, Interface, Permissions, Result, UserError, mcp, mcp_commands, mcp_config, similar_names,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ fn file(environment: &Environment, local: bool) -> PathBuf {
 }
 
 fn add(environment: &Environment, args: McpAddArgs) -> Result<()> {
-    let usage = |problem: String| Failure::usage(format!("{}: {problem}", clean(&args.name)));
+    let usage = |problem: String| UserError::usage(format!("{}: {problem}", clean(&args.name)));
     config::check_name(&args.name).map_err(usage)?;
     let (program, rest) = match args.command.split_first() {
         Some((program, rest)) => (Some(program.clone()), rest.to_vec()),
@@ -47,7 +47,7 @@ fn add(environment: &Environment, args: McpAddArgs) -> Result<()> {
     let pairs = |given: &[String]| -> Result<Option<BTreeMap<String, String>>> {
         let pair = |text: &String| match text.split_once('=').filter(|(name, _)| !name.is_empty()) {
             Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-            None => Err(Failure::usage(format!("{}: not NAME=VALUE", clean(text)))),
+            None => Err(UserError::usage(format!("{}: not NAME=VALUE", clean(text)))),
         };
         let pairs = given.iter().map(pair).collect::<Result<BTreeMap<_, _>>>()?;
         Ok((!pairs.is_empty()).then_some(pairs))
@@ -89,7 +89,7 @@ fn remove(environment: &Environment, name: &str, local: bool) -> Result<()> {
         let message = format!("{}: no server of this name in {}", clean(name), path.display());
         let other = if local { "without --local" } else { "with --local" };
         return Err(
-            Failure::failed(message).help(format!("pi mcp list shows what there is; try {other} for the other file"))
+            UserError::failed(message).help(format!("pi mcp list shows what there is; try {other} for the other file"))
         );
     }
     stderr(&clean(&format!(
@@ -102,13 +102,14 @@ fn remove(environment: &Environment, name: &str, local: bool) -> Result<()> {
 /// Changes a file; returns whether it had a server of this name.
 fn edit(path: &Path, name: &str, entry: Option<&ServerEntry>) -> Result<bool> {
     let text = mcp_config::read(path)?;
-    let (text, had) = config::edit(text.as_deref(), name, entry)
-        .map_err(|problem| Failure::failed(format!("{}: {problem}", path.display())).help("correct the file first"))?;
+    let (text, had) = config::edit(text.as_deref(), name, entry).map_err(|problem| {
+        UserError::failed(format!("{}: {problem}", path.display())).help("correct the file first")
+    })?;
     let disk = Disk::system();
     let folder = path.parent().unwrap_or(path);
     disk.create_dirs(folder)
         .and_then(|()| disk.replace(path, text.as_bytes(), Replace::STATE))
-        .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", path.display())))?;
+        .map_err(|error| UserError::failed(format!("{} cannot be written: {error}", path.display())))?;
     Ok(had)
 }
 
@@ -218,8 +219,8 @@ async fn probe(environment: &Environment, as_json: bool) -> Result<()> {
     let down = |status: &&Status| status.enabled && status.phase != Phase::Open;
     match statuses.iter().filter(down).count() + problems.len() {
         0 => Ok(()),
-        1 => Err(Failure::failed("one server does not answer, or its entry is wrong")),
-        count => Err(Failure::failed(format!("{count} servers do not answer, or their entries are wrong"))),
+        1 => Err(UserError::failed("one server does not answer, or its entry is wrong")),
+        count => Err(UserError::failed(format!("{count} servers do not answer, or their entries are wrong"))),
     }
 }
 
@@ -241,7 +242,7 @@ fn find(environment: &Environment, name: &str) -> Result<ServerConfig> {
     servers.into_iter().find(|server| server.name == name).ok_or_else(|| {
         let meant = similar_names(name, names.iter().map(String::as_str), str::to_owned);
         let meant = meant.map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
-        Failure::failed(format!("{}: no MCP server of this name", clean(name)))
+        UserError::failed(format!("{}: no MCP server of this name", clean(name)))
             .help(format!("{meant}pi mcp list shows them"))
     })
 }

@@ -25,7 +25,7 @@ use pijs_runtime::similar_names;
 use pijs_runtime::slow_task::SlowTask;
 use pijs_runtime::supply::Supplier;
 use pijs_runtime::trust::Trust;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use review::{InstallCommand, Reviewed, Reviewer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
 
 /// The failures of several packages.
 #[derive(Default)]
-struct Failed(Option<Failure>);
+struct Failed(Option<UserError>);
 
 impl Failed {
     /// Reports all failures but the last one, which becomes the result of the command.
@@ -110,7 +110,7 @@ async fn fetch_supplied(environment: &Environment, installed: &Installed, regist
             let output = compiler.build(id.as_str(), &input_of(id.as_str(), root(installed), &entries))?;
             supplier.for_extension(&output.metadata()).await?;
         }
-        Ok::<_, Failure>(())
+        Ok::<_, UserError>(())
     };
     let reason = match tokio::time::timeout(PATIENCE, fetched).await {
         Ok(Ok(_)) => None,
@@ -293,7 +293,7 @@ pub(crate) async fn install_quietly(environment: &Environment, args: &InstallArg
     let progress = Arc::new(Bar::new(environment));
     let attempts = install_with(environment, args, &progress, Arc::new(builder)).await;
     progress.finish();
-    attempts?.into_iter().map(|attempt| attempt.outcome.map_err(Failure::from)).collect()
+    attempts?.into_iter().map(|attempt| attempt.outcome.map_err(UserError::from)).collect()
 }
 
 async fn install_with(
@@ -439,7 +439,7 @@ pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()>
     for key in keys {
         let forgotten = MadeFolder::new(environment).forget(&key);
         forgotten.map_err(|error| {
-            Failure::failed(format!("{}: the record of its files could not be removed: {error}", clean(&key)))
+            UserError::failed(format!("{}: the record of its files could not be removed: {error}", clean(&key)))
         })?;
     }
     stderr(&format!("removed {}", clean(&removed.id)));
@@ -534,7 +534,7 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
         several => {
             let ids: Vec<&str> = several.iter().map(|package| package.id.as_str()).collect();
             let which = clean(which);
-            return Err(Failure::failed(format!("{which}: {} packages have this name", several.len()))
+            return Err(UserError::failed(format!("{which}: {} packages have this name", several.len()))
                 .help(format!("say which: {}", clean(&ids.join(", ")))));
         }
     }
@@ -561,7 +561,7 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
         .packages
         .first()
         .cloned()
-        .ok_or_else(|| Failure::failed(format!("{which}: no such extension")).help("pi ext list names them"))
+        .ok_or_else(|| UserError::failed(format!("{which}: no such extension")).help("pi ext list names them"))
 }
 
 /// Returns the display name of a package: its manifest's name, and its source.

@@ -1,7 +1,7 @@
 //! Checks the system's resources before anything starts. Without randomness the standard library panics at the first hash table,
 //! and without threads the runtime panics or hangs: here both are errors with a reason.
 
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use std::sync::mpsc;
 use std::thread;
 
@@ -27,7 +27,7 @@ pub(crate) fn raise_open_files() {
 /// Fails when the system lacks a required resource.
 pub(crate) fn check() -> Result<()> {
     pijs_durable::entropy(&mut [0; 16]).map_err(|error| {
-        Failure::failed(format!("the system gives no randomness: {error}"))
+        UserError::failed(format!("the system gives no randomness: {error}"))
             .help("/dev/urandom or the system call getrandom has to work here")
     })?;
     let (release, wait) = mpsc::channel::<()>();
@@ -52,7 +52,7 @@ pub(crate) fn check() -> Result<()> {
     }
     match refused {
         None => Ok(()),
-        Some(error) => Err(Failure::failed(format!("the system starts no more threads: {error}"))
+        Some(error) => Err(UserError::failed(format!("the system starts no more threads: {error}"))
             .help("raise the limit of processes (ulimit -u), or end some")),
     }
 }

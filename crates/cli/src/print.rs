@@ -14,7 +14,7 @@ use pijs_runtime::Environment;
 use pijs_runtime::models;
 use pijs_runtime::shutdown_signals::{SHUTDOWN_GRACE, ShutdownSignals};
 use pijs_runtime::{AgentSession, Isolation, Notices, WIND_DOWN};
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use pijs_tui::TuiOptions;
 use std::cell::Cell;
 use std::ops::Deref;
@@ -62,14 +62,14 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         control.abort();
         // The run winds down here as well, and the session ends with it.
         tokio::time::sleep(WIND_DOWN + SHUTDOWN_GRACE).await;
-        Failure::left(code)
+        UserError::left(code)
     };
     let result = tokio::select! {
         result = host.run(session.run(prompts, is_text, &is_interrupted)) => match control.exit_code() {
-            Some(code) => Failure::left(code),
+            Some(code) => UserError::left(code),
             None => result,
         },
-        () = interrupted => Err(Failure::interrupted()),
+        () = interrupted => Err(UserError::interrupted()),
         result = left => result,
     };
     session.finish();
@@ -121,21 +121,23 @@ impl FrontEnd for Retries {
 fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
     let one = answers_one(environment, args);
     if args.mode == Mode::Rpc && args.files().next().is_some() {
-        return Err(Failure::usage("@file arguments are not supported in RPC mode")
+        return Err(UserError::usage("@file arguments are not supported in RPC mode")
             .help("read the file yourself and send its text with the command prompt"));
     }
     if args.session.resume && (one || args.mode == Mode::Rpc) {
-        return Err(Failure::usage("--resume needs a terminal to choose at")
+        return Err(UserError::usage("--resume needs a terminal to choose at")
             .help("continue the latest session with --continue, or another one with --session FILE|ID"));
     }
     if args.tui_mode.as_ref().is_some_and(|mode| mode != "fullscreen") {
-        return Err(Failure::usage("--tui-mode: only fullscreen is supported").help("leave the option out"));
+        return Err(UserError::usage("--tui-mode: only fullscreen is supported").help("leave the option out"));
     }
     if !args.print && args.mode == Mode::Json && args.messages.is_empty() && environment.stdin_is_terminal {
-        return Err(Failure::usage("--mode json needs a prompt").help("answer one with: pi -p 'PROMPT' --mode json"));
+        return Err(UserError::usage("--mode json needs a prompt").help("answer one with: pi -p 'PROMPT' --mode json"));
     }
     if args.isolation == Isolation::Process && !cfg!(target_os = "linux") {
-        return Err(Failure::usage("--isolation process needs Linux").help("use --isolation thread, the default here"));
+        return Err(
+            UserError::usage("--isolation process needs Linux").help("use --isolation thread, the default here")
+        );
     }
     Ok(())
 }
@@ -172,7 +174,7 @@ impl Answering {
         match outcome? {
             // A signal, or an extension that ends the program.
             Some(Outcome { ending: Ending::Aborted | Ending::Failed(_), .. }) if is_interrupted.get() => {
-                Err(Failure::interrupted())
+                Err(UserError::interrupted())
             }
             Some(outcome) if is_text => judge(outcome, self.agent.control().model()),
             Some(outcome) => judge_events(outcome),
@@ -224,15 +226,15 @@ fn judge(outcome: Outcome, model: Option<Model>) -> Result<()> {
             stderr(&format!("{}: stopped the reply", clean(&extension)));
             Ok(())
         }
-        Ending::CommandFailed(error) => Err(Failure::failed(clean(&error.to_string()))),
+        Ending::CommandFailed(error) => Err(UserError::failed(clean(&error.to_string()))),
         // Aborted by an extension: a signal ends the program elsewhere.
         Ending::Aborted => {
             let said = outcome.message.and_then(|message| message.error_message);
-            Err(Failure::failed(clean(said.as_deref().unwrap_or("Request was aborted"))))
+            Err(UserError::failed(clean(said.as_deref().unwrap_or("Request was aborted"))))
         }
         Ending::Failed(error) => {
             let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
-            let failure = Failure::failed(clean(&format!("{}{help}", one_line(error.message()))));
+            let failure = UserError::failed(clean(&format!("{}{help}", one_line(error.message()))));
             Err(match error.kind() {
                 ErrorKind::Auth => {
                     failure.help(format!("check {}, and --base-url", models::places_of_key(model.as_ref())))
@@ -241,7 +243,7 @@ fn judge(outcome: Outcome, model: Option<Model>) -> Result<()> {
             })
         }
         Ending::TooManyTurns(turns) => {
-            Err(Failure::failed(format!("the model was still calling tools after {turns} turns")))
+            Err(UserError::failed(format!("the model was still calling tools after {turns} turns")))
         }
     }
 }

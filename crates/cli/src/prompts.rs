@@ -6,7 +6,7 @@ use crate::args::{Mode, RunArgs};
 use base64::Engine as _;
 use pijs_llm::message::{Block, Content};
 use pijs_runtime::Environment;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use pijs_tools::image_type;
 use std::io::Read;
 
@@ -40,14 +40,14 @@ pub(crate) async fn piped(environment: &Environment, args: &RunArgs) -> Result<P
         let mut piped = Vec::new();
         std::io::stdin().lock().take(LONGEST_PROMPT + 1).read_to_end(&mut piped).map(|_| piped)
     });
-    let failed = |error: std::io::Error| Failure::failed(format!("the standard input cannot be read: {error}"));
+    let failed = |error: std::io::Error| UserError::failed(format!("the standard input cannot be read: {error}"));
     let piped = read.await.map_err(|error| failed(error.into()))?.map_err(failed)?;
     if piped.len() as u64 > LONGEST_PROMPT {
-        return Err(Failure::failed("the standard input is longer than a prompt may be").help("name a file instead"));
+        return Err(UserError::failed("the standard input is longer than a prompt may be").help("name a file instead"));
     }
     let prompts = typed(environment, args, String::from_utf8_lossy(&piped).trim().to_owned())?;
     if prompts.prompts.is_empty() && !args.print {
-        return Err(Failure::usage("input and output are no terminal").help(
+        return Err(UserError::usage("input and output are no terminal").help(
             "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or drive a session with: pi --mode rpc",
         ));
     }
@@ -79,9 +79,9 @@ fn attach(environment: &Environment, file: &str, text: &mut String, images: &mut
     let bytes = match std::fs::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Failure::failed(format!("File not found: {}", path.display())));
+            return Err(UserError::failed(format!("File not found: {}", path.display())));
         }
-        Err(error) => return Err(Failure::failed(format!("Could not read file {}: {error}", path.display()))),
+        Err(error) => return Err(UserError::failed(format!("Could not read file {}: {error}", path.display()))),
     };
     if bytes.is_empty() {
         return Ok(());

@@ -18,7 +18,7 @@ use pijs_rules::diagnostic::printable;
 use pijs_rules::{RuleEngine, RuleReport};
 use pijs_runtime::Environment;
 use pijs_runtime::rules::{RuleProgram, RuleSet};
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use std::path::PathBuf;
 
 /// `pi rules ...`
@@ -92,8 +92,8 @@ fn take_reports(engine: &mut RuleEngine, is_wanted: impl Fn(&str) -> bool) -> Ve
 }
 
 /// Returns the failure of `--fail`: whether the patterns of these reports match is unknown.
-fn given_up(reports: usize) -> Failure {
-    Failure::failed(format!("{} could not be tested to the end", counted(reports, "condition")))
+fn given_up(reports: usize) -> UserError {
+    UserError::failed(format!("{} could not be tested to the end", counted(reports, "condition")))
         .help("rewrite the conditions that the warnings name, without repetition inside of repetition")
 }
 

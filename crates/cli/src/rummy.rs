@@ -11,7 +11,9 @@ use pijs_rummy::{
     Decision, EntryConnector, ExternalPlugin, Notification, Proposal, RummyError, RummySession, RunClient, RunFlags,
     RunMode, RunOutcome, RunRequest, SessionOptions, Writer,
 };
-use pijs_runtime::{Environment, ExtensionConfig, Failure, Isolation, ModelConfig, Permissions, Result, SessionConfig};
+use pijs_runtime::{
+    Environment, ExtensionConfig, Isolation, ModelConfig, Permissions, Result, SessionConfig, UserError,
+};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -227,11 +229,11 @@ impl RunClient for AtTerminal {
     }
 }
 
-fn failed(error: RummyError) -> Failure {
+fn failed(error: RummyError) -> UserError {
     match error {
         RummyError::Session(failure) => failure,
-        RummyError::Missing { .. } => Failure::usage(clean(&error.to_string())),
-        other => Failure::failed(clean(&other.to_string())),
+        RummyError::Missing { .. } => UserError::usage(clean(&error.to_string())),
+        other => UserError::failed(clean(&other.to_string())),
     }
 }
 
@@ -290,7 +292,8 @@ async fn prompt(environment: &Environment, args: RunCommand) -> Result<()> {
     }
     let reason = outcome.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
     let message = format!("the run {} ended with {}{reason}", outcome.alias, outcome.status);
-    Err(Failure::failed(clean(&message)).help(format!("see what it did: pi rummy log --run {}", clean(&outcome.alias))))
+    Err(UserError::failed(clean(&message))
+        .help(format!("see what it did: pi rummy log --run {}", clean(&outcome.alias))))
 }
 
 /// Continues a run that was interrupted.
@@ -313,7 +316,7 @@ async fn serve(environment: &Environment, args: ServeCommand) -> Result<()> {
     let mut sessions = Vec::new();
     for folder in folders {
         let named = folder.canonicalize();
-        let cwd = named.map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))?;
+        let cwd = named.map_err(|error| UserError::usage(format!("{}: {error}", folder.display())))?;
         let mut of_folder = environment.clone();
         of_folder.dirs.cwd = cwd;
         sessions.push(open(&of_folder, args.common.clone()).await?);
@@ -331,10 +334,12 @@ fn init(environment: &Environment) -> Result<()> {
     let folder = project_plugins(environment).join("hello");
     let file = folder.join("hello.js");
     if file.exists() {
-        return Err(Failure::usage(format!("{} is there already", file.display())).help("edit it, or remove it first"));
+        return Err(
+            UserError::usage(format!("{} is there already", file.display())).help("edit it, or remove it first")
+        );
     }
     let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&file, EXAMPLE));
-    written.map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+    written.map_err(|error| UserError::failed(format!("{}: {error}", file.display())))?;
     stdout(&format!("wrote {}", file.display()));
     stdout("next: pi trust, then pi rummy plugins");
     Ok(())
@@ -370,7 +375,7 @@ async fn plugins(environment: &Environment, common: CommonArgs, as_json: bool) -
 fn read(environment: &Environment, run: Option<&str>) -> Result<(EntryConnector, i64)> {
     let file = database(environment);
     if !file.is_file() {
-        return Err(Failure::failed("no run has been made in this folder").help("make one: pi rummy run 'PROMPT'"));
+        return Err(UserError::failed("no run has been made in this folder").help("make one: pi rummy run 'PROMPT'"));
     }
     let entries = open_store(environment, "2.x", false, &Ambient::system()).map_err(failed)?;
     let found = entries.with(|store| match run {
@@ -378,8 +383,8 @@ fn read(environment: &Environment, run: Option<&str>) -> Result<(EntryConnector,
         None => store.latest_run(),
     });
     let missing = || match run {
-        Some(alias) => Failure::failed(format!("there is no run {}", clean(alias))),
-        None => Failure::failed("there is no run of this folder yet").help("begin one with: pi rummy run PROMPT"),
+        Some(alias) => UserError::failed(format!("there is no run {}", clean(alias))),
+        None => UserError::failed("there is no run of this folder yet").help("begin one with: pi rummy run PROMPT"),
     };
     Ok((entries, found.map_err(failed)?.ok_or_else(missing)?))
 }

@@ -7,8 +7,8 @@ use crate::terminal::at_once;
 use pijs_host::FlagInfo;
 use pijs_hostcall::LedgerSink;
 use pijs_runtime::{
-    AgentSession, Environment, Failure, Interface, LoadedSession, Result, SessionBuilder, SessionChoice, SessionConfig,
-    UNKNOWN_OPTION,
+    AgentSession, Environment, Interface, LoadedSession, Result, SessionBuilder, SessionChoice, SessionConfig,
+    UNKNOWN_OPTION, UserError,
 };
 use std::sync::Arc;
 
@@ -77,13 +77,13 @@ fn set_flags(loaded: &LoadedSession, flags: Vec<ExtensionFlag>) -> Result<()> {
     let problems = loaded.give_flags(flags.into_iter().map(|flag| (flag.name, flag.value)));
     let Some(last) = problems.last() else { return Ok(()) };
     let message = clean(&problems.join("\n"));
-    let Some(unknown) = last.strip_prefix(UNKNOWN_OPTION) else { return Err(Failure::failed(message)) };
+    let Some(unknown) = last.strip_prefix(UNKNOWN_OPTION) else { return Err(UserError::failed(message)) };
     let registered: Vec<String> = loaded.host().flags().into_iter().map(|flag| flag.spec.name).collect();
     let similar = unknown
         .split_once("--")
         .and_then(|(_, name)| similar_option(name.split(',').next().unwrap_or_default(), &registered));
     let help = "pi --help lists the options; extensions may register more";
-    Err(Failure::usage(message).help(match similar {
+    Err(UserError::usage(message).help(match similar {
         Some(similar) => format!("did you mean {similar}? {help}"),
         None => help.to_owned(),
     }))

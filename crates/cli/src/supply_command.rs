@@ -6,7 +6,7 @@ use pijs_runtime::Environment;
 use pijs_runtime::compile::Compiler;
 use pijs_runtime::pi_texts;
 use pijs_runtime::supply::Supplier;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,7 +18,7 @@ const LICENCE_FILES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "NOTICE"];
 pub(crate) async fn print(environment: &Environment, licences: Option<&Path>) -> Result<()> {
     let compiler = Compiler::new(environment);
     let Some(cache) = compiler.cache() else {
-        return Err(Failure::failed("there is no cache to put it in").help("set XDG_CACHE_HOME to a folder of yours"));
+        return Err(UserError::failed("there is no cache to put it in").help("set XDG_CACHE_HOME to a folder of yours"));
     };
     compiler.host_modules()?;
     let supplier = Supplier::new(environment, Some(cache)).offline(pi_texts::is_offline(environment));
@@ -31,7 +31,7 @@ pub(crate) async fn print(environment: &Environment, licences: Option<&Path>) ->
     pi_texts::of_start(environment, &compiler).await;
     if let Some(file) = licences {
         let texts = licences_of(&supplier).await?;
-        std::fs::write(file, texts).map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+        std::fs::write(file, texts).map_err(|error| UserError::failed(format!("{}: {error}", file.display())))?;
         stdout(&format!("licences: {}", clean(&file.display().to_string())));
     }
     Ok(())
@@ -46,7 +46,7 @@ async fn licences_of(supplier: &Supplier) -> Result<String> {
     for (name, package) in packages {
         let _ = writeln!(texts, "{name} {} ({})\n", package.version, package.licence);
         let found = licence_files(&folder.path().join("node_modules").join(name))
-            .map_err(|error| Failure::failed(format!("the files of {name}: {error}")))?;
+            .map_err(|error| UserError::failed(format!("the files of {name}: {error}")))?;
         if found.is_empty() {
             let _ = writeln!(texts, "The package has no file with its licence; its package.json names it.");
         }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use pijs_conformance::drive::DriveArgs;
 use pijs_redact::Redactor;
 use pijs_runtime::tape::{ReplayStage, open, unplayable, unreadable};
-use pijs_runtime::{AgentOutcome, Environment, Failure, Isolation, Result, replay_agent};
+use pijs_runtime::{AgentOutcome, Environment, Isolation, Result, UserError, replay_agent};
 use pijs_tape::{
     Case, Kept, Outcome, RealmNumber, Replay, ReplayOptions, Spans, Summary, TapeError, TapeIndex, TapeReader,
 };
@@ -132,7 +132,7 @@ pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Resu
             let (_, ticks) =
                 pijs_tape::trim(open(&path)?, &kept, written.file()).map_err(|error| unreadable(&path, &error))?;
             if ticks == 0 {
-                return Err(Failure::failed("nothing of the tape is left")
+                return Err(UserError::failed("nothing of the tape is left")
                     .help("`pi tape info` lists its extensions and counts its turns"));
             }
             written.finish().await
@@ -155,8 +155,10 @@ pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Resu
                 let value = environment.variables.get(&secret).unwrap_or(&secret);
                 redactor.learn(value);
                 if !redactor.finds(value) {
-                    return Err(Failure::usage(format!("{secret:?} is too short to be distinguished from other text"))
-                        .help("name a secret of at least 6 characters, or the variable that holds it"));
+                    return Err(UserError::usage(format!(
+                        "{secret:?} is too short to be distinguished from other text"
+                    ))
+                    .help("name a secret of at least 6 characters, or the variable that holds it"));
                 }
             }
             let written = Written::begin(environment, &path, at(out))?;
@@ -173,7 +175,7 @@ pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Resu
                 return Ok(());
             };
             std::fs::write(&out, document)
-                .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", out.display())))
+                .map_err(|error| UserError::failed(format!("{} cannot be written: {error}", out.display())))
         }
     }
 }
@@ -199,8 +201,8 @@ impl<'a> Written<'a> {
         BufWriter::new(self.file.as_file())
     }
 
-    fn unwritten(out: &Path, error: &std::io::Error) -> Failure {
-        Failure::failed(format!("the tape {} cannot be written: {error}", out.display()))
+    fn unwritten(out: &Path, error: &std::io::Error) -> UserError {
+        UserError::failed(format!("the tape {} cannot be written: {error}", out.display()))
             .help("name a file that does not exist yet, in a folder that can be written")
     }
 
@@ -212,7 +214,7 @@ impl<'a> Written<'a> {
         let played = Replay::new(open(file.path())?, &stage, options).and_then(Replay::run);
         let played = played.map_err(|error| unplayable(&out, &error))?;
         if let Some(divergence) = &played.divergence {
-            return Err(Failure::failed(clean(&format!("the new tape would not replay equal\n{divergence}"))).help(
+            return Err(UserError::failed(clean(&format!("the new tape would not replay equal\n{divergence}"))).help(
                 "what an extension computes from a secret, or another build of pi, cannot be kept: record a session without it",
             ));
         }
@@ -285,7 +287,7 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
             Ok(())
         }
         Some(divergence) => {
-            Err(Failure::failed(clean(&format!("the replay differs from the recording\n{divergence}")))
+            Err(UserError::failed(clean(&format!("the replay differs from the recording\n{divergence}")))
                 .help("the extension, its modules or pi changed; `pi tape info` says what was recorded"))
         }
     }
@@ -318,7 +320,7 @@ pub(crate) async fn run_schedule(environment: &Environment, args: &DriveArgs, sc
     };
     let case = Case::of(open(path)?, &stage).map_err(|error| untested(path, &error))?;
     case.replay(schedule).map_err(|message| {
-        Failure::failed(clean(&format!("{} under {schedule}\n{message}", args.scenario.display())))
+        UserError::failed(clean(&format!("{} under {schedule}\n{message}", args.scenario.display())))
             .help("mend the extension and run it again with --against EXTENSION")
     })?;
     stdout(&clean(&format!("{} under {schedule}: nothing fails", args.scenario.display())));
@@ -330,7 +332,7 @@ async fn agent_loop(path: &Path) -> Result<Option<AgentOutcome>> {
     let mut tape = open(path)?;
     let records = pijs_tape::agent_records(&mut tape).map_err(|error| unreadable(path, &error))?;
     let unread = |error: String| {
-        Failure::failed(format!("{}: the agent of the tape cannot be made: {}", path.display(), clean(&error)))
+        UserError::failed(format!("{}: the agent of the tape cannot be made: {}", path.display(), clean(&error)))
             .help("record the session again")
     };
     LocalSet::new().run_until(replay_agent(records, tape.is_complete())).await.map_err(unread)
@@ -340,13 +342,13 @@ async fn agent_loop(path: &Path) -> Result<Option<AgentOutcome>> {
 fn judge_agent(path: &Path, agent: Option<&AgentOutcome>) -> Result<()> {
     let Some(AgentOutcome { divergence, stopped_at, .. }) = agent else { return Ok(()) };
     if let Some(divergence) = divergence {
-        return Err(Failure::failed(clean(&format!("the replay differs from the recording\n{divergence}")))
+        return Err(UserError::failed(clean(&format!("the replay differs from the recording\n{divergence}")))
             .help("the realms replay equal, so pi changed, or an input of the agent is not on the tape"));
     }
     let Some(stop) = stopped_at else { return Ok(()) };
     let tick = pijs_tape::tick_of_record(&mut open(path)?, stop.record).map_err(|error| unreadable(path, &error))?;
     let message = format!("{}: {stop}; the latest turn before it is {tick} [{}]", path.display(), stop.code().as_str());
-    Err(Failure::failed(clean(&message)).help(stop.help()))
+    Err(UserError::failed(clean(&message)).help(stop.help()))
 }
 
 fn agent_counts(agent: &AgentOutcome) -> String {
@@ -362,9 +364,9 @@ fn in_time_zone(environment: &Environment, zone: &str) -> Result<()> {
     if environment.variables.get("TZ").is_some_and(|here| here == zone) {
         return Ok(());
     }
-    let program = std::env::current_exe().map_err(|error| Failure::failed(format!("no program to run: {error}")))?;
+    let program = std::env::current_exe().map_err(|error| UserError::failed(format!("no program to run: {error}")))?;
     let error = std::process::Command::new(program).args(std::env::args_os().skip(1)).env("TZ", zone).exec();
-    Err(Failure::failed(format!("the time zone {zone} cannot be set: {error}"))
+    Err(UserError::failed(format!("the time zone {zone} cannot be set: {error}"))
         .help(format!("set the variable TZ={zone}")))
 }
 

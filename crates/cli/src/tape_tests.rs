@@ -7,7 +7,7 @@
 use crate::extc_command::TestArgs;
 use crate::output::{clean, stderr, stdout};
 use pijs_runtime::tape::{ReplayStage, open, unplayable};
-use pijs_runtime::{Environment, Failure, Isolation, Result};
+use pijs_runtime::{Environment, Isolation, Result, UserError};
 use pijs_tape::{Case, Changes, LabError, LabOptions, LabOutcome, Replay, ReplayOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -92,7 +92,7 @@ fn test(environment: &Environment, args: &TestArgs) -> Result<u8> {
     if let Some(file) = &args.junit {
         let path = environment.dirs.cwd.join(file);
         std::fs::write(&path, junit(&tested))
-            .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", path.display())))?;
+            .map_err(|error| UserError::failed(format!("{} cannot be written: {error}", path.display())))?;
     }
     if args.json {
         stdout(&json!(Report { tapes: tested.clone() }).to_string());
@@ -116,7 +116,7 @@ fn inputs(environment: &Environment, inputs: &[PathBuf]) -> Result<(PathBuf, Vec
         _ => (PathBuf::from("."), inputs),
     };
     match tapes {
-        [] => Err(Failure::usage("no tape is named")
+        [] => Err(UserError::usage("no tape is named")
             .help("record one with `pi --tape tapes/NAME.tape -e ./my-extension`, then: extc test ./my-extension tapes/*.tape")),
         tapes => Ok((entry, tapes.to_vec())),
     }
@@ -145,7 +145,7 @@ fn all(environment: &Environment, args: &TestArgs, entry: &Path, tapes: &[PathBu
 
 /// Tests tapes in a process that has their time zone.
 fn elsewhere(zone: &str, args: &TestArgs, entry: &Path, tapes: &[&PathBuf]) -> Result<Vec<Tested>> {
-    let broken = |error: String| Failure::failed(format!("tapes of the time zone {zone} cannot be tested: {error}"));
+    let broken = |error: String| UserError::failed(format!("tapes of the time zone {zone} cannot be tested: {error}"));
     let program = std::env::current_exe().map_err(|error| broken(error.to_string()))?;
     let mut command = Command::new(program);
     command
@@ -169,7 +169,7 @@ fn here(environment: &Environment, args: &TestArgs, entry: &Path, tapes: &[&Path
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::failed(format!("no runtime: {error}")))?;
+        .map_err(|error| UserError::failed(format!("no runtime: {error}")))?;
     let one = |tape: &&PathBuf| {
         let begin = Instant::now();
         match runtime.block_on(one(environment, args, entry, tape)) {
@@ -198,7 +198,7 @@ async fn one(environment: &Environment, args: &TestArgs, entry: &Path, tape: &Pa
     if !args.accept {
         return Ok((Status::Changed, changes, None));
     }
-    let unwritten = |error: String| Failure::failed(format!("{} cannot be written: {error}", path.display()));
+    let unwritten = |error: String| UserError::failed(format!("{} cannot be written: {error}", path.display()));
     let folder = path.parent().unwrap_or(Path::new("."));
     let file = tempfile::NamedTempFile::new_in(folder).map_err(|error| unwritten(error.to_string()))?;
     let file = pijs_tape::rerecord(open(path)?, &stage, file).map_err(|error| unplayable(path, &error))?;
@@ -226,14 +226,14 @@ fn explore(path: &Path, stage: &ReplayStage, schedules: usize, faults: usize) ->
 }
 
 /// Returns the error for a tape that the schedule lab cannot run.
-pub(crate) fn untested(path: &Path, error: &LabError) -> Failure {
+pub(crate) fn untested(path: &Path, error: &LabError) -> UserError {
     match error {
         LabError::Replay(error) => unplayable(path, error),
-        error => Failure::failed(format!("{}: {error}", path.display())).help("record a session with a prompt"),
+        error => UserError::failed(format!("{}: {error}", path.display())).help("record a session with a prompt"),
     }
 }
 
-fn failed(tape: &Path, failure: &Failure, begin: Instant) -> Tested {
+fn failed(tape: &Path, failure: &UserError, begin: Instant) -> Tested {
     let (tape, error) = (tape.display().to_string(), Some(failure.to_string()));
     let milliseconds = since(begin);
     Tested { tape, status: Status::Failed, changes: Changes::default(), explored: None, error, milliseconds }

@@ -6,7 +6,7 @@ use pijs_host::PiProfile;
 use pijs_hostcall::spilled::SpilledResults;
 use pijs_runtime::Environment;
 use pijs_runtime::Isolation;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use std::path::{Path, PathBuf};
 
 /// Options of the comparison with the real pi.
@@ -51,20 +51,20 @@ impl Roots {
             let folder = self.examples.as_ref().ok_or_else(|| needs(entry, "--examples DIR"))?;
             let candidates = [folder.join(format!("{name}.ts")), folder.join(name)];
             return candidates.into_iter().find(|path| path.exists()).ok_or_else(|| {
-                Failure::failed(format!("{entry}: there is no such example below {}", folder.display()))
+                UserError::failed(format!("{entry}: there is no such example below {}", folder.display()))
             });
         }
         if let Some(spec) = entry.strip_prefix("npm:") {
             let folder = self.packages.as_ref().ok_or_else(|| needs(entry, "--packages DIR"))?;
             let malformed =
-                || Failure::usage(format!("{entry}: no package spec")).help("write npm:NAME@VERSION[/FILE]");
+                || UserError::usage(format!("{entry}: no package spec")).help("write npm:NAME@VERSION[/FILE]");
             let start = usize::from(spec.starts_with('@'));
             let at = start + spec[start..].find('@').ok_or_else(malformed)?;
             let (name, rest) = (&spec[..at], &spec[at + 1..]);
             let (version, file) = rest.split_once('/').map_or((rest, None), |(version, file)| (version, Some(file)));
             let place = folder.join(format!("{}@{version}", name.replace('/', "+"))).join("node_modules").join(name);
             if !place.is_dir() {
-                return Err(Failure::failed(format!("{entry}: there is no {}", place.display())));
+                return Err(UserError::failed(format!("{entry}: there is no {}", place.display())));
             }
             return Ok(file.map_or_else(|| place.clone(), |file| place.join(file)));
         }
@@ -88,6 +88,6 @@ impl Roots {
     }
 }
 
-fn needs(entry: &str, option: &str) -> Failure {
-    Failure::usage(format!("{entry}: {option} is missing"))
+fn needs(entry: &str, option: &str) -> UserError {
+    UserError::usage(format!("{entry}: {option} is missing"))
 }

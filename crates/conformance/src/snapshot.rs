@@ -19,7 +19,7 @@ use pijs_runtime::compiled_package::{CompiledPackage, shown_entries};
 use pijs_runtime::supply::Supplier;
 use pijs_runtime::throwaway::{NoLedger, surroundings};
 use pijs_runtime::{
-    Environment, Failure, Interface, Result, SessionBuilder, SessionChoice, SessionConfig, StoreConfig,
+    Environment, Interface, Result, SessionBuilder, SessionChoice, SessionConfig, StoreConfig, UserError,
 };
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,7 @@ pub async fn take(environment: &Environment, args: &SnapshotArgs) -> Result<Stri
         .prefix("snap-")
         .rand_bytes(6)
         .tempdir_in(&environment.temp)
-        .map_err(|error| Failure::failed(format!("no folder in {}: {error}", environment.temp.display())))?;
+        .map_err(|error| UserError::failed(format!("no folder in {}: {error}", environment.temp.display())))?;
     let surroundings = surroundings(environment, base.path())?;
     let document = load(environment, &surroundings, named, args).await?;
     let mut normaliser = places.normaliser(&surroundings);

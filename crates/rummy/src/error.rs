@@ -3,7 +3,7 @@
 use pijs_dialect_rummy::StoreError;
 use pijs_protocol::Termination;
 use pijs_protocol::message::ErrorReport;
-use pijs_runtime::Failure;
+use pijs_runtime::UserError;
 use std::path::PathBuf;
 
 /// Reasons why a rummy session, or one delivery to its plugins, did not come to its end.
@@ -36,7 +36,7 @@ pub enum RummyError {
     },
     /// The session could not be put together.
     #[error(transparent)]
-    Session(#[from] Failure),
+    Session(#[from] UserError),
     /// The package of plugins did not register what the host calls.
     #[error("the plugins did not load: {0}")]
     NotLoaded(String),

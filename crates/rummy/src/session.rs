@@ -24,7 +24,7 @@ use pijs_packages::{DiscoverOptions, InstallScope, listed_folder};
 use pijs_protocol::log::Level;
 use pijs_runtime::rules::RuleSet;
 use pijs_runtime::trust::Trust;
-use pijs_runtime::{Environment, Failure, Interface, SessionConfig, models};
+use pijs_runtime::{Environment, Interface, SessionConfig, UserError, models};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::cell::RefCell;
@@ -337,7 +337,7 @@ impl RummySession {
                 let credentials = known.credentials(&model).await.map_err(said)?.ok_or_else(no_key)?;
                 open_http(model, credentials, &options, &self.ambient).map_err(|error| said(error.to_string()))
             }
-            _ => Err(Failure::usage(format!("{}/{} is a model of an extension", model.provider, model.id))
+            _ => Err(UserError::usage(format!("{}/{} is a model of an extension", model.provider, model.id))
                 .help("choose one of the catalogue with --model: pi --list-models")
                 .into()),
         }

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! `load` has four phases (`builder/phases.rs`) and then loads the extensions. An error before the first request to a model ends
-//! the run with one [`Failure`](crate::Failure).
+//! the run with one [`UserError`](crate::UserError).
 
 mod phases;
 
@@ -20,7 +20,6 @@ use crate::compile::Compiler;
 use crate::config::SessionConfig;
 use crate::environment::Environment;
 use crate::facts::facts;
-use crate::failure::Result;
 use crate::grants::UserDecisions;
 use crate::interface::Interface;
 use crate::loading::{Failures, Loader, paths_of_code, provenance};
@@ -31,6 +30,7 @@ use crate::notifying_ui::NotifyingUi;
 use crate::open_session;
 use crate::session::{AgentSession, LoadedSession};
 use crate::supply::Supplier;
+use crate::user_error::Result;
 use phases::{Boundary, Discovered, Hosting, SessionParts};
 use pijs_agent::AgentControl;
 use pijs_agent::host::HostExtensions;

@@ -3,8 +3,8 @@
 //! The build may read the files that the gate lets the extension read at run time, and the files it reads are recorded.
 
 use crate::compile::Compiler;
-use crate::failure::{Failure, Result};
 use crate::supply::Supplier;
+use crate::user_error::{Result, UserError};
 use pijs_artifact::Verified;
 use pijs_extc::{BuildFailure, BuildOutput, Code, FileAccess, FileEvidence, SourceMaps};
 use pijs_host::{ExtensionEntry, Package};
@@ -142,7 +142,7 @@ fn compiler_in_session(
     // An unreadable scope is reported with the others, once the code is known.
     let readable: Vec<Grant> = grants.iter().filter(|grant| gate.check(&profile, grant).is_ok()).cloned().collect();
     gate.set_grants(&profile, &readable, Evidence::default())
-        .map_err(|error| Failure::usage(format!("{}: {error}", profile.extension)))?;
+        .map_err(|error| UserError::usage(format!("{}: {error}", profile.extension)))?;
     gate.set_never(&profile, &never);
     let permit = gate.permit(&Caller::new(Arc::new(profile)), "fs");
     // A file that the extension wrote itself is data, not code of its author.

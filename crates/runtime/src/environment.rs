@@ -1,7 +1,7 @@
 //! Captures the process environment once: folders, variables, terminal.
 
-use crate::failure::{Failure, Result, is_missing};
 use crate::notices::Notices;
+use crate::user_error::{Result, UserError, is_missing};
 use pijs_hostcall::places::normal;
 use pijs_packages::{Dirs, NpmConfig};
 use std::collections::BTreeMap;
@@ -71,10 +71,10 @@ impl Environment {
         }
         let cwd = std::env::current_dir()
             .and_then(|cwd| cwd.canonicalize())
-            .map_err(|error| Failure::failed(format!("the working folder cannot be used: {error}")))?;
+            .map_err(|error| UserError::failed(format!("the working folder cannot be used: {error}")))?;
         let home =
             variables.get("HOME").filter(|home| Path::new(home).is_absolute()).map(PathBuf::from).ok_or_else(|| {
-                Failure::failed("HOME is not set to an absolute path").help("set HOME to your home folder")
+                UserError::failed("HOME is not set to an absolute path").help("set HOME to your home folder")
             })?;
         let agent_dir = match variables.get("PI_CODING_AGENT_DIR").filter(|dir| !dir.is_empty()) {
             Some(dir) => match dir.strip_prefix("~/") {
@@ -121,7 +121,7 @@ impl Environment {
         let config = match std::fs::read_to_string(&path) {
             Ok(text) => NpmConfig::parse(&text, &|name| self.variable(name).map(str::to_owned))?,
             Err(error) if is_missing(&error) => NpmConfig::default(),
-            Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
+            Err(error) => return Err(UserError::failed(format!("{} cannot be read: {error}", path.display()))),
         };
         Ok(match registry {
             Some(url) => config.with_registry(url)?,

@@ -1,9 +1,9 @@
 //! `<agentDir>/pijs/grants.json`: the grants of this installation, with mode 0600, replaced as a whole under a lock.
 
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::made_files::MadeFolder;
 use crate::notices::Notices;
+use crate::user_error::{Result, UserError};
 use pijs_durable::{Disk, Lock, Replace};
 use pijs_environment::Timer;
 use pijs_environment::iso;
@@ -48,7 +48,7 @@ impl GrantFile {
     pub fn read(&self) -> Result<GrantStore> {
         let path = self.path();
         let broken = |what: String| {
-            Failure::failed(format!("{}: {what}", path.display()))
+            UserError::failed(format!("{}: {what}", path.display()))
                 .help("restore it from grants.json.bak beside it, or remove it and answer again")
         };
         let bytes = match self.disk.read(&path, LONGEST) {
@@ -66,12 +66,12 @@ impl GrantFile {
     /// Changes the grants under the lock.
     pub fn change<R>(&self, change: impl FnOnce(&mut GrantStore) -> R) -> Result<R> {
         let failed = |error: std::io::Error| {
-            Failure::failed(format!("{} cannot be written: {error}", self.path().display()))
+            UserError::failed(format!("{} cannot be written: {error}", self.path().display()))
                 .help("make its folder writable, or set PI_CODING_AGENT_DIR to another one")
         };
         self.disk.create_dirs(&self.folder).map_err(failed)?;
         let _lock = Lock::take(&self.disk, &self.folder.join("grants.lock"), LOCK_TIMEOUT, |_| {})
-            .map_err(|error| Failure::failed(error.to_string()))?;
+            .map_err(|error| UserError::failed(error.to_string()))?;
         let mut book = self.read()?;
         let before = book.clone();
         let result = change(&mut book);

@@ -2,10 +2,10 @@
 
 use crate::config::Permissions;
 use crate::environment::Environment;
-use crate::failure::{Failure, Result, is_missing};
 use crate::package_request::PackageRequest;
 use crate::similar::similar_names;
 use crate::text::clean;
+use crate::user_error::{Result, UserError, is_missing};
 use pijs_agent::ModelQuotaLimits;
 use pijs_agent::settings::Settings as SessionSettings;
 use pijs_host::PiProfile;
@@ -272,15 +272,16 @@ fn settings(environment: &Environment) -> Result<ExtensionSettings> {
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if is_missing(&error) => return Ok(ExtensionSettings::default()),
-        Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
+        Err(error) => return Err(UserError::failed(format!("{} cannot be read: {error}", path.display()))),
     };
-    serde_json::from_str(&text)
-        .map_err(|error| Failure::failed(format!("{}: {error}", path.display())).help("correct the file, or remove it"))
+    serde_json::from_str(&text).map_err(|error| {
+        UserError::failed(format!("{}: {error}", path.display())).help("correct the file, or remove it")
+    })
 }
 
 fn profile_of(settings: &ExtensionSettings) -> Result<PiProfile> {
     let name = settings.profile.as_deref().map(str::parse).transpose();
-    let chosen = name.map_err(|error| Failure::failed(format!("extensionProfile of settings.json: {error}")))?;
+    let chosen = name.map_err(|error| UserError::failed(format!("extensionProfile of settings.json: {error}")))?;
     Ok(chosen.unwrap_or_default())
 }
 
@@ -356,7 +357,7 @@ fn must_exist(capability: &str) -> Result<()> {
     let message = format!("{}: no such capability", clean(capability));
     let meant = similar_names(capability, CAPABILITIES.iter().map(|(name, _)| *name), str::to_owned);
     let meant = meant.map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
-    Err(Failure::usage(message).help(format!("{meant}one of: {}", all_capabilities())))
+    Err(UserError::usage(message).help(format!("{meant}one of: {}", all_capabilities())))
 }
 
 /// Parses `CAP[:SCOPE]`; the capability decides whether the scope is a path pattern, a host, a program, a variable or a tool of
@@ -367,7 +368,7 @@ pub fn parse_grant(text: &str) -> Result<Grant> {
         None => (text, None),
     };
     if capability.is_empty() {
-        return Err(Failure::usage(format!("{text:?}: a capability is missing")).help("write exec:git"));
+        return Err(UserError::usage(format!("{text:?}: a capability is missing")).help("write exec:git"));
     }
     must_exist(capability)?;
     let id = text;
@@ -382,7 +383,7 @@ pub fn parse_grant(text: &str) -> Result<Grant> {
         "env" => Scope { env: one(), ..Scope::default() },
         "mcp" => Scope { tools: one(), ..Scope::default() },
         other => {
-            return Err(Failure::usage(format!("{text:?}: {other} takes no scope")).help(format!("write {other}")));
+            return Err(UserError::usage(format!("{text:?}: {other} takes no scope")).help(format!("write {other}")));
         }
     };
     Ok(Grant::scoped(id, capability, scope))

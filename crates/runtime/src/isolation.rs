@@ -2,9 +2,9 @@
 
 use crate::config::{Isolation, SessionConfig};
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::grants::UserDecisions;
 use crate::text::clean;
+use crate::user_error::{Result, UserError};
 use pijs_host::{InThread, LoadError, OpenError, OpenRealm};
 use pijs_hostcall::Mode;
 use pijs_protocol::Termination;
@@ -23,7 +23,7 @@ pub fn realms(
     let sealed_only = decided.policy.mode == Mode::Strict && !config.permissions.accept_unsealed;
     if cfg!(not(target_os = "linux")) {
         if sealed_only {
-            return Err(Failure::failed("this system cannot seal extensions, and the policy is strict").help(ACCEPT));
+            return Err(UserError::failed("this system cannot seal extensions, and the policy is strict").help(ACCEPT));
         }
         environment
             .notices
@@ -77,8 +77,8 @@ pub fn opener(_: Isolation, _: &Environment, _: Terms) -> Box<dyn OpenRealm> {
 }
 
 /// Converts a load error to a failure with the next step.
-pub fn not_loaded(error: &LoadError) -> Failure {
-    let failure = Failure::failed(clean(&error.to_string()));
+pub fn not_loaded(error: &LoadError) -> UserError {
+    let failure = UserError::failed(clean(&error.to_string()));
     match error {
         LoadError::Realm { error: OpenError::Unsealed(_), .. } => failure.help(ACCEPT),
         LoadError::Ended { reason: Termination::Timeout { quota }, .. } if quota != Termination::UNSETTLED => {

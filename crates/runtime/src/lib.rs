@@ -10,7 +10,7 @@
 //! | [`Interface`] | the user interface: events, dialogs, questions |
 //! | [`SessionBuilder`] | puts the parts together; each can be replaced |
 //! | [`LoadedSession`], [`AgentSession`] | the session before and after its model is chosen |
-//! | [`Failure`] | an error for the user: message, next step, exit code |
+//! | [`UserError`] | an error for the user: message, next step, exit code |
 //!
 //! Invariants: this crate never prints, and reads the process environment only in [`Environment::capture`]; messages for the user
 //! go to [`Notices`].
@@ -26,7 +26,6 @@ mod config;
 mod environment;
 pub mod export;
 pub mod facts;
-mod failure;
 pub mod grant_file;
 pub mod grants;
 mod interface;
@@ -62,6 +61,7 @@ pub mod tape;
 mod text;
 pub mod throwaway;
 pub mod trust;
+mod user_error;
 mod watchdog;
 
 pub use agent_tape::{AgentOutcome, ReplayStop, StopReason, replay_agent};
@@ -70,7 +70,6 @@ pub use config::{
     ExtensionConfig, Isolation, ModelConfig, Permissions, RulesConfig, SessionChoice, SessionConfig, StoreConfig,
 };
 pub use environment::{Environment, terminal_size};
-pub use failure::{Exit, Failure, Result, is_missing};
 pub use interface::{Interface, WrapState};
 pub use ledger::{folder as ledger_folder, redactor as log_redactor};
 pub use loading::UNKNOWN_OPTION;
@@ -78,4 +77,5 @@ pub use notices::Notices;
 pub use session::{AgentSession, LoadedSession, WIND_DOWN};
 pub use similar::{similar, similar_models, similar_names};
 pub use text::{clean, indented, option_text};
+pub use user_error::{Exit, Result, UserError, is_missing};
 pub use watchdog::WatchThread;

@@ -7,7 +7,6 @@ use crate::compile::Compiler;
 use crate::compiled_package::CompiledPackage;
 use crate::config::SessionConfig;
 use crate::environment::Environment;
-use crate::failure::{Exit, Failure, Result};
 use crate::grant_file::AnswerRecorder;
 use crate::grants::UserDecisions;
 use crate::isolation;
@@ -17,6 +16,7 @@ use crate::slow_task::SlowTask;
 use crate::supply::Supplier;
 use crate::text::{clean, indented};
 use crate::trust::Trust;
+use crate::user_error::{Exit, Result, UserError};
 use pijs_agent::host::{EARLIER_STAYS, Reloaded};
 use pijs_durable::Disk;
 use pijs_extc::BuildFailure;
@@ -56,7 +56,7 @@ pub(crate) fn discover(environment: &Environment, config: &SessionConfig) -> Res
         environment.notices.warn(problem);
     }
     if config.extensions.fail_on_error && !discovery.problems.is_empty() {
-        return Err(Failure::failed("not every extension can be loaded").help(FAIL_HELP));
+        return Err(UserError::failed("not every extension can be loaded").help(FAIL_HELP));
     }
     if discovery.untrusted {
         environment
@@ -123,20 +123,20 @@ const FAIL_HELP: &str = "--fail-on-extension-error is set; without it the sessio
 
 /// Error of a package that was not loaded.
 struct NotLoaded {
-    failure: Failure,
+    failure: UserError,
     /// Whether the command line or the system is the cause, so that other packages would fail alike.
     ends_run: bool,
 }
 
-impl From<Failure> for NotLoaded {
-    fn from(failure: Failure) -> Self {
+impl From<UserError> for NotLoaded {
+    fn from(failure: UserError) -> Self {
         Self { ends_run: failure.exit == Exit::Usage, failure }
     }
 }
 
 impl From<BuildFailure> for NotLoaded {
     fn from(failure: BuildFailure) -> Self {
-        Failure::from(failure).into()
+        UserError::from(failure).into()
     }
 }
 
@@ -359,7 +359,7 @@ impl Loader {
         let (grants, unreadable) = self.decided.readable(gate, profile, held.grants);
         notes.extend(unreadable);
         gate.set_grants(profile, &grants, applicant.evidence)
-            .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
+            .map_err(|error| UserError::usage(format!("{}: {error}", found.id)))?;
         gate.set_wanted(profile, wanted);
         gate.set_never(profile, &held.never);
         // Digests of tools are only known of code that the user agreed to.
@@ -475,12 +475,12 @@ impl Loader {
 
 /// Returns the errors of a package's entries; the others run. `no_factory` are the compiler's findings about entries that export
 /// no function, which are more precise than the run-time error.
-fn failed_entries(report: &LoadReport, no_factory: &[Finding]) -> impl Iterator<Item = Failure> {
+fn failed_entries(report: &LoadReport, no_factory: &[Finding]) -> impl Iterator<Item = UserError> {
     report.failures().map(|(path, error)| {
         let is_it = |finding: &&Finding| error.message.contains(NOT_VALID) && Path::new(path).ends_with(&finding.file);
         if let Some(Finding { file, line, column, message, help, .. }) = no_factory.iter().find(is_it) {
             let what = format!("Failed to load extension \"{path}\": {message}\n  at {file}:{line}:{column}");
-            let failure = Failure::failed(clean(&what));
+            let failure = UserError::failed(clean(&what));
             return help.iter().fold(failure, |failure, help| failure.help(clean(help)));
         }
         let place = error
@@ -489,7 +489,7 @@ fn failed_entries(report: &LoadReport, no_factory: &[Finding]) -> impl Iterator<
             .map(|at| format!("\n  at {}:{}:{}", at.file, at.line, at.column))
             .unwrap_or_default();
         let message = error.message.strip_prefix("Failed to load extension: ").unwrap_or(&error.message);
-        Failure::failed(clean(&format!("Failed to load extension \"{path}\": {message}{place}")))
+        UserError::failed(clean(&format!("Failed to load extension \"{path}\": {message}{place}")))
     })
 }
 

@@ -5,9 +5,9 @@
 use crate::builder::SessionBuilder;
 use crate::config::{Permissions, SessionChoice, SessionConfig, StoreConfig};
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::interface::Interface;
 use crate::mcp::auth_file::McpAuthFile;
+use crate::user_error::{Result, UserError};
 use pijs_environment::{Ambient, Wait};
 use pijs_mcp::Servers;
 use pijs_mcp::config::ServerConfig;
@@ -70,11 +70,11 @@ pub async fn login(environment: &Environment, config: &ServerConfig, login: Logi
     let store = StoreConfig { choice: SessionChoice::InMemory, ..StoreConfig::default() };
     let session = SessionConfig { store, ..SessionConfig::default() };
     let loaded = SessionBuilder::new(environment).config(session).interface(interface).servers_only().load().await?;
-    let mcp = loaded.mcp.clone().ok_or_else(|| Failure::failed("there are no MCP servers here"))?;
+    let mcp = loaded.mcp.clone().ok_or_else(|| UserError::failed("there are no MCP servers here"))?;
     let outcome = sign_in(mcp.open(&loaded.loader), config, &show, &mut pasted).await;
     mcp.end();
     loaded.close_quietly();
-    outcome.map_err(|problem| Failure::failed(format!("{}: {problem}", config.name)))
+    outcome.map_err(|problem| UserError::failed(format!("{}: {problem}", config.name)))
 }
 
 /// Deletes the sign-in to a server; returns whether there was one.

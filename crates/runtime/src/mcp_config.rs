@@ -1,8 +1,8 @@
 //! The configured MCP servers: those of `mcp.json` files, and of the manifests of packages.
 
 use crate::environment::Environment;
-use crate::failure::{Failure, Result, is_missing};
 use crate::trust::Trust;
+use crate::user_error::{Result, UserError, is_missing};
 use pijs_durable::Disk;
 use pijs_mcp::config::{self, MOST_FILE_BYTES, MOST_SERVERS, Parsed, Reach, ServerConfig};
 use pijs_mcp::needs::requests_of;
@@ -89,7 +89,7 @@ fn parsed(path: &Path) -> Result<Parsed> {
 
 /// Reads a file; `None` when there is none.
 pub fn read(path: &Path) -> Result<Option<String>> {
-    let failed = |what: String| Failure::failed(format!("{} cannot be read: {what}", path.display()));
+    let failed = |what: String| UserError::failed(format!("{} cannot be read: {what}", path.display()));
     match Disk::system().read(path, MOST_FILE_BYTES) {
         Ok(None) => Ok(None),
         Ok(Some(bytes)) => String::from_utf8(bytes).map(Some).map_err(|error| failed(error.to_string())),

@@ -5,9 +5,9 @@
 
 use crate::config::ModelConfig;
 use crate::environment::Environment;
-use crate::failure::{Failure, Result, is_missing};
 use crate::similar::similar_models;
 use crate::text::clean;
+use crate::user_error::{Result, UserError, is_missing};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use pijs_durable::Disk;
@@ -74,7 +74,7 @@ pub fn known(
     let config = match std::fs::read_to_string(&path) {
         Ok(text) => ModelsJson::parse(&text, &path.display().to_string()),
         Err(error) if is_missing(&error) => ModelsJson::default(),
-        Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
+        Err(error) => return Err(UserError::failed(format!("{} cannot be read: {error}", path.display()))),
     };
     for error in config.errors() {
         environment.notices.warn(error);
@@ -164,7 +164,7 @@ pub fn choose(
     let named = match &args.name {
         Some(name) => Some(named(args, name, models)?),
         None if args.provider.is_some() => {
-            return Err(Failure::usage("--provider needs a --model").help("pi --list-models lists both"));
+            return Err(UserError::usage("--provider needs a --model").help("pi --list-models lists both"));
         }
         None => None,
     };
@@ -188,13 +188,13 @@ pub fn choose(
     }
     let Some(chosen) = chosen else {
         if args.base_url.is_some() {
-            return Err(Failure::usage("--base-url needs a model, and none can be used").help(HOW));
+            return Err(UserError::usage("--base-url needs a model, and none can be used").help(HOW));
         }
         if stays && args.api_key.is_none() {
             return Ok(ModelChoice::none(session_first));
         }
         let usage = if args.api_key.is_some() { "--api-key needs a --model" } else { "no model" };
-        return Err(Failure::usage(usage).help(HOW));
+        return Err(UserError::usage(usage).help(HOW));
     };
     let ChosenModel { mut model, thinking, .. } = chosen;
     if let (Some(address), Some(known)) = (&args.base_url, models.known()) {
@@ -246,11 +246,11 @@ fn named(args: &ModelConfig, name: &str, models: &Models) -> Result<ChosenModel>
         let near = Some(near(usable)).filter(|near| !near.is_empty()).unwrap_or_else(|| near(all.iter().collect()));
         let meant =
             if near.is_empty() { String::new() } else { format!("did you mean {}?\n        ", near.join(", ")) };
-        Failure::usage(message).help(format!("{meant}{HOW}"))
+        UserError::usage(message).help(format!("{meant}{HOW}"))
     })
 }
 
-fn no_key(model: &Model) -> Failure {
+fn no_key(model: &Model) -> UserError {
     let name = catalogue::provider(&model.provider).and_then(|known| known.env.last());
     let help = match (name, model.api.as_str()) {
         (Some(name), _) => format!("set {name}, give one with --api-key, or store it in auth.json"),
@@ -261,7 +261,7 @@ fn no_key(model: &Model) -> Failure {
             format!("its API, {api}, is not supported; pi --list-models lists models that can be used")
         }
     };
-    Failure::failed(format!("no key for {}/{}", clean(&model.provider), clean(&model.id))).help(help)
+    UserError::failed(format!("no key for {}/{}", clean(&model.provider), clean(&model.id))).help(help)
 }
 
 /// Describes where the key of a model's provider can be set.
@@ -289,7 +289,7 @@ pub fn ready(config: &ModelConfig, options: &ProviderOptions, ambient: &Ambient)
         _ => model.to_owned(),
     };
     if script && config.base_url.is_some() {
-        return Err(Failure::usage("--base-url: a recorded reply (script:FILE) needs no server")
+        return Err(UserError::usage("--base-url: a recorded reply (script:FILE) needs no server")
             .help("leave out --base-url, or choose another --model"));
     }
     // The address of another provider's model is changed once it is selected.
@@ -299,7 +299,7 @@ pub fn ready(config: &ModelConfig, options: &ProviderOptions, ambient: &Ambient)
     }
     let opened = provider::open(&name, options, ambient).map_err(|error| {
         let unknown = error.kind() == ErrorKind::NotFound && !script;
-        if unknown { Failure::usage(error.to_string()).help(HOW) } else { Failure::failed(error.to_string()) }
+        if unknown { UserError::usage(error.to_string()).help(HOW) } else { UserError::failed(error.to_string()) }
     })?;
     Ok(Some(opened))
 }

@@ -5,9 +5,9 @@
 
 use crate::config::{SessionChoice, StoreConfig};
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::settings;
 use crate::text::clean;
+use crate::user_error::{Result, UserError};
 use pijs_session_store::{Body, Header, Session, SessionLocation, SessionOptions, file};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const LONGEST_HEADER: u64 = 1 << 20;
 /// Opens the session that the configuration selects.
 pub fn open(environment: &Environment, config: &StoreConfig, options: &SessionOptions) -> Result<Session> {
     if config.id.as_ref().is_some_and(|id| !is_id(id)) {
-        return Err(Failure::usage(
+        return Err(UserError::usage(
             "Session id must be non-empty, contain only alphanumeric characters, '-', '_', and '.', and start and end with an alphanumeric character",
         ));
     }
@@ -31,9 +31,9 @@ pub fn open(environment: &Environment, config: &StoreConfig, options: &SessionOp
     if let Some(name) = &config.name {
         let name = name.trim().to_owned();
         if name.is_empty() {
-            return Err(Failure::usage("--name requires a non-empty value"));
+            return Err(UserError::usage("--name requires a non-empty value"));
         }
-        session.append(Body::SessionInfo { name: Some(name) }).map_err(|error| Failure::failed(error.to_string()))?;
+        session.append(Body::SessionInfo { name: Some(name) }).map_err(|error| UserError::failed(error.to_string()))?;
     }
     if Path::new(&session.header().cwd) != cwd {
         environment.notices.show(&format!(
@@ -59,7 +59,7 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
         // Later runs protect it from extensions, too.
         records.remember(SessionLocation::Folder(pijs_durable::without_links(&sessions.folder)));
     }
-    let failed = |error: pijs_session_store::SessionError| Failure::failed(error.to_string());
+    let failed = |error: pijs_session_store::SessionError| UserError::failed(error.to_string());
     let open = |path: &Path| Session::open(path, cwd, options.clone()).map_err(failed);
     let named = |session: Session| match &config.id {
         Some(id) => session.with_id(id),
@@ -69,19 +69,19 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
     let copy = |path: &Path| {
         let source = match path.is_file() {
             true => open(path)?,
-            false => return Err(Failure::failed(format!("there is no session file {}", path.display()))),
+            false => return Err(UserError::failed(format!("there is no session file {}", path.display()))),
         };
         fresh().with_entries_of(&source).map_err(failed)
     };
     let missing = |name: &str| {
-        Failure::failed(format!("No session found matching '{}'", clean(name)))
+        UserError::failed(format!("No session found matching '{}'", clean(name)))
             .help("pi --resume lists the sessions of this folder")
     };
     match &config.choice {
         SessionChoice::InMemory => Ok(named(Session::in_memory(cwd, options.clone()))),
         SessionChoice::ForkOf(name) => {
             if let Some(id) = config.id.as_ref().filter(|id| sessions.of_id(id).is_some()) {
-                return Err(Failure::failed(format!("Session already exists with id '{id}'")));
+                return Err(UserError::failed(format!("Session already exists with id '{id}'")));
             }
             match sessions.find(environment, name) {
                 Some(SessionMatch::Here(path) | SessionMatch::Elsewhere { path, .. }) => copy(&path),
@@ -91,7 +91,7 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
         SessionChoice::Named(name) => match sessions.find(environment, name) {
             Some(SessionMatch::Here(path)) => open(&path),
             Some(SessionMatch::Elsewhere { cwd, .. }) => {
-                Err(Failure::failed(format!("this session belongs to another folder: {}", clean(&cwd)))
+                Err(UserError::failed(format!("this session belongs to another folder: {}", clean(&cwd)))
                     .help(format!("continue with a copy of it here: pi --fork {}", clean(name))))
             }
             None => Err(missing(name)),

@@ -2,9 +2,9 @@
 //! against it.
 
 use crate::environment::Environment;
-use crate::failure::{Failure, Result, is_missing};
 use crate::mcp_config::requests_of_package;
 use crate::text::clean;
+use crate::user_error::{Result, UserError, is_missing};
 use pijs_durable::read_regular;
 use pijs_hostcall::grant_store::{CurrentPackage, code_digest};
 use pijs_hostcall::requests::{Declared, parse_declared, requested};
@@ -74,7 +74,7 @@ impl PackageRequest {
         if let Some(declared) = declared.as_ref().filter(|declared| !declared.unknown.is_empty()) {
             let strange = clean(&declared.unknown.join(", "));
             if mode == Mode::Strict {
-                return Err(Failure::refused(format!("{id}: its manifest has unknown members: {strange}"))
+                return Err(UserError::refused(format!("{id}: its manifest has unknown members: {strange}"))
                     .help("ask its author, or run it with --policy prompt"));
             }
             environment.notices.warn(format!("{id}: its manifest has unknown members: {strange}"));
@@ -154,14 +154,14 @@ fn declared(root: &Path, manifest: &PackageManifest) -> Result<Option<Declared>>
         let text = match read_regular(&path, LONGEST_MANIFEST) {
             Ok(text) => text,
             Err(error) if is_missing(&error) => return Ok(None),
-            Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
+            Err(error) => return Err(UserError::failed(format!("{} cannot be read: {error}", path.display()))),
         };
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
-        serde_json::from_slice(text).map(Some).map_err(|error| Failure::failed(format!("{name}: {error}")))
+        serde_json::from_slice(text).map(Some).map_err(|error| UserError::failed(format!("{name}: {error}")))
     };
     let parse = |name: &str, value: &Value| {
         parse_declared(value).map(Some).map_err(|problem| {
-            Failure::failed(format!("{name}: {}", clean(&problem)))
+            UserError::failed(format!("{name}: {}", clean(&problem)))
                 .help("a capability manifest is {\"schema\": \"pi.ext.cap.v1\", \"capabilities\": [..]}")
         })
     };

@@ -16,11 +16,11 @@ use crate::builder::SessionBuilder;
 use crate::compile::Compiler;
 use crate::config::{Isolation, SessionChoice, SessionConfig, StoreConfig};
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::interface::Interface;
 use crate::own_temporary::OwnTemporary;
 use crate::supply::Supplier;
 use crate::throwaway::{NoLedger, surroundings};
+use crate::user_error::{Result, UserError};
 use pijs_agent::ports::NoUi;
 use pijs_connectors::Connectors;
 use pijs_extc::{Cache, FileAccess, Input, Supply};
@@ -144,7 +144,8 @@ async fn made(
         answered => answered?,
     };
     let written = answered.to_string();
-    let words = Words::read(written.as_bytes()).map_err(|problem| Failure::failed(format!("pi's texts: {problem}")))?;
+    let words =
+        Words::read(written.as_bytes()).map_err(|problem| UserError::failed(format!("pi's texts: {problem}")))?;
     // A failure to store them only means that the next start collects them again.
     let _ = Supply::keep_made(cache, COLLECT, written.as_bytes());
     Ok(Some(words))
@@ -154,13 +155,13 @@ async fn made(
 async fn collected(environment: &Environment, compiler: &Compiler, is_offline: bool) -> Result<Value> {
     let base = folder_beside_cache(environment, compiler.cache().as_ref())?;
     let file = base.path().join("collect.ts");
-    std::fs::write(&file, COLLECT).map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+    std::fs::write(&file, COLLECT).map_err(|error| UserError::failed(format!("{}: {error}", file.display())))?;
     // The file belongs to this program, wherever its temporary folders lie.
     let compiler = &compiler.with_access(FileAccess::default());
     let output = compiler.build("path:words", &Input::at(&file))?;
     let supplier = Supplier::new(environment, compiler.cache()).offline(is_offline);
     let supplied = tokio::time::timeout(FETCHED_WITHIN, supplier.for_extension(&output.metadata())).await;
-    let supplied = supplied.map_err(|_| Failure::failed("the npm registry does not answer"))??;
+    let supplied = supplied.map_err(|_| UserError::failed("the npm registry does not answer"))??;
 
     let surroundings = surroundings(environment, base.path())?;
     let config = SessionConfig {
@@ -185,16 +186,16 @@ async fn collected(environment: &Environment, compiler: &Compiler, is_offline: b
 
     let profile = Profile::new("path:words").at(base.path());
     let package = Package::new(profile, Arc::new(output.artifact)).with_supplied(supplied);
-    let report = host.run(host.load(package)).await.map_err(|error| Failure::failed(error.to_string()))?;
+    let report = host.run(host.load(package)).await.map_err(|error| UserError::failed(error.to_string()))?;
     if let Some((_, error)) = report.failures().next() {
-        return Err(Failure::failed(error.message.clone()));
+        return Err(UserError::failed(error.message.clone()));
     }
     let here: Vec<&str> = Builtin::ALL.iter().map(|tool| tool.name()).collect();
     match host.run(host.call_tool(TOOL, TOOL, json!({ "here": here }), None, |_| {})).await {
         ToolOutcome::Returned(mut result) => Ok(result["details"].take()),
-        ToolOutcome::Threw(error) => Err(Failure::failed(error.message)),
-        ToolOutcome::Unknown => Err(Failure::failed("the extension that collects pi's texts did not load")),
-        ToolOutcome::Ended(end) => Err(Failure::failed(end.error().message)),
+        ToolOutcome::Threw(error) => Err(UserError::failed(error.message)),
+        ToolOutcome::Unknown => Err(UserError::failed("the extension that collects pi's texts did not load")),
+        ToolOutcome::Ended(end) => Err(UserError::failed(end.error().message)),
     }
 }
 
@@ -204,7 +205,7 @@ fn folder_beside_cache(environment: &Environment, cache: Option<&Cache>) -> Resu
     let beside = cache.and_then(|cache| cache.dir().parent()).unwrap_or(&environment.temp);
     std::fs::create_dir_all(beside)
         .and_then(|()| OwnTemporary::new_in(beside, "pijs-words"))
-        .map_err(|error| Failure::failed(format!("no folder in {}: {error}", beside.display())))
+        .map_err(|error| UserError::failed(format!("no folder in {}: {error}", beside.display())))
 }
 
 /// Returns the folder of pi's documentation, unpacked from the package of the texts.

@@ -1,8 +1,8 @@
 //! Reads the system prompt and the default tools from the command line and the settings.
 
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::settings;
+use crate::user_error::{Result, UserError};
 use std::path::Path;
 
 /// Returns the content of a file of this name, or the text itself.
@@ -12,7 +12,7 @@ pub(crate) fn text_or_file(environment: &Environment, given: &str) -> Result<Str
         return Ok(given.to_owned());
     }
     let text = std::fs::read_to_string(&path)
-        .map_err(|error| Failure::failed(format!("{} cannot be read: {error}", path.display())))?;
+        .map_err(|error| UserError::failed(format!("{} cannot be read: {error}", path.display())))?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
 

@@ -5,7 +5,6 @@ use crate::compile::Compiler;
 use crate::compiled_package::CompiledPackage;
 use crate::config::SessionConfig;
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::interface::Interface;
 use crate::loading::{Loader, give_flags, places};
 use crate::mcp::{McpSession, report_unhandled};
@@ -18,6 +17,7 @@ use crate::similar::similar_names;
 use crate::supply::Supplier;
 use crate::text::clean;
 use crate::trust::{self, Trust};
+use crate::user_error::{Result, UserError};
 use pijs_agent::host::HostExtensions;
 use pijs_agent::settings::Settings;
 use pijs_agent::{
@@ -256,9 +256,9 @@ impl CompiledPackage {
     pub async fn load_granted(self, session: &LoadedSession, granted: &[Grant]) -> Result<Vec<(String, String)>> {
         let gate = session.dispatcher().gate();
         gate.set_grants(&self.profile, granted, Evidence::default())
-            .map_err(|error| Failure::failed(format!("{}: {error}", self.profile.extension)))?;
+            .map_err(|error| UserError::failed(format!("{}: {error}", self.profile.extension)))?;
         let package = self.package(session.supplier()).await?;
-        let report = session.host().load(package).await.map_err(|error| Failure::failed(error.to_string()))?;
+        let report = session.host().load(package).await.map_err(|error| UserError::failed(error.to_string()))?;
         Ok(report.failures().map(|(path, error)| (path.to_owned(), error.message.clone())).collect())
     }
 }
@@ -343,7 +343,7 @@ impl AgentSession {
     }
 }
 
-impl From<AgentError> for Failure {
+impl From<AgentError> for UserError {
     /// Converts an error that ends the session.
     fn from(error: AgentError) -> Self {
         let failure = Self::failed(clean(&error.to_string()));

@@ -4,7 +4,7 @@
 //! that, and can be blocked forever: by unread output or by a disk. A second thread receives the same signals, and ends the
 //! process if it still runs [`SHUTDOWN_TIMEOUT`] later. That leaves the state of a killed process: workers and programs end with it.
 
-use crate::failure::{Failure, Result};
+use crate::user_error::{Result, UserError};
 use pijs_protocol::guard;
 use rustix::process::{Signal, getpid, kill_process};
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl ShutdownSignals {
     /// Stops signals from ending the process. `last` runs, if there is time, before the process of a session that did not end is
     /// ended.
     pub fn listen(last: impl FnOnce() + Send + 'static) -> Result<Self> {
-        let failed = |error| Failure::failed(format!("cannot handle signals: {error}"));
+        let failed = |error| UserError::failed(format!("cannot handle signals: {error}"));
         let received = Self::new().map_err(failed)?;
         if guard!(ShutdownDeadline)
             && std::thread::Builder::new().name("stops".to_owned()).spawn(move || end_late(last)).is_err()

@@ -4,10 +4,10 @@
 //! is not imported costs nothing.
 
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::notices::Notices;
 use crate::own_temporary::OwnTemporary;
 use crate::slow_task::SlowTask;
+use crate::user_error::{Result, UserError};
 use pijs_artifact::Verified;
 use pijs_extc::{Cache, Code, Pinned, Supply, Unit, embedded};
 use pijs_packages::{PackageError, PinnedPackage, TarballCache};
@@ -116,7 +116,7 @@ impl Supplier {
     async fn unpacked(&self, packages: &[PinnedPackage]) -> Result<OwnTemporary> {
         let failed = |place: &Path| {
             let place = place.display().to_string();
-            move |error| Failure::failed(format!("no folder can be made in {place}: {error}"))
+            move |error| UserError::failed(format!("no folder can be made in {place}: {error}"))
         };
         // Programs of extensions cannot write beside the cache, but may in the folder for temporary files.
         let place = match self.kept().and_then(|kept| Some(kept.parent()?.to_owned())) {
@@ -129,7 +129,7 @@ impl Supplier {
         let depot = depot.carrying(embedded::packages());
         let absent: Vec<&PinnedPackage> = packages.iter().filter(|package| !depot.holds(package)).collect();
         if !self.fetches && !absent.is_empty() {
-            let failure = Failure::failed(format!("{} would have to be fetched", named(&absent)));
+            let failure = UserError::failed(format!("{} would have to be fetched", named(&absent)));
             return Err(
                 failure.help("run `pi ext supply` once where the npm registry can be reached, without PI_OFFLINE")
             );
@@ -137,7 +137,7 @@ impl Supplier {
         let is_first = !absent.is_empty() && !self.announced.replace(true);
         unpack(&self.environment.notices, &depot, packages, &absent, folder.path(), is_first).await.map_err(
             |error| {
-                Failure::failed(error.to_string()).help(format!(
+                UserError::failed(error.to_string()).help(format!(
                     "let this machine reach the npm registry once ({}); it is kept in {} from then on",
                     named(&packages.iter().collect::<Vec<_>>()),
                     kept.display(),
@@ -156,8 +156,8 @@ impl Supplier {
     pub async fn unpack_some(&self, name: &str, members: &[&str], target: &Path) -> Result<()> {
         let all = Supply::pinned().units().flat_map(Unit::packages);
         let package = all.into_iter().find(|package| package.name == name).map(pinned);
-        let package = package.ok_or_else(|| Failure::failed(format!("{name} is not among the pinned packages")))?;
-        let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", target.display()));
+        let package = package.ok_or_else(|| UserError::failed(format!("{name} is not among the pinned packages")))?;
+        let failed = |error: std::io::Error| UserError::failed(format!("{}: {error}", target.display()));
         let beside = target.parent().unwrap_or(target);
         std::fs::create_dir_all(beside).map_err(failed)?;
         let unpacked = self.unpacked(std::slice::from_ref(&package)).await?;

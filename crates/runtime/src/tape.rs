@@ -6,10 +6,10 @@ pub(crate) use settings::TapeSettings;
 
 use crate::config::{Isolation, SessionConfig};
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::grants::UserDecisions;
 use crate::isolation::{Terms, opener};
 use crate::supply::Supplier;
+use crate::user_error::{Result, UserError};
 use pijs_artifact::{Artifact, PositionMap, Verified};
 use pijs_extc::{SourceMaps, Supply};
 use pijs_host::{HostOptions, OpenError, OpenRealm, OpenedRealm, OpeningRealm};
@@ -60,7 +60,7 @@ pub(crate) fn begin(
 fn begin_any(environment: &Environment, config: &SessionConfig, recording: &Recording<'_>) -> Result<Option<Recorder>> {
     let Some(path) = environment.tape.clone() else { return Ok(None) };
     let failed = |error: io::Error| {
-        Failure::failed(format!("the tape {} cannot be written: {error}", path.display()))
+        UserError::failed(format!("the tape {} cannot be written: {error}", path.display()))
             .help("name a file that does not exist yet, in a folder that can be written")
     };
     let of_settings = match config.tape {
@@ -210,20 +210,20 @@ fn recorded(
 ///
 /// The file does not exist, or is no tape.
 pub fn open(path: &Path) -> Result<TapeReader<BufReader<File>>> {
-    let file = File::open(path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+    let file = File::open(path).map_err(|error| UserError::failed(format!("{}: {error}", path.display())))?;
     TapeReader::new(BufReader::new(file)).map_err(|error| unreadable(path, &error))
 }
 
 /// Converts the error of an unreadable tape.
-pub fn unreadable(path: &Path, error: &TapeError) -> Failure {
+pub fn unreadable(path: &Path, error: &TapeError) -> UserError {
     let message = format!("{}: {error} [{}]", path.display(), error.code().as_str());
-    Failure::failed(message).help(error.help())
+    UserError::failed(message).help(error.help())
 }
 
 /// Converts the error of a tape that cannot be replayed.
-pub fn unplayable(path: &Path, error: &ReplayError) -> Failure {
+pub fn unplayable(path: &Path, error: &ReplayError) -> UserError {
     let message = format!("{}: {error} [{}]", path.display(), error.code().as_str());
-    Failure::failed(message).help(error.help())
+    UserError::failed(message).help(error.help())
 }
 
 /// Runs a replay on this program's engine and modules, in realms without hostcalls.
@@ -280,7 +280,7 @@ impl ReplayStage {
         let names = names_of(&mut tape, |set| set.source.is_some()).map_err(|error| unreadable(path, &error))?;
         if !names.contains(&name) {
             let message = format!("the tape has no extension `{name}`; it has: {}", names.join(", "));
-            return Err(Failure::failed(message).help("name the folder or file of one of them"));
+            return Err(UserError::failed(message).help("name the folder or file of one of them"));
         }
         let metadata = &built.artifact.artifact().metadata;
         for modules in Supplier::new(environment, compiler.cache()).offline(true).for_extension(metadata).await? {

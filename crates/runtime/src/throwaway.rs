@@ -1,7 +1,7 @@
 //! Creates a throwaway environment: a new project and home, no variables and no ledger, for inspecting an extension.
 
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
+use crate::user_error::{Result, UserError};
 use pijs_hostcall::LedgerSink;
 use pijs_packages::Dirs;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Creates a project and home below `base`, with the variables of every snapshot document.
 pub fn surroundings(environment: &Environment, base: &Path) -> Result<Environment> {
-    let made = |error: std::io::Error| Failure::failed(format!("{}: {error}", base.display()));
+    let made = |error: std::io::Error| UserError::failed(format!("{}: {error}", base.display()));
     let base = base.canonicalize().map_err(made)?;
     let folder = |name: &str| {
         let path = base.join(name);

@@ -1,7 +1,7 @@
 //! Folders whose `.pi` settings and extensions count. Those of a cloned project are ignored until the user trusts it.
 
 use crate::environment::Environment;
-use crate::failure::{Failure, Result, is_missing};
+use crate::user_error::{Result, UserError, is_missing};
 use pijs_durable::{Disk, Replace};
 use pijs_protocol::guard;
 use std::collections::BTreeSet;
@@ -25,11 +25,11 @@ impl Trust {
         let path = environment.dirs.agent_dir.join("pijs/trusted.json");
         let folders = match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                Failure::failed(format!("{}: {error}", path.display()))
+                UserError::failed(format!("{}: {error}", path.display()))
                     .help("remove the file and trust your folders again")
             })?,
             Err(error) if is_missing(&error) => BTreeSet::new(),
-            Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
+            Err(error) => return Err(UserError::failed(format!("{} cannot be read: {error}", path.display()))),
         };
         Ok(Self { path, folders, this_run: environment.trusts })
     }
@@ -46,7 +46,7 @@ impl Trust {
             serde_json::to_vec_pretty(&self.folders)
                 .map_err(std::io::Error::from)
                 .and_then(|text| Disk::system().replace(&self.path, &text, Replace::STATE))
-                .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", self.path.display())))?;
+                .map_err(|error| UserError::failed(format!("{} cannot be written: {error}", self.path.display())))?;
         }
         Ok(())
     }

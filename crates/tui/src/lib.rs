@@ -75,7 +75,7 @@ use pijs_runtime::open_session::Sessions;
 use pijs_runtime::settings;
 use pijs_runtime::shutdown_signals::{SHUTDOWN_GRACE, ShutdownSignals};
 use pijs_runtime::{AgentSession, Interface, Notices, WIND_DOWN};
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use pijs_session_store::Session;
 use port::TuiPort;
 use screen::Screen;
@@ -130,9 +130,9 @@ pub async fn serve<F>(
 where
     F: Future<Output = Result<AgentSession>>,
 {
-    let no_terminal = |error| Failure::failed(format!("the terminal cannot be used: {error}"));
+    let no_terminal = |error| UserError::failed(format!("the terminal cannot be used: {error}"));
     let Some(tty) = Tty::open().map_err(no_terminal)? else {
-        return Err(Failure::usage("input and output are not a terminal").help(
+        return Err(UserError::usage("input and output are not a terminal").help(
             "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or drive a session with: pi --mode rpc",
         ));
     };
@@ -208,7 +208,7 @@ where
     };
     let result = tokio::select! {
         result = talking => result,
-        () = stopped => Err(Failure::interrupted()),
+        () = stopped => Err(UserError::interrupted()),
     };
     resized.abort();
     session.finish();
@@ -225,7 +225,7 @@ async fn resumed(
 ) -> Result<Option<String>> {
     let found = selections::sessions(Sessions::new(environment, session_dir).folder(), None);
     if found.is_empty() {
-        return Err(Failure::failed("there is no session of this folder yet").help("start one with: pi"));
+        return Err(UserError::failed("there is no session of this folder yet").help("start one with: pi"));
     }
     let picker = Picker::new(ListKind::Session, "Which session?", found, None);
     screen.change(|view| view.push(Layer::Picker(picker)));
@@ -314,7 +314,7 @@ async fn converse(
             .notices
             .warn(format!("the session did not end within {} s and was abandoned", SHUTDOWN_GRACE.as_secs()));
     }
-    result.and_then(|()| control.exit_code().map_or(Ok(()), Failure::left))
+    result.and_then(|()| control.exit_code().map_or(Ok(()), UserError::left))
 }
 
 /// Shows theme, footer, settings and the entries of an existing session.
@@ -407,7 +407,7 @@ fn publish_size(session: &AgentSession, screen: &Screen) {
 fn watch_size(session: Rc<AgentSession>, screen: Screen) -> Result<tokio::task::JoinHandle<()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut changes = signal(SignalKind::window_change())
-        .map_err(|error| Failure::failed(format!("cannot listen to signals: {error}")))?;
+        .map_err(|error| UserError::failed(format!("cannot listen to signals: {error}")))?;
     Ok(tokio::task::spawn_local(async move {
         while changes.recv().await.is_some() {
             screen.measure();

@@ -4,7 +4,8 @@ use super::{PolicyMode, RunArgs, SessionArgs, ToolArgs};
 use pijs_agent::ToolChoice;
 use pijs_hostcall::Mode as GateMode;
 use pijs_runtime::{
-    ExtensionConfig, Failure, ModelConfig, Permissions, Result, RulesConfig, SessionChoice, SessionConfig, StoreConfig,
+    ExtensionConfig, ModelConfig, Permissions, Result, RulesConfig, SessionChoice, SessionConfig, StoreConfig,
+    UserError,
 };
 
 impl RunArgs {
@@ -102,7 +103,7 @@ impl SessionArgs {
         };
         let conflict = |name: &str, others: String| match others.is_empty() {
             true => Ok(()),
-            false => Err(Failure::usage(format!("{name} cannot be combined with {others}"))),
+            false => Err(UserError::usage(format!("{name} cannot be combined with {others}"))),
         };
         if self.fork.is_some() {
             conflict("--fork", beside(4))?;

@@ -1,7 +1,7 @@
 //! Suggestions for misspelt options and subcommands.
 
 use super::Cli;
-use pijs_runtime::{Failure, similar, similar_names};
+use pijs_runtime::{UserError, similar, similar_names};
 use std::ffi::OsString;
 
 /// Shortest command that is recognised whatever follows it, in letters. A shorter one is recognised only alone: `lint` may well
@@ -24,24 +24,24 @@ pub(crate) fn similar_option(name: &str, registered: &[String]) -> Option<String
 }
 
 /// Refuses a misspelt `--help` or `--version`: its user does not want a session.
-pub(crate) fn misspelt_help(flags: &[super::ExtensionFlag]) -> Result<(), Failure> {
+pub(crate) fn misspelt_help(flags: &[super::ExtensionFlag]) -> Result<(), UserError> {
     let meant = flags.iter().find_map(|flag| Some((&flag.name, similar(&flag.name, ["help", "version"])?)));
     match meant {
-        Some((name, meant)) => Err(Failure::usage(format!("Unknown option: --{name}"))
+        Some((name, meant)) => Err(UserError::usage(format!("Unknown option: --{name}"))
             .help(format!("did you mean --{meant}? pi --help lists the options; extensions may register more"))),
         None => Ok(()),
     }
 }
 
 /// Refuses a command line that begins with a misspelt subcommand, which would be sent to the model as a prompt.
-pub(crate) fn misspelt_command(argv: &[OsString]) -> Result<(), Failure> {
+pub(crate) fn misspelt_command(argv: &[OsString]) -> Result<(), UserError> {
     let command = <Cli as clap::CommandFactory>::command();
     let words: Vec<&str> = argv.iter().skip(1).map_while(|word| word.to_str()).collect();
     // An option is no command, however similar: `--rules` is no `rules`.
     let Some((&first, rest)) = words.split_first().filter(|(first, _)| !first.starts_with('-')) else { return Ok(()) };
     let Some(called) = called(&command, first) else {
         return match meant(&command, first, rest) {
-            Some(found) => Err(Failure::usage(format!("`{first}` is no command of pi"))
+            Some(found) => Err(UserError::usage(format!("`{first}` is no command of pi"))
                 .help(format!("did you mean: pi {found}? To send it to the model: pi -- {first}"))),
             None => Ok(()),
         };
@@ -54,7 +54,7 @@ pub(crate) fn misspelt_command(argv: &[OsString]) -> Result<(), Failure> {
             None if more.iter().any(|word| !word.starts_with('-')) => {
                 let names = command.get_subcommands().map(clap::Command::get_name);
                 let Some(found) = similar(word, names) else { return Ok(()) };
-                return Err(Failure::usage(format!("`{word}` is no command of pi {path}"))
+                return Err(UserError::usage(format!("`{word}` is no command of pi {path}"))
                     .help(format!("did you mean: pi {path} {found}?")));
             }
             None => return Ok(()),

@@ -23,7 +23,7 @@ use pijs_runtime::compile::{Compiler, input_of};
 use pijs_runtime::grant_file::GrantFile;
 use pijs_runtime::grants::UserDecisions;
 use pijs_runtime::package_request::{PackageRequest, check_declared};
-use pijs_runtime::{Exit, Failure, Result};
+use pijs_runtime::{Exit, Result, UserError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -168,7 +168,7 @@ impl Reviewer {
         for request in applicant.asked.capabilities.iter().filter(|request| !known.contains(request)) {
             if let Err(error) = gate.check(&profile, &Grant::accepting("", request)) {
                 let capability = &request.capability;
-                return Err(Failure::failed(format!("the scope of {capability} cannot be used: {error}")));
+                return Err(UserError::failed(format!("the scope of {capability} cannot be used: {error}")));
             }
         }
         Ok(())
@@ -181,7 +181,8 @@ impl Reviewer {
             Some(reviews) => reviews,
             None => {
                 let reviewed = self.review(package, &self.compile_all(package)?, false)?;
-                reviewed.map_err(|_| Failure::failed(format!("{}: its grants were not answered", clean(package.id))))?
+                reviewed
+                    .map_err(|_| UserError::failed(format!("{}: its grants were not answered", clean(package.id))))?
             }
         };
         let file = self.file();
@@ -250,7 +251,7 @@ pub(super) fn not_built(input: &BuildInput, failure: &BuildFailure) -> PackageEr
 }
 
 /// Converts a failure to the error of the install.
-fn refusal(input: &BuildInput, failure: Failure) -> PackageError {
+fn refusal(input: &BuildInput, failure: UserError) -> PackageError {
     let code = if failure.exit == Exit::Refused { InstallCode::Denied } else { InstallCode::Manifest };
     let (message, help) = failure.into_parts();
     let message = message.strip_prefix(&format!("{}: ", input.id)).unwrap_or(&message);

@@ -27,7 +27,7 @@ use pijs_host::Host;
 use pijs_runtime::Environment;
 use pijs_runtime::shutdown_signals::{SHUTDOWN_GRACE, ShutdownSignals};
 use pijs_runtime::{AgentSession, Interface, WIND_DOWN};
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -70,7 +70,7 @@ pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<E
 }
 
 async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::UnboundedReceiver<Value>) -> Result<()> {
-    let broken = |error: pijs_agent::AgentError| Failure::failed(clean(&error.to_string()));
+    let broken = |error: pijs_agent::AgentError| UserError::failed(clean(&error.to_string()));
     // Installed before any state exists: a signal ends the session like the end of the input.
     let mut stops = ShutdownSignals::listen(|| {})?;
     let is_stopped = Cell::new(false);
@@ -81,7 +81,7 @@ async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::Unbounded
     });
     tokio::select! {
         started = session.start() => started.map_err(broken)?,
-        () = stops.next() => return Err(Failure::interrupted()),
+        () = stops.next() => return Err(UserError::interrupted()),
     };
     session.look_up_models();
     let commands = Rc::new(Commands { session: Rc::clone(&session), wire, shells: RefCell::default() });
@@ -128,9 +128,9 @@ async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::Unbounded
         stderr(&format!("warning: the session did not end within {} s; pi exits without it", SHUTDOWN_GRACE.as_secs()));
     }
     if is_stopped.get() {
-        return Err(Failure::interrupted());
+        return Err(UserError::interrupted());
     }
-    session.agent.control().exit_code().map_or(Ok(()), Failure::left)
+    session.agent.control().exit_code().map_or(Ok(()), UserError::left)
 }
 
 /// Waits until earlier commands have progressed as far as they can without waiting for a timer, a model, or a program: a client

@@ -4,7 +4,7 @@ use crate::output::stdout;
 use clap::Args;
 use pijs_runtime::Environment;
 use pijs_runtime::trust::Trust;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use std::io::Write as _;
 
 /// The example. It stops a reply, so that the next command in the output can be tried at once.
@@ -25,7 +25,7 @@ pub(crate) struct InitArgs {
 pub(crate) fn run(environment: &Environment, args: &InitArgs) -> Result<()> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if args.name.is_empty() || args.name.starts_with('.') || !args.name.chars().all(is_name) {
-        return Err(Failure::usage(format!("{:?} cannot be the name of a rule", args.name))
+        return Err(UserError::usage(format!("{:?} cannot be the name of a rule", args.name))
             .help("use letters, digits, `-`, `_` and `.`, as in no-filler-text"));
     }
     let home = if args.user { &environment.dirs.home } else { &environment.dirs.cwd };
@@ -37,10 +37,10 @@ pub(crate) fn run(environment: &Environment, args: &InitArgs) -> Result<()> {
     match written {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Err(Failure::failed(format!("{} exists already", path.display()))
+            return Err(UserError::failed(format!("{} exists already", path.display()))
                 .help("give another name: pi rules init NAME"));
         }
-        Err(error) => return Err(Failure::failed(format!("{} cannot be written: {error}", path.display()))),
+        Err(error) => return Err(UserError::failed(format!("{} cannot be written: {error}", path.display()))),
     }
     stdout(&format!("wrote {}", path.display()));
     stdout("try it:     echo 'lorem ipsum dolor' | pi rules test -");

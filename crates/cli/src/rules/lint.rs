@@ -9,7 +9,7 @@ use pijs_rules::{Diagnostic, Severity, lint};
 use pijs_runtime::Environment;
 use pijs_runtime::rules::RuleProgram;
 use pijs_runtime::rules::RuleSet;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ pub(crate) fn run(environment: &Environment, args: &LintArgs) -> Result<()> {
     }
     match errors {
         0 => Ok(()),
-        _ => Err(Failure::failed(format!("{} in rule files", counted(errors, "error")))
+        _ => Err(UserError::failed(format!("{} in rule files", counted(errors, "error")))
             .help("fix the marked text, then run pi rules lint again")),
     }
 }

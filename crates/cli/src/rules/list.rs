@@ -10,7 +10,7 @@ use pijs_rules::{
 use pijs_runtime::Environment;
 use pijs_runtime::rules::RuleSet;
 use pijs_runtime::similar_names;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -157,7 +157,7 @@ pub(crate) fn find(set: &RuleSet, name: &str) -> Result<(Rule, Activity)> {
         return Ok((rule.clone(), activity.clone()));
     }
     let names = rules.iter().map(|(rule, _)| rule.name.as_str());
-    let failure = Failure::failed(format!("there is no rule {name:?} here"));
+    let failure = UserError::failed(format!("there is no rule {name:?} here"));
     Err(match similar_names(name, names, |near| format!("{near:?}")) {
         Some(near) => failure.help(format!("did you mean {near}? `pi rules list` lists them")),
         None => failure.help("`pi rules list` lists them"),

@@ -17,7 +17,7 @@ use pijs_rules::{FiredRule, Firing, InjectedRecord, MatchContext, RetryLedger, R
 use pijs_runtime::Environment;
 use pijs_runtime::open_session;
 use pijs_runtime::tape;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use pijs_tape::{Event, RealmNumber};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -133,7 +133,7 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
         false => found.print(environment, files.len()),
     }
     match (found.hits.len(), found.reports.len()) {
-        (count @ 1.., _) if args.fail => Err(Failure::failed(counted(count, "match"))),
+        (count @ 1.., _) if args.fail => Err(UserError::failed(counted(count, "match"))),
         (_, count @ 1..) if args.fail => Err(given_up(count)),
         _ => Ok(()),
     }
@@ -244,7 +244,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     let file = match &args.session {
         Some(session) => environment.dirs.cwd.join(session),
         None => session_files(environment, &[])?.pop().ok_or_else(|| {
-            Failure::failed("there is no session of this folder")
+            UserError::failed("there is no session of this folder")
                 .help("name a session file: pi rules explain RULE FILE")
         })?,
     };
@@ -501,7 +501,7 @@ fn session_files(environment: &Environment, given: &[PathBuf]) -> Result<Vec<Pat
             }
             Err(error) if pijs_runtime::is_missing(&error) && given.is_empty() => {}
             Err(error) => {
-                return Err(Failure::failed(format!("{} cannot be read: {error}", place.display()))
+                return Err(UserError::failed(format!("{} cannot be read: {error}", place.display()))
                     .help("give a session file (*.jsonl), a folder of them, or a tape (*.tape)"));
             }
         }
@@ -514,7 +514,7 @@ fn read(file: &Path) -> Result<Vec<Line>> {
     if file.extension().is_some_and(|extension| extension == "tape") {
         return read_tape(file);
     }
-    let failed = |error: std::io::Error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
+    let failed = |error: std::io::Error| UserError::failed(format!("{} cannot be read: {error}", file.display()));
     let mut lines = Vec::new();
     let mut bad = 0;
     for line in BufReader::new(File::open(file).map_err(failed)?).split(b'\n') {

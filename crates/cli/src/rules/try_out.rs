@@ -20,7 +20,7 @@ use pijs_rules::{
 use pijs_runtime::Environment;
 use pijs_runtime::rules::RuleProgram;
 use pijs_runtime::rules::RuleSet;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -138,7 +138,7 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
     }
     reports.iter().for_each(|report| stderr(&format!("warning: {report}")));
     match (count, reports.len()) {
-        (1.., _) if args.fail => Err(Failure::failed(format!("{} fired", counted(count, "rule")))),
+        (1.., _) if args.fail => Err(UserError::failed(format!("{} fired", counted(count, "rule")))),
         (_, count @ 1..) if args.fail => Err(given_up(count)),
         _ => Ok(()),
     }
@@ -178,12 +178,14 @@ fn read_text(environment: &Environment, file: &Path) -> Result<String> {
             .and_then(|file| file.take(MAX_TEXT + 1).read_to_end(&mut bytes))
     };
     read.map_err(|error| {
-        Failure::failed(format!("{} cannot be read: {error}", file.display()))
+        UserError::failed(format!("{} cannot be read: {error}", file.display()))
             .help("give a file, or - for standard input: echo 'some text' | pi rules test -")
     })?;
     if bytes.len() as u64 > MAX_TEXT {
         let message = format!("{} is longer than {} MB", file.display(), MAX_TEXT >> 20);
-        return Err(Failure::failed(message).help("test the part that matters: head -c 1000000 FILE | pi rules test -"));
+        return Err(
+            UserError::failed(message).help("test the part that matters: head -c 1000000 FILE | pi rules test -")
+        );
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -264,7 +266,7 @@ type First = BTreeMap<String, usize>;
 fn run_cases(environment: &Environment, set: &RuleSet, path: &Path) -> Result<()> {
     let text = read_text(environment, path)?;
     let cases: Vec<Case> = serde_json::from_str(&text).map_err(|error| {
-        Failure::usage(format!("{}: {error}", path.display()))
+        UserError::usage(format!("{}: {error}", path.display()))
             .help("write a list of {\"id\", \"source\": \"text\", \"deltas\": [..]}")
     })?;
     for case in &cases {
@@ -287,7 +289,7 @@ fn engine_of(set: &RuleSet, case: &Case) -> Result<RuleEngine> {
     members.entry("enabled").or_insert(true.into());
     members.entry("interruptMode").or_insert("always".into());
     let settings: RuleSettings = serde_json::from_value(members.into())
-        .map_err(|error| Failure::usage(format!("the settings of case {:?} cannot be read: {error}", case.id)))?;
+        .map_err(|error| UserError::usage(format!("the settings of case {:?} cannot be read: {error}", case.id)))?;
     let mut settings = RuleSettings { max_retries_per_turn: u32::MAX, max_retries_per_session: u32::MAX, ..settings };
     if case.message.is_some() {
         settings = RuleSettings {

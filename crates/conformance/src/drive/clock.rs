@@ -4,7 +4,7 @@ use super::scenario::{self, Scenario};
 use pijs_environment::{SystemTimer, Timer, Wait};
 use pijs_hostcall::BoxFuture;
 use pijs_protocol::Now;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use std::time::Duration;
 
 /// A wall clock that stands still if the scenario says so; timers use real time.
@@ -21,9 +21,9 @@ impl StillTimer {
             None => scenario::NOW,
         };
         let moment = time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339)
-            .map_err(|error| Failure::failed(format!("now: {text:?}: {error}")))?;
+            .map_err(|error| UserError::failed(format!("now: {text:?}: {error}")))?;
         let epoch_ms = u64::try_from(moment.unix_timestamp_nanos() / 1_000_000)
-            .map_err(|_| Failure::failed(format!("now: {text:?} is before 1970")))?;
+            .map_err(|_| UserError::failed(format!("now: {text:?} is before 1970")))?;
         Ok(Self { system: SystemTimer::new(), epoch_ms: Some(epoch_ms) })
     }
 }

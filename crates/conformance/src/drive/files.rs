@@ -3,7 +3,7 @@
 use super::scenario::Fill;
 use pijs_protocol::guard;
 use pijs_runtime::clean;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -27,9 +27,12 @@ pub(super) fn put(base: &Path, files: &BTreeMap<String, String>, fill: &Fill, is
         let is_below =
             Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         if !is_below && guard!(DriveInside) {
-            return Err(Failure::failed(format!("{}: a file of a scenario has a name below its folder", clean(name))));
+            return Err(UserError::failed(format!(
+                "{}: a file of a scenario has a name below its folder",
+                clean(name)
+            )));
         }
-        let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", path.display()));
+        let failed = |error: std::io::Error| UserError::failed(format!("{}: {error}", path.display()));
         std::fs::create_dir_all(path.parent().unwrap_or(base)).map_err(failed)?;
         std::fs::write(&path, fill.text(text)).map_err(failed)?;
         #[cfg(unix)]

@@ -60,7 +60,7 @@ use pijs_runtime::facts::node;
 use pijs_runtime::supply::Supplier;
 use pijs_runtime::throwaway::{NoLedger, surroundings};
 use pijs_runtime::{
-    AgentSession, Environment, Failure, Interface, LoadedSession, Result, SessionBuilder, SessionConfig, words,
+    AgentSession, Environment, Interface, LoadedSession, Result, SessionBuilder, SessionConfig, UserError, words,
 };
 use pijs_session_store::{Body, Session};
 use pijs_tools::words::Words;
@@ -125,7 +125,7 @@ pub async fn play(environment: &Environment, args: &DriveArgs) -> Result<String>
         .prefix("drive-")
         .rand_bytes(6)
         .tempdir_in(&environment.temp)
-        .map_err(|error| Failure::failed(format!("no folder in {}: {error}", environment.temp.display())))?;
+        .map_err(|error| UserError::failed(format!("no folder in {}: {error}", environment.temp.display())))?;
     let stage = Stage::set(environment, &scenario, base.path())?;
     let document = stage.play(environment, args, scenario, roots, named).await?;
     Ok(serde_json::to_string_pretty(&document).expect("JSON values print"))
@@ -147,7 +147,7 @@ impl Stage {
         let mut surroundings = surroundings(environment, base)?;
         let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
         let bin = base.join("bin");
-        std::fs::create_dir_all(&bin).map_err(|error| Failure::failed(format!("{}: {error}", bin.display())))?;
+        std::fs::create_dir_all(&bin).map_err(|error| UserError::failed(format!("{}: {error}", bin.display())))?;
         let servers = servers::start(&scenario.http, &trace)?;
         let dirs = &surroundings.dirs;
         let node = node(environment).unwrap_or_else(|| "node".to_owned());
@@ -191,7 +191,7 @@ impl Stage {
         }
         let rules = scenario.normalise.iter().map(|rule| {
             Replacement::new(&rule.pattern, rule.flags.as_deref(), &rule.with)
-                .map_err(|error| Failure::failed(format!("normalise: {:?}: {error}", rule.pattern)))
+                .map_err(|error| UserError::failed(format!("normalise: {:?}: {error}", rule.pattern)))
         });
         Ok(normaliser.rules(rules.collect::<Result<_>>()?))
     }

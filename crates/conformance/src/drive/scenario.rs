@@ -1,6 +1,6 @@
 //! A scenario file: environment, scripted answers, steps. Fields and defaults are those of `oracle/format.md`.
 
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -211,7 +211,7 @@ pub(super) const SYSTEM_PROMPT: &str = "You are a test agent.";
 
 impl Scenario {
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let broken = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: {error}", path.display()));
+        let broken = |error: &dyn std::fmt::Display| UserError::failed(format!("{}: {error}", path.display()));
         let text = std::fs::read_to_string(path).map_err(|error| broken(&error))?;
         serde_json::from_str(&text).map_err(|error| broken(&error))
     }

@@ -8,7 +8,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use pijs_runtime::{Failure, Result};
+use pijs_runtime::{Result, UserError};
 use serde_json::json;
 use std::convert::Infallible;
 use std::net::TcpListener;
@@ -27,7 +27,7 @@ pub(super) struct Listening {
 pub(super) fn start(servers: &[Server], trace: &Trace) -> Result<Vec<Listening>> {
     let mut listening = Vec::new();
     for (index, server) in servers.iter().enumerate() {
-        let failed = |error: std::io::Error| Failure::failed(format!("scripted server {index}: {error}"));
+        let failed = |error: std::io::Error| UserError::failed(format!("scripted server {index}: {error}"));
         let listener = TcpListener::bind(("127.0.0.1", server.port)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let host = listener.local_addr().map_err(failed)?.to_string();

@@ -17,7 +17,6 @@ use crate::agent_tape::AgentTap;
 use crate::compile::Compiler;
 use crate::config::SessionConfig;
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::grant_file::{AnswerRecorder, GrantFile};
 use crate::grants::{self, UserDecisions};
 use crate::interface::Interface;
@@ -31,6 +30,7 @@ use crate::open_session;
 use crate::reports::PrintedReports;
 use crate::supply::Supplier;
 use crate::tape::{self, RecordedRealms, Recording, TapeSettings};
+use crate::user_error::{Result, UserError};
 use crate::watchdog::WatchThread;
 use pijs_agent::settings::Settings;
 use pijs_agent::tool_port::ToolRequests;
@@ -130,7 +130,7 @@ pub(super) fn keep(
 ) -> Result<SessionParts> {
     let Discovered { environment, ambient, tap, settings, .. } = found;
     let session_id = session.header().id.clone();
-    let left_model = session.branch_state().map_err(|error| Failure::failed(error.to_string()))?.model;
+    let left_model = session.branch_state().map_err(|error| UserError::failed(error.to_string()))?.model;
     let state = replaced.state.take().unwrap_or_default();
     let published: Arc<dyn StateSink> = Arc::new(state.clone());
     let published = match interface.wrap_state.take() {
@@ -254,7 +254,7 @@ pub(super) fn host(
         host = host.observer(Rc::clone(observer));
     }
     let watchdog =
-        WatchThread::start().map_err(|error| Failure::failed(format!("no thread to watch verdicts: {error}")))?;
+        WatchThread::start().map_err(|error| UserError::failed(format!("no thread to watch verdicts: {error}")))?;
     let source_excerpts = boundary.source_excerpts.clone();
     let host = host
         .source_excerpts(source_excerpts)

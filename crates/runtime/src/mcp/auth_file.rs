@@ -4,7 +4,7 @@
 //! unchanged.
 
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
+use crate::user_error::{Result, UserError};
 use pijs_durable::{Disk, Lock, Replace};
 use pijs_mcp::oauth::SignIn;
 use serde_json::{Map, Value};
@@ -32,8 +32,8 @@ impl McpAuthFile {
         self.agent_dir.join(FILE_NAME)
     }
 
-    fn failed(&self, what: impl std::fmt::Display) -> Failure {
-        Failure::failed(format!("{}: {what}", self.path().display()))
+    fn failed(&self, what: impl std::fmt::Display) -> UserError {
+        UserError::failed(format!("{}: {what}", self.path().display()))
             .help("correct the file, or remove it and sign in again")
     }
 

@@ -1,8 +1,8 @@
 //! The command `/mcp`: lists servers and their states, reconnects, enables and disables them.
 
 use super::{McpSession, is_replaced};
-use crate::failure::{Failure, Result};
 use crate::mcp_config::{project_file, read, user_file};
+use crate::user_error::{Result, UserError};
 use pijs_durable::{Disk, Replace};
 use pijs_mcp::config::{self, Exposure, Source};
 use pijs_mcp::server::{Phase, Status};
@@ -78,10 +78,10 @@ impl McpSession {
         let path = if is_the_projects { project } else { user_file(&self.environment) };
         let text = read(&path)?.unwrap_or_default();
         let changed = config::switch(&text, name, enabled)
-            .map_err(|problem| Failure::failed(format!("{}: {problem}", path.display())))?;
+            .map_err(|problem| UserError::failed(format!("{}: {problem}", path.display())))?;
         Disk::system()
             .replace(&path, changed.as_bytes(), Replace::STATE)
-            .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", path.display())))?;
+            .map_err(|error| UserError::failed(format!("{} cannot be written: {error}", path.display())))?;
         Ok(path)
     }
 

@@ -1,7 +1,7 @@
 //! Stores digests of the tools that the user last agreed to.
 
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
+use crate::user_error::{Result, UserError};
 use pijs_durable::{Disk, Lock, Replace};
 use pijs_mcp::pins::{self, Pins};
 use std::path::PathBuf;
@@ -38,13 +38,13 @@ impl PinFile {
     /// It cannot be written.
     pub(super) fn change(&self, change: &mut dyn FnMut(&mut Pins)) -> Result<()> {
         let failed = |error: std::io::Error| {
-            Failure::failed(format!("{} cannot be written: {error}", self.path().display()))
+            UserError::failed(format!("{} cannot be written: {error}", self.path().display()))
                 .help("make its folder writable")
         };
         let disk = Disk::system();
         disk.create_dirs(&self.folder).map_err(failed)?;
         let _lock = Lock::take(&disk, &self.folder.join("mcp-tools.lock"), LOCK_TIMEOUT, |_| {})
-            .map_err(|error| Failure::failed(error.to_string()))?;
+            .map_err(|error| UserError::failed(error.to_string()))?;
         let before = self.read();
         let mut pins = before.clone();
         change(&mut pins);

@@ -4,8 +4,8 @@ use super::settings;
 use super::sources::{RuleFileSet, RuleProgram, RuleSources, RuleStamp};
 use crate::config::RulesConfig;
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::notices::Notices;
+use crate::user_error::{Result, UserError};
 use pijs_agent::{ChangedRules, RuleSource, SessionRules};
 use pijs_rules::activity::{MAIN_AGENT, activities};
 use pijs_rules::engine::EngineOptions;
@@ -42,7 +42,7 @@ impl RuleSet {
             [] => RuleSources::all(environment, &given.peers),
             paths => {
                 if let Some(missing) = paths.iter().find(|path| !environment.dirs.cwd.join(path).exists()) {
-                    return Err(Failure::usage(format!("{} does not exist", missing.display()))
+                    return Err(UserError::usage(format!("{} does not exist", missing.display()))
                         .help(format!("give {paths_of} a rule file, or a folder of rule files (*.md, *.mdc)")));
                 }
                 RuleSources::of(paths.iter().map(|path| environment.dirs.cwd.join(path)))

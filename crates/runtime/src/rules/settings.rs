@@ -3,7 +3,7 @@
 use super::sources::RuleProgram;
 use crate::config::RulesConfig;
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
+use crate::user_error::{Result, UserError};
 use pijs_rules::RuleSettings;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(crate) fn read(environment: &Environment, args: &RulesConfig) -> Result<Rule
                 members.extend(given.clone());
             }
             Some(other) => {
-                return Err(Failure::usage(format!("{}: `ttsr` is {other}, not an object", file.display()))
+                return Err(UserError::usage(format!("{}: `ttsr` is {other}, not an object", file.display()))
                     .help("write \"ttsr\": {\"enabled\": true}"));
             }
         }
@@ -46,7 +46,7 @@ fn given(members: Map<String, Value>, args: &RulesConfig) -> Result<RuleOptions>
     peers.extend(members.get("rulesFrom").and_then(Value::as_array).into_iter().flatten().filter_map(peer));
     let is_asked = members.get("builtinRules") == Some(&Value::Bool(true));
     let mut rules: RuleSettings = serde_json::from_value(Value::Object(members))
-        .map_err(|error| Failure::usage(format!("the settings `ttsr` cannot be read: {error}")))?;
+        .map_err(|error| UserError::usage(format!("the settings `ttsr` cannot be read: {error}")))?;
     let has_built_in = rules.builtin_rules && (is_asked || peers.contains(&RuleProgram::BuiltIn));
     rules.enabled = args.enabled.unwrap_or(rules.enabled || !args.from.is_empty());
     Ok(RuleOptions { rules, peers, has_built_in })
@@ -66,7 +66,7 @@ fn check(members: &Map<String, Value>, file: &Path) -> Result<()> {
             None => Some(names),
         };
         if let Some(unknown) = unknown {
-            return Err(Failure::usage(format!("{file}: `ttsr.rulesFrom` names {unknown}, which is not known"))
+            return Err(UserError::usage(format!("{file}: `ttsr.rulesFrom` names {unknown}, which is not known"))
                 .help("write a list of \"omp\", \"cursor\" and \"built-in\""));
         }
     }
@@ -80,7 +80,7 @@ fn check(members: &Map<String, Value>, file: &Path) -> Result<()> {
                 Value::Bool(_) => format!("write \"{name}\": true or \"{name}\": false"),
                 default => format!("write it as, for example, \"{name}\": {default}"),
             };
-            Failure::usage(format!("{file}: `ttsr.{name}` cannot be {value}: {error}")).help(help)
+            UserError::usage(format!("{file}: `ttsr.{name}` cannot be {value}: {error}")).help(help)
         })?;
     }
     Ok(())

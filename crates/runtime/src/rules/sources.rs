@@ -195,7 +195,7 @@ fn files(folder: &Path, problems: &mut Vec<String>) -> Vec<PathBuf> {
     }
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if crate::failure::is_missing(&error) => return Vec::new(),
+        Err(error) if crate::user_error::is_missing(&error) => return Vec::new(),
         Err(error) => {
             problems.push(format!("{} cannot be read: {error}", folder.display()));
             return Vec::new();

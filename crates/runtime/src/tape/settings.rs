@@ -1,8 +1,8 @@
 //! `extensions.tape` of the settings: records every session beside its file, within limits.
 
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::settings;
+use crate::user_error::{Result, UserError};
 use serde::Deserialize;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
@@ -42,7 +42,7 @@ impl TapeSettings {
         let [(file, user), _] = settings::by_file(environment);
         let said = user.get("extensions").and_then(|extensions| extensions.get("tape")).cloned();
         said.map_or(Ok(Self::default()), serde_json::from_value).map_err(|error| {
-            Failure::failed(format!("{}: extensions.tape: {error}", file.display()))
+            UserError::failed(format!("{}: extensions.tape: {error}", file.display()))
                 .help(r#"write it as {"record": true, "maxMb": 10, "keep": 20}"#)
         })
     }

@@ -5,7 +5,7 @@ use pijs_packages::{InstallCode, PackageError};
 use std::fmt;
 
 /// Result of the command.
-pub type Result<T, E = Failure> = std::result::Result<T, E>;
+pub type Result<T, E = UserError> = std::result::Result<T, E>;
 
 /// Returns whether a file does not exist; one below a home that is no folder counts.
 pub fn is_missing(error: &std::io::Error) -> bool {
@@ -14,7 +14,7 @@ pub fn is_missing(error: &std::io::Error) -> bool {
 
 /// A message for the user. `main` prints it once, to stderr.
 #[derive(Debug)]
-pub struct Failure {
+pub struct UserError {
     /// Exit code.
     pub exit: Exit,
     message: String,
@@ -51,7 +51,7 @@ impl Exit {
     }
 }
 
-impl Failure {
+impl UserError {
     /// Creates the error of an operation that failed.
     pub fn failed(message: impl Into<String>) -> Self {
         Self { exit: Exit::Failed, message: message.into(), help: None, brief: None }
@@ -111,7 +111,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for UserError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.message)?;
         match &self.help {
@@ -121,9 +121,9 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for UserError {}
 
-impl From<PackageError> for Failure {
+impl From<PackageError> for UserError {
     fn from(error: PackageError) -> Self {
         match error.code {
             InstallCode::Denied => Self::refused(error.to_string()),
@@ -132,7 +132,7 @@ impl From<PackageError> for Failure {
     }
 }
 
-impl From<BuildFailure> for Failure {
+impl From<BuildFailure> for UserError {
     fn from(failure: BuildFailure) -> Self {
         let colour = std::io::IsTerminal::is_terminal(&std::io::stderr());
         let brief = Some(failure.first().message().to_owned());
