@@ -109,7 +109,7 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Takes the snapshot of a turn: each row's views, what they cost, and their place. Views come in the order of the rows;
+    /// Records the snapshot of a turn: the views of each row, their cost and their position. Views are in the order of the rows;
     /// a row without one is empty.
     ///
     /// A turn that is assembled again replaces its snapshot.

@@ -15,16 +15,16 @@ macro_rules! words {
             /// Lists all values, in the order of their declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Returns the word that stands for it in databases and messages.
+            /// Returns its name in databases and messages.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
                 }
             }
 
-            /// Returns what the word stands for.
+            /// Parses a name.
             ///
-            /// Fails with the words that there are.
+            /// Fails with the list of valid names.
             pub fn parse(word: &str) -> Result<Self, $crate::StoreError> {
                 match word {
                     $($word => Ok(Self::$variant),)+

@@ -19,7 +19,7 @@ pub enum StoreError {
         /// The writers that are allowed.
         allowed: Vec<String>,
     },
-    /// The call asked to write as somebody that its path does not allow.
+    /// The call names a writer above the ceiling of its path.
     #[error(
         "403: writer \"{writer}\" is above \"{ceiling}\", which this call's path allows: grant rummy.write:{writer} to the plugin, or leave the writer out"
     )]

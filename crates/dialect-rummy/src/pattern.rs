@@ -1,4 +1,4 @@
-//! Patterns over paths and bodies, in six notations that are told apart by their form.
+//! Matches patterns against paths and bodies. Six notations are distinguished by their form.
 //!
 //! | form | notation | matches the whole text when |
 //! |---|---|---|
@@ -89,7 +89,7 @@ impl std::error::Error for PatternError {}
 pub struct Found {
     /// The text that matched.
     pub text: String,
-    /// Its beginning, in bytes; 0 for JSONPath and XPath, whose values have no place.
+    /// Byte offset of its start; 0 for JSONPath and XPath, whose values have no position.
     pub offset: usize,
 }
 

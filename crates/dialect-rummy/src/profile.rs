@@ -1,7 +1,7 @@
-//! The vocabulary of one generation of rummy, as data.
+//! Describes the vocabulary of one generation of rummy as data.
 //!
-//! Generations differ in names more than in mechanism: the words of visibility, the path of a log entry, the hooks of
-//! proposals, budget and verdict. The store knows the words of 2.x only; an older profile translates at the facade.
+//! Generations differ in names more than in mechanism: the names of visibility levels, the path of a log entry, the hooks of
+//! proposals, budget and verdict. The store uses the names of 2.x only; an older profile translates at the facade.
 
 use crate::entry::Visibility;
 use serde::Serialize;
@@ -182,7 +182,7 @@ impl Profile {
         [Self::v2(), Self::v0_5()].into_iter().find(|profile| profile.name == name)
     }
 
-    /// Returns the visibility that a word of this generation stands for; those of 2.x are understood by all.
+    /// Parses a visibility name of this generation. Every generation accepts the names of 2.x.
     pub fn visibility(&self, word: &str) -> Option<Visibility> {
         let own = self.visibilities.iter().position(|one| *one == word).map(|place| Visibility::ALL[place]);
         own.or_else(|| match word {

@@ -27,9 +27,9 @@ impl Mode {
         }
     }
 
-    /// Returns the mode of a word.
+    /// Parses the name of a mode.
     ///
-    /// Fails for other words than `ask` and `act`.
+    /// Fails for any name other than `ask` and `act`.
     pub fn parse(word: &str) -> Result<Self, StoreError> {
         match word {
             "ask" => Ok(Self::Ask),
@@ -210,8 +210,8 @@ impl Store {
         Ok(())
     }
 
-    /// Makes a database usable again whose process was killed: loops that were at work wait again, channels that nobody fills
-    /// any more are cancelled. Proposals stay open. Returns the runs that have loops to do.
+    /// Recovers a database whose process was killed: running loops are queued again, and channels that no process fills any more
+    /// are cancelled. Proposals stay open. Returns the runs that have queued loops.
     pub fn recover(&mut self) -> Result<Vec<i64>, StoreError> {
         self.statement("reset_active_loops", "run", &Value::Null)?;
         for run_id in self.runs_with("SELECT DISTINCT run_id FROM run_views WHERE state = 'streaming' ORDER BY 1")? {

@@ -1,4 +1,4 @@
-//! One database: who is in it, and how it is opened.
+//! Opens one database of projects, runs and entries.
 //!
 //! The content of an entry is in `entries`, named by scope and path; what a run sees of it is in `run_views`: state,
 //! outcome, visibility, turn. A fork copies views. Content that belongs to a run stays that run's: a run that changes what
@@ -128,7 +128,7 @@ impl Store {
         self.now = timestamp(unix_millis);
     }
 
-    /// Gives the store somebody who keeps a line of each verb.
+    /// Sets the audit that records each operation.
     pub fn set_audit(&mut self, audit: Box<dyn Audit>) {
         self.audit = Some(audit);
     }

@@ -237,8 +237,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the value of an attribute whose name ends at a place: the value, where it ends, and whether its quote was
-    /// missing.
+    /// Reads the value of an attribute whose name ends at `place`. Returns the value, its end, and whether its quote was missing.
     fn value(&self, place: usize) -> (String, usize, bool) {
         let rest = &self.text[place..];
         let trimmed = rest.trim_start();

@@ -1,7 +1,7 @@
 //! Waiters for the resolution of proposals, keyed by run and path.
 //!
-//! The store does not wait: it says at once whether there is anything to wait for, and returns who is to be woken when a
-//! verb sets an entry to a state other than proposed. Who waits is the caller's: a parked promise, a task, a test.
+//! The store does not wait: it reports at once whether there is anything to wait for, and returns the waiters to wake when an
+//! operation sets an entry to a state other than proposed. The caller implements the waiting: a parked promise, a task, a test.
 
 use std::collections::BTreeMap;
 

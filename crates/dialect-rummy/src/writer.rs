@@ -1,4 +1,4 @@
-//! The writer of an entry, and the writers that are allowed.
+//! Defines the writers of entries, and decides which of them a call may use.
 //!
 //! The ceiling of a call comes from its path: a handler that acts for the model has the model's, a call over JSON-RPC the
 //! client's, a hook of a plugin the plugin's, the host its own. A call names a writer at or below its ceiling; a plugin that

@@ -1,4 +1,4 @@
-//! The messages of a turn: what the model is shown, what it costs, and what is made smaller when that is too much.
+//! Assembles the messages of a turn, counts their cost, and shortens them to the budget.
 
 use crate::error::RummyError;
 use crate::run::{Loop, RunDriver};
@@ -116,7 +116,8 @@ impl RunDriver<'_> {
         Ok(views.as_array().into_iter().flatten().map(pair).collect())
     }
 
-    /// Summarizes what a turn added when the next message would not fit, and tells plugins that the turn was dispatched.
+    /// Summarizes the entries that a turn added if the next message would exceed the budget, and notifies plugins that the turn
+    /// was dispatched.
     pub(crate) async fn after_dispatch(
         &self,
         state: &Loop,

@@ -1,7 +1,7 @@
-//! Proposals of a run: who decides about them, and what plugins make of the decision.
+//! Resolves the proposals of a run, and calls the plugins that handle the decision.
 //!
-//! A run waits for its proposal at the store, so whoever resolves the entry lets it go on: the run's client, a call of another
-//! client, a plugin. A resolution that is under way is waited for to its end, with everything that plugins do about it.
+//! A run waits for its proposal at the store, so any caller that resolves the entry lets it continue: the run's client, another
+//! client's call, a plugin. A resolution in progress is awaited to its end, including the work of plugins.
 
 use crate::error::RummyError;
 use crate::run::{Loop, RunDriver, attributes_of};
@@ -153,12 +153,12 @@ impl RunDriver<'_> {
         Ok(entry.is_some_and(|entry| entry.state == State::Resolved))
     }
 
-    /// Ends a proposal as somebody decided: a plugin may veto, what it comes to is filtered, then it happens. `runs_command`
-    /// says that a command is run here, and not by the client that accepted it.
+    /// Resolves a proposal: a plugin may veto the decision, plugins filter its outcome, and then it takes effect. `runs_command`
+    /// says that a command runs here, and not in the client that accepted it.
     ///
     /// # Errors
     ///
-    /// Somebody resolves it already, or the realm or the store failed.
+    /// Fails when another caller is resolving it, or when the realm or the store failed.
     pub async fn resolve(&self, resolution: &Resolution, runs_command: bool) -> Result<Settled, RummyError> {
         let Some(_underway) = self.resolving.begin(resolution) else {
             return Err(RummyError::Store(format!(

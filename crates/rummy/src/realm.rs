@@ -32,10 +32,10 @@ use std::sync::Arc;
 /// The command whose handler takes deliveries.
 const COMMAND: &str = "rummy";
 
-/// Files that were left out, as the user is told: the ledger has more.
+/// Most skipped files that a notice lists; the ledger has all of them.
 const MOST_NOTED: usize = 8;
 
-/// Tells the user what was left out of the package of plugins.
+/// Notifies the user about files that were left out of the package of plugins.
 fn note_refused(environment: &Environment, refused: &[String]) {
     for reason in refused.iter().take(MOST_NOTED) {
         environment.notices.warn(format_args!("left out of the plugins: {reason}"));
@@ -149,7 +149,7 @@ pub struct Told {
     pub payload: Value,
 }
 
-/// Is told what a client is to hear.
+/// Receives notifications for clients.
 type Listener = Box<dyn Fn(Told)>;
 
 /// The realms of a session's plugins.
@@ -161,7 +161,7 @@ pub struct PluginRealm {
     entries: EntryConnector,
     /// The realm that plugins share, then those of plugins of other packages.
     parts: Vec<RealmPart>,
-    /// Events that plugins emitted and other realms are to hear of, with the realm they came from.
+    /// Events of plugins that other realms have not received yet, with the realm that emitted them.
     emitted: RefCell<VecDeque<(usize, Emitted)>>,
     /// Documentation of tools of other realms than the first.
     docs: RefCell<Value>,
@@ -231,7 +231,7 @@ impl PluginRealm {
         Ok(Self { session, host, entries, parts, emitted, docs, is_surveyed, is_told, listener })
     }
 
-    /// Hands what plugins tell clients to a listener.
+    /// Sets the listener for notifications of plugins to clients.
     pub fn listen(&self, listener: impl Fn(Told) + 'static) {
         self.listener.replace(Some(Box::new(listener)));
     }
@@ -403,7 +403,7 @@ impl PluginRealm {
     }
 }
 
-/// The package of plugins, as the session is told of it. What was left out of it is shown.
+/// Returns the package of plugins for the session. Notifies the user about files that were left out.
 fn copied(environment: &Environment, staged: Staged, external: Option<&ExternalPlugin>) -> CopiedPackage {
     note_refused(environment, &staged.record().refused);
     let (root, record) = staged.into_parts();

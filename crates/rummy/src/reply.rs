@@ -1,8 +1,8 @@
-//! The request of a turn to its model, with those who may stop the reply.
+//! Sends the request of a turn to its model, and runs the rules and handlers that may stop the reply.
 //!
 //! Native rules read each piece of a reply first, then the `stream_text` and `stream_thinking` handlers of extensions. The first
-//! that breaks a rule, or that a handler aborts at, discards the reply: nothing of it is recorded or carried out. What the rule
-//! or the handler says is put behind the messages, and the model is asked again.
+//! rule that matches, or handler that aborts, discards the reply: nothing of it is recorded or carried out. The text of the rule
+//! or handler is appended to the messages, and the request is sent again.
 
 use crate::error::RummyError;
 use crate::run::{Loop, RunDriver};

@@ -1,4 +1,4 @@
-//! Runs: their queue of loops, and when one ends.
+//! Drives runs: queues their loops and decides when one ends.
 //!
 //! The hooks come in the order of the turn pipeline of rummy 2.2; `turn.rs` has one turn, `proposals.rs` what waits for a
 //! decision. What a plugin assigned in the form of 2.0 (`hooks.error.verdict`, `hooks.budget.enforce`) is called where the hook
@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Parts of a run that are left out, and whether it asks before it acts.
+/// Switches off parts of a run, and says whether it asks before it acts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunFlags {
     /// No files of the project.
@@ -67,7 +67,7 @@ pub struct RunRequest {
     pub alias: String,
     /// The request of the user.
     pub prompt: String,
-    /// The mode, which says what it may do.
+    /// The mode, which limits its commands.
     pub mode: Mode,
     /// The parts that are left out.
     pub flags: RunFlags,
@@ -239,7 +239,7 @@ impl<'a> RunDriver<'a> {
         Ok(Project { id, name: name.to_owned(), root })
     }
 
-    /// Queues a prompt, and returns its run. One that exists is interrupted: what it was at is cancelled.
+    /// Queues a prompt, and returns its run. A run in progress is interrupted: its current loop is cancelled.
     ///
     /// # Errors
     ///
@@ -308,7 +308,7 @@ impl<'a> RunDriver<'a> {
             Err(RummyError::Model(message)) => Ok((TurnEnd::stop(500, message), 0)),
             Err(error) => Err(error),
         };
-        // Whatever happened: who heard that it began hears that it is over.
+        // Every subscriber that was notified of the start is notified of the end, also after an error.
         let (end, turns) = match &done {
             Ok((end, turns)) => (end.status, *turns),
             Err(_) => (500, 0),
@@ -395,7 +395,7 @@ impl<'a> RunDriver<'a> {
         })
     }
 
-    /// Has plugins change what a new run is configured to, and tells them of it.
+    /// Lets plugins change the configuration of a new run, and notifies them of it.
     async fn configure(&self, run_id: i64, row: Value) -> Result<Value, RummyError> {
         let config = self.realm.filter("run.config", row.clone(), vec![]).await?;
         if config != row {

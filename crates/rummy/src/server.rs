@@ -32,8 +32,9 @@ enum Said {
     Closed(u64),
 }
 
-/// Serves the runs of sessions on 127.0.0.1 until `stop` comes; `say` is told the address, with the token. A client chooses one
-/// of their folders with `rummy/hello`. Runs go on when their client leaves, and those that a killed server left go on now.
+/// Serves the runs of sessions on 127.0.0.1 until `stop` fires; `say` receives the address, with the token. A client chooses one
+/// of the folders with `rummy/hello`. Runs continue when their client disconnects, and runs of a killed server are continued at
+/// the start.
 ///
 /// # Errors
 ///
@@ -111,7 +112,7 @@ async fn serve_all(
     }
 }
 
-/// Carries one connection: what it says goes to the server, what the server says goes out.
+/// Carries the messages of one connection in both directions.
 async fn connection(stream: TcpStream, id: u64, handshake: Handshake, said: mpsc::Sender<Said>) {
     let Some(admitted) = handshake.perform(stream).await else { return };
     let (mut sink, mut source) = admitted.socket.split();

@@ -1,4 +1,4 @@
-//! The entry store as the realm of the plugins reaches it: hostcalls in, changes out.
+//! Serves hostcalls of the plugins' realm on the entry store, and reports changes.
 //!
 //! A delivery carries a ticket, and the realm names it with what it asks of the store on that delivery's behalf. The ticket
 //! stands for a path: a handler that acts for the model, a hook, a client's call. A call without a ticket, or with one that
@@ -112,7 +112,7 @@ impl EntryConnector {
         Ok(Self(Arc::new(Shared { inner, ambient })))
     }
 
-    /// Gives the store somebody who keeps a line of each verb.
+    /// Sets the audit that records each operation.
     pub fn set_audit(&self, audit: Box<dyn Audit>) {
         self.locked().store.set_audit(audit);
     }
@@ -223,7 +223,7 @@ struct Parked<'c> {
 
 impl Parked<'_> {
     async fn wait(mut self) {
-        // A sender that is gone has nobody left who could resolve anything.
+        // A dropped sender means that nothing can be resolved any more.
         let _ = (&mut self.woken).await;
     }
 }
@@ -237,7 +237,7 @@ impl Drop for Parked<'_> {
     }
 }
 
-/// A refusal as the realm gets it. A store that refuses a writer is no gate that denies: the reason says whose move it is.
+/// Converts a refusal for the realm. A store that refuses a writer is not a denial of the gate, so the reason differs.
 fn refusal(error: &StoreError) -> HostcallError {
     let denied = HostcallError::new(ErrorCode::InvalidRequest, error.to_string());
     denied.with("reason", "store").with("store", error.to_json())

@@ -113,7 +113,7 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
     }
     let folders = [user_plugins(environment), own].into_iter().zip([true, trusted]);
     for (folder, counts) in folders {
-        // A project says by a link what else its plugins are, and who trusts it has not read where that leads.
+        // A link in a project can lead to further code, and a user who trusts the project has not seen its target.
         let is_elsewhere = |set: &mut PluginSet| {
             folder == project_plugins(environment) && set.refuses_link(&folder, &environment.dirs.cwd)
         };
@@ -132,7 +132,7 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
     set.variables(&with_folders(environment, &modules, trusted), &modules)
 }
 
-/// The variables, with the path in place of the name of a folder that was installed where it lies.
+/// Returns the variables, with the path instead of the name of a folder that was installed in place.
 fn with_folders(
     environment: &Environment,
     modules: &[(PathBuf, InstallScope)],
@@ -172,15 +172,15 @@ pub fn open_store(
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut maker = fs::DirBuilder::new();
     maker.recursive(true);
-    // The words of a model and its user are nobody else's to read.
+    // Only the user may read the conversation with the model.
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
     maker.create(folder).map_err(|source| RummyError::File { path: folder.to_owned(), source })?;
     EntryConnector::open(Some(&path), profile, divisor, ambient.clone())
 }
 
-/// Marks this process as one that is at work on a project's store. When no other one is, what a killed process left is made
-/// usable again. Returns the mark, and the runs that have loops to do.
+/// Marks this process as a user of a project's store. If there is no other one, recovers the state that a killed process left.
+/// Returns the mark, and the runs that have queued loops.
 fn at_work(environment: &Environment, entries: &EntryConnector) -> Result<(File, Vec<i64>), RummyError> {
     let path = database(environment).with_extension("lock");
     let failed = |source| RummyError::File { path: path.clone(), source };

@@ -1,8 +1,7 @@
-//! Settings of rummy that its plugins read from `process.env`: names, defaults, and what the user's environment says.
+//! Settings of rummy that its plugins read from `process.env`: names, defaults, and values of the user's environment.
 //!
-//! They are the loop and budget settings of the documented table, none of them an address or a key; the realm is told of
-//! these and no others, so that no grant for the environment is needed. A variable with an address or a key is asked for
-//! like any variable.
+//! They are the loop and budget settings of the documented table, none of them an address or a key. The realm gets these and no
+//! others, so that it needs no grant for the environment. A variable with an address or a key needs consent like any variable.
 
 use pijs_runtime::Environment;
 use serde_json::{Map, Value};

@@ -93,7 +93,8 @@ struct Needed {
     name: String,
     /// The folder `node_modules` that it is looked for in.
     modules: PathBuf,
-    /// The folder whose dependency it is, or `modules` itself; the package has to lie there, or in a `node_modules` around.
+    /// The folder that depends on it, or `modules` itself; the package has to be there, or in a `node_modules` of a parent
+    /// folder.
     within: Source,
 }
 
@@ -142,7 +143,7 @@ impl PluginSet {
     ///
     /// # Errors
     ///
-    /// There is nothing where one of them says.
+    /// Fails when a variable names a path or package that does not exist.
     pub fn variables(
         mut self,
         variables: &BTreeMap<String, String>,
@@ -300,8 +301,8 @@ impl PluginSet {
         Ok(Staged { package, record: copier.record() })
     }
 
-    /// Copies the packages that are imported by name, and what those depend on; one that is not installed is left out, and
-    /// whoever imports it is told.
+    /// Copies the packages that are imported by name, and their dependencies. One that is not installed is left out, and the
+    /// importing plugin gets an error.
     fn stage_dependencies(&self, copier: &mut Copier<'_>, to: &Path) -> Result<(), RummyError> {
         let mut waiting: VecDeque<Needed> = self.packages.iter().cloned().collect();
         let mut seen = BTreeSet::new();

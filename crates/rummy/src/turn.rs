@@ -1,4 +1,4 @@
-//! One turn: what the model is shown, what it says, and its commands one after the other.
+//! Drives one turn: shows the model the entries, and carries out the commands of its reply in order.
 
 use crate::error::RummyError;
 use crate::packet::Packet;
@@ -158,7 +158,7 @@ impl RunDriver<'_> {
     ) -> Result<(String, Vec<Command>), RummyError> {
         let mut message = raw["choices"][0]["message"].clone();
         let content = message["content"].as_str().unwrap_or_default().to_owned();
-        // A tag that is not advertised, in a run that asks, say, is a command all the same: the policy rejects it.
+        // A tag that is not advertised (in a run that asks, for example) is still a command: the policy rejects it.
         let of_plugins = state.tools.iter().filter_map(Value::as_str);
         let tools: Vec<&str> = Profile::v2().tools.iter().copied().chain(of_plugins).collect();
         let parsed = tags::parse_with(&content, &tools, self.limits.commands);
@@ -252,7 +252,7 @@ impl RunDriver<'_> {
         });
         let entry = self.realm.filter("entry.recording", entry, vec![about]).await?;
         let is_rejected = matches!(entry["state"].as_str(), Some("failed" | "cancelled"));
-        // Until its handler is through it is under way: a process that dies leaves nothing that looks done.
+        // An entry stays in progress until its handler has ended, so that a killed process leaves none that looks complete.
         let kept = entry["state"].as_str().and_then(|state| State::parse(state).ok()).filter(|_| is_rejected);
         let set = Set {
             outcome: entry["outcome"].as_str().map(str::to_owned),
@@ -272,7 +272,7 @@ impl RunDriver<'_> {
             if one.is_rejected {
                 continue;
             }
-            // The signal that ends the turn is heard whatever happened.
+            // A signal that ends the turn takes effect also after an error.
             if aborted && one.scheme != "update" {
                 self.abort(state, one)?;
                 continue;

@@ -50,7 +50,7 @@ fn allow_for_good(world: &World, named: &str) -> String {
     command.env("RUMMY_PLUGIN_TOUCHER", named).env("TERM", "xterm");
     let mut terminal = Terminal::start(command);
     terminal.sees("allow?");
-    // What was typed before the question could be read counts for nothing.
+    // Keys typed before the question was on screen are ignored, so the test repeats the answer.
     terminal.insists("w\r", "touched it");
     let (code, shown) = terminal.ends();
     assert_eq!(code, 0, "{shown}");

@@ -1,7 +1,7 @@
 //! Regular expressions of ECMAScript, in bounded steps.
 //!
-//! The engine's own `RegExp` decides. Before it an automaton is asked, which says *no* to most texts of a search over many
-//! entries in a fraction of the time.
+//! The engine's own `RegExp` decides. An automaton runs before it and rejects most texts of a search over many entries in a
+//! fraction of the time.
 
 use super::{PatternError, PatternErrorKind};
 use pijs_engine::{OutOfSteps, RegExpId, RegExpVm};

@@ -18,7 +18,7 @@ const MAX_NESTED: usize = 16;
 const MAX_TEXT: usize = 1 << 20;
 /// Nodes of a text.
 const MAX_NODES: u32 = 10_000;
-/// StepBudget of one evaluation: a node, or 64 bytes of text.
+/// Most steps of one evaluation; a step is a node, or 64 bytes of text.
 const MAX_STEPS: u64 = 400_000;
 const BYTES_OF_STEP: usize = 64;
 
@@ -97,7 +97,7 @@ fn nesting(expression: &str) -> usize {
     deepest.max(signs)
 }
 
-/// StepBudget that are left.
+/// Remaining steps of an evaluation.
 struct StepBudget {
     left: Cell<u64>,
 }

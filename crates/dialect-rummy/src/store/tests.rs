@@ -119,7 +119,7 @@ fn times_are_written_as_sqlite_does() {
     assert_eq!(super::timestamp(1_796_000_000_999), "2026-11-30 00:53:20");
 }
 
-/// Follows rummy's specification, "Schema" and "Physical Layout": what the tables hold, and what they refuse.
+/// Follows rummy's specification, "Schema" and "Physical Layout": the columns of the tables, and the rows that they refuse.
 #[test]
 fn the_schema_holds_what_the_documents_say() {
     let (mut store, run) = demo();

@@ -1,8 +1,8 @@
-//! Edits in the body of `set`.
+//! Parses edits in the body of `set`.
 //!
-//! From 2.2 on, edits stand between markers: `<<:::REPLACE`, lines, `:::REPLACE`. The word says what is done; more letters after
-//! it, as in `SEARCH_1`, tell markers apart. Before 2.2 models used the forms of merge conflicts, unified diffs and tags,
-//! which are read as well.
+//! From 2.2 on, an edit is enclosed in markers: `<<:::REPLACE`, lines, `:::REPLACE`. The name of a marker is the operation; a
+//! suffix, as in `SEARCH_1`, distinguishes markers. Models before 2.2 used the forms of merge conflicts, unified diffs and tags,
+//! which are accepted as well.
 
 use serde_json::{Value, json};
 use std::fmt;
@@ -65,7 +65,7 @@ impl fmt::Display for EditError {
 
 impl std::error::Error for EditError {}
 
-/// Returns the word of the marker at a place, and where the marker ends.
+/// Returns the name of the marker at a position, and the marker's end.
 fn marker_at(text: &str, at: usize) -> Option<(&str, usize)> {
     let rest = text.get(at..)?.strip_prefix("<<:::")?;
     let length =

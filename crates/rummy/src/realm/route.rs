@@ -16,7 +16,7 @@ const FOR_CLIENTS: &[&str] = &["stream.cancelled", "ui.notify", "ui.render"];
 type Priorities = fn(&CallOrder) -> &BTreeMap<String, Vec<f64>>;
 
 impl PluginRealm {
-    /// Delivers to the realms that the op concerns, and has the others hear of what came of it.
+    /// Delivers a message to the realms that the operation concerns, and forwards the resulting events to the others.
     pub(super) async fn deliver_to_several(
         &self,
         op: &str,
@@ -167,7 +167,7 @@ impl PluginRealm {
         Ok(Delivered { value, faults })
     }
 
-    /// Asks each realm what there is to call, and tells the others.
+    /// Collects the callable functions of each realm, and shares them with the others.
     async fn survey(&self) -> Result<(), RummyError> {
         for part in 0..self.parts.len() {
             self.deliver_to(part, "plugins", Map::new()).await?;
@@ -176,7 +176,7 @@ impl PluginRealm {
         self.share().await
     }
 
-    /// Tells each realm what the others have, where that changed.
+    /// Sends each realm the registrations of the others, if they have changed.
     async fn share(&self) -> Result<(), RummyError> {
         if self.is_told.replace(true) {
             return Ok(());
@@ -194,7 +194,7 @@ impl PluginRealm {
             let told = json!({ "tools": tools, "schemes": schemes, "events": events, "docs": docs });
             self.deliver_to(part, "foreign", told.as_object().cloned().unwrap_or_default()).await?;
         }
-        // What they were told is nothing that they registered.
+        // This message is no registration of theirs, so the flag is set again.
         self.is_told.set(true);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! WebSocket handshakes: who may connect, how many handshakes are in progress, and for how long.
+//! Accepts WebSocket handshakes: checks the client, and limits the number and the duration of handshakes in progress.
 //!
 //! A handshake of an honest client on this machine takes a millisecond. So the limit on handshakes ends the oldest one in progress
 //! rather than refusing the newest: connections that send nothing keep nobody out.
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// A timer whose waits end when the test says so.
+    /// A timer whose waits end when the test cancels the token.
     struct HeldTimer(CancellationToken);
 
     impl Timer for HeldTimer {

@@ -1,4 +1,4 @@
-//! The work that calls of clients leave to the host: runs, decisions about proposals, tools and methods of plugins.
+//! Performs the work that calls of clients delegate to the host: runs, decisions about proposals, tools and methods of plugins.
 //!
 //! | state | belongs to |
 //! |---|---|
@@ -41,7 +41,7 @@ struct Peer {
 #[derive(Default)]
 pub(super) struct Hub {
     peers: RefCell<BTreeMap<u64, Peer>>,
-    /// Runs under way, by place and number, with what cancels them.
+    /// Runs in progress, by folder and number, with the tokens that cancel them.
     runs: RefCell<BTreeMap<(usize, i64), CancellationToken>>,
     /// Runs that are to begin.
     waiting: RefCell<VecDeque<(usize, i64)>>,
@@ -147,7 +147,7 @@ impl Hub {
         });
     }
 
-    /// Passes on what a plugin tells clients.
+    /// Forwards a notification of a plugin to clients.
     pub(super) fn told(&self, number: usize, told: &Told) {
         let mut params = told.payload.clone();
         let project = params.as_object_mut().and_then(|members| members.remove("projectId"));

@@ -1,7 +1,7 @@
 //! Copies folders of plugins and packages into the staged package.
 //!
-//! Each file is read as a build reads it ([`CopiedFolder`]): protected files are refused whatever their folder is, links are
-//! not followed, and what was read or refused goes into the record of the build. What is refused is left out and named.
+//! Each file is read as a build reads it ([`CopiedFolder`]): protected files are refused in any folder, links are not followed,
+//! and files read or refused are added to the record of the build. Refused files are left out and named.
 
 use super::{KEPT, MOST_BYTES, MOST_FILES, MOST_LEVELS, make, name_of, sorted, write};
 use crate::error::RummyError;
@@ -152,7 +152,7 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    /// Returns what was read and what was refused.
+    /// Returns the record of files read and refused.
     pub(super) fn record(self) -> BuildRecord {
         let mut record = BuildRecord { refused: self.refused, ..BuildRecord::default() };
         for (index, open) in self.sources.values().enumerate() {

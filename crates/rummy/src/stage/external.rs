@@ -40,7 +40,7 @@ impl ExternalPlugin {
     }
 }
 
-/// The folder of a package beside another one. A name that is no plain one is told apart by its digest.
+/// Returns the folder of a package next to another one. A digest distinguishes names that are not plain.
 fn folder_beside(beside: &Path, name: &str) -> PathBuf {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
     let name = match is_plain {
@@ -52,7 +52,7 @@ fn folder_beside(beside: &Path, name: &str) -> PathBuf {
     beside.with_file_name(of)
 }
 
-/// Removes packages beside another one whose plugins are named no longer.
+/// Removes packages next to another one whose plugins no variable names any more.
 pub(crate) fn remove_others(beside: &Path, named: &[ExternalPlugin]) -> Result<(), RummyError> {
     let kept: Vec<PathBuf> = named.iter().map(|one| folder_beside(beside, &one.name)).collect();
     let start = format!("{}.", beside.file_name().unwrap_or_default().to_string_lossy());
