@@ -1,4 +1,4 @@
-//! The rows of a message: what the model may see of a run, in order, with the views that plugins project.
+//! Assembles the rows of a message: the entries of a run that are visible to the model, in order, with the views of plugins.
 //!
 //! ```text
 //! v_model_context ──▶ rows ──▶ view of each row's scheme ──▶ turn_context ──▶ filters `assembly.system`, `assembly.user`
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// A row that the model may see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextRow {
-    /// Place in the message, from 1.
+    /// Position in the message, from 1.
     pub ordinal: i64,
     /// The entry.
     pub path: String,
@@ -86,7 +86,7 @@ impl AssembledRow {
 }
 
 impl Store {
-    /// Returns what the model may see of a run, in the order of a message.
+    /// Returns the entries of a run that are visible to the model, in the order of a message.
     pub fn context_rows(&self, run_id: i64) -> Result<Vec<ContextRow>, StoreError> {
         let mut statement = self.connection().prepare_cached(
             "SELECT ordinal, path, COALESCE(scheme, 'file'), category, visibility, state, outcome, body, attributes, turn
@@ -126,7 +126,7 @@ impl Store {
         Ok(rows)
     }
 
-    /// Puts rows and their views together, with what they cost.
+    /// Combines rows with their views, and counts their cost.
     pub fn assembled(&self, rows: Vec<ContextRow>, views: Vec<Projection>) -> Vec<AssembledRow> {
         let divisor = self.options().token_divisor;
         let views = views.into_iter().chain(std::iter::repeat_with(Projection::default));

@@ -1,4 +1,4 @@
-//! One line per verb, for whoever keeps the ledger.
+//! Records one line for each operation, for the owner of the ledger.
 
 use crate::writer::Writer;
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub struct AuditLine {
     pub verb: &'static str,
     /// As whom it was called.
     pub writer: Writer,
-    /// The realm whose code called it; none for the host.
+    /// The realm whose code called it; `None` for the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// The run whose view changed.
@@ -34,7 +34,7 @@ pub struct AuditLine {
     pub after: Option<String>,
 }
 
-/// Tells why an audit does not take a line.
+/// Reason why an audit refuses a line.
 #[derive(Debug, thiserror::Error)]
 #[error("audit: the line of {verb} was not kept, so it was not done: {reason}")]
 pub struct AuditRefusal {

@@ -1,4 +1,4 @@
-//! Numbers of a message's budget, and what is made smaller when it does not fit.
+//! Computes a message's budget, and demotes entries when the message exceeds it.
 //!
 //! Tokens belong to the assembled message, never to a stored entry. The ceiling is a part of the model's context; a message
 //! above it is never sent. Demotion changes visibility and leaves states alone.
@@ -27,7 +27,7 @@ impl Limits {
     }
 }
 
-/// A row of a message, with what it costs.
+/// A row of a message, with its cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
     /// Scheme; `file` for bare paths.
@@ -41,7 +41,8 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Returns what is freed when the row is demoted, or paid when it is promoted: the only number the model sees of a row.
+    /// Returns the tokens that are freed when the row is demoted, or paid when it is promoted: the only number of a row that the
+    /// model sees.
     pub fn premium(&self) -> i64 {
         self.visible_tokens - self.summarized_tokens
     }
@@ -99,7 +100,7 @@ impl Numbers {
         self.floor + self.premium + self.system
     }
 
-    /// Returns the tokens that are left.
+    /// Returns the remaining tokens.
     pub fn free(&self) -> i64 {
         (self.ceiling - self.usage()).max(0)
     }

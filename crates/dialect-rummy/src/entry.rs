@@ -57,7 +57,7 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
-    /// The place of an entry in its lifecycle.
+    /// The state of an entry in its lifecycle.
     State, "state" {
         /// It waits to be accepted or rejected.
         Proposed = "proposed",
@@ -65,7 +65,7 @@ words! {
         Streaming = "streaming",
         /// It is complete.
         Resolved = "resolved",
-        /// It is complete and did not succeed; the outcome says why.
+        /// It has ended without success; the outcome has the reason.
         Failed = "failed",
         /// It was ended from outside.
         Cancelled = "cancelled",
@@ -139,7 +139,7 @@ pub struct Entry {
     pub loop_id: Option<i64>,
     /// How often this run wrote it.
     pub write_count: i64,
-    /// Digest of a file's content, for those who compare files.
+    /// Digest of a file's content, to compare files.
     pub hash: Option<String>,
     /// Estimate of the body's tokens.
     pub tokens: i64,

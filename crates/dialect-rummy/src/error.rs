@@ -5,11 +5,11 @@ use crate::pattern::PatternError;
 use crate::writer::Writer;
 use serde_json::{Value, json};
 
-/// Reasons why the store did not do what it was called for; nothing has changed then.
+/// Error of the store. A failed call has changed nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The scheme does not admit the writer. The text is the one that rummy's plugins look for.
+    /// The scheme does not admit the writer. Rummy's plugins search for this text.
     #[error("403: writer \"{writer}\" not permitted for scheme \"{scheme}\" (allowed: {})", allowed.join(", "))]
     Permission {
         /// Scheme of the path; `file` for bare paths.
@@ -39,7 +39,7 @@ pub enum StoreError {
     Overflow {
         /// The entry.
         path: String,
-        /// Size that it would have.
+        /// The size that the entry would have.
         size: usize,
         /// Size that it may have.
         limit: usize,
@@ -76,7 +76,7 @@ impl StoreError {
         }
     }
 
-    /// Returns the HTTP status that the refusal stands for.
+    /// Returns the HTTP status of the refusal.
     pub fn status(&self) -> u16 {
         match self {
             Self::Permission { .. } | Self::Ceiling { .. } | Self::Statement(_) => 403,
@@ -97,7 +97,7 @@ impl StoreError {
         format!("{reason}:{}", self.status())
     }
 
-    /// Returns what the plugin runtime makes the thrown error of.
+    /// Returns the data from which the plugin runtime creates the thrown error.
     pub fn to_json(&self) -> Value {
         let mut value = json!({
             "name": self.name(), "message": self.to_string(), "status": self.status(), "outcome": self.outcome(),

@@ -12,7 +12,7 @@ use crate::writer::Writer;
 use serde_json::{Map, Value, json};
 
 impl Store {
-    /// Calls a method of `Entries`, as whom `ceiling` allows at most.
+    /// Calls a method of `Entries`, with the writer `ceiling` at most.
     ///
     /// After a call, [`take_changes`](Store::take_changes) has the changes to announce and [`take_woken`](Store::take_woken)
     /// those who waited. `waitForResolution` answers `{"path", "waits"}`: the caller parks its promise with

@@ -84,7 +84,7 @@ impl fmt::Display for PatternError {
 
 impl std::error::Error for PatternError {}
 
-/// A place in a text.
+/// A match in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The text that matched.
@@ -159,7 +159,7 @@ impl Pattern {
         }
     }
 
-    /// Returns the first place where the pattern occurs in the text. A glob occurs only as the whole text.
+    /// Returns the first match of the pattern in the text. A glob matches only the whole text.
     pub fn search(&self, text: &str) -> Result<Option<Found>, PatternError> {
         let found = |offset: usize, end: usize| Found { text: text[offset..end].to_owned(), offset };
         Ok(match &self.0 {
@@ -188,7 +188,7 @@ impl Pattern {
         })
     }
 
-    /// Returns the text that everything begins with that the pattern matches as a whole; empty when it says nothing.
+    /// Returns the common prefix of all texts that the pattern matches as a whole; empty when it is unknown.
     pub fn literal_prefix(&self) -> &str {
         match &self.0 {
             Kind::Literal(literal) => literal,

@@ -10,7 +10,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HookKind {
-    /// Subscribers are awaited one after another; what they return is ignored.
+    /// Subscribers are awaited one after another; their results are ignored.
     Event,
     /// A value is threaded through the subscribers.
     Filter,
@@ -93,7 +93,7 @@ pub struct Profile {
     pub name: &'static str,
     /// Version of the JSON-RPC protocol.
     pub protocol: &'static str,
-    /// Words for visible, summarized and archived; they name the view hooks too.
+    /// Names of visible, summarized and archived; the view hooks have them, too.
     pub visibilities: [&'static str; 3],
     /// Whether rows carry `status` and `fidelity` instead of `state`, `outcome` and `visibility`.
     pub has_numeric_status: bool,
@@ -101,7 +101,7 @@ pub struct Profile {
     pub log_path: &'static str,
     /// Hooks of a proposal, in the order of its life.
     pub proposal_hooks: &'static [Hook],
-    /// Hooks before a request to the model. A call of an older minor version comes after the filter that replaced it.
+    /// Hooks before a request to the model. A hook of an older minor version comes after the filter that replaced it.
     pub before_dispatch: &'static [Hook],
     /// Hooks after all commands were dispatched.
     pub after_dispatch: &'static [Hook],
@@ -193,7 +193,7 @@ impl Profile {
         })
     }
 
-    /// Returns this generation's word for a visibility.
+    /// Returns this generation's name of a visibility.
     pub fn word(&self, visibility: Visibility) -> &'static str {
         self.visibilities[visibility as usize]
     }

@@ -1,4 +1,4 @@
-//! Proposals: entries that wait until somebody accepts or rejects them.
+//! Resolves proposals: entries that wait until they are accepted or rejected.
 //!
 //! ```text
 //! proposed ──accept──▶ filter `accepting` ──veto──▶ failed, the veto's outcome
@@ -50,7 +50,7 @@ pub struct Resolution {
     pub path: String,
     /// The decision.
     pub action: Action,
-    /// Text that came with the decision.
+    /// Text of the decision.
     pub output: Option<String>,
     /// Attributes of the proposal.
     pub attributes: Map<String, Value>,
@@ -80,7 +80,7 @@ pub struct Veto {
 }
 
 impl Veto {
-    /// Reads what the filter `proposal.accepting` returns: null, or `{allow: false, outcome, body}`.
+    /// Parses the result of the filter `proposal.accepting`: null, or `{allow: false, outcome, body}`.
     pub fn of_json(value: &Value) -> Option<Self> {
         if value.get("allow") != Some(&Value::Bool(false)) {
             return None;

@@ -85,7 +85,7 @@ pub enum Reply {
     Done(Value),
     /// It is done for the client, and the host begins something.
     Begun(Value, Work),
-    /// The host does something, and the answer is what comes of it.
+    /// Work for the host, whose result is the answer.
     Work(Work),
 }
 

@@ -1,4 +1,4 @@
-//! Runs and their queue of loops.
+//! Stores runs and their queue of loops.
 //!
 //! A run is an entry, `run://ALIAS`, whose state mirrors the run's status. Each prompt is a loop; loops of a run are taken in
 //! their order, one at a time. Which statuses may follow which is enforced by a trigger of the database.
@@ -19,7 +19,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns the word of the mode.
+    /// Returns the name of the mode.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ask => "ask",
@@ -72,7 +72,7 @@ pub fn entry_state(status: i64) -> Option<State> {
 pub struct Loop {
     /// Its number.
     pub id: i64,
-    /// Its place in the run.
+    /// Its position in the run.
     pub sequence: i64,
     /// Its mode.
     pub mode: Mode,
@@ -97,7 +97,7 @@ pub struct Start {
     pub prompt: String,
     /// Run to fork.
     pub parent: Option<i64>,
-    /// Text that goes into the system message.
+    /// Text for the system message.
     pub persona: Option<String>,
     /// Randomness of the model.
     pub temperature: Option<f64>,
@@ -177,7 +177,7 @@ impl Store {
         self.statement("complete_loop", "run", &values).map(drop)
     }
 
-    /// Returns the numbers of the turns in which a loop has heard from the model, in order.
+    /// Returns the numbers of the turns in which a loop has received a reply, in order.
     pub fn turns_of_loop(&self, loop_id: i64) -> Result<Vec<i64>, StoreError> {
         let sql = "SELECT sequence FROM turns WHERE loop_id = ?1 AND context_tokens > 0 ORDER BY sequence";
         let mut statement = self.connection().prepare_cached(sql)?;
@@ -190,7 +190,7 @@ impl Store {
         Ok(self.runs_with("SELECT id FROM runs ORDER BY created_at DESC, id DESC LIMIT 1")?.pop())
     }
 
-    /// Ends what a run was at: its loops, those that wait included, its open proposals, and what streams.
+    /// Ends the current work of a run: its loops, including queued ones, its open proposals, and its streams.
     pub fn interrupt(&mut self, run_id: i64, why: &str) -> Result<(), StoreError> {
         self.connection()
             .prepare_cached("UPDATE loops SET status = 499 WHERE run_id = ?1 AND status IN (100, 102)")?

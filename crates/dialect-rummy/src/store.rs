@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 /// Settings of a store.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Words of the plugins that use it.
+    /// Names that the plugins of this store use.
     pub profile: Profile,
     /// Whether documents or code hold where they disagree.
     pub conduct: Conduct,
@@ -44,7 +44,7 @@ impl Default for Options {
     }
 }
 
-/// The kind of a change, in the word that subscribers of `entry.changed` get.
+/// The kind of a change, as subscribers of `entry.changed` receive it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
@@ -133,7 +133,7 @@ impl Store {
         self.audit = Some(audit);
     }
 
-    /// Sets whose code calls from now on, for the lines of the audit; none is the host.
+    /// Sets the caller of the following operations for the audit; `None` is the host.
     pub fn set_caller(&mut self, caller: Option<String>) {
         self.caller = caller;
     }
@@ -159,7 +159,7 @@ impl Store {
         std::mem::take(&mut self.changes)
     }
 
-    /// Returns those who are to be woken since the last call.
+    /// Returns the waiters to wake since the last call.
     pub fn take_woken(&mut self) -> Vec<Woken> {
         std::mem::take(&mut self.woken)
     }

@@ -22,7 +22,7 @@ pub enum End {
         /// Why.
         reason: Option<String>,
     },
-    /// The server stopped it: clients are told, see the hook `stream.cancelled`.
+    /// The server stopped it. Clients are notified by the hook `stream.cancelled`.
     Cancelled {
         /// Why.
         reason: Option<String>,
@@ -141,7 +141,7 @@ impl Store {
     }
 }
 
-/// Returns the log entry and the base of channels that a path of either stands for.
+/// Returns the log entry and the base of its channels, from a path of either.
 fn ends(path: &str) -> (String, String) {
     let path = text::normalize_path(path);
     let log = text::data_base_to_log_path(&path).unwrap_or_else(|| path.clone());
@@ -193,7 +193,7 @@ mod tests {
         assert!(error.to_string().contains("it is failed"), "{error}");
     }
 
-    /// An entry that is no log of a command is nobody's to rewrite.
+    /// An entry that is no log of a command is not rewritten.
     #[test]
     fn what_has_no_channels_is_left_alone() {
         let (mut store, run) = demo();

@@ -109,7 +109,7 @@ struct Open {
 }
 
 impl Reader<'_> {
-    /// Reads what begins at a place outside of bodies, and returns where the next begins.
+    /// Reads one item outside of bodies at a position, and returns the position of the next.
     fn step(&mut self, at: usize) -> usize {
         let rest = &self.text[at..];
         let end = match rest.as_bytes()[0] {

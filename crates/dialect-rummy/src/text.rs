@@ -1,4 +1,4 @@
-//! Functions of paths and words: tokens, schemes, slugs, statuses and log paths.
+//! Functions on paths and texts: tokens, schemes, slugs, statuses and log paths.
 
 use crate::entry::State;
 use crate::profile::Profile;

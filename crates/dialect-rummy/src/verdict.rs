@@ -17,7 +17,7 @@ pub struct Limits {
     pub min_cycles: usize,
     /// `RUMMY_MAX_CYCLE_PERIOD`: turns that a cycle may have.
     pub max_cycle_period: usize,
-    /// `RUMMY_MAX_UPDATE_REPEATS`: turns that do nothing but say the same.
+    /// `RUMMY_MAX_UPDATE_REPEATS`: turns that only repeat the same text.
     pub max_update_repeats: usize,
 }
 
@@ -58,7 +58,7 @@ pub struct Turn {
 pub enum Verdict {
     /// The next turn begins.
     Continue {
-        /// The text that the model is told.
+        /// The text for the model.
         reason: Option<String>,
     },
     /// The loop ends.
@@ -108,11 +108,11 @@ impl Judge {
             let reason = reason.unwrap_or_else(|| format!("Abandoned after {} consecutive strikes.", self.streak));
             return Verdict::End { status: 499, reason: Some(reason) };
         }
-        // A cycle strikes silently: a model that is told of it only rephrases.
+        // A cycle is a silent strike: a model that is notified of it only rephrases.
         Verdict::Continue { reason: reason.filter(|_| cycle.is_none()) }
     }
 
-    /// Adds the turn's fingerprint, and says when the last ones repeat.
+    /// Adds the turn's fingerprint. Returns a text when the last ones repeat.
     fn cycle(&mut self, turn: &Turn) -> Option<String> {
         if turn.recorded.is_empty() {
             return None;
@@ -135,7 +135,7 @@ impl Judge {
         Some(format!("Cyclic tool pattern (period {period}, {repeats} repetitions)."))
     }
 
-    /// Counts turns that do nothing but say the same.
+    /// Counts turns that only repeat the same text.
     fn stall(&mut self, turn: &Turn) -> Option<String> {
         let works = turn.recorded.iter().any(|entry| !matches!(entry.scheme.as_str(), "update" | "think"));
         let says_the_same = turn.update.is_some() && turn.update == self.last_update;
@@ -152,7 +152,7 @@ fn is_hard(entry: &Recorded) -> bool {
     entry.state == Some(State::Failed) && !["not_found", "conflict"].iter().any(|soft| outcome.starts_with(soft))
 }
 
-/// Returns what a turn did with one entry: the action and its attributes, in a fixed order; bodies do not count.
+/// Returns the effect of a turn on one entry: the action and its attributes, in a fixed order, without bodies.
 fn fingerprint(entry: &Recorded) -> String {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WaiterId(pub u64);
 
-/// An entry that was resolved, and those who waited for it, oldest first.
+/// A resolved entry and its waiters, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Woken {
     /// The run.
@@ -32,7 +32,7 @@ impl Waiters {
         self.waiting.entry((run_id, path)).or_default().push(waiter);
     }
 
-    /// Removes and returns those who wait for an entry.
+    /// Removes and returns the waiters of an entry.
     pub fn take(&mut self, run_id: i64, path: &str) -> Option<Woken> {
         if self.waiting.is_empty() {
             return None;

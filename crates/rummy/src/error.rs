@@ -37,7 +37,7 @@ pub enum RummyError {
     /// The session could not be put together.
     #[error(transparent)]
     Session(#[from] UserError),
-    /// The package of plugins did not register what the host calls.
+    /// The package of plugins did not register the functions that the host calls.
     #[error("the plugins did not load: {0}")]
     NotLoaded(String),
     /// Code of a plugin threw.
@@ -54,7 +54,7 @@ pub enum RummyError {
         /// The fault found in it.
         detail: String,
     },
-    /// Nobody assigned the function, or registered the method, that was called.
+    /// No plugin assigned the function, or registered the method, that was called.
     #[error("there is no {0}")]
     Absent(String),
     /// The entry store refused or failed.
@@ -66,7 +66,7 @@ pub enum RummyError {
     /// The model refused a request that is longer than its context.
     #[error("the model: {0}")]
     TooLong(String),
-    /// The model could not be asked, or its reply ended before it was complete.
+    /// The request to the model failed, or its reply was incomplete.
     #[error("the model: {0}")]
     Model(String),
 }

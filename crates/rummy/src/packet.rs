@@ -164,7 +164,7 @@ impl RunDriver<'_> {
     }
 }
 
-/// A row as a view gets it: a log entry is shown by the tool whose action it records.
+/// Returns a row for a view: a log entry is shown by the tool whose action it records.
 fn viewed(row: &ContextRow) -> Value {
     let mut shown = row.to_json();
     if row.scheme == "log"

@@ -32,13 +32,13 @@ pub struct Proposal {
 /// The decision about a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Accepted, with what the user answered.
+    /// Accepted, with the user's answer.
     Accept(Option<String>),
     /// Rejected, with a reason.
     Reject(Option<String>),
 }
 
-/// Resolutions that are under way, by run and path.
+/// Resolutions in progress, by run and path.
 #[derive(Debug, Default)]
 pub(crate) struct Resolving {
     paths: RefCell<BTreeSet<(i64, String)>>,
@@ -46,7 +46,7 @@ pub(crate) struct Resolving {
 }
 
 impl Resolving {
-    /// Begins a resolution; none when somebody is at it already.
+    /// Begins a resolution; `None` when another caller is resolving it.
     fn begin(&self, resolution: &Resolution) -> Option<Underway<'_>> {
         let key = (resolution.run_id, resolution.path.clone());
         let is_first = self.paths.borrow_mut().insert(key.clone());
@@ -57,7 +57,7 @@ impl Resolving {
         self.paths.borrow().contains(&(run_id, text::normalize_path(path)))
     }
 
-    /// Waits until nobody resolves an entry.
+    /// Waits until no resolution of an entry is in progress.
     async fn over(&self, run_id: i64, path: &str) {
         loop {
             let ended = self.ended.notified();
@@ -102,7 +102,7 @@ impl RunDriver<'_> {
         Ok(accepted)
     }
 
-    /// Has those decided that a killed process left open.
+    /// Resolves the proposals that a killed process left open.
     pub(crate) async fn settle_left_open(&self, state: &Loop) -> Result<(), RummyError> {
         let facts = self.facts(state, 0, &Value::Null, "plugin");
         let name = format!("run{}/loop{}", state.run_id, state.loop_id);
@@ -112,7 +112,7 @@ impl RunDriver<'_> {
         settled.map(drop)
     }
 
-    /// Has somebody decide about a proposal. Returns whether it was accepted.
+    /// Lets the run's client decide about a proposal, and returns whether it was accepted.
     async fn settle(&self, state: &Loop, alias: String, row: &Value) -> Result<bool, RummyError> {
         let run_id = state.run_id;
         let path = row["path"].as_str().unwrap_or_default().to_owned();

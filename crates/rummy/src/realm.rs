@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The command whose handler takes deliveries.
+/// The command whose handler receives deliveries.
 const COMMAND: &str = "rummy";
 
 /// Most skipped files that a notice lists; the ledger has all of them.
@@ -52,11 +52,11 @@ fn note_refused(environment: &Environment, refused: &[String]) {
 pub struct RealmOptions {
     /// The line of rummy that the plugins meet: `2.x` or `0.5`.
     pub profile: String,
-    /// Adds the plugins that come with the dialect: the model's tools, and what it sees.
+    /// Adds the plugins of the dialect: the model's tools, and the views of entries.
     pub bundled: bool,
-    /// Set to let errors of plugins end what they happen in, as under rummy; otherwise they are isolated.
+    /// Set to let an error of a plugin end the operation it occurs in, as under rummy; otherwise errors are isolated.
     pub faithful: bool,
-    /// The folder that the package of plugins is written to; what was there is replaced.
+    /// The folder of the package of plugins; previous contents are replaced.
     pub stage: PathBuf,
     /// The session around it. It loads the plugins, and the extensions of pi that it names.
     pub session: SessionConfig,
@@ -77,7 +77,7 @@ pub struct Fault {
     pub plugin: String,
     /// The hook.
     pub hook: String,
-    /// The message of what it threw.
+    /// The message of the exception.
     pub message: String,
 }
 
@@ -95,7 +95,7 @@ pub struct Delivered {
 pub struct PluginReport {
     /// Its name.
     pub name: String,
-    /// The place where it was found.
+    /// The path where it was found.
     pub path: String,
     /// `class`, `register`, `none` (no plugin) or `failed`.
     pub kind: String,
@@ -110,9 +110,9 @@ pub struct PluginReport {
 pub struct Loaded {
     /// The plugins, in the order in which they were constructed.
     pub plugins: Vec<PluginReport>,
-    /// Tools, in the order in which the model is told of them.
+    /// Tools, in the order of the model's list.
     pub tools: Vec<String>,
-    /// Those of them that the model is told of.
+    /// Tools that are listed for the model.
     pub advertised: Vec<String>,
     /// How many subscribers each hook has.
     pub hooks: BTreeMap<String, u64>,
@@ -121,12 +121,12 @@ pub struct Loaded {
 /// The result of the handlers of a scheme.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Dispatched {
-    /// The entry as they left it.
+    /// The entry after the handlers.
     pub entry: Value,
     /// Whether one of them ended the chain.
     #[serde(default)]
     pub stopped: bool,
-    /// The refusal that ended one of them, if the store refused what it did.
+    /// The refusal of the store that ended a handler, if there was one.
     #[serde(default)]
     pub refused: Option<HandlerRefusal>,
 }
@@ -140,7 +140,7 @@ pub struct HandlerRefusal {
     pub message: String,
 }
 
-/// An event that a plugin emitted and that clients hear of.
+/// An event of a plugin for clients.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Told {
     /// The hook: `ui.render`, `ui.notify` or `stream.cancelled`.
@@ -165,15 +165,15 @@ pub struct PluginRealm {
     emitted: RefCell<VecDeque<(usize, Emitted)>>,
     /// Documentation of tools of other realms than the first.
     docs: RefCell<Value>,
-    /// Set once each realm was asked what there is to call.
+    /// Whether the functions of each realm have been collected.
     is_surveyed: Cell<bool>,
-    /// Set while each realm knows what the others have.
+    /// Whether each realm has the current registrations of the others.
     is_told: Cell<bool>,
     listener: RefCell<Option<Listener>>,
 }
 
 impl PluginRealm {
-    /// Stages, compiles and loads plugins, and tells the store of their schemes.
+    /// Stages, compiles and loads plugins, and registers their schemes at the store.
     ///
     /// # Errors
     ///
@@ -246,7 +246,7 @@ impl PluginRealm {
         &self.session
     }
 
-    /// The host of the plugins, and of the extensions beside them.
+    /// The host of the plugins, and of the session's other extensions.
     pub(crate) fn host(&self) -> &Host {
         &self.host
     }
@@ -338,7 +338,7 @@ impl PluginRealm {
         Ok(())
     }
 
-    /// Makes the `rummy` of a turn or a call, or gives it new facts. What it writes counts as `path` at most.
+    /// Creates the `rummy` object of a turn or a call, or updates it. Its writes have the ceiling of `path`.
     ///
     /// # Errors
     ///
@@ -430,17 +430,17 @@ pub struct TurnContext<'a> {
 }
 
 impl TurnContext<'_> {
-    /// Returns what stands for it in arguments.
+    /// Returns its reference for arguments.
     pub fn reference(&self) -> Value {
         json!({ "$rummy": self.name })
     }
 
-    /// Returns what stands for the store in arguments, with this context's writer.
+    /// Returns a reference to the store for arguments, with this context's writer.
     pub fn store(&self) -> Value {
         json!({ "$entries": self.ticket.0 })
     }
 
-    /// An object that the realm keeps under a name: whoever is handed it gets the same one.
+    /// Returns an object that the realm keeps under a name, so that every receiver gets the same one.
     pub fn shared(&self, name: &str, value: Value) -> Value {
         json!({ "$shared": format!("{}/{name}", self.name), "value": value })
     }

@@ -48,7 +48,7 @@ impl Judge<'_> {
         self.cancel.cancel();
     }
 
-    /// Takes a firing: one that interrupts discards the reply, another is told when the reply is over.
+    /// Handles a firing: one that interrupts discards the reply, any other is reported at its end.
     fn fired(&self, firing: Firing) {
         match firing.interrupts() {
             true => self.discard(names(&firing.rules), Some(words(&firing.rules, true))),
@@ -90,7 +90,7 @@ impl Listener for Judge<'_> {
 }
 
 impl RunDriver<'_> {
-    /// Asks the model until a reply is let through; the reply in the form of chat completions.
+    /// Sends the request until a reply is accepted; returns the reply in the form of chat completions.
     pub(crate) async fn complete(
         &self,
         state: &Loop,
@@ -128,7 +128,7 @@ impl RunDriver<'_> {
         Err(RummyError::Model(format!("{MOST_DISCARDED} replies of one turn were stopped")))
     }
 
-    /// Asks the model once. Returns its reply, or why it was discarded, and the rules that it is to be reminded of.
+    /// Sends the request once. Returns the reply, or the reason why it was discarded, and the rules for its reminder.
     async fn attempt(
         &self,
         state: &Loop,

@@ -69,7 +69,7 @@ pub struct RunRequest {
     pub prompt: String,
     /// The mode, which limits its commands.
     pub mode: Mode,
-    /// The parts that are left out.
+    /// The parts that are switched off.
     pub flags: RunFlags,
 }
 
@@ -82,7 +82,7 @@ pub struct RunOutcome {
     pub status: u16,
     /// Turns of this loop.
     pub turns: u64,
-    /// The last words of the model.
+    /// The last text of the model.
     pub summary: Option<String>,
     /// Why it was given up.
     pub reason: Option<String>,
@@ -93,7 +93,7 @@ pub trait RunClient {
     /// Takes a notification of the client protocol about a run of a project.
     fn notify(&self, project: i64, notification: &Notification);
 
-    /// Decides about a proposal. One that never does leaves it to whoever resolves the entry.
+    /// Decides about a proposal. An implementation that never decides leaves it to other callers that resolve the entry.
     fn decide<'a>(&'a self, proposal: &'a Proposal) -> LocalBoxFuture<'a, Decision>;
 
     /// Reports whether the client runs the commands that it accepts, and streams their output.
@@ -126,7 +126,7 @@ pub struct RunLimits {
     pub verdict: verdict::Limits,
     /// Share of the model's context that is used.
     pub budget: budget::Limits,
-    /// Tokens of the model's context, where the model does not say.
+    /// Tokens of the model's context, if the model does not specify them.
     pub context: i64,
 }
 
@@ -208,7 +208,7 @@ impl<'a> RunDriver<'a> {
         Self { realm, models, ambient, limits, client, cancel, resolving, rules: None, attempts }
     }
 
-    /// Has native rules read what models say.
+    /// Applies native rules to replies.
     #[must_use]
     pub fn with_rules(self, rules: Option<&'a RuleSet>) -> Self {
         Self { rules, ..self }
@@ -283,7 +283,7 @@ impl<'a> RunDriver<'a> {
         outcome.ok_or_else(|| RummyError::Store(format!("the run {} is running already", request.alias)))
     }
 
-    /// Works off the queue of a run, and returns how its last loop ended; none when nothing waited.
+    /// Runs the queued loops of a run, and returns how the last one ended; `None` when the queue was empty.
     ///
     /// # Errors
     ///
@@ -455,7 +455,7 @@ impl<'a> RunDriver<'a> {
         self.realm.emit(hook, vec![payload]).await
     }
 
-    /// Tells clients and plugins where a run stands.
+    /// Notifies clients and plugins of a run's state.
     pub(crate) async fn tell_state(
         &self,
         project: i64,

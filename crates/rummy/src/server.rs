@@ -1,4 +1,4 @@
-//! The client protocol over a WebSocket, on this machine only.
+//! Serves the client protocol over a WebSocket, on this machine only.
 //!
 //! A connection needs the token that the server prints when it starts, and a browser's pages reach it only from this machine
 //! (`Origin`): `handshake.rs`. [`pijs_dialect_rummy::rpc`] implements the methods; `hub.rs` does the work that they leave to the

@@ -15,10 +15,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// On whose behalf the store is called, which bounds as whom a call may write.
+/// The origin of a call to the store, which limits the writers it may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallPath {
-    /// A handler that runs what the model wrote.
+    /// A handler for a command of the model.
     Model,
     /// A call of a client.
     Client,
@@ -54,7 +54,7 @@ struct Inner {
     store: Store,
     tickets: Tickets,
     waiters: Waiting,
-    /// Changes that each realm is still to hear of, by its extension.
+    /// Changes that realms have not received yet, by extension.
     untold: BTreeMap<String, Vec<Value>>,
 }
 
@@ -71,10 +71,10 @@ struct Waiting {
 }
 
 impl Inner {
-    /// Wakes the waiters of what was resolved, and returns what changed.
+    /// Wakes the waiters of resolved entries, and returns the changes.
     fn settle(&mut self) -> Vec<Value> {
         for waiter in self.store.take_woken().into_iter().flat_map(|woken| woken.waiters) {
-            // One that was dropped meanwhile waits no more.
+            // The waiter may have been dropped.
             let _ = self.waiters.parked.remove(&waiter).map(|parked| parked.send(()));
         }
         let changes = self.store.take_changes();
@@ -117,8 +117,8 @@ impl EntryConnector {
         self.locked().store.set_audit(audit);
     }
 
-    /// Takes the lock, with the time of this call in the store. A lock that a panic left behind is used on: the store is whole
-    /// between calls.
+    /// Takes the lock and sets the time of this call in the store. A poisoned lock is used on: the store is consistent between
+    /// calls.
     fn locked(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.0.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.store.set_now(millis(&self.0.ambient));
@@ -162,12 +162,12 @@ impl EntryConnector {
         self.locked().untold.get_mut(extension).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Reports whether a realm has changes to hear of.
+    /// Reports whether there are changes that a realm has not received.
     pub(crate) fn has_untold(&self, extension: &str) -> bool {
         self.locked().untold.get(extension).is_some_and(|untold| !untold.is_empty())
     }
 
-    /// Waits until an entry is no longer proposed, or is gone.
+    /// Waits until an entry is no longer proposed, or is removed.
     pub async fn resolved(&self, run_id: i64, path: &str) {
         let parked = {
             let mut inner = self.locked();

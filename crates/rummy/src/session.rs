@@ -38,13 +38,13 @@ use std::sync::Arc;
 pub struct SessionOptions {
     /// Model, permissions, isolation.
     pub config: SessionConfig,
-    /// Folders of plugins beside the user's and the project's.
+    /// Folders of plugins in addition to the user's and the project's.
     pub plugins: Vec<PathBuf>,
     /// The line of rummy that the plugins meet.
     pub profile: String,
     /// Whether the bundled plugins are loaded.
     pub bundled: bool,
-    /// Whether errors of plugins end what they happen in, as under rummy.
+    /// Whether an error of a plugin ends the operation it occurs in, as under rummy.
     pub faithful: bool,
     /// Set to keep no entries.
     pub in_memory: bool,
@@ -71,9 +71,9 @@ pub struct RummySession {
     ambient: Ambient,
     models: RefCell<BTreeMap<String, Arc<dyn Provider>>>,
     rules: Option<RuleSet>,
-    /// Runs that a killed process left with loops to do.
+    /// Runs with loops that a killed process has left.
     left: Vec<i64>,
-    /// Says that this process is at work on the store.
+    /// Marks this process as a user of the store.
     _at_work: Option<File>,
 }
 
@@ -277,7 +277,7 @@ impl RummySession {
         Ok(Self { realm, environment, config, ambient, models, rules, left, _at_work: mark })
     }
 
-    /// Runs that a killed process left with loops to do.
+    /// Runs with loops that a killed process has left.
     pub fn left(&self) -> &[i64] {
         &self.left
     }
@@ -367,7 +367,7 @@ impl ModelSource for RummySession {
             let name = (!key.is_empty()).then(|| row["actual"].as_str().unwrap_or(key));
             let model = self.model(name).await;
             let model = model.map_err(|error| match error {
-                // A run whose model is nowhere fails, and nothing else does.
+                // A run with an unknown model fails, without an effect on others.
                 RummyError::Session(failure) if name.is_some() => RummyError::Model(failure.to_string()),
                 error => error,
             })?;

@@ -105,7 +105,7 @@ pub struct PluginSet {
     bundles: Vec<Bundle>,
     /// Packages that are imported by name; the first of a name counts.
     packages: Vec<Needed>,
-    /// Texts that were left out, and why.
+    /// Texts that were left out, with the reason.
     refused: Vec<String>,
     /// Plugins that have packages of their own.
     externals: Vec<ExternalPlugin>,
@@ -180,7 +180,7 @@ impl PluginSet {
         self.refused.extend(other.refused);
     }
 
-    /// Adds an installed package. Returns who it is; none when a link leads its folder elsewhere.
+    /// Adds an installed package. Returns its identity; `None` when its folder is a link to another place.
     fn installed(
         &mut self,
         variable: &str,
@@ -203,7 +203,7 @@ impl PluginSet {
         Ok(Some((ExtensionId::new(format!("rummy:{value}")), Some(*scope))))
     }
 
-    /// Adds a plugin by its path. Returns who it is.
+    /// Adds a plugin by its path. Returns its identity.
     fn file_or_folder(
         &mut self,
         variable: &str,
@@ -350,12 +350,12 @@ impl Staged {
         &self.package
     }
 
-    /// The files that were copied into it, and those that were left out.
+    /// Files that were copied into it, and files that were left out.
     pub fn record(&self) -> &BuildRecord {
         &self.record
     }
 
-    /// Its folder, and the record of what was copied.
+    /// Returns its folder and the record of copied files.
     pub fn into_parts(self) -> (PathBuf, BuildRecord) {
         (self.package, self.record)
     }
@@ -383,7 +383,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), RummyError> {
     fs::write(path, bytes).map_err(at(path))
 }
 
-/// A relative path with `/` between its parts, as an import has it.
+/// Returns a relative path with `/` between its parts, as in an import.
 fn slashed(path: &Path) -> String {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
@@ -428,7 +428,7 @@ fn scan(folder: &Path, is_top: bool, level: usize, found: &mut Vec<PathBuf>) -> 
     Ok(())
 }
 
-/// The manifest of a package; null where there is none that can be read, or a link in its place.
+/// Returns the manifest of a package; null when it is missing, unreadable or a link.
 fn manifest_of(package: &Path) -> serde_json::Value {
     let path = package.join("package.json");
     let is_file = path.symlink_metadata().is_ok_and(|about| about.is_file());

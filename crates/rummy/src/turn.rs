@@ -148,7 +148,7 @@ impl RunDriver<'_> {
         self.verdict(state, turn, &recorded, Some((&content, &commands))).await
     }
 
-    /// Reads the commands of a reply, and has plugins hear of it. Returns its text besides.
+    /// Reads the commands of a reply, and notifies plugins. Also returns its text.
     async fn read_reply(
         &self,
         state: &Loop,

@@ -15,7 +15,7 @@ pub(super) fn replace_all(text: &str, search: &str, replacement: &str) -> Option
     Some(out)
 }
 
-/// Returns the text with one place replaced.
+/// Returns the text with one match replaced.
 pub(super) fn one(text: &str, start: usize, end: usize, replacement: &str) -> String {
     let mut out = text[..start].to_owned();
     expand(text, start, end, replacement, &mut out);

@@ -3,7 +3,7 @@
 use super::{PatternError, PatternErrorKind};
 use serde_json::Value;
 
-/// Values that one path may look at.
+/// Most values that one path may visit.
 const MAX_VALUES: usize = 200_000;
 
 /// A compiled path.
@@ -19,7 +19,7 @@ enum Step {
 }
 
 impl JsonPath {
-    /// Reads a path; what is no step is skipped.
+    /// Parses a path; invalid steps are skipped.
     pub(super) fn parse(path: &str) -> Self {
         let mut steps = Vec::new();
         let mut rest = path.strip_prefix('$').unwrap_or(path);

@@ -22,7 +22,7 @@ const MAX_COMPILED: usize = 256;
 #[derive(Debug, Clone)]
 pub(super) struct RegExp {
     source: Arc<str>,
-    /// Without `g` and `y`, which would make a match depend on the one before.
+    /// Flags without `g` and `y`, with which a match would depend on the previous one.
     flags: Arc<str>,
     replaces_all: bool,
     prefilter: Option<Arc<Prefilter>>,
@@ -30,7 +30,7 @@ pub(super) struct RegExp {
     polls: Arc<AtomicU64>,
 }
 
-/// The engine's expressions of this thread. They are a cache: what they answer depends on source, flags and text alone.
+/// The engine's expressions of this thread. They are a cache: results depend on source, flags and text alone.
 #[derive(Default)]
 struct Compiled {
     vm: Option<RegExpVm>,

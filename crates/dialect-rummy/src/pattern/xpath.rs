@@ -191,7 +191,7 @@ impl<'a, 'input: 'a> Node<'a> for XmlNode<'a, 'input> {
         (0..count).take_while(move |_| self.steps.take(1)).filter_map(each)
     }
 
-    /// Returns none: an expression has no words for namespaces here.
+    /// Returns none: expressions cannot name namespaces here.
     fn namespaces(self) -> impl Iterator<Item = Self> + 'a {
         std::iter::empty()
     }

@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use rusqlite::{OptionalExtension as _, params};
 
 impl Store {
-    /// Adds a project, or returns the one of that name with what is given changed.
+    /// Adds a project, or updates and returns the existing one of that name.
     pub fn upsert_project(&mut self, name: &str, root: Option<&str>, config: Option<&str>) -> Result<i64, StoreError> {
         let sql = "INSERT INTO projects (name, project_root, config_path, created_at) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (name) DO UPDATE SET project_root = COALESCE(?2, project_root),

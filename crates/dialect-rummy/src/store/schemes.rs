@@ -1,4 +1,4 @@
-//! The scheme registry: categories, scopes, and who may write.
+//! Holds the scheme registry: categories, scopes, and permitted writers.
 
 use super::Store;
 use crate::entry::Scope;

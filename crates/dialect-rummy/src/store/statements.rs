@@ -412,7 +412,7 @@ impl Store {
         Ok(Value::Object(object))
     }
 
-    /// Gives a row the words of the profile.
+    /// Translates a row to the names of the profile.
     pub(crate) fn translate(&self, row: &mut Map<String, Value>) {
         let profile = &self.options.profile;
         if !profile.has_numeric_status {
@@ -439,7 +439,7 @@ fn bind(statement: &mut Statement<'_>, values: &Value, now: &str, profile: &crat
         let name = name.unwrap_or_default();
         let value = match name.as_str() {
             "now" => SqlValue::Text(now.to_owned()),
-            // A constraint's visibility has words of its own, which no profile knows.
+            // A constraint's visibility has separate names, which no profile translates.
             "visibility" => {
                 let given = values.get("visibility").or_else(|| values.get("fidelity"));
                 let word =

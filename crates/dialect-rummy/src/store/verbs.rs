@@ -24,7 +24,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Set {
     /// The run.
     pub run_id: i64,
-    /// Needed by schemes whose entries belong to projects.
+    /// Required for schemes whose entries belong to projects.
     pub project_id: Option<i64>,
     /// The turn; without it an entry keeps its own.
     pub turn: Option<i64>,
@@ -143,10 +143,10 @@ pub struct Relocate {
     pub to: Set,
 }
 
-/// Characters of a path, as the schema has it.
+/// Most characters of a path, the limit of the schema.
 const MOST_OF_PATH: usize = 2048;
 
-/// A verb on its way.
+/// A verb in progress.
 struct Work {
     line: AuditLine,
     digests: Option<(Sha256, Sha256)>,
@@ -196,7 +196,7 @@ impl Store {
         })
     }
 
-    /// Makes matching entries visible, or as visible as asked.
+    /// Makes matching entries visible, or sets the requested visibility.
     pub fn get(&mut self, target: &Target, visibility: Visibility, writer: Writer) -> Result<usize, StoreError> {
         required("get", target.run_id, &[("path", &target.path)])?;
         self.perform("get", target.run_id, Some(target.turn), &target.path, writer, |store, work| {
@@ -374,7 +374,7 @@ impl Store {
         }
     }
 
-    /// Counts a row that was changed, and digests what it is now.
+    /// Counts a changed row, and digests its new content.
     fn touched(&self, work: &mut Work, run_id: i64, path: &str) -> Result<(), StoreError> {
         work.line.rows += 1;
         if work.digests.is_some() {

@@ -12,7 +12,7 @@ pub(super) struct Close {
     pub(super) warning: Option<String>,
 }
 
-/// Returns the name that begins at a place.
+/// Returns the name that begins at a position.
 pub(super) fn name_at(text: &str, at: usize) -> Option<&str> {
     let rest = text.get(at..)?;
     let length =
@@ -20,7 +20,7 @@ pub(super) fn name_at(text: &str, at: usize) -> Option<&str> {
     rest[..length].starts_with(|first: char| first.is_ascii_alphabetic()).then_some(&rest[..length])
 }
 
-/// Reads a close tag at a place: its name in lower case, and where it ends.
+/// Reads a close tag at a position: its name in lower case, and its end.
 pub(super) fn close_tag(text: &str, at: usize) -> Option<(String, usize)> {
     let name = text.get(at..)?.strip_prefix("</").and_then(|_| name_at(text, at + 2))?;
     let after = at + 2 + name.len();
@@ -29,7 +29,7 @@ pub(super) fn close_tag(text: &str, at: usize) -> Option<(String, usize)> {
     rest[blanks..].starts_with('>').then(|| (name.to_ascii_lowercase(), after + blanks + 1))
 }
 
-/// Reports whether the tag at a place closes itself; none when it does not end.
+/// Reports whether the tag at a position closes itself; `None` when it does not end.
 fn closes_itself(text: &str, at: usize) -> Option<bool> {
     let mut quote = None;
     let mut before = ' ';

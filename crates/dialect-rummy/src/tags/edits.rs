@@ -85,7 +85,7 @@ fn content_end(text: &str, word: &str, from: usize) -> Option<(usize, usize)> {
     Some((place, place + end.len()))
 }
 
-/// Returns where what follows the marker at a place begins; none when there is no marker that ends.
+/// Returns the position after the marker at a position; `None` when there is no complete marker.
 pub(super) fn marker_end(text: &str, at: usize) -> Option<usize> {
     let (word, from) = marker_at(text, at)?;
     content_end(text, word, from).map(|(_, end)| end)

@@ -26,7 +26,7 @@ pub(super) fn fence(text: &str, is_open: bool) -> Option<(usize, bool)> {
     }
 }
 
-/// Reads a foreign form at the beginning of a text: what it means, and its length.
+/// Reads a foreign form at the start of a text. Returns its calls and its length.
 pub(super) fn call(text: &str) -> Option<(Vec<Call>, usize)> {
     if let Some(rest) = text.strip_prefix("<|tool_call>").or_else(|| text.strip_prefix("<|tool_call|>")) {
         let (call, length) = qwen(rest);

@@ -99,7 +99,7 @@ pub(super) fn foreign(name: &str, arguments: &Map<String, Value>) -> Command {
     command(name, &attributes, &body).0
 }
 
-/// Reads the body of `set`: edits in one of several notations, or what the entry becomes.
+/// Reads the body of `set`: edits in one of several notations, or the new content.
 fn set_body(fields: &mut Map<String, Value>, body: &str) -> Option<String> {
     let trimmed = body.trim();
     match edits::edits(body) {

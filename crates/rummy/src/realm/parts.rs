@@ -1,4 +1,4 @@
-//! The realms of one session of plugins, and the order in which their subscribers are called.
+//! Holds the realms of one session of plugins, and orders the calls of their subscribers.
 //!
 //! Plugins of folders share the first realm; each plugin of another package has one for itself. Subscribers of all realms are
 //! called in one order, by priority and then by realm, so a hook is delivered in segments: the subscribers of one realm whose
@@ -33,7 +33,7 @@ pub(super) struct CallOrder {
     pub(super) views: BTreeSet<String>,
     /// Names of tools.
     pub(super) tools: Vec<String>,
-    /// Those of them that the model is told of.
+    /// Tools that are listed for the model.
     pub(super) advertised: Vec<String>,
     /// Functions that plugins put into the hook tree.
     pub(super) calls: BTreeSet<String>,
@@ -67,7 +67,7 @@ pub(super) struct Emitted {
 /// Subscribers of one realm that are called one after the other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct CallSegment {
-    /// The realm, by its place.
+    /// The realm, by index.
     pub(super) part: usize,
     from: f64,
     to: f64,

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Events that plugins emit and other realms subscribe to, of one delivery: plugins that answer each other end there.
 const MOST_EMITTED: usize = 256;
 
-/// Hooks whose emits of the host one realm passes on to clients.
+/// Hooks that the host emits and that one realm forwards to clients.
 const FOR_CLIENTS: &[&str] = &["stream.cancelled", "ui.notify", "ui.render"];
 
-/// The list of priorities that a delivery goes by.
+/// Selects the priorities that order a delivery.
 type Priorities = fn(&CallOrder) -> &BTreeMap<String, Vec<f64>>;
 
 impl PluginRealm {
@@ -116,7 +116,7 @@ impl PluginRealm {
             faults.extend(delivered.faults);
             done = delivered.value;
             match members.get_mut("entry") {
-                // The object of each realm gets what the handlers before made of it.
+                // The object of each realm gets the changes of the previous handlers.
                 Some(entry) if entry.get("$shared").is_some() => entry["value"] = done["entry"].clone(),
                 Some(entry) => *entry = done["entry"].clone(),
                 None => {}
@@ -156,7 +156,7 @@ impl PluginRealm {
         Ok(Delivered { value: views.into(), faults })
     }
 
-    /// Asks all realms, and joins their lists and objects.
+    /// Sends a request to all realms, and merges the lists and objects of their answers.
     async fn joined(&self, op: &str, members: Map<String, Value>) -> Result<Delivered, RummyError> {
         let Delivered { mut value, mut faults } = self.deliver_to(0, op, members.clone()).await?;
         for part in 1..self.parts.len() {
@@ -218,7 +218,7 @@ impl PluginRealm {
         Ok(())
     }
 
-    /// Has realms hear of events that plugins of others emitted, and of changes that others made.
+    /// Forwards events and changes of each realm to the others.
     async fn pass_on(&self, faults: &mut Vec<Fault>) -> Result<(), RummyError> {
         for _ in 0..MOST_EMITTED {
             let Some((by, Emitted { hook, args })) = self.emitted.borrow_mut().pop_front() else { break };

@@ -223,7 +223,7 @@ mod tests {
             Self { listener, admission, passed }
         }
 
-        /// Connects without a word. The handshake has begun when this returns.
+        /// Connects without sending anything. The handshake is in progress when this returns.
         async fn connect(&self) -> (TcpStream, tokio::task::JoinHandle<Option<AdmittedClient>>) {
             let address = self.listener.local_addr().expect("bound");
             let (client, accepted) = tokio::join!(TcpStream::connect(address), self.listener.accept());

@@ -33,7 +33,7 @@ const MOST_RUNS: usize = 32;
 struct Peer {
     out: mpsc::Sender<String>,
     rpc: Connection,
-    /// The place that it named with `rummy/hello`.
+    /// The folder that it named with `rummy/hello`.
     place: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Hub {
     contexts: Cell<u64>,
 }
 
-/// The clients of one place.
+/// The clients of one folder.
 pub(super) struct Audience<'h> {
     pub(super) hub: &'h Hub,
     pub(super) session: usize,
@@ -121,7 +121,7 @@ impl Hub {
         self.waiting.borrow_mut().extend(runs.iter().map(|run| (place, *run)));
     }
 
-    /// Takes the runs that may begin, oldest first. One that is at work goes on with its loops by itself.
+    /// Takes the runs that may begin, oldest first. A run in progress continues with its loops by itself.
     pub(super) fn take_ready(&self) -> Vec<(usize, i64, CancellationToken)> {
         let (mut waiting, mut runs) = (self.waiting.borrow_mut(), self.runs.borrow_mut());
         let mut ready = Vec::new();
@@ -137,7 +137,7 @@ impl Hub {
         ready
     }
 
-    /// Sends a message to the clients of a place, or of one of its projects; a client that does not read is let go.
+    /// Sends a message to the clients of a folder, or of one of its projects; a client that does not read is disconnected.
     fn tell(&self, place: usize, project: Option<i64>, message: &Value) {
         let text = message.to_string();
         self.peers.borrow_mut().retain(|_, peer| {
@@ -189,7 +189,7 @@ impl Hub {
             }
         };
         let done = self.perform(places, id, &incoming).await;
-        // The plugins are gone, and everything with them.
+        // The realms of the plugins have ended, and so has the server's work.
         if let Err(RummyError::Ended(reason)) = done {
             return Err(RummyError::Ended(reason));
         }
@@ -256,7 +256,7 @@ impl Hub {
         }
     }
 
-    /// The place of the folder that a client names.
+    /// Returns the index of the folder that a client names.
     async fn greeted(&self, places: &[Place<'_>], incoming: &Incoming) -> Result<usize, RummyError> {
         let text = |key: &str| incoming.params.get(key).and_then(Value::as_str);
         let Some(root) = text("projectRoot") else { return Ok(0) };
@@ -274,7 +274,7 @@ impl Hub {
         Ok(number)
     }
 
-    /// Does what a call began.
+    /// Performs the work that a call started.
     async fn begun(&self, place: &Place<'_>, number: usize, work: Work) -> Result<(), RummyError> {
         match work {
             Work::Drain { run_id, .. } => self.ready(number, &[run_id]),

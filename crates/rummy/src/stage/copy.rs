@@ -13,7 +13,7 @@ use std::collections::btree_map::Entry;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Caps of what is read from one source: a bundle and the packages that it depends on.
+/// Limits of one source: a bundle and the packages that it depends on.
 fn limits() -> Limits {
     let (file_bytes, total_bytes, files) = (MOST_BYTES, 2 * MOST_BYTES, 2 * MOST_FILES);
     Limits { file_bytes, total_bytes, files, ..Limits::default() }
@@ -31,7 +31,7 @@ pub(super) struct Source {
 pub(super) struct Copier<'a> {
     access: &'a FileAccess,
     sources: BTreeMap<Source, CopiedFolder>,
-    /// The real path of the staged package, which is no part of a folder that it lies in.
+    /// The real path of the staged package, which is skipped when a folder contains it.
     package: PathBuf,
     refused: Vec<String>,
 }

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 pub struct ExternalPlugin {
     /// Its name.
     pub name: String,
-    /// The identity of its realm: `rummy:PACKAGE`, or `path:PATH` of a file or folder that somebody works on.
+    /// The identity of its realm: `rummy:PACKAGE`, or `path:PATH` for a file or folder that is used in place.
     pub id: ExtensionId,
-    /// For whom the package is installed; nobody, when it is a path.
+    /// The scope of the installation; `None` for a path.
     pub installed: Option<InstallScope>,
     pub(super) set: PluginSet,
 }
@@ -28,7 +28,7 @@ impl ExternalPlugin {
         format!("rummy:{}", self.name)
     }
 
-    /// Writes its package beside that of the plugins that share a realm.
+    /// Writes its package next to that of the plugins that share a realm.
     ///
     /// # Errors
     ///

@@ -220,7 +220,7 @@ mod links {
         assert!(refused.contains("a/n.md leads out of") && refused.ends_with("notes/n.md"), "{refused}");
     }
 
-    /// A variable that names one file makes the folder around it nobody's: the data of a home stays there.
+    /// A variable that names one file does not make its folder the plugin's own: the data of a home stays there.
     #[test]
     fn the_folder_of_one_file_is_not_its_own() {
         let home = home();
