@@ -1,7 +1,7 @@
 //! Reads the ledger of an earlier run: the end of its chain, and its open calls.
 
 use super::chain::ChainHead;
-use super::verify::verify;
+use super::verify::read_line;
 use pijs_protocol::log::LogEntry;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -99,13 +99,14 @@ impl OpenCallTracker {
     }
 }
 
-/// Returns the open calls of a ledger that is read from its first line; ignores invalid lines, which [`verify()`] reports.
+/// Returns the open calls of a ledger that is read from its first line; ignores invalid lines, which
+/// [`verify()`](super::verify()) reports.
 pub(super) fn open_calls(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> io::Result<Vec<OpenCall>> {
     let mut calls = OpenCallTracker::default();
     for reader in readers {
         let mut reader = reader?;
         let mut line = Vec::new();
-        while verify::read_line(&mut reader, &mut line)? > 0 {
+        while read_line(&mut reader, &mut line)? > 0 {
             // Most lines are decisions and events; only those about calls are parsed.
             let about_call = line.windows(11).take(256).any(|window| window == b"\"host_call.");
             if about_call && let Ok(entry) = serde_json::from_slice::<LogEntry>(&line) {
