@@ -4,9 +4,9 @@
 //! an [`OpenRealm`], the kill of a verdict that exceeds its deadline from a [`Watchdog`].
 //!
 //! [`InThread`] is the default. `InProcess` runs realms in sealed worker processes (Linux); `pi` uses it, and it needs a tokio
-//! runtime with `enable_all`. An [`Observer`](crate::Observer) gets every report at once, for drivers that record them. With the fact
-//! `observesEvents` a realm reports emissions on the bus (`events`), console output and calls of `pi.exec` (`log`) when they are
-//! made.
+//! runtime with `enable_all`. An [`Observer`](crate::Observer) gets every report at once, for drivers that record them. With the
+//! fact `observesEvents` a realm reports emissions on the bus (`events`), console output and calls of `pi.exec` (`log`) when they
+//! are made.
 
 use crate::profile::PiProfile;
 use crate::report_budget::ReportBudget;

@@ -44,8 +44,8 @@ struct ExtensionVerdict {
 impl Host {
     /// Asks the handlers about a delta, before it is passed on.
     ///
-    /// Synchronous: the provider's stream does not advance until the answer is in. Check [`Host::has_stream_handler`] first; it is the only
-    /// branch that a delta costs without handlers.
+    /// Synchronous: the provider's stream does not advance until the answer is in. Check [`Host::has_stream_handler`] first; it is
+    /// the only branch that a delta costs without handlers.
     pub fn stream(&self, delta: &StreamDelta) -> StreamOutcome {
         self.stream_ahead(std::slice::from_ref(delta)).0
     }

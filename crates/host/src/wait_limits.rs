@@ -5,8 +5,8 @@
 //! its promise. Time in a program, a request or a dialog does not count: those end by themselves. Past the budget the realm is
 //! discarded like any other that timed out.
 //!
-//! After the user's *abort* ([`Host::limit_waits_after_abort`]) every wait is limited to `abort_us` of the [`WaitBudget`](crate::WaitBudget),
-//! whatever is pending. The realm stays, only its caller continues without it.
+//! After the user's *abort* ([`Host::limit_waits_after_abort`]) every wait is limited to `abort_us` of the
+//! [`WaitBudget`](crate::WaitBudget), whatever is pending. The realm stays, only its caller continues without it.
 
 use crate::ahead::Ahead;
 use crate::answer_order::AnswerOrder;
