@@ -1,9 +1,8 @@
 //! Embeds the TypeScript of the host modules.
 //!
-//! Each `index.txt` below `modules/` lists `specifier path`, one module a line, the path relative to
-//! the index. The result is one sorted table, so that the host module set is the same whatever
-//! order the indexes are found in. Beside it goes one digest of them all: a program that starts need not read
-//! a megabyte of them to know which set it has.
+//! Each `index.txt` below `modules/` lists `specifier path`, one module per line, with the path relative to the index. The result
+//! is one table sorted by specifier, so it does not depend on the order in which the indexes are found. A digest of all modules
+//! is generated with it: a program identifies its module set at the start without reading a megabyte.
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;

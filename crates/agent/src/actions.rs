@@ -423,7 +423,7 @@ impl Agent {
         branch.authors.extend(self.answers_as(&self.provider().model().provider));
         let instructions = options.custom_instructions.as_deref();
         let replace = options.replace_instructions.unwrap_or_default();
-        // A request that a handler cancelled before it was sent counts as failed.
+        // A request that a handler cancelled before it was sent is treated as failed.
         let was_asked = !cancel.is_cancelled();
         let written = self.summary_of_branch(&branch.left, instructions, replace, cancel).await;
         if was_asked && cancel.is_cancelled() {

@@ -322,7 +322,7 @@ impl Agent {
         Some(changed)
     }
 
-    /// Attributes messages that handlers added or changed to them; removed ones do not count. Later tool calls need consent when
+    /// Attributes messages that handlers added or changed to them; removed ones are ignored. Later tool calls need consent when
     /// an added message passes for one of the conversation.
     fn attribute_context(&self, before: &[Message], after: &[Message], authors: &[String]) {
         if authors.is_empty() {

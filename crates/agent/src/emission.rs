@@ -75,7 +75,7 @@ impl Agent {
     }
 
     /// Emits `message_end`, whose handlers may replace the message before it is stored or shown. Returns it with the extensions
-    /// that did; they count as authors if they changed text that the model reads.
+    /// that did; they are authors if they changed text that the model reads.
     pub(crate) async fn end_message(&self, message: Message) -> Result<(Message, Vec<String>), AgentError> {
         self.end_message_of(BTreeSet::new(), message).await
     }
@@ -134,7 +134,7 @@ impl Agent {
     }
 }
 
-/// Returns whether a message contains text for the model that the earlier version does not. Removed text does not count, unless a
+/// Returns whether a message contains text for the model that the earlier version does not. Removed text is ignored, unless a
 /// failed reply becomes a successful one.
 fn adds_text(before: &Message, after: &Message) -> bool {
     match (before, after) {

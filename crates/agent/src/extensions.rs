@@ -270,7 +270,7 @@ pub struct EventOutcome {
     pub payload: Map<String, Value>,
     /// The combined answer of the handlers.
     pub answer: Option<Value>,
-    /// Exception of a handler, for events where it counts as an answer (`tool_call`, `user_bash`).
+    /// Exception of a handler, for events where it is treated as a result (`tool_call`, `user_bash`).
     pub thrown: Option<String>,
     /// Extensions whose answers added messages to the conversation.
     pub authors: Vec<String>,

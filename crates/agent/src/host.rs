@@ -94,7 +94,7 @@ impl HostExtensions {
         self.beside.as_ref().filter(|_| !is_extensions())
     }
 
-    /// Sets pi's `sourceInfo` by path. An extension without an entry counts as named by the user.
+    /// Sets pi's `sourceInfo` by path. An extension without an entry is treated as named by the user.
     pub fn set_provenance(&self, known: BTreeMap<String, Value>) {
         *self.provenance.borrow_mut() = known;
     }

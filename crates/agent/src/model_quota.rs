@@ -8,7 +8,7 @@ use pijs_protocol::{ExtensionId, HostcallError, guard};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// Minimum number of tokens charged for a request, so that many small requests count as well.
+/// Minimum number of tokens charged for a request, so that many small requests use up the quota as well.
 const MIN_TOKENS: u64 = 500;
 
 /// Bytes per token, when the provider reports no usage.
@@ -51,7 +51,7 @@ impl ModelQuota {
         Self { limits, by_extension: RefCell::default() }
     }
 
-    /// Begins a request of a given size. It counts as concurrent until the result is dropped.
+    /// Begins a request of a given size. It is concurrent until the result is dropped.
     ///
     /// # Errors
     ///

@@ -66,6 +66,6 @@ pub type OpenSession<'a> = Box<dyn FnOnce() -> Result<Session, SessionError> + '
 pub enum SessionFault {
     /// Its file cannot be read.
     File(SessionError),
-    /// The words of a recorded one.
+    /// The message of a recorded error.
     Recorded(String),
 }

@@ -244,7 +244,7 @@ impl Agent {
         let mut ledger = RetryLedger::default();
         let mut reminders: Vec<Vec<FiredRule>> = Vec::new();
         self.control.with_session(|session| {
-            // Entries of extensions and other programs do not count as records of rules.
+            // Entries of extensions and other programs are not trusted as records of rules.
             let is_ours = |entry: &Arc<Entry>| entry.authors.is_empty() || entry.is_edited;
             for entry in session.along_branch().flatten().filter(is_ours) {
                 match &entry.body {

@@ -1,6 +1,6 @@
 //! The loop of a run: turns until the model is done.
 //!
-//! A turn is one reply and the tools it calls. A reply that a verdict stops does not count: the turn continues with the injected
+//! A turn is one reply and the tools it calls. A reply that a verdict stops is not a turn: the turn continues with the injected
 //! text and another attempt. Steering messages are inserted between turns, follow-up messages at the end of the run.
 //!
 //! A run consists of one or more loops: after a transient failure, after a compaction, or when a handler asks for it, the loop

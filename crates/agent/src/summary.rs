@@ -290,7 +290,7 @@ fn usable(what: &str, reply: &AssistantMessage) -> Result<(), String> {
     }
 }
 
-/// Returns a member of a handler's summary; null counts as absent.
+/// Returns a member of a handler's summary; null is treated as absent.
 pub(crate) fn given(theirs: &Value, key: &str) -> Option<Value> {
     theirs.get(key).filter(|value| !value.is_null()).cloned()
 }

@@ -212,7 +212,7 @@ pub fn read_metadata(bytes: &[u8], most: usize) -> Result<ArtifactMetadata, Arti
 
 fn metadata(section: &[u8], engine: &EngineBuild, most: usize) -> Result<ArtifactMetadata, ArtifactError> {
     if section.len() > most {
-        return Err(malformed(Tag::Metadata.name(), &format!("{} bytes, and {most} are read", section.len())));
+        return Err(malformed(Tag::Metadata.name(), &format!("{} bytes exceed the limit of {most}", section.len())));
     }
     let metadata: ArtifactMetadata = parse(Tag::Metadata, section)?;
     if metadata.engine != *engine {

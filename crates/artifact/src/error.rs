@@ -35,7 +35,7 @@ impl ArtifactError {
         Self { kind }
     }
 
-    /// Returns whether the bytes are no artifact, or of a version that this program does not support.
+    /// Returns whether the bytes are not an artifact, or have a version that this program does not support.
     pub fn is_foreign(&self) -> bool {
         matches!(self.kind, ErrorKind::Magic { .. } | ErrorKind::Format { .. })
     }

@@ -67,7 +67,7 @@ impl GcmAuth {
 /// The reason why the last step failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CipherFailure {
-    /// The input length is no multiple of the block size.
+    /// The input length is not a multiple of the block size.
     Length,
     /// The padding is wrong.
     Decrypt,
@@ -149,7 +149,7 @@ impl Cipher {
     ///
     /// # Errors
     ///
-    /// Fails when the input length is no multiple of the block size, or padding or tag are wrong.
+    /// Fails when the input length is not a multiple of the block size, or padding or tag are wrong.
     pub fn finish(&mut self) -> Result<Vec<u8>, CipherFailure> {
         if let Some(auth) = &mut self.auth {
             let tag = auth.finish();

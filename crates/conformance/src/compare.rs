@@ -18,7 +18,7 @@ use std::fmt;
 /// Relaxations of the comparison, beyond those of the expected document.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Order counts within each type of item only.
+    /// Order is significant within each type of item only.
     pub lanes: bool,
     /// Item types, `ui.METHOD` or `final.KEY` that are left out; `system` also leaves out the hash in `llm` items.
     pub ignore: Vec<String>,
@@ -260,7 +260,7 @@ fn without_system(last: &Value) -> Map<String, Value> {
     let kept: Vec<usize> = (0..entries.len()).filter(|index| !is_system(*index)).collect();
     let place = |parent: Option<&Value>| -> Option<Value> {
         let mut parent = parent?.clone();
-        // Bounds the loop: a parent comes before its child; a file that breaks this is no tree.
+        // Bounds the loop: a parent comes before its child; a file that breaks this rule is not a tree.
         for _ in 0..=entries.len() {
             let Some(index) = parent.as_u64().and_then(|index| usize::try_from(index).ok()) else { break };
             if !is_system(index) {

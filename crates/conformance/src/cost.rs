@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// Starts with a full cache; the median counts.
+/// Starts with a full cache; the median is reported.
 const CACHED: usize = 5;
 
 /// Figures of the real pi 0.73.1 on Node 20, 72 example extensions, one process each, on a machine like the one of

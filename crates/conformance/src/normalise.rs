@@ -134,7 +134,7 @@ impl Normaliser {
         self
     }
 
-    /// Writes `name` for a text that is no path.
+    /// Writes `name` for a text that is not a path.
     #[must_use]
     pub(crate) fn literal(mut self, text: &str, name: &str) -> Self {
         self.text_for(text, name);

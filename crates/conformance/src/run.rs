@@ -102,7 +102,7 @@ impl Runner {
         }
         let actual: Value = match serde_json::from_slice(&output.stdout) {
             Ok(actual) => actual,
-            Err(error) => return Ok(Verdict::Broken(format!("stdout is no document: {error}"))),
+            Err(error) => return Ok(Verdict::Broken(format!("stdout is not a JSON document: {error}"))),
         };
         let expected = read(&case.expected)?;
         let differences = compare(&expected, &actual, &self.options);

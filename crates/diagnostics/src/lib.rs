@@ -14,31 +14,31 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// The stable name of a problem.
+/// Stable codes of problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Code {
     /// Source that is not TypeScript or JavaScript.
     Syntax,
-    /// A relative import of a file that is not there.
+    /// A relative import whose file does not exist.
     Resolve,
     /// An import or a link that leaves the package.
     Escape,
-    /// Input beyond a cap: file size, package size, nesting.
+    /// Input beyond a limit: file size, package size, nesting.
     Limit,
     /// No extension entry where one was expected.
     Entry,
-    /// A file of the package that cannot be read.
+    /// A file of the package cannot be read.
     Read,
-    /// An artifact that is damaged, malformed, or made for another PiJS.
+    /// A damaged or malformed artifact, or one for another version of PiJS.
     Artifact,
-    /// A `.wasm` that is damaged, or no extension of pi.
+    /// A damaged `.wasm` file, or one that is not an extension of pi.
     Component,
-    /// The bundler refused.
+    /// The bundler reported an error.
     Link,
-    /// The engine refused the bundled source.
+    /// The engine rejected the bundled source.
     Emit,
-    /// The artifact cache could not be used; the build went on without it.
+    /// The artifact cache could not be used; the build continued without it.
     Cache,
     /// `eval` or `new Function`.
     Eval,
@@ -46,7 +46,7 @@ pub enum Code {
     Native,
     /// `node:worker_threads` or `Worker`.
     Worker,
-    /// `import()` of something that is not a literal.
+    /// `import()` of an expression that is not a literal.
     DynamicImport,
     /// A change of the prototype of one of pi's classes.
     Patch,
@@ -56,13 +56,13 @@ pub enum Code {
     MissingExport,
     /// Bidirectional controls or invisible characters in source text.
     HiddenText,
-    /// An entry that exports no function by default.
+    /// An entry without a default export of a function.
     DefaultExport,
     /// A member that pi's API does not have.
     Api,
     /// An event that pi does not have.
     Event,
-    /// A tool whose `parameters` are no schema.
+    /// A tool whose `parameters` are not a JSON Schema.
     Schema,
 }
 
@@ -93,7 +93,7 @@ impl Code {
         Code::Schema,
     ];
 
-    /// `BD_SYNTAX`, ...
+    /// Returns the code as text: `BD_SYNTAX`, ...
     pub fn as_str(self) -> &'static str {
         match self {
             Code::Syntax => "BD_SYNTAX",
@@ -122,7 +122,7 @@ impl Code {
         }
     }
 
-    /// Whether a build ends here, is remarked as unsupported, or goes on with a remark.
+    /// Returns the severity of this code, before [`Diagnostic::soften`] and [`Diagnostic::blocked`].
     pub fn severity(self) -> Severity {
         match self {
             Code::Syntax | Code::Resolve | Code::Escape | Code::Limit => Severity::Error,
@@ -141,37 +141,37 @@ impl fmt::Display for Code {
     }
 }
 
-/// How far a diagnostic reaches.
+/// The effect of a diagnostic on the build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Works, but constrained.
+    /// The code works, with a restriction.
     Warning,
-    /// The artifact is built, but this part of it will be refused at run time, or the whole of it when it is loaded.
+    /// The artifact is built, but the named call is refused at run time, or the whole extension when it is loaded.
     Blocked,
-    /// There is no artifact.
+    /// The build fails.
     Error,
 }
 
-/// Where: a file of the package and a position in it.
+/// A position in a file of the package.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// Path inside the package, or `dep:NAME@VERSION/PATH`.
     pub file: String,
-    /// 1-based.
+    /// Line, 1-based.
     pub line: u32,
-    /// 1-based, in UTF-16 units.
+    /// Column, 1-based, in UTF-16 units.
     pub column: u32,
 }
 
-/// The text around a place, for a caret under it.
+/// The source text around a position, for rendering with a caret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Excerpt {
     #[serde(with = "shared_text")]
     source: Arc<str>,
     start: usize,
     length: usize,
-    /// The source is a piece of one line.
+    /// Whether `source` is a part of one line.
     cut: bool,
 }
 
@@ -188,7 +188,7 @@ mod shared_text {
     }
 }
 
-/// A longer line is shown as a piece of [`PIECE`] bytes around the place: minified code has one line.
+/// Length from which only [`PIECE`] bytes of a line are shown, since minified code has one line.
 const LONG_LINE: usize = 240;
 const PIECE: usize = 80;
 
@@ -206,7 +206,7 @@ impl Excerpt {
     }
 }
 
-/// One remark about the input.
+/// A problem that a phase of the compiler found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
     code: Code,
@@ -214,15 +214,15 @@ pub struct Diagnostic {
     place: Option<Place>,
     message: String,
     help: Option<String>,
-    /// Whether the extension is not loaded for it.
+    /// Whether it prevents the extension from being loaded.
     #[serde(default)]
     ends_load: bool,
-    /// Boxed: most of the time a diagnostic travels as the error of a result.
+    /// Boxed, because a diagnostic is usually the error of a result.
     excerpt: Option<Box<Excerpt>>,
 }
 
 impl Diagnostic {
-    /// A remark about the input as a whole.
+    /// Creates a diagnostic about the whole input.
     pub fn new(code: Code, message: impl AsRef<str>) -> Self {
         Self {
             code,
@@ -235,26 +235,26 @@ impl Diagnostic {
         }
     }
 
-    /// Says what to do about it.
+    /// Sets the remedy.
     #[must_use]
     pub fn help(mut self, help: impl AsRef<str>) -> Self {
         self.help = Some(sanitise(help.as_ref()));
         self
     }
 
-    /// Without the source text around it.
+    /// Removes the source text.
     pub fn forget_excerpt(&mut self) {
         self.excerpt = None;
     }
 
-    /// Names the file it is about.
+    /// Sets the file, at its first line.
     #[must_use]
     pub fn in_file(mut self, file: &str) -> Self {
         self.place = Some(Place { file: sanitise(file), line: 1, column: 1 });
         self
     }
 
-    /// Points at bytes `start..end` of a file's source.
+    /// Sets the position to the bytes `start..end` of a file's source.
     #[must_use]
     pub fn at(mut self, file: &str, source: &Arc<str>, start: usize, end: usize) -> Self {
         let start = floor_boundary(source, start);
@@ -265,7 +265,7 @@ impl Diagnostic {
         self
     }
 
-    /// Points at a 1-based line and column of a file's source.
+    /// Sets the position to a 1-based line and column of a file's source.
     #[must_use]
     pub fn at_line(self, file: &str, source: &Arc<str>, line: u32, column: u32) -> Self {
         let before: usize = source.split_inclusive('\n').take(line.saturating_sub(1) as usize).map(str::len).sum();
@@ -281,27 +281,27 @@ impl Diagnostic {
         self.at(file, source, start, start + 1)
     }
 
-    /// A JSON file that does not parse.
+    /// Creates a diagnostic about a JSON file that does not parse.
     pub fn of_json(code: Code, file: &str, text: &str, error: &serde_json::Error) -> Self {
         let message = error.to_string();
-        // The place is shown beside it.
+        // The position is rendered separately.
         let message = message.split(" at line ").next().unwrap_or_default();
         let position = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let (line, column) = (position(error.line()), position(error.column()));
         Self::new(code, format!("not JSON: {message}")).at_line(file, &Arc::from(text), line, column)
     }
 
-    /// The stable name of the problem.
+    /// Returns the code.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// How far it reaches: as far as its code does, unless the place makes it harmless.
+    /// Returns the severity: that of the code, unless it was changed for this position.
     pub fn severity(&self) -> Severity {
         self.severity
     }
 
-    /// Makes it a warning: the code may be there without ever running.
+    /// Lowers the severity to a warning, for code that may never run.
     #[must_use]
     pub fn soften(mut self) -> Self {
         self.severity = Severity::Warning;
@@ -309,7 +309,7 @@ impl Diagnostic {
         self
     }
 
-    /// Makes a remark about one part one about the whole: it throws when the package is loaded.
+    /// Raises a blocked part to the whole extension: the code throws when the package is loaded.
     #[must_use]
     pub fn at_load(mut self) -> Self {
         self.severity = self.severity.max(Severity::Blocked);
@@ -317,48 +317,49 @@ impl Diagnostic {
         self
     }
 
-    /// Makes an error a remark about one part: the rest can run.
+    /// Lowers an error to a blocked part: the rest of the extension can run.
     #[must_use]
     pub fn blocked(mut self) -> Self {
         self.severity = self.severity.min(Severity::Blocked);
         self
     }
 
-    /// Whether it keeps the extension from being loaded, as a call that throws in its factory does.
+    /// Returns whether it prevents the extension from being loaded, as a call that throws in the factory does.
     pub fn ends_load(&self) -> bool {
         self.ends_load
     }
 
-    /// Where, unless it is about the input as a whole.
+    /// Returns the position; `None` for the whole input.
     pub fn place(&self) -> Option<&Place> {
         self.place.as_ref()
     }
 
-    /// What is wrong.
+    /// Returns the description of the problem.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it.
+    /// Returns the remedy.
     pub fn advice(&self) -> Option<&str> {
         self.help.as_deref()
     }
 
-    /// A remark read back from an artifact; `None` for a code that this version does not know.
+    /// Reads a diagnostic from an artifact; `None` for a code that this version does not know.
     pub fn from_finding(finding: &Finding) -> Option<Self> {
         let code = *Code::ALL.iter().find(|code| code.as_str() == finding.code)?;
         let severity = match finding.class {
             Verdict::Compatible | Verdict::Warning => Severity::Warning,
             Verdict::Blocked => Severity::Blocked,
         };
-        // The artifact may be anybody's.
+        // The artifact is untrusted, so its text is sanitised.
         let help = finding.help.as_deref().map(sanitise);
         let place = Place { file: sanitise(&finding.file), line: finding.line, column: finding.column };
         let (message, ends_load) = (sanitise(&finding.message), finding.ends_load);
         Some(Self { code, severity, place: Some(place), message, help, ends_load, excerpt: None })
     }
 
-    /// The form `artifact.json` keeps; `None` for errors (no artifact) and for remarks about this machine.
+    /// Returns the form that `artifact.json` stores; `None` for errors, which produce no artifact, and for diagnostics about this
+    /// machine.
     pub fn to_finding(&self) -> Option<Finding> {
         let class = match self.severity() {
             Severity::Warning => Verdict::Warning,
@@ -378,7 +379,7 @@ impl Diagnostic {
         })
     }
 
-    /// For a terminal or a log: code, excerpt with a caret, help.
+    /// Formats the diagnostic for a terminal or a log: code, excerpt with a caret, remedy.
     pub fn render(&self, colour: bool) -> String {
         let theme = if colour { miette::GraphicalTheme::unicode() } else { miette::GraphicalTheme::unicode_nocolor() };
         let mut text = String::new();
@@ -391,7 +392,7 @@ impl Diagnostic {
         text
     }
 
-    /// The form `--json` prints.
+    /// Returns the form that `--json` prints.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::json!({
             "code": self.code.as_str(),
@@ -468,30 +469,30 @@ impl miette::SourceCode for Diagnostic {
     }
 }
 
-/// Why there is no artifact: at least one error, with the remarks found before it.
+/// The diagnostics of a failed build, with at least one error.
 #[derive(Debug, Clone)]
 pub struct BuildFailure {
     diagnostics: Vec<Diagnostic>,
 }
 
 impl BuildFailure {
-    /// Wraps what was collected; errors come first, each group in the order it was found.
+    /// Creates a failure from diagnostics: errors first, otherwise in the order in which they were found.
     pub fn new(mut diagnostics: Vec<Diagnostic>) -> Self {
         diagnostics.sort_by_key(|diagnostic| std::cmp::Reverse(diagnostic.severity() == Severity::Error));
         Self { diagnostics }
     }
 
-    /// Everything that was found, errors first.
+    /// Returns all diagnostics, errors first.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 
-    /// All of it for a terminal or a log: code, excerpt with a caret, help.
+    /// Formats all diagnostics for a terminal or a log: code, excerpt with a caret, remedy.
     pub fn render(&self, colour: bool) -> String {
         self.diagnostics.iter().map(|diagnostic| diagnostic.render(colour)).collect::<Vec<_>>().join("\n")
     }
 
-    /// The error that ended the build.
+    /// Returns the first error.
     pub fn first(&self) -> &Diagnostic {
         self.diagnostics.first().expect("a failed build has at least one error")
     }
@@ -515,8 +516,8 @@ impl fmt::Display for BuildFailure {
 
 impl std::error::Error for BuildFailure {}
 
-/// Makes text from a package safe to print: control, bidirectional and invisible characters become
-/// `\u{...}`; nothing else changes.
+/// Makes text from a package safe to print: escapes control, bidirectional and invisible characters as `\u{...}`, and keeps all
+/// others.
 pub fn sanitise(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -529,8 +530,7 @@ pub fn sanitise(text: &str) -> String {
     out
 }
 
-/// The same text with every character that could drive a terminal replaced by a visible one of the same
-/// length, so that offsets still hold.
+/// Replaces each character that could control a terminal by a visible one of the same length, so that offsets stay valid.
 fn harmless(source: &Arc<str>) -> Arc<str> {
     let bad = |character: char| (character.is_control() && !matches!(character, '\n' | '\t')) || is_hidden(character);
     if !source.contains(bad) {
@@ -546,15 +546,15 @@ fn harmless(source: &Arc<str>) -> Arc<str> {
     replaced.collect::<String>().into()
 }
 
-/// Characters that change how a line reads without being seen: bidirectional controls, zero-width
-/// characters, tag characters.
+/// Returns whether a character is invisible and changes how text reads: bidirectional controls, zero-width characters, tag
+/// characters.
 pub fn is_hidden(character: char) -> bool {
     matches!(character,
         '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
         | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// 1-based line and UTF-16 column of a byte offset.
+/// Returns the 1-based line and UTF-16 column of a byte offset.
 pub fn line_column(source: &str, offset: usize) -> (u32, u32) {
     let before = &source[..floor_boundary(source, offset)];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

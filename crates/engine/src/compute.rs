@@ -155,14 +155,15 @@ pub(crate) fn crc32<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_float(call.ctx().clone(), f64::from(zlib::crc32(&call.bytes(0)?, start))))
 }
 
-/// `readKey(form, der, passphrase?)`: [`keys::read`] lists the forms. Returns `undefined` when the bytes are no such key.
+/// `readKey(form, der, passphrase?)`: [`keys::read`] lists the forms. Returns `undefined` when the bytes are not a key of this
+/// form.
 pub(crate) fn read_key<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (form, der) = (call.text(0)?, call.bytes(1)?);
     let passphrase = if form == "encrypted" { call.bytes(2)? } else { Vec::new() };
     key_function(call, or_range_error(call.ctx(), keys::read(&form, &der, &passphrase))?)
 }
 
-/// `buildKey(kind, ...numbers)`: makes a key from the numbers of a JWK.
+/// `buildKey(kind, ...numbers)`: builds a key from the numbers of a JWK.
 pub(crate) fn build_key<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let kind = call.text(0)?;
     let numbers = (1..call.len()).map(|index| call.bytes(index)).collect::<Result<Vec<_>>>()?;

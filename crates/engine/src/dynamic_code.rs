@@ -23,7 +23,8 @@ use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
-/// Longest text that is compiled, in bytes. A parser cannot be interrupted, and this takes it tens of milliseconds.
+/// Maximum size of a text that is compiled, in bytes. A parser cannot be interrupted, and a text of this size takes tens of
+/// milliseconds.
 pub(crate) const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Total text that one realm may compile, in bytes: bytecode stays as long as the realm does.
 pub(crate) const MAX_TOTAL_BYTES: usize = 16 << 20;
@@ -38,7 +39,7 @@ pub(crate) fn compile_module<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'j
     let (ctx, shared) = (call.ctx(), call.shared());
     let (url, path, text) = (call.text(0)?, call.text(1)?, call.text(2)?);
     let Some(meta) = call.arg(4).into_object() else {
-        return Err(Exception::throw_type(ctx, "compileModule: expected what `import.meta` holds"));
+        return Err(Exception::throw_type(ctx, "compileModule: expected the members of `import.meta`"));
     };
     if !url.starts_with(PREFIX) || shared.modules.borrow().has(&url) {
         return Err(Exception::throw_type(
@@ -72,7 +73,7 @@ pub(crate) fn compile_module<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'j
     Ok(specifiers.into_value())
 }
 
-/// Builds the hostcall that asks whether a text may be compiled. `path` is `None` for text that comes from no file.
+/// Builds the hostcall that requests consent to compile a text. `path` is `None` for text that comes from no file.
 pub(crate) fn consent_request(call: &NativeCall<'_, '_>, path: Option<&str>, text: &str) -> HostCall {
     let mut digest = "sha256:".to_owned();
     for byte in Sha256::digest(text.as_bytes()) {
@@ -105,7 +106,7 @@ fn wrap_common_js(text: &str) -> String {
 }
 
 /// `bridgeModule(base, specifier, namespace)`: makes the specifier resolve to a copy of this namespace in the dynamic module
-/// `base`. Names that are no identifiers are left out.
+/// `base`. Names that are not identifiers are left out.
 pub(crate) fn bridge_module<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, shared) = (call.ctx(), call.shared());
     let nothing = Value::new_undefined(ctx.clone());

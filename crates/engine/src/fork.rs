@@ -92,8 +92,8 @@ pub fn close_inherited_files() -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// [`InvalidInput`](io::ErrorKind::InvalidInput) for a descriptor that is no memory file, or whose content can still be changed
-/// or truncated; else the error of the system call.
+/// [`InvalidInput`](io::ErrorKind::InvalidInput) for a descriptor that is not a memory file, or whose content can still be
+/// changed or truncated; otherwise the error of the system call.
 pub fn map_sealed_memory(memory: OwnedFd) -> io::Result<&'static [u8]> {
     const FOR_GOOD: libc::c_int = libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
     // SAFETY: an open descriptor and a command without an argument.

@@ -9,7 +9,7 @@ use rquickjs::{Exception, Result, Value};
 use std::hint::black_box;
 use std::io;
 
-/// `misbehave(kind, bytes?)`: does not return when the process dies.
+/// `misbehave(kind, bytes?)`: does not return if the process dies.
 pub(crate) fn misbehave<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let what = call.text(0)?;
     match what.as_str() {

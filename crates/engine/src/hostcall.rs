@@ -1,8 +1,7 @@
 //! `callSync`, `call`, `callPromise` and `send`: the functions that carry data out of a realm.
 //!
-//! A synchronous call is answered before anything else happens; an asynchronous one and every other message wait in the outbox
-//! for the end of the turn. Parameters of hostcalls must be well-formed Unicode; in every other text lone surrogates are
-//! replaced.
+//! A synchronous call returns its result at once; an asynchronous call and every other message wait in the outbox for the end of
+//! the turn. Parameters of hostcalls must be well-formed Unicode; in every other text lone surrogates are replaced.
 
 use crate::native_call::NativeCall;
 use crate::shared::ResultNames;
@@ -77,7 +76,7 @@ pub(crate) fn call_sync<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     answer(call.ctx(), &call.shared().handles.names, &result)
 }
 
-/// Waits for the answer of a request, or throws its error.
+/// Waits for the result of a request, or throws its error.
 pub(crate) fn answer_now(call: &NativeCall<'_, '_>, request: HostCall) -> Result<HostResult> {
     let result = result_now(call, request)?;
     match &result.error {

@@ -147,7 +147,7 @@ fn date_now<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_float(call.ctx().clone(), call.shared().clock.epoch_ms()))
 }
 
-/// `new Date()` and `Date()` at the driver's time; every other form calls the original.
+/// `new Date()` and `Date()` with the driver's time; every other form calls the original.
 fn date<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let original = call.shared().handles.originals().date.restore(call.ctx())?;
     if !call.is_constructor() {

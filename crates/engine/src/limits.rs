@@ -46,7 +46,7 @@ impl Interrupter {
 
     /// Ends the turn that is running now with `Timeout { quota: "deadline" }`; does nothing between turns.
     pub fn interrupt(&self) {
-        // Only a running turn can be stopped: a late watchdog must not hit the next one's start.
+        // Only a running turn can be stopped: a late watchdog must not stop the next one.
         let _ = self.state.compare_exchange(RUNNING, STOPPED, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
@@ -169,8 +169,8 @@ impl Meter {
         Some(Termination::Timeout { quota: quota.to_owned() })
     }
 
-    /// Counts memory outside of the engine's heap toward the limit; `false` refuses it, without ending the realm. One eighth
-    /// stays reserved for the engine, because a refused allocation of the engine ends the realm.
+    /// Reserves memory outside of the engine's heap; `false` refuses it, without ending the realm. One eighth of the limit stays
+    /// reserved for the engine, because a refused allocation of the engine ends the realm.
     pub(crate) fn take_memory(&self, bytes: usize) -> bool {
         let total = self.heap.used.get().saturating_add(bytes);
         let limit = self.heap.limit.get();
@@ -181,7 +181,7 @@ impl Meter {
         fits
     }
 
-    /// Subtracts memory that [`take_memory`](Self::take_memory) counted.
+    /// Releases memory that [`take_memory`](Self::take_memory) reserved.
     pub(crate) fn give_back_memory(&self, bytes: usize) {
         self.heap.used.set(self.heap.used.get().saturating_sub(bytes));
     }

@@ -1,6 +1,6 @@
-//! Native functions: how Rust is called from JavaScript, and what a call is given.
+//! Native functions: how JavaScript calls Rust.
 //!
-//! A panic in one is caught here, ends the realm as a host bug, and is never resumed in some later, unrelated exception.
+//! A panic in a native function is caught here and ends the realm as a host bug.
 
 use crate::shared::{Shared, SharedHandle};
 use crate::{panics, strings, values};
@@ -76,7 +76,7 @@ impl<'js> NativeCall<'_, 'js> {
             .ok_or_else(|| Exception::throw_type(self.ctx(), "expected a Uint8Array that is not detached"))
     }
 
-    /// Returns a number truncated to an integer; 0 when it is negative or no number.
+    /// Returns a number truncated to an integer; 0 if it is negative or not a number.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, which is meant")]
     pub(crate) fn integer(&self, index: usize) -> Result<u64> {
         Ok(self.arg(index).as_number().unwrap_or_default() as u64)
@@ -88,13 +88,13 @@ impl<'js> NativeCall<'_, 'js> {
     }
 }
 
-/// Makes a JavaScript function of a native one.
+/// Creates a JavaScript function from a native one.
 pub(crate) fn function<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str, native: Native) -> Result<Function<'js>> {
     bind(ctx, Rc::clone(shared), name, native)
 }
 
-/// Makes a JavaScript function of a closure. What it owns is freed with the function, so it must not
-/// hold JavaScript values: the garbage collector would not see them.
+/// Creates a JavaScript function from a closure. The closure is freed with the function, so it must not hold JavaScript values:
+/// the garbage collector would not see them.
 pub(crate) fn closure<'js>(
     ctx: &Ctx<'js>,
     name: &str,
@@ -119,7 +119,7 @@ fn bind<'js>(
     Ok(function)
 }
 
-/// Returns what the native functions of a realm share.
+/// Returns the state that the native functions of a realm share.
 pub(crate) fn shared_of(ctx: &Ctx<'_>) -> Result<Rc<Shared>> {
     Ok(Rc::clone(&ctx.userdata::<SharedHandle>().ok_or(rquickjs::Error::Unknown)?.0))
 }
@@ -132,7 +132,7 @@ pub(crate) fn catch_panics<'js, T>(ctx: &Ctx<'js>, shared: &Shared, body: impl F
     })
 }
 
-/// Ends the running code: neither `catch` nor `finally` of the guest sees it.
+/// Ends the running code: neither `catch` nor `finally` of the guest runs.
 pub(crate) fn throw_uncatchable(ctx: &Ctx<'_>) -> rquickjs::Error {
     let Ok(error) = Exception::from_message(ctx.clone(), "the realm has ended") else {
         return rquickjs::Error::Exception;

@@ -140,7 +140,7 @@ fn proxy_parts<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(parts.into_value())
 }
 
-/// `promiseState(p)`: returns `{state, value}`; a value that is no promise counts as fulfilled with itself.
+/// `promiseState(p)`: returns `{state, value}`; a value that is not a promise is treated as fulfilled with itself.
 fn promise_state<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let answer = Object::new(ctx.clone())?;

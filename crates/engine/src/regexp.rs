@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 /// Memory limit of the runtime, in bytes: the expressions, one text of megabytes, and its backtracking stack.
 const MEMORY: usize = 64 << 20;
-/// Stack, in bytes, of the recursive parser of expressions.
+/// Stack of the recursive parser of expressions, in bytes.
 const STACK: usize = 256 << 10;
 /// Interrupt polls that a compilation may take.
 const COMPILE_POLLS: u64 = 1_000;
@@ -36,11 +36,9 @@ pub enum OutOfSteps {
 impl fmt::Display for OutOfSteps {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Steps => {
-                "the regular expression took more steps than it may: avoid nested quantifiers such as `(a+)+`"
-            }
+            Self::Steps => "the regular expression exceeded its step limit: avoid nested quantifiers such as `(a+)+`",
             Self::Memory => {
-                "the regular expression took more memory than it may: avoid nested quantifiers such as `(a+)+`"
+                "the regular expression exceeded its memory limit: avoid nested quantifiers such as `(a+)+`"
             }
         })
     }
@@ -96,9 +94,9 @@ impl Polls {
 }
 
 impl RegExpVm {
-    /// Makes a runtime without expressions.
+    /// Creates a runtime without expressions.
     pub fn new() -> Result<Self, String> {
-        let failed = |error: rquickjs::Error| format!("the runtime for regular expressions cannot be made: {error}");
+        let failed = |error: rquickjs::Error| format!("cannot create the runtime for regular expressions: {error}");
         let runtime = Runtime::new_with_alloc(RustAllocator).map_err(failed)?;
         runtime.set_max_stack_size(STACK);
         let polls = Rc::new(Polls::default());
@@ -106,7 +104,7 @@ impl RegExpVm {
         runtime.set_interrupt_handler(Some(Box::new(move || of_handler.poll())));
         polls.allow(COMPILE_POLLS);
         let context = Context::custom::<(intrinsic::RegExpCompiler, intrinsic::RegExp)>(&runtime).map_err(failed)?;
-        // Set after the context exists: the engine does not survive running out of memory while it makes one.
+        // Set after the context exists: the engine does not survive running out of memory while it creates one.
         runtime.set_memory_limit(MEMORY);
         let exec = context.with(|ctx| {
             let class: Object<'_> = ctx.globals().get("RegExp")?;

@@ -37,7 +37,7 @@ pub(crate) struct RuntimeExports {
 
 /// The answer of `stream` or `streamResume`.
 pub(crate) enum HandlerAnswer {
-    /// No handler objects, and none is pending.
+    /// Continue: no handler objects, and none is pending.
     Continue,
     /// A handler waits for microtasks: drain them and call `streamResume`.
     Drain,

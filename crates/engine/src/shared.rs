@@ -26,9 +26,9 @@ use std::mem;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-/// Answers the synchronous hostcalls of a running turn.
+/// Executes the synchronous hostcalls of a running turn.
 pub trait SyncHost {
-    /// Runs one call to its end; the realm is blocked, and no other delivery reaches it until the call returns.
+    /// Executes a call. The realm is blocked, and no other delivery reaches it until the call returns.
     fn call(&mut self, call: HostCall) -> SyncReply;
 
     /// Begins a call of a realm in another process, whose reply may come later; returns `None` until then.
@@ -37,7 +37,7 @@ pub trait SyncHost {
     }
 }
 
-/// State that the native functions of a realm share: a struct for each owner.
+/// State that the native functions of a realm share, one struct for each owner.
 pub(crate) struct Shared {
     pub(crate) meter: Meter,
     pub(crate) clock: RealmClock,
@@ -174,7 +174,7 @@ impl Handles {
     }
 }
 
-/// Member names of every hostcall result.
+/// Member names of hostcall results.
 pub(crate) struct ResultNames {
     pub(crate) output: CachedName,
     pub(crate) bytes: CachedName,

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 /// Maximum number of entries: more than there are methods and capabilities.
 const MAX_ENTRIES: usize = 64;
-/// Longest cached string, in bytes.
+/// Maximum length of a cached string, in bytes.
 const MAX_BYTES: usize = 32;
 
 /// Cached strings, found by their address, because converting a string takes longer than the search.

@@ -34,7 +34,7 @@ const MAX_TEXTS: u32 = 10_000;
 /// Error message of an engine without a compiler.
 const REFUSED: &str = "eval is not supported";
 
-/// Constructors beside `Function`, in the order of [`PROTOTYPES`].
+/// Constructors besides `Function`, in the order of [`PROTOTYPES`].
 const SIBLINGS: &[(&str, Native)] = &[
     ("AsyncFunction", |call| function_of(call, "async function")),
     ("GeneratorFunction", |call| function_of(call, "function*")),
@@ -109,7 +109,7 @@ fn eval<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     }
     let text = call.text(0)?;
     let is_probe = is_probe_text(&text);
-    // In a block of its own, so that lexical declarations end with the text.
+    // Uses a block, so that lexical declarations end with the text.
     let declares = ["let", "const", "class"].iter().any(|word| text.contains(word));
     if !declares {
         return compile_text(call, &[], &text, is_probe);

@@ -12,8 +12,8 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
 thread_local! {
-    /// Whether this thread survives. Const-initialized and without a destructor, so that a signal handler may read it at any
-    /// time.
+    /// Whether this thread survives truncated maps. Const-initialized and without a destructor, so that a signal handler may read
+    /// it at any time.
     static SURVIVES: Cell<bool> = const { Cell::new(false) };
     static MET_TRUNCATED: Cell<bool> = const { Cell::new(false) };
 }

@@ -7,7 +7,7 @@ use crate::values::{put, string_to_js};
 use rquickjs::{Ctx, Object, Result, Value};
 use url::{Url, quirks};
 
-/// `parseUrl(input, base?)`: returns the parts, or `null` when the input is no URL.
+/// `parseUrl(input, base?)`: returns the parts, or `null` if the input is not a URL.
 pub(crate) fn parse<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let input = call.text(0)?;
     let parsed = match call.optional_text(1)? {
@@ -20,8 +20,8 @@ pub(crate) fn parse<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     }
 }
 
-/// `setUrlPart(href, part, value)`: returns the parts afterwards, unchanged when the value is invalid; `null` when `part` is
-/// `href` and the value is no URL.
+/// `setUrlPart(href, part, value)`: returns the parts afterwards, unchanged if the value is invalid; `null` if `part` is `href`
+/// and the value is not a URL.
 pub(crate) fn set_part<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (href, part, value) = (call.text(0)?, call.text(1)?, call.text(2)?);
     let Ok(mut url) = Url::parse(&href) else { return Ok(Value::new_null(call.ctx().clone())) };

@@ -26,9 +26,9 @@ const MAX_BYTES: usize = 128 << 20;
 /// Treatment of lone surrogates in text that leaves the realm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Surrogates {
-    /// The conversion fails with [`Unfit::LoneSurrogate`]; used for parameters of hostcalls.
+    /// Fails with [`Unfit::LoneSurrogate`]; used for parameters of hostcalls.
     Refuse,
-    /// Each becomes U+FFFD; used for everything else.
+    /// Replaces each lone surrogate by U+FFFD; used for everything but parameters of hostcalls.
     Replace,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Surrogates {
 pub(crate) enum Unfit {
     /// Guest code threw during the conversion; the exception is pending.
     Thrown(rquickjs::Error),
-    /// A string with a lone surrogate, which is no Unicode text.
+    /// A string with a lone surrogate, which is not valid Unicode.
     LoneSurrogate,
     /// A cycle, or nesting beyond [`MAX_DEPTH`].
     TooDeep,
@@ -55,7 +55,7 @@ impl Unfit {
         match self {
             Self::Thrown(_) => None,
             Self::LoneSurrogate => {
-                Some("a string holds half a surrogate pair, which is no Unicode text; use toWellFormed() first")
+                Some("a string holds half a surrogate pair, which is not valid Unicode; use toWellFormed() first")
             }
             Self::TooDeep => Some("a value is cyclic or nested more than 120 levels deep"),
             Self::TooLarge => Some("a value has more than a million members or 128 MB; send it in pieces"),
@@ -236,7 +236,7 @@ impl ValueReader {
         self.read_at(value, 0)
     }
 
-    /// Reads the members of an object; `undefined` counts as an empty one.
+    /// Reads the members of an object; `undefined` is read as an empty object.
     pub(crate) fn read_map(&mut self, value: &Value<'_>) -> Result<Map<String, serde_json::Value>, Unfit> {
         if value.is_undefined() {
             return Ok(Map::new());
@@ -247,7 +247,7 @@ impl ValueReader {
         }
     }
 
-    /// Reads an array of `Uint8Array`s as attachments; `undefined` counts as an empty one.
+    /// Reads an array of `Uint8Array`s as attachments; `undefined` is read as an empty array.
     pub(crate) fn attach(&mut self, value: &Value<'_>) -> Result<(), Unfit> {
         if value.is_undefined() {
             return Ok(());
@@ -420,7 +420,7 @@ fn is_list(object: &Object<'_>) -> bool {
 
 /// Returns the length of an array, or of a proxy of one, which may return anything.
 ///
-/// rquickjs's own function panics when the length is no small integer.
+/// rquickjs's own function panics when the length is not a small integer.
 fn length(array: &Object<'_>) -> Result<u32, Unfit> {
     let length: Value<'_> = array.get(PredefinedAtom::Length)?;
     match length.as_number() {
@@ -440,7 +440,7 @@ fn take(left: &mut usize, much: usize) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// Exact integers stay integers; numbers without a JSON form become `null`.
+/// Converts a number: exact integers stay integers; numbers without a JSON form become `null`.
 fn number_from_js(float: f64) -> serde_json::Value {
     const EXACT: f64 = 9_007_199_254_740_991.0;
     if float.trunc() == float && float.abs() <= EXACT {

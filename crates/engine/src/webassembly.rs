@@ -347,7 +347,7 @@ fn incompatible(ctx: &Ctx<'_>) -> rquickjs::Error {
     Exception::throw_type(ctx, "type incompatibility when transforming from/to JS")
 }
 
-/// `webAssembly(hooks)`: returns the functions of this file.
+/// `webAssembly(hooks)`: returns the functions of this file by name.
 pub(crate) fn functions<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let shared = native_call::shared_of(ctx)?;

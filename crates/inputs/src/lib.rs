@@ -15,7 +15,7 @@
 //!      |   RunEnded    |  |  |  RetryEnded, AbortRetry
 //!      +---------------+  |  |
 //!                         v  |  AgentEndBegan, AgentEndEnded
-//!                        Ending     (handlers of `agent_end` run, and nobody waits for them)
+//!                        Ending     (handlers of `agent_end` run, and no caller waits for them)
 //! ```
 //!
 //! An input waits for extensions in one of the stages of [`Stage`], of which several may be occupied at once:

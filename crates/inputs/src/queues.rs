@@ -47,7 +47,7 @@ pub(crate) struct Queues {
     pub(crate) after_run: Vec<(BTreeSet<String>, BashExecution)>,
     /// Runs that were triggered; the first stays until it is over.
     pub(crate) scheduled: VecDeque<Pending>,
-    /// Texts of the user that a run has taken and not begun to say: they still count as waiting.
+    /// Texts of the user that a run has taken and not begun to say: they are still reported as waiting.
     taken: Vec<(DeliverAs, String)>,
 }
 

@@ -92,7 +92,7 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// Bytes that are no tape, or a tape that is damaged elsewhere than at its end.
+    /// Fails for bytes that are not a tape, and for a tape that is damaged elsewhere than at its end.
     pub fn of(
         tape: &mut (impl Read + Seek),
         decisions: &BTreeMap<(ExtensionId, String), Decision>,

@@ -1,7 +1,7 @@
 //! Parses the arguments of a tool call from incomplete JSON text.
 //!
 //! Follows pi's rules (`parseStreamingJson` of pi-ai 0.87.1): control characters and unknown escapes in strings are accepted; of
-//! truncated text, everything before the end counts, including an incomplete string or a word such as `tr`.
+//! truncated text, everything before the end is used, including an incomplete string or a word such as `tr`.
 
 use serde_json::{Map, Value};
 use std::borrow::Cow;

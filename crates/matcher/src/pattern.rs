@@ -35,7 +35,7 @@ pub struct PatternError {
 /// The kinds of [`PatternError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatternErrorKind {
-    /// The expression is no valid ECMAScript.
+    /// The expression is not valid ECMAScript.
     Syntax,
     /// A flag is unknown, duplicated, or selects the start of matches (`g`, `y`).
     Flags,
@@ -102,7 +102,12 @@ impl Flags {
                 'g' | 'y' => {
                     return refuse(offset, format!("the flag `{flag}` has no meaning in a text that grows: remove it"));
                 }
-                _ => return refuse(offset, format!("`{flag}` is no flag: use some of `i`, `m`, `s`, `u`, `v`, `d`")),
+                _ => {
+                    return refuse(
+                        offset,
+                        format!("unknown flag `{flag}`: the flags are `i`, `m`, `s`, `u`, `v`, `d`"),
+                    );
+                }
             }
         }
         if parsed.is_unicode && parsed.is_sets {

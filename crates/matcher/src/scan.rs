@@ -21,7 +21,7 @@ use std::sync::Arc;
 const WINDOW_BYTES: usize = 16 * 1024;
 /// Bytes of a piece between checks of the limits.
 const SLICE_BYTES: usize = 1024;
-/// Bytes that count for a newly computed transition to an existing state.
+/// Bytes that are charged for a newly computed transition to an existing state.
 const TRANSITION_BYTES: u64 = 64;
 /// Number of cached states whose matches have all been reported.
 const MAX_QUIET_STATES: usize = 8;

@@ -479,7 +479,7 @@ impl Translator {
         let space = || CodeSet::new(SPACE.iter().copied());
         let word = || {
             let word = CodeSet::new(WORD.iter().copied());
-            // With `i`, `u` and `v` count U+017F and U+212A as word characters.
+            // With `i`, the flags `u` and `v` make U+017F and U+212A word characters.
             if mode.ignores_case && self.is_unicode { case::close_points(&word) } else { word }
         };
         match kind {

@@ -1,18 +1,19 @@
-//! The events of pi: their names, the changes that handlers may make, the combination of results.
+//! The events of pi: names, permitted changes, and the combination of results.
 //!
-//! [`EVENTS`] is the whole table, sorted by name; the shapes are those of pi 0.87.1. An event that is
-//! not in it registers with a warning and never fires. `extc` warns of it at the build, the host plays rounds by the table.
+//! [`EVENTS`] is the whole table, sorted by name; the shapes are those of pi 0.87.1. Registering a handler for an event that is
+//! not in the table is a warning, and the handler is never called. `extc` reports this warning at the build; the host dispatches
+//! events according to the table.
 
-/// The rule of one event.
+/// The rule of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EventRule {
-    /// Its name.
+    /// Name of the event.
     pub name: &'static str,
     /// Members of the event object that handlers may change in place.
     pub mutable: &'static [&'static str],
-    /// The combination of results.
+    /// How the results of several handlers are combined.
     pub combine: Combine,
-    /// The effect of an exception.
+    /// The effect of an exception in a handler.
     pub on_throw: OnThrow,
     /// The capability that an extension's results and changes need; `None` where they are ignored anyway, only steer the
     /// extension's own session commands, or where the result decides about the capability.
@@ -24,39 +25,38 @@ pub struct EventRule {
 pub enum Combine {
     /// Results are ignored.
     Ignore,
-    /// The last truthy result wins; one whose named member is truthy ends the round.
+    /// The last truthy result wins; a result whose named member is truthy ends the dispatch.
     LastUntil(&'static str),
     /// The first result wins, `null` included.
     First,
     /// The first result whose `trusted` is `yes` or `no` wins.
     FirstDecided,
-    /// The named member of the result replaces that of the event; the round's result is `{member}` if a handler replaced it.
+    /// The named member of a result replaces that of the event. The combined result is `{member}` if a handler replaced it.
     Replace(&'static str),
-    /// As `Replace("message")`, and only by a message of the same role.
+    /// Like `Replace("message")`, but the new message must have the same role.
     ReplaceMessage,
-    /// The result itself replaces the named member.
+    /// The result itself replaces the named member of the event.
     ReplaceWhole(&'static str),
-    /// Each of the named members of a result replaces that of the event; the round's result has all of them if a handler replaced
-    /// one.
+    /// Each named member of a result replaces that of the event. The combined result has all of them if a handler replaced one.
     Fields(&'static [&'static str]),
-    /// As `Fields`, and the round always has a result.
+    /// Like `Fields`, but the combined result is always present, even if no handler replaced a member.
     Chain(&'static [&'static str]),
-    /// Lists under the named members are concatenated, each item with its extension.
+    /// Concatenates the lists of the named members; each item is labelled with its extension.
     Collect(&'static [&'static str]),
-    /// `message`s are collected, `systemPrompt` is chained.
+    /// Collects `message` of each result; each `systemPrompt` replaces the previous one.
     AgentStart,
-    /// `transform` chains, `handled` ends the round.
+    /// `transform` replaces the text for later handlers; `handled` ends the dispatch.
     Input,
 }
 
 /// The effect of an exception in a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnThrow {
-    /// It is reported; the next handler runs.
+    /// The exception is reported; the next handler runs.
     Report,
-    /// It blocks the operation of the event, with its message as the reason; nothing is reported.
+    /// The exception blocks the operation, with its message as the reason; it is not reported.
     Block,
-    /// It is reported and ends the round; the caller fails.
+    /// The exception is reported and ends the dispatch; the caller fails.
     Fail,
 }
 
@@ -150,7 +150,7 @@ fn find(name: &str) -> Option<&'static EventRule> {
     EVENTS.get(at)
 }
 
-/// Most edits (a letter more, less, changed or moved by one) of a misspelt name; one in a short name.
+/// Maximum edit distance (insertions, deletions, substitutions, transpositions) of a misspelt name; one for a short name.
 const MOST_EDITS: usize = 2;
 
 /// Returns the event with the most similar name, if there is one.

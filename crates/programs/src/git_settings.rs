@@ -183,7 +183,7 @@ const NEUTRAL_CONNECTION: &[(&str, &str, &str)] = &[
     ("sendemail", "smtpsslcertpath", NO_FILE),
 ];
 
-/// Programs that are known to run git, beside those called `git-NAME`.
+/// Programs that are known to run git, in addition to those called `git-NAME`.
 const RUN_GIT: &[&str] = &[
     "act",
     "bazel",
@@ -280,7 +280,7 @@ const RUN_GIT: &[&str] = &[
 /// Sections in which other tools keep settings, too. All that git makes of them is known.
 const SHARED: &[&str] = &["branch", "credential", "filter", "http", "lfs", "remote"];
 
-/// Returns whether a section is git's own, so that git may make something of a variable in it that nobody listed.
+/// Returns whether a section is git's own, so that a variable in it may have a meaning for git although it is not listed.
 pub fn is_gits_own(section: &str) -> bool {
     let is_known = section == "hook" || HARMLESS.iter().any(|(known, _)| *known == section);
     is_known && !SHARED.contains(&section)

@@ -156,7 +156,7 @@ pub fn kind_of(command: &str) -> Kind {
 }
 
 /// Returns whether a program with these arguments is known to run no other program that they, or a file that they name, request.
-/// The `named` leading arguments are named by the grant and count as allowed.
+/// The `named` leading arguments are named by the grant and are allowed.
 pub fn is_plain(command: &str, args: &[&str], named: usize) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     match tool(&name) {
@@ -239,7 +239,7 @@ pub fn needs_no_credentials(command: &str) -> bool {
 pub fn is_file_tool(command: &str) -> bool {
     let file = command.rsplit(['/', '\\']).next().unwrap_or(command).to_ascii_lowercase();
     let name = name_of(command).to_ascii_lowercase();
-    // GNU's tools beside those of another system: `gcp`.
+    // GNU's tools that are installed next to those of the system: `gcp`.
     let names = [Some(file.as_str()), Some(name.as_str()), file.strip_prefix('g')];
     names.into_iter().flatten().any(|name| FILE_TOOLS.binary_search(&name).is_ok())
 }

@@ -6,7 +6,7 @@
 //! | a script (`sh run.sh`) | nothing further: its arguments are its own |
 //! | a command (`make clean`) | each further argument, also behind `--`, except where a program passes those to the named script |
 //!
-//! The value of an option is no operand: `sh -o pipefail` names no script.
+//! The value of an option is not an operand: `sh -o pipefail` names no script.
 
 use super::{INTERPRETERS, Kind, input, is_plain, kind_of, name_of, names_folder};
 

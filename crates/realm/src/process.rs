@@ -543,7 +543,7 @@ fn code(verified: &Verified, in_shared_code: Option<usize>) -> ArtifactCode {
 impl Realm for ProcessRealm {
     fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress {
         if self.ended.is_none() {
-            // Data that it sends between turns is no answer.
+            // Data that it sends between turns is not an answer.
             match self.link.peek() {
                 Ok(true) if guard!(RealmTurns) => {
                     let detail = "the worker sent data between turns".to_owned();

@@ -29,7 +29,7 @@ pub const REDACTED: &str = "[REDACTED]";
 
 /// Minimum length of a secret; shorter values are likely ordinary words.
 const MIN_SECRET: usize = 6;
-/// Minimum length of a setting of an MCP server that counts as a secret; shorter ones are switches.
+/// Minimum length of a setting of an MCP server that is treated as a secret; shorter ones are switches.
 const MIN_SETTING: usize = 4;
 /// Minimum number of characters behind a credential's prefix.
 const MIN_CREDENTIAL: usize = 12;

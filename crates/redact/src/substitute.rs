@@ -5,7 +5,7 @@
 //! program derives from it (a header, a slice, a length) correspond. The encodings of a secret in base64, hexadecimal and a form
 //! are replaced by those of its placeholder. Values computed in another way, such as a hash, do not correspond.
 //!
-//! Substitution is idempotent: a placeholder is no secret.
+//! Substitution is idempotent: a placeholder is not a secret.
 
 use super::{CREDENTIAL_PREFIXES, PEM, REDACTED, Redactor, Secrets, encodings, map_credentials, private_keys};
 use aho_corasick::{AhoCorasick, MatchKind};

@@ -75,7 +75,7 @@ pub struct ResourcePlaces {
     pub context_files: bool,
     /// Whether the project is trusted, so that its `.pi` is read.
     pub trusted: bool,
-    /// The trust reported to extensions: a folder without anything that needs trust counts as trusted.
+    /// The trust reported to extensions: a folder without anything that needs trust is reported as trusted.
     pub told_trusted: bool,
     /// Protected locations that links must not lead to; `None` follows all links.
     pub protected: Option<Places>,
@@ -361,7 +361,7 @@ impl Resources {
                             ResourceReadError::Withheld(problem) => problem,
                             ResourceReadError::Refused(real) => {
                                 let message =
-                                    format!("it leads to {} now; start pi again if that is meant", real.display());
+                                    format!("it now links to {}; restart pi to use this target", real.display());
                                 ResourceProblem { path: path.clone(), message }
                             }
                             ResourceReadError::Failed(message) => ResourceProblem { path: path.clone(), message },
@@ -508,7 +508,7 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<ResourceProb
 }
 
 /// Returns whether a file is a link out of the repository of its folder or, outside of a repository, out of the folder: a cloned
-/// project must not include the user's other files in the prompt. A repository that contains the user's home does not count.
+/// project must not include the user's other files in the prompt. A repository that contains the user's home is ignored.
 fn leads_out(folder: &Path, path: &Path, home: Option<&Path>) -> bool {
     let is_home = |above: &Path| home.is_some_and(|home| home.starts_with(above));
     let mut own = folder.ancestors().take_while(|above| !is_home(above) || !guard!(PackagesEnclosingHome));

@@ -101,7 +101,7 @@ impl fmt::Display for Reason {
                     Origin::User => "user",
                     Origin::Project => "project",
                 };
-                write!(formatter, "a {origin} rule of the same name counts")?;
+                write!(formatter, "overridden by a {origin} rule of the same name")?;
                 let path = path.as_ref().map(|path| printable(&path.display().to_string()));
                 return path.map_or(Ok(()), |path| write!(formatter, " ({path})"));
             }
@@ -112,10 +112,10 @@ impl fmt::Display for Reason {
             Self::NoCondition => "it has no condition",
             Self::NoValidCondition => "none of its conditions can be read",
             Self::UnreachableScope => "no token of its scope can be read",
-            Self::GlobsWithoutTool => "its globs ask for a path, which text and thinking do not have",
+            Self::GlobsWithoutTool => "its globs require a path, which text and thinking do not have",
             Self::NoValidGlob => "none of its globs can be read",
             Self::ProseOfTools => "it reads prose only, and the arguments of its tools are code",
-            Self::Judged => "its question would be judged by a model, which pi does not ask",
+            Self::Judged => "its `question` needs a model as a judge, which is not supported",
         })
     }
 }

@@ -29,7 +29,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "unfinished-code",
 ];
 
-/// Parses the built-in rules. Their paths are `built-in/NAME.md`, which is no file.
+/// Parses the built-in rules. Their paths are `built-in/NAME.md`, which is not a file.
 pub fn files() -> Vec<ParsedFile> {
     let parse = |&(name, text): &(&str, &str)| {
         file::parse(&PathBuf::from(format!("built-in/{name}.md")), text, Format::BuiltIn, Origin::BuiltIn)

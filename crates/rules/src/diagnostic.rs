@@ -1,7 +1,7 @@
 //! Diagnostics of rule files: position, problem, and the fix.
 //!
 //! ```text
-//! error: condition 1 is no regular expression: Unterminated group
+//! error: condition 1 is not a valid regular expression: Unterminated group
 //!  --> rules/a.md:2:13
 //!   |
 //! 2 | condition: "([unclosed"

@@ -135,7 +135,7 @@ pub fn decode<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnosti
         Box::new(excerpt.report(path, Severity::Error, message, Some(help.to_owned())))
     };
     if bytes.len() > MAX_FILE {
-        let message = format!("the file has more than {MAX_FILE} bytes, the most of a rule file");
+        let message = format!("the file has more than {MAX_FILE} bytes, the limit of a rule file");
         let first = String::from_utf8_lossy(&bytes[..MAX_FIRST_LINE]);
         return Err(report(Excerpt::new(&first, 0, 1), message, "keep other files outside of the folder of rules"));
     }

@@ -10,10 +10,10 @@ use crate::scope::{self, CompiledScope};
 use crate::settings::RuleSettings;
 use std::collections::BTreeMap;
 
-/// Returns all findings, by file, line and column. `files` stand in the order in which they were read.
+/// Returns all findings, by file, line and column. `files` are in the order in which they were read.
 ///
 /// A finding is an error when a rule or a part of it cannot work, a warning when it hardly works as intended, and a note when it
-/// does. Settings that turn rules off are no findings.
+/// does. Settings that disable rules are not findings.
 pub fn lint(files: &[ParsedFile], settings: &RuleSettings) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = files.iter().flat_map(|file| &file.diagnostics).cloned().collect();
     for file in files {
@@ -156,11 +156,11 @@ impl Linter<'_> {
                 ("never matches: a path does not end with `/`", format!("write {}", quoted(&format!("{glob}**"))))
             } else if glob.contains('\\') && !glob.contains('/') {
                 (
-                    "hardly matches: `\\` escapes the next character",
+                    "almost never matches: `\\` escapes the next character",
                     format!("write {}", quoted(&glob.replace('\\', "/"))),
                 )
             } else if glob.split('/').any(|part| part == "..") {
-                ("hardly matches: paths are resolved", "write the path from the folder of the project".to_owned())
+                ("almost never matches: paths are resolved", "write the path from the folder of the project".to_owned())
             } else if matches!(part.0, Part::Scope) && scope::split(glob).len() > 1 {
                 ("has a comma, which is part of it", "close its `)` before the comma, or write `{a,b}`".to_owned())
             } else if glob.contains("//") {
@@ -183,7 +183,7 @@ impl Linter<'_> {
                 self.report(part, Severity::Warning, message, help);
             } else if let Some(construct) = report.slow {
                 let message = format!("{construct} makes this condition slower: the automaton cannot match it exactly");
-                self.report(part, Severity::Note, message, "rewrite it without, when replies are long");
+                self.report(part, Severity::Note, message, "rewrite it without this construct if replies are long");
             }
         }
     }
@@ -197,7 +197,8 @@ impl Linter<'_> {
         }
         let name = if mode == InterruptMode::ToolOnly { "tool-only" } else { "prose-only" };
         let other = if mode == InterruptMode::ToolOnly { "`prose-only`" } else { "`tool-only`" };
-        let help = format!("write `interruptMode: always` or {other} to stop the reply, or `never` to be clear");
+        let help =
+            format!("write `interruptMode: always` or {other} to stop the reply, or `never` to say so explicitly");
         if self.rule.interrupt_mode.is_some() {
             let message = format!("`interruptMode: {name}` never stops a reply here: the scope has no such stream");
             self.report((Part::InterruptMode, 0), Severity::Warning, message, &help);
@@ -227,7 +228,7 @@ fn duplicates(files: &[ParsedFile]) -> Vec<Diagnostic> {
         // A project replaces a rule of the user on purpose.
         let severity = if winner.origin == rule.origin { Severity::Warning } else { Severity::Note };
         let other = printable(&winning.path.display().to_string());
-        let message = format!("a rule of the same name counts instead: {other}");
+        let message = format!("overridden by another rule of the same name: {other}");
         let help = Some("rename one of the two files to use both".to_owned());
         Some(file.places.report(&file.path, (Part::Rule, 0), severity, message, help))
     };

@@ -37,7 +37,7 @@ pub struct PatternDoubt {
     pub message: String,
     /// The text to write instead.
     pub help: String,
-    /// Whether almost nobody means the expression literally.
+    /// Whether the expression is almost never meant literally.
     pub is_sure: bool,
 }
 
@@ -179,7 +179,7 @@ impl Condition {
             Err(PatternError { offset, message, help, is_too_large: true })
         };
         if self.source.len() > MAX_PATTERN {
-            return too_large(0, format!("it has {} bytes; at most {MAX_PATTERN} are taken", self.source.len()));
+            return too_large(0, format!("it has {} bytes; the limit is {MAX_PATTERN}", self.source.len()));
         }
         if let Some(offset) = too_deep(&self.source) {
             return too_large(offset, format!("it is nested more than {MAX_NESTING} deep"));
@@ -284,7 +284,7 @@ pub(crate) fn is_glob(text: &str) -> bool {
         || text.strip_prefix("*.").is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))
 }
 
-/// Finds the bracket at which an expression becomes too deep. Brackets in classes count as well.
+/// Finds the bracket at which an expression becomes too deep. Includes brackets in classes.
 fn too_deep(source: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut bytes = source.bytes().enumerate();

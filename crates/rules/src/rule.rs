@@ -142,7 +142,7 @@ pub enum Repeat {
     Once,
     /// After so many turns.
     AfterGap {
-        /// Turns that end between two firings; 0 is no limit.
+        /// Turns that end between two firings; 0 means no limit.
         turns: u64,
     },
     /// After so much time.
@@ -218,7 +218,7 @@ pub struct Rule {
     pub content: String,
     /// Regular expressions; one that matches is enough.
     pub conditions: Vec<Condition>,
-    /// Patterns of ast-grep; one that matches is enough, beside or instead of `conditions`.
+    /// Patterns of ast-grep, in addition to or instead of `conditions`; one match is enough.
     pub ast_conditions: Vec<String>,
     /// A question for a model to judge. A rule with one is listed and never fires while the reply streams.
     pub question: Option<String>,
@@ -228,7 +228,7 @@ pub struct Rule {
     pub globs: Vec<String>,
     /// Names of agents (globs, lower case) in which it is active. Empty stands for every agent.
     pub agents: Vec<String>,
-    /// Whether its content belongs into the system prompt (when it has no condition).
+    /// Whether its content is part of the system prompt, if it has no condition.
     pub always_apply: bool,
     /// Whether it interrupts; `None` takes the setting.
     pub interrupt_mode: Option<InterruptMode>,
@@ -236,7 +236,7 @@ pub struct Rule {
     pub context_mode: Option<ContextMode>,
     /// When it may fire again; `None` takes the setting.
     pub repeat: Option<Repeat>,
-    /// Most firings in a session; `None` is no limit of its own.
+    /// Maximum number of firings in a session; `None` means that the rule has no limit of its own.
     pub max_firings: Option<u32>,
     /// Interrupts in one turn past which it only reminds; `None` takes the setting.
     pub max_retries_per_turn: Option<u32>,

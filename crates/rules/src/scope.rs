@@ -37,7 +37,7 @@ impl PathGlob {
     /// Fails with a sentence on a glob that is invalid, or longer than [`MAX_GLOB`].
     pub fn new(glob: &str) -> Result<Self, String> {
         if glob.len() > MAX_GLOB {
-            return Err(format!("it has {} bytes; at most {MAX_GLOB} are taken", glob.len()));
+            return Err(format!("it has {} bytes; the limit is {MAX_GLOB}", glob.len()));
         }
         let positive = glob.trim_start_matches('!');
         let is_negated = (glob.len() - positive.len()) % 2 == 1;
@@ -365,7 +365,7 @@ pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
         } else {
             "write `text`, `thinking`, `tool`, `tool:NAME` or `tool:NAME(GLOB)`".to_owned()
         };
-        return Err(("is no scope".to_owned(), help));
+        return Err(("is not a scope".to_owned(), help));
     }
     if let Some(glob) = glob {
         PathGlob::new(glob).map_err(|why| (format!("has a bad glob: {why}"), "fix the glob".to_owned()))?;
@@ -411,7 +411,7 @@ pub(crate) fn has_no_language(token: &ScopeToken) -> Option<String> {
     let ScopeToken::Tool { name, glob } = token else { return None };
     match name {
         Some(name) if TOOLS_WITHOUT_PATH.contains(&name.as_str()) => {
-            Some(format!("calls of `{name}` have no path, which would tell the language"))
+            Some(format!("calls of `{name}` have no path, so the language is unknown"))
         }
         _ => glob
             .as_ref()

@@ -286,7 +286,8 @@ impl FileScan {
     /// Returns the warning about entries of another program, for the user.
     fn foreign_lines_notice(&self) -> Option<String> {
         let (foreign, all) = (self.unanswered.len(), self.entries.index.len());
-        let whose = "does not count as yours until the model has replied";
+        let whose =
+            "is treated as untrusted (tool calls that it causes need your approval) until the model has replied";
         match foreign {
             0 => None,
             _ if self.recorded.as_ref().is_some_and(RecordedLines::is_empty) => Some(format!(

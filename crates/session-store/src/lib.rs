@@ -7,7 +7,7 @@
 //! Invariants: an id is unique within its session; entries never change after they were appended; a line is written whole or not
 //! at all (a damaged end is moved aside on opening); a single process at a time writes a file; an entry that is read again equals
 //! the one first read or written, or the read fails. [`SessionRecords`] records the lines that PiJS wrote, so that text of
-//! another program does not count as the user's.
+//! another program is not treated as the user's.
 //!
 //! A file of up to 32 MiB is read into memory whole. A longer one is read line by line into an index (id, parent, kind, position
 //! in the file, checksum; some hundred bytes per entry), and 32 MiB of recently read entries are cached. [`Session::entries`]
@@ -55,7 +55,7 @@ pub struct SessionOptions {
     pub ambient: Ambient,
     /// The disk with the session file.
     pub disk: Disk,
-    /// Records of the lines that PiJS wrote; without them, every line counts as written by PiJS.
+    /// Records of the lines that PiJS wrote; without them, every line is treated as written by PiJS.
     pub records: Option<Arc<SessionRecords>>,
     /// Whether files are written. A replay has their names only.
     pub is_written: bool,
@@ -228,7 +228,7 @@ impl Session {
         self
     }
 
-    /// Returns whether its file exists: a conversation without a reply has none. A session in memory counts as saved.
+    /// Returns whether its file exists: a conversation without a reply has none. A session in memory is treated as saved.
     pub fn is_saved(&self) -> bool {
         match self.path() {
             Some(path) if self.options.is_written => path.exists(),

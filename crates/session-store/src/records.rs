@@ -155,7 +155,7 @@ impl SessionRecords {
             self.append(&file).and_then(|mut file| write_all(&mut *file, line.as_bytes()))
         };
         if let Err(error) = written {
-            tracing::warn!(%error, "the location of this session is not recorded");
+            tracing::warn!(%error, "cannot record the location of the session");
         }
     }
 
@@ -212,7 +212,7 @@ impl RecordWriter {
         self.records.remember(SessionLocation::File(pijs_durable::without_links(file)));
     }
 
-    /// Records lines. A failed write surfaces when the session is opened again: the lines then count as another program's.
+    /// Records lines. A failed write surfaces when the session is opened again: the lines are then treated as another program's.
     pub(super) fn record(&mut self, session: &str, mark: RecordedAuthor, lines: impl IntoIterator<Item = LineDigest>) {
         let mark = match mark {
             RecordedAuthor::Own => '+',
@@ -222,7 +222,7 @@ impl RecordWriter {
         let written = self.file(session).and_then(|file| write_all(file, text.as_bytes()));
         self.is_due |= written.is_ok();
         if let Err(error) = written {
-            tracing::warn!(%error, "lines of this session are not recorded as written here");
+            tracing::warn!(%error, "cannot record which lines of the session PiJS wrote: they will be treated as foreign");
         }
     }
 

@@ -266,8 +266,8 @@ impl Storage {
         positions.into_iter().enumerate().for_each(|(at, position)| entries.index.set_position(at, position));
     }
 
-    /// Writes what is due after `entries` got a new entry. After an error nothing counts as written, and the next append writes
-    /// it all again.
+    /// Writes what is due after `entries` got a new entry. After an error nothing is assumed to be written, and the next append
+    /// writes it all again.
     pub(super) fn appended(&mut self, header: &Header, entries: &mut EntryStore) -> Result<(), SessionError> {
         let Some(path) = self.target() else { return Ok(()) };
         let failed = |error| SessionError::new(&path, "write", error);
@@ -318,7 +318,7 @@ impl Storage {
     pub(super) fn rewrite(&mut self, header: &Header, entries: &mut EntryStore) -> io::Result<()> {
         let Some(path) = self.target() else { return Ok(()) };
         if entries.index.bytes > LONGEST_REWRITTEN {
-            return Err(io::Error::other(format!("it is too long to be rewritten ({} bytes)", entries.index.bytes)));
+            return Err(io::Error::other(format!("it is too large to be rewritten ({} bytes)", entries.index.bytes)));
         }
         let mut text = header_line(header);
         let (mut positions, mut lines, mut foreign) = (Vec::new(), Vec::new(), Vec::new());

@@ -17,13 +17,14 @@ use std::path::{Path, PathBuf};
 ///
 /// # Panics
 ///
-/// When there is none: `fixtures/README.md` lists the folders.
+/// Panics when it does not exist; `fixtures/README.md` lists the folders.
 pub fn fixture(path: &str) -> PathBuf {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
     fixtures.join(path).canonicalize().unwrap_or_else(|error| panic!("fixtures/{path}: {error}"))
 }
 
-/// Whether `INSTA_UPDATE=always` is set: tests then write the expected output that we generate, as insta's snapshots do.
+/// Returns whether `INSTA_UPDATE=always` is set: tests then write the expected output that PiJS generates, as insta's snapshots
+/// do. Output that was captured from another program (`fixtures/README.md` lists it) is never written by a test.
 ///
 /// Output that was captured from another program (`fixtures/README.md` says which) is never written by a test.
 pub fn updates_expected() -> bool {

@@ -1,4 +1,4 @@
-//! An npm registry on loopback: package documents and tarballs over HTTP/1.1, and the ways a registry goes wrong.
+//! An npm registry on loopback: serves package documents and tarballs over HTTP/1.1, and simulates failures of a registry.
 
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// What is answered for a path.
+/// Reply to a request for a path.
 #[derive(Clone)]
 pub enum Reply {
     Body {
@@ -37,7 +37,7 @@ pub struct Request {
     pub authorization: Option<String>,
 }
 
-/// The server; its thread ends with it.
+/// A registry server. Dropping it ends its thread.
 pub struct Registry {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -58,7 +58,7 @@ impl Registry {
         Self { address, state }
     }
 
-    /// `http://127.0.0.1:PORT/`
+    /// Returns `http://127.0.0.1:PORT/`.
     pub fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
@@ -114,17 +114,17 @@ impl Registry {
         state.replies.insert(path, Reply::Body { content_type: "application/octet-stream", bytes: tarball.to_vec() });
     }
 
-    /// Edits a published document: tags, versions, integrity.
+    /// Changes a published document: tags, versions, integrity.
     pub fn edit(&self, name: &str, change: impl FnOnce(&mut Value)) {
         change(self.state.lock().expect("not poisoned").documents.get_mut(name).expect("published"));
     }
 
-    /// Answers a path with `reply` from now on.
+    /// Sets the reply for a path.
     pub fn reply(&self, path: &str, reply: Reply) {
         self.state.lock().expect("not poisoned").replies.insert(path.to_owned(), reply);
     }
 
-    /// What was asked so far, in order of arrival.
+    /// Returns the requests so far, in order of arrival.
     pub fn requests(&self) -> Vec<Request> {
         self.state.lock().expect("not poisoned").requests.clone()
     }
@@ -132,7 +132,7 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        // Wakes the thread, which then finds nobody left to serve.
+        // Wakes the thread, which finds the server dropped and ends.
         self.state = Arc::default();
         let _ = TcpStream::connect(self.address);
     }
@@ -173,7 +173,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
     let head = |status: &str, extra: &str, length: usize| {
         format!("HTTP/1.1 {status}\r\n{extra}content-length: {length}\r\nconnection: close\r\n\r\n")
     };
-    // A client that has seen enough hangs up; that is its right.
+    // A client may close the connection early.
     let _ = match reply {
         Reply::Body { content_type, bytes } => stream
             .write_all(head("200 OK", &format!("content-type: {content_type}\r\n"), bytes.len()).as_bytes())
@@ -187,7 +187,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
     };
 }
 
-/// A tarball as `npm pack` makes it.
+/// Creates a tarball as `npm pack` does.
 pub fn pack(files: &BTreeMap<String, Vec<u8>>) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for (path, bytes) in files {

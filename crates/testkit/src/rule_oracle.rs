@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The delta at which each rule first fires; the number of deltas stands for the end of the call.
+/// For each rule, the delta at which it first fires; the number of deltas stands for the end of the call.
 type First = BTreeMap<String, usize>;
 
 #[derive(Deserialize)]
@@ -70,11 +70,11 @@ struct LiveMessage {
     persisted: Vec<String>,
 }
 
-/// An answer of ours that differs, and why it does.
+/// A result that differs from oh-my-pi's, with the reason.
 #[derive(Deserialize)]
 struct Deviation {
     case: String,
-    /// Our answer: the whole of `first`.
+    /// Our result for all rules.
     first: First,
     reason: String,
 }
@@ -84,7 +84,7 @@ struct Deviations {
     deviation: Vec<Deviation>,
 }
 
-/// All cases, with rules.
+/// The cases with their rules.
 pub struct Suite {
     cases: Vec<Case>,
     rules: Vec<Rule>,
@@ -114,7 +114,8 @@ pub fn load(folder: &Path, origin: Origin) -> Vec<Rule> {
 }
 
 impl Suite {
-    /// Reads the cases. oh-my-pi's bundled rules are not in the tree: cases about them run when they are given.
+    /// Reads the cases. oh-my-pi's bundled rules are not part of this repository; cases about them run only if `bundled` provides
+    /// them.
     pub fn new(bundled: Option<Vec<Rule>>) -> Self {
         let read =
             |name: &str| fs::read_to_string(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -144,12 +145,12 @@ impl Suite {
         self.cases.iter().map(|case| case.id.as_str())
     }
 
-    /// Compares a case.
+    /// Runs a case and compares the results with oh-my-pi's.
     pub fn check_case(&self, id: &str) -> Result<(), String> {
-        self.check(self.cases.iter().find(|case| case.id == id).ok_or("is no case")?)
+        self.check(self.cases.iter().find(|case| case.id == id).ok_or("is not a case")?)
     }
 
-    /// Compares which rules read streams at all.
+    /// Compares whether each rule reads streams.
     pub fn check_rules(&self) -> Result<(), String> {
         let settings = RuleSettings { enabled: true, ..RuleSettings::default() };
         let activities = pijs_rules::activity::activities(&self.rules, &settings, Some("main"));
@@ -157,7 +158,7 @@ impl Suite {
             .filter(|(_, activity)| activity.bucket == pijs_rules::activity::Bucket::Stream)
             .map(|(rule, _)| rule.name.as_str())
             .collect();
-        // A judged rule reads no stream here: no model judges it.
+        // A rule with `question` reads no stream, because PiJS has no judging model.
         let theirs = self.buckets.iter().filter(|(name, bucket)| *bucket == "ttsr" && *name != "dv-question");
         let theirs: BTreeSet<&str> =
             theirs.map(|(name, _)| name.as_str()).filter(|&name| self.names.contains(name)).collect();
@@ -207,7 +208,7 @@ impl Suite {
         RuleEngine::new(self.rules.clone(), settings, options)
     }
 
-    /// Reads a message to its end, whatever fires.
+    /// Reads a whole message, and continues after rules that fire.
     fn first(&self, case: &Case, message: &Message) -> First {
         let mut settings = self.settings(case);
         settings.interrupt_mode = InterruptMode::Always;
@@ -224,8 +225,8 @@ impl Suite {
         first
     }
 
-    /// Reads the message as a session does. oh-my-pi parses arguments seldom, so it may interrupt late; and it interrupts on raw
-    /// JSON, which is listed with its answers.
+    /// Reads a message as a session does. oh-my-pi parses arguments rarely, so it may interrupt later; it also interrupts on raw
+    /// JSON, which its recorded results mark.
     fn check_live(&self, case: &Case, expected: &ExpectedCase, first: &First) -> Result<(), String> {
         let Live::One(theirs) = &expected.live else { return Err("has an answer for several turns".to_owned()) };
         let message = case.message.as_ref().ok_or("has no message")?;
@@ -277,7 +278,7 @@ impl Suite {
     }
 }
 
-/// Reads a message until `stop` says so.
+/// Reads a message until `stop` returns `true`.
 fn read(engine: &mut RuleEngine, message: &Message, mut stop: impl FnMut(usize, &Firing) -> bool) {
     let context = match message.source {
         StreamKind::Text => MatchContext::text(0),

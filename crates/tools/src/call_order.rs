@@ -17,7 +17,7 @@ pub struct CallOrder {
     moved: Notify,
 }
 
-/// Progress of one call. Dropping it counts as started, so that a failed call does not block others.
+/// Progress of one call. Dropping it marks the call as started, so that a failed call does not block others.
 pub struct CallTurn<'a> {
     order: &'a CallOrder,
     place: usize,

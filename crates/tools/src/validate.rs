@@ -94,7 +94,7 @@ const MAX_WORKERS: usize = 4;
 
 /// Estimates the steps of a validation.
 fn cost(schema: &Value, value: &Value) -> usize {
-    /// Bytes of text that count as one value.
+    /// Bytes of text that are charged as one value.
     const TEXT_UNIT: usize = 256;
     fn size(value: &Value) -> usize {
         match value {

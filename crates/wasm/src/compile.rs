@@ -141,7 +141,7 @@ fn encode(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     }
     if let Some((module, name)) = foreign.into_iter().next().filter(|_| guard!(WasmImports)) {
         let help = if module.starts_with("wasi_snapshot_preview1") {
-            "build it for wasm32-wasip2, or make a component of it with `wasm-tools component new --adapt`"
+            "build it for wasm32-wasip2, or turn it into a component with `wasm-tools component new --adapt`"
         } else {
             "import the interfaces of pi:extension only"
         };
@@ -155,7 +155,7 @@ fn encode(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
         return Err(Refusal {
             kind: RefusalKind::World,
             message: "a core module that does not say which world it is for".to_owned(),
-            help: "build it with wit-bindgen against schema/wit/extension.wit, or make a component of it".to_owned(),
+            help: "build it with wit-bindgen against schema/wit/extension.wit, or turn it into a component".to_owned(),
         });
     }
     let encoder = wit_component::ComponentEncoder::default().validate(true).module(bytes);
@@ -163,7 +163,7 @@ fn encode(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     encoded.map_err(|error| Refusal {
         kind: RefusalKind::World,
         message: format!(
-            "a core module of which no component can be made: {}",
+            "a core module that cannot be turned into a component: {}",
             error.root_cause().to_string().replace('\n', ": ")
         ),
         help: "build it again with wit-bindgen against schema/wit/extension.wit".to_owned(),

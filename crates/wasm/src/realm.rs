@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Invariants: an export runs to its end before the next one begins; a trap ends the realm, since what it left behind in the
-//! component's memory is anybody's guess; a realm that ended answers every later entry with the same [`Termination`].
+//! component's memory is undefined; a realm that ended answers every later entry with the same [`Termination`].
 
 use crate::bindings::{Extension, ExtensionPre, pi::extension::types};
 use crate::error::WasmError;
@@ -449,7 +449,8 @@ impl ComponentRealm {
 
     fn result(&mut self, result: HostResult) -> Result<(), Fault> {
         let ticket = result.call_id.as_str().strip_prefix("host-").and_then(|number| number.parse().ok());
-        let ticket = ticket.ok_or_else(|| Fault::Bug(format!("no ticket is named {}", result.call_id)))?;
+        let ticket = ticket
+            .ok_or_else(|| Fault::Bug(format!("the id of a hostcall result is not a ticket: {}", result.call_id)))?;
         let is_last = result.is_final();
         let reply = match result.error {
             Some(error) => Err(error_of(error)),

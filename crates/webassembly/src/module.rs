@@ -1,7 +1,7 @@
 //! The imports and exports of a module, and its start function made callable.
 //!
 //! The interpreter runs a start function while it instantiates, in a way that cannot be continued after its fuel ran out. So
-//! the start section is replaced by an export under a name that nobody else uses:
+//! the start section is replaced by an export under an unused name:
 //!
 //! ```text
 //! ... export: run=3 | start: 7 | element ...   ->   ... export: run=3, "\0"=7 | element ...

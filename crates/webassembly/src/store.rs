@@ -226,7 +226,7 @@ impl Context<'_> {
     pub fn compile(&mut self, bytes: &[u8]) -> Result<ModuleId, Failure> {
         module::check_preamble(bytes).map_err(Failure::Compile)?;
         if bytes.len() > LONGEST_MODULE {
-            let text = format!("the module has {} bytes, and at most {LONGEST_MODULE} are compiled", bytes.len());
+            let text = format!("the module has {} bytes: the limit is {LONGEST_MODULE}", bytes.len());
             return Err(Failure::Compile(text));
         }
         self.pay(bytes.len() / BYTES_PER_POLL)?;
@@ -343,7 +343,7 @@ impl Context<'_> {
                         None
                     }
                 }
-                (ty, _) => Some(format!("the import is no {}", ExternType::from(ty).kind())),
+                (ty, _) => Some(format!("the import is not a {}", ExternType::from(ty).kind())),
             };
             if let Some(problem) = problem {
                 let (module, name) = (wanted.module(), wanted.name());

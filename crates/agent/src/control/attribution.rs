@@ -72,7 +72,8 @@ impl AgentControl {
         self.lock().attribution.payer.clone()
     }
 
-    /// Resets the influence after a message of the user. Earlier text of extensions counts until the model has answered it.
+    /// Resets the influence after a message of the user. Earlier text of extensions has influence until the model has answered
+    /// it.
     pub(crate) fn user_spoke(&self) {
         let attribution = &mut self.lock().attribution;
         attribution.now.clear();

@@ -275,7 +275,10 @@ impl AgentControl {
     pub(crate) fn may_wait(&self) -> Result<(), HostcallError> {
         let waiting = self.inputs(Inputs::waiting_count);
         if waiting >= MOST_WAITING && guard!(QueuesPendingMessages) {
-            let error = HostcallError::denied("quota", format!("{waiting} messages are already queued for the model"));
+            let error = HostcallError::denied(
+                "quota",
+                format!("{waiting} messages are already queued for the model; wait until it has read some of them"),
+            );
             return Err(error.with("quota", "waiting_messages").with("limit", MOST_WAITING));
         }
         Ok(())
@@ -289,7 +292,13 @@ impl AgentControl {
     pub(crate) fn may_announce(&self) -> Result<(), HostcallError> {
         let untold = self.inputs(Inputs::unannounced);
         if untold >= MOST_UNANNOUNCED && guard!(SessionUndeliveredEvents) {
-            let error = HostcallError::denied("quota", format!("{untold} events are not delivered yet"));
+            let error = HostcallError::denied(
+                "quota",
+                format!(
+                    "{untold} events wait for handlers of extensions: return to the event loop (await) before the next \
+                     change of the session"
+                ),
+            );
             return Err(error.with("quota", "untold_events").with("limit", MOST_UNANNOUNCED));
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Tracks open dialogs and notifies extensions (`ui_prompt_start`, `ui_prompt_end`).
 //!
-//! As in pi, concurrent dialogs count as one, with kind and title of the first.
+//! As in pi, concurrent dialogs are reported as one, with kind and title of the first.
 
 use super::{AgentControl, ControlShared};
 use crate::extensions::Event;

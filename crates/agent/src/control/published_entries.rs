@@ -106,8 +106,8 @@ impl AgentControl {
             let (bytes, most) = (session.bytes(), SESSION_BYTES as u64);
             if bytes > most && guard!(SessionAnswerSize) {
                 let message = format!(
-                    "the session holds {bytes} bytes, and an extension is given all of it up to {most}; \
-                     buildSessionContext() has what the model sees, getEntry() any one entry"
+                    "the session has {bytes} bytes, more than the {most} that getEntries() may return: \
+                     buildSessionContext() returns what the model sees, getEntry() a single entry"
                 );
                 let error = HostcallError::denied("quota", message);
                 return Err(error.with("quota", "session_bytes").with("limit", most));

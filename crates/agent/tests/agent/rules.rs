@@ -90,7 +90,7 @@ async fn beyond_the_session_limit_a_rule_only_reminds() {
     world.agent.prompt("go").await.unwrap();
     assert_eq!(actions(&world), ["retry", "retry", "remind"]);
     let degraded = world.events_of("rule_fired")[2]["degraded"].clone();
-    assert_eq!(degraded, "the session has discarded as many replies or tokens as it may");
+    assert_eq!(degraded, "the limit of discarded replies or tokens in a session is reached");
     let ledger = &world.events_of("rules_turn_end")[0];
     assert_eq!((&ledger["interrupts"], &ledger["reminders"]), (&2.into(), &1.into()));
     assert_eq!(world.events_of("message_discarded").len(), 2);

@@ -376,7 +376,7 @@ fn prepare(agent: &Agent, scenario: &Scenario, script: &Script) {
     agent.set_settings(pijs_runtime::grants::agent_settings(quiet, &scenario.settings));
 }
 
-/// Returns the folders of resources. Skills and prompts of the packages always count, everything else only with `all`.
+/// Returns the folders of resources. Includes skills and prompts of the packages, everything else only with `all`.
 fn resource_places(dirs: &Dirs, all: bool, named: &[PathBuf]) -> ResourcePlaces {
     let options = DiscoverOptions {
         dirs: dirs.clone(),

@@ -345,7 +345,7 @@ impl Driver {
         if is_closed {
             return;
         }
-        // A component that closed itself has no receiver, which is no error.
+        // A component that closed itself has no receiver, which is not an error.
         if let Some(value) = scripted("value") {
             let _ = close.send(Some(value.clone()));
         } else if let Some(wait) = scripted("wait").and_then(Value::as_f64).filter(|wait| *wait > 0.0) {
@@ -368,7 +368,7 @@ pub(super) fn broken(outcome: CallbackOutcome) -> String {
     match outcome {
         CallbackOutcome::Threw(error) => error.message,
         CallbackOutcome::Ended(reason) => reason.to_string(),
-        CallbackOutcome::Gone => "the extension was reloaded meanwhile".to_owned(),
+        CallbackOutcome::Gone => "the extension was reloaded in the meantime".to_owned(),
         CallbackOutcome::Returned(_) => String::new(),
     }
 }

@@ -140,7 +140,7 @@ impl RecordedUi {
         }
         let value = answer.as_ref().and_then(|answer| answer.get("value")).filter(|value| !value.is_null());
         let given = value.and_then(|value| read(method, value, &args));
-        // A cancelled confirmation counts as no.
+        // A cancelled confirmation is treated as *no*.
         let given = if method == "confirm" { Some(given.unwrap_or(false.into())) } else { given };
         let noted = match (&answer, &given) {
             (None, _) => "<none>".into(),

@@ -56,7 +56,7 @@ impl Session {
             }
         }
         self.input = None;
-        // Observations at the end of the session count, too.
+        // Observations at the end of the session are included.
         while let Some(line) = self.next().await? {
             self.hear(&line).await?;
         }

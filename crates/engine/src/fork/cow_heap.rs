@@ -74,8 +74,7 @@ fn is_page(bytes: usize) -> bool {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) == Ok(bytes)
 }
 
-/// Finds the start and the end of the heap that contains an address, in the text of `/proc/self/maps`. Adjacent mappings count as
-/// one.
+/// Finds the start and the end of the heap that contains an address, in the text of `/proc/self/maps`. Merges adjacent mappings.
 fn heap_around(maps: &str, address: usize) -> Option<(usize, usize)> {
     let pieces = maps.lines().filter(|line| line.ends_with("[heap]")).filter_map(|line| {
         let (start, end) = line.split(' ').next()?.split_once('-')?;
@@ -115,9 +114,9 @@ fn lay_on_file(heap: NonNull<u8>, bytes: usize) -> io::Result<NonNull<u8>> {
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, FOR_GOOD) } == -1 {
         return Err(io::Error::last_os_error());
     }
-    // At an address of the kernel's choice.
+    // The kernel chooses the address.
     let view = map(std::ptr::null_mut(), libc::PROT_READ, libc::MAP_SHARED)?;
-    // Over the heap: the same bytes, on pages that become private when this process writes to them.
+    // Maps the file over the heap: the same bytes, on pages that become private when this process writes to them.
     let placed = map(heap.as_ptr().cast(), libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_FIXED);
     if let Err(error) = placed {
         // SAFETY: mapped above, and not published.
@@ -134,9 +133,9 @@ fn lay_on_file(heap: NonNull<u8>, bytes: usize) -> io::Result<NonNull<u8>> {
 /// thread, because the memory below another thread's stack is unknown.
 #[inline(never)]
 pub(crate) fn release_stack() {
-    /// Deeper than any turn uses.
+    /// Size of the released range; more than any turn uses.
     const DEPTH: usize = 4 << 20;
-    /// Kept for the calls that this function makes.
+    /// Size that is kept for the calls of this function.
     const KEPT: usize = 2 * PAGE;
     let here = 0_u8;
     // SAFETY: both calls return numbers.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const HOSTILE: Sources<'static> = &[("main.js", include_str!("../fixtures/guests/hostile.js"))];
 
-/// Small enough for tests, large enough for an honest turn.
+/// Returns limits that tests exceed quickly and an ordinary turn does not.
 fn tight() -> Limits {
     Limits { memory_bytes: 8 << 20, fuel: 200, stream_fuel: 50, jobs: 1000, ..Limits::default() }
 }

@@ -61,11 +61,11 @@ pub(crate) fn options(limits: Limits) -> RealmOptions {
     }
 }
 
-/// Answers calls by their `op` and remembers them.
+/// Replies to calls according to their `op`, and records them.
 #[derive(Default)]
 pub(crate) struct Answers {
     pub(crate) calls: Vec<HostCall>,
-    /// Whether the host lets text be compiled.
+    /// Whether the host allows text to be compiled.
     pub(crate) compiles: bool,
 }
 

@@ -18,7 +18,7 @@ impl OsFileSystem {
 
 impl FileSystem for OsFileSystem {
     fn open_root(&self, _path: &Path, _mounts: Mounts) -> io::Result<Arc<dyn Dir>> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "files are not available to extensions on this platform yet"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "access to files is not supported on this platform"))
     }
 
     fn random_name(&self) -> String {

@@ -30,7 +30,7 @@ use url::Url;
 /// Limits of a request.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// Idle time after which a reply counts as stalled; pi's `httpIdleTimeoutMs`.
+    /// Idle time after which a reply is treated as stalled; pi's `httpIdleTimeoutMs`.
     pub idle: Duration,
     /// Time after which a reply is cut off.
     pub total: Duration,
@@ -507,7 +507,7 @@ fn media_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Parses `Retry-After-Ms`, or `Retry-After` in seconds or as a date; an invalid value counts as absent.
+/// Parses `Retry-After-Ms`, or `Retry-After` in seconds or as a date; an invalid value is treated as absent.
 fn retry_after(headers: &HeaderMap, now_ms: u64) -> Option<Duration> {
     let seconds = |text: &str| Duration::try_from_secs_f64(text.parse().ok()?).ok();
     let in_ms = headers.get("retry-after-ms").and_then(|value| value.to_str().ok()?.trim().parse().ok());

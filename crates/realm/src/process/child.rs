@@ -85,7 +85,7 @@ impl WorkerProcess {
         pidfd_open(self.process, PidfdFlags::empty()).ok()
     }
 
-    /// Returns whether it has not ended. On an error it counts as alive: the first message will tell.
+    /// Returns whether it has not ended. On an error it is assumed to be alive: the first message shows whether it is.
     pub(super) fn is_alive(&mut self) -> bool {
         if self.end.is_none() {
             self.end = self.wait(WaitOptions::NOHANG).ok().flatten();

@@ -88,7 +88,7 @@ pub enum ProcessError {
         /// Error of the system.
         error: io::Error,
     },
-    /// The program runs, but is no worker: its `main` does not begin with [`worker::enter`](crate::worker::enter).
+    /// The program runs, but is not a worker: its `main` does not begin with [`worker::enter`](crate::worker::enter).
     NoWorker {
         /// The program.
         program: PathBuf,
@@ -109,7 +109,7 @@ impl fmt::Display for ProcessError {
             }
             Self::NoWorker { program, instead } => write!(
                 f,
-                "{} is no worker process: it {instead}; `main` must begin with pijs_realm::worker::enter()",
+                "{} is not a worker process: it {instead}; `main` must begin with pijs_realm::worker::enter()",
                 program.display()
             ),
             Self::Failed(message) => write!(f, "the worker process cannot create the realm: {message}"),

@@ -1,4 +1,4 @@
-//! A parsed text whose nodes count the steps of matching.
+//! A parsed text that counts the steps of matching at its nodes.
 //!
 //! ast-grep matches any document that implements its traits. This one charges each visited child and each copied node to
 //! [`Work`]; when the budget is spent, nodes have no more children, so that matching ends by itself.
@@ -140,7 +140,7 @@ impl Document {
             .map(|node| node.start_byte())
     }
 
-    /// Returns whether a pattern as a whole is no code of the grammar, or a bracket or quote is not closed. A pattern with
+    /// Returns whether a pattern as a whole is not code of the grammar, or a bracket or quote is not closed. A pattern with
     /// another mistake inside of it may still match: grammars do not allow some metavariables.
     pub(super) fn is_broken(&self) -> bool {
         let mut top = self.tree.root_node();
@@ -258,7 +258,7 @@ impl<'r> CountedNode<'r> {
     }
 }
 
-/// ast-grep clones the nodes that `$$$A` has bound for each candidate that follows, so clones count as well.
+/// ast-grep clones the nodes that `$$$A` has bound for each candidate that follows, so clones are charged as well.
 impl Clone for CountedNode<'_> {
     fn clone(&self) -> Self {
         self.work.charge(1);

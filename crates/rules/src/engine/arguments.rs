@@ -3,7 +3,7 @@
 //! The decoder hands on the characters of each string value as they arrive, with escapes resolved. It takes what models send:
 //! a text that is cut off anywhere, raw newlines in strings, unknown escapes, text behind the end. It reads each byte once.
 
-/// Deepest nesting of objects and lists; below it keys count as values.
+/// Maximum nesting of objects and lists; below it keys are read as values.
 const MAX_DEPTH: usize = 64;
 /// The number of the first object in a JSON text inside a string. Arguments have fewer objects of their own.
 const INNER_OBJECTS: u32 = 1 << 31;

@@ -21,7 +21,7 @@ pub(crate) struct CallMatch {
 }
 
 impl CallMatch {
-    /// Returns the key under which later matches count as repetitions of this one.
+    /// Returns the key by which later matches are recognised as repetitions of this one.
     pub(crate) fn key(&self) -> (usize, MatchKind, Owner) {
         (self.found.rule, self.found.kind, self.owner.clone())
     }

@@ -55,7 +55,7 @@ impl fmt::Display for GiveUp {
                 "the text is too long for a pattern that needs backtracking, which is not tested on the rest"
             }
             Self::Slow => "it needs backtracking and the text is long, so it is tested less often and may fire late",
-            Self::Unsupported => "the engine does not take it, so it never matches",
+            Self::Unsupported => "the engine rejects it, so it never matches",
             Self::NoAutomaton => "it is too large for the automaton and is tested by backtracking, so it may fire late",
             Self::States => "it needs too many states of the automaton, and is not tested any more",
         })
@@ -190,7 +190,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Begins a new text of a stream. The tests of the texts before count against the length of the stream.
+    /// Begins a new text of a stream. Tests of the previous texts use up the budget of the stream's length.
     pub(crate) fn restart_text(&mut self) {
         (self.is_asked, self.has_matched, self.due) = (false, false, 0);
     }

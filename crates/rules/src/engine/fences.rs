@@ -6,7 +6,7 @@
 //! block quotes and list items around it. The line of a fence belongs to neither region, nor do the markers and the indentation
 //! before a line of code. Text is held back only until it is known whether it begins a fence.
 //!
-//! Blocks of HTML and definitions of links are read as paragraphs, so a fence counts in them.
+//! Blocks of HTML and definitions of links are read as paragraphs, so a fence is recognised in them.
 
 /// Longest line that is buffered to see whether it is a fence.
 const MAX_HELD: usize = 1024;
@@ -79,7 +79,7 @@ enum Line {
     Run { at: usize, marker: u8, length: usize },
     /// The info string of an opening fence.
     Info { at: usize, marker: u8, length: usize },
-    /// The rest of a line that is no fence.
+    /// The rest of a line that is not a fence.
     Rest,
 }
 
@@ -150,7 +150,7 @@ enum Step {
     Hold,
     /// The byte is read again in another state.
     Again,
-    /// The line is no fence.
+    /// The line is not a fence.
     Release,
 }
 
@@ -300,7 +300,7 @@ impl Fences {
         }
     }
 
-    /// Releases a line that is no fence.
+    /// Releases a line that is not a fence.
     fn release(&mut self, read: &mut PieceProgress<'_>, segment: &mut impl FnMut(Segment<'_>)) {
         let skipped = self.block.map_or(0, |block| self.skipped(&self.held, block));
         match read.line_at {
@@ -733,7 +733,7 @@ mod tests {
         assert_eq!(blocks("> ```\n> a\nb\n"), [block("", "a\n")]);
         assert_eq!(blocks("> ```\n> a\n```\nb\n"), [block("", "a\n"), block("", "b\n")]);
         assert_eq!(both("> ```\n> a\n\nb").0, "\nb");
-        // The sign belongs to the code, and is no block quote.
+        // The sign belongs to the code and does not begin a block quote.
         assert_eq!(blocks("```\n> a\n> ```\n```\n"), [block("", "> a\n> ```\n")]);
         assert_eq!(blocks("> ```\n> > a\n> ```\n"), [block("", "> a\n")]);
         assert_eq!(both("> a\n>> `b`\n>").0, "> a\n>> `b`\n>");

@@ -83,7 +83,7 @@ impl std::fmt::Display for Degraded {
             }
             Self::PerTurn(limit) => write!(formatter, "the limit of {limit} interrupts in a turn is reached"),
             Self::PerSession(limit) => write!(formatter, "the limit of {limit} interrupts in a session is reached"),
-            Self::SessionNet => formatter.write_str("the session has discarded as many replies or tokens as it may"),
+            Self::SessionNet => formatter.write_str("the limit of discarded replies or tokens in a session is reached"),
         }
     }
 }

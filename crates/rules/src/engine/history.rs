@@ -66,7 +66,7 @@ impl History {
         self.start += cut;
     }
 
-    /// Resolves a byte to a position. A discarded byte counts as the first one that is kept.
+    /// Resolves a byte to a position. A discarded byte resolves to the first one that is kept.
     pub(crate) fn position(&self, offset: usize) -> Position {
         let before = &self.text[..self.kept(offset)];
         let line = self.line + before.bytes().filter(|&byte| byte == b'\n').count();

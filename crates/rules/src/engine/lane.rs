@@ -43,9 +43,9 @@ pub(crate) struct Match {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum MatchKind {
-    /// It counts.
+    /// The match is final.
     Sure,
-    /// It does not count, since later text may undo it. Reported only for the trace.
+    /// Later text may undo the match. Reported only for the trace.
     Unsettled,
     /// The pattern is not tested, or less often.
     GaveUp(GiveUp),

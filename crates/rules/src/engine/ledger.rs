@@ -29,7 +29,7 @@ pub struct RuleCounts {
     pub interrupts: u32,
     /// Number of reminders.
     pub reminders: u32,
-    /// Tokens of the replies that it interrupted. A reply that several rules interrupted together counts for each.
+    /// Tokens of the replies that it interrupted. A reply that several rules interrupted together is added to each.
     pub tokens_burned: u64,
     /// The caps that turned an interrupt into a reminder, with the number of times.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -2,7 +2,7 @@
 
 use crate::rule::Settle;
 
-/// A match that does not count yet.
+/// A match that later text may undo.
 #[derive(Debug)]
 pub(crate) struct Wait {
     /// The pattern that matched.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Most bytes of a code block that are kept for AST conditions.
 const MAX_BLOCK: usize = crate::ast::MAX_TEXT;
 
-/// A text that grows until the message ends. All blocks of the message count as one text.
+/// A text that grows until the message ends. All blocks of the message are read as one text.
 #[derive(Debug, Default)]
 pub(crate) struct MessageStream {
     lanes: Vec<Lane>,

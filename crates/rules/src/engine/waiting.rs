@@ -1,8 +1,8 @@
 //! Judges matches in the arguments of a tool call by the paths of the call, which may come after them.
 //!
-//! A path counts when its string is complete, or the call has ended: `a.ts` may still become `a.tsx`, and no file is `x.m`. A rule
-//! tests each path once. A match that waits is visited again only when a path around it matches. So the cost is the sum of matches
-//! and paths, not their product.
+//! A path is used when its string is complete, or the call has ended: `a.ts` may still become `a.tsx`, and no file is `x.m`. A
+//! rule tests each path once. A match that waits is visited again only when a path around it matches. So the cost is the sum of
+//! matches and paths, not their product.
 
 use super::call_matches::{CallMatch, CallPath, Owner};
 use super::compiled::CompiledRules;

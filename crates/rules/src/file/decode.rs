@@ -101,7 +101,7 @@ impl<'a> Decoder<'a> {
             else {
                 continue;
             };
-            let message = format!("{} is given twice; the last one counts", quoted(&entry.written));
+            let message = format!("{} is given twice; the last one is used", quoted(&entry.written));
             let (at, length) = (entry.at, entry.written.len());
             let help = Some("remove one of the two".to_owned());
             self.report_finding(Finding { severity: Severity::Warning, at, length, message, help });
@@ -194,7 +194,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn fill(&mut self, rule: &mut Rule, entries: &[Entry]) {
-        // A null value counts as absent.
+        // A null value is treated as absent.
         let find = |key: &str| {
             let found = entries.iter().rfind(|entry| entry.key == key);
             found.filter(|entry| !matches!(entry.value.node, Node::Scalar { kind: Kind::Null, .. }))
@@ -367,7 +367,7 @@ impl<'a> Decoder<'a> {
             self.report_key(other, Severity::Warning, message, "write `repeat: after-gap`, or remove this key");
         }
         if let Some(other) = gap_key.filter(|_| cooled.is_some() && !is_once) {
-            let message = "`repeatGap` has no effect beside `cooldown`".to_owned();
+            let message = "`repeatGap` has no effect together with `cooldown`".to_owned();
             self.report_key(other, Severity::Warning, message, conflict);
         }
         let is_many = rule.max_firings.is_some_and(|most| most > 1);
@@ -410,10 +410,13 @@ impl<'a> Decoder<'a> {
             let at = item.skipped + item.text.len() - condition.source.len();
             if let Err(error) = condition.check() {
                 let index = rule.conditions.len() + 1;
-                let message = format!("{} {index} is no regular expression: {}", entry.key, error.message);
+                let message = format!("{} {index} is not a valid regular expression: {}", entry.key, error.message);
                 let message =
                     if error.is_too_large { format!("{} {index}: {}", entry.key, error.message) } else { message };
-                let help = error.help.as_deref().unwrap_or("fix it; the other conditions of the rule work meanwhile");
+                let help = error
+                    .help
+                    .as_deref()
+                    .unwrap_or("correct this condition; the other conditions of the rule are used");
                 self.report_at(item.value, at + error.offset, 1, Severity::Error, message, help);
                 if error.is_too_large {
                     continue;
@@ -522,7 +525,7 @@ impl<'a> Decoder<'a> {
         let written: String = self.front.text.get(start..).unwrap_or_default().chars().take(2).collect();
         let meant = if c == '\u{8}' { "a backspace" } else { "the end of a paragraph" };
         let message =
-            format!("{key} {number}: in double quotes {} is {meant}, which text hardly has", quoted(&written));
+            format!("{key} {number}: in double quotes {} is {meant}, which text rarely contains", quoted(&written));
         let raw = self.front.text.get(item.value.at..).unwrap_or_default();
         let raw = raw.strip_prefix('"').and_then(|raw| raw.lines().next()?.rsplit_once('"')).map(|(raw, _)| raw);
         let help = match raw {
@@ -593,7 +596,7 @@ impl<'a> Decoder<'a> {
                     glob.len(),
                     Severity::Error,
                     message,
-                    "fix it; the other globs of the rule work meanwhile",
+                    "correct this glob; the other globs of the rule are used",
                 );
             }
             rule.globs.push(glob.to_owned());
@@ -612,7 +615,7 @@ impl<'a> Decoder<'a> {
                     // The flag only reports the positions of groups.
                     'd' => continue,
                     'g' | 'y' => "makes an expression remember where it stopped",
-                    _ => "is none of JavaScript's",
+                    _ => "is not a flag of JavaScript",
                 };
                 let message = format!("flag {} {why}", quoted(&flag.to_string()));
                 self.report_at(
@@ -627,7 +630,7 @@ impl<'a> Decoder<'a> {
         }
         if flags.contains('u') && flags.contains('v') {
             flags.retain(|flag| flag != 'u');
-            let message = "the flags `u` and `v` exclude one another; `v` counts".to_owned();
+            let message = "the flags `u` and `v` exclude each other; `v` is used".to_owned();
             self.report_key(entry, Severity::Warning, message, "remove `u`");
         }
         flags
@@ -667,8 +670,7 @@ impl<'a> Decoder<'a> {
                     self.report_at(value, 0, text.len(), Severity::Warning, message, &help);
                 }
                 Node::List(_) | Node::Map(_) => {
-                    let message =
-                        format!("{}: a list or a map stands where a text should be, and is left out", entry.key);
+                    let message = format!("{}: a list or a map is ignored here, because text is expected", entry.key);
                     self.report_at(value, 0, 1, Severity::Warning, message, "put the text in single quotes ('...')");
                 }
             }
@@ -709,7 +711,7 @@ impl<'a> Decoder<'a> {
         match &entry.value.node {
             Node::Scalar { text, kind: Kind::Text, .. } => Some(text.clone()),
             _ => {
-                let message = format!("`{}` is no text, and is left out", entry.key);
+                let message = format!("`{}` is not text, and is ignored", entry.key);
                 self.report_key(entry, Severity::Warning, message, "put the value in quotes");
                 None
             }
@@ -727,7 +729,8 @@ impl<'a> Decoder<'a> {
                     Node::Scalar { text, .. } => quoted(text),
                     _ => "a list or a map".to_owned(),
                 };
-                let message = format!("`{}` is {shown} instead of true or false, and counts as {otherwise}", entry.key);
+                let message =
+                    format!("`{}` is {shown} instead of true or false, and is read as {otherwise}", entry.key);
                 let help = format!("write `{0}: true` or `{0}: false`, without quotes", entry.key);
                 self.report_at(&entry.value, 0, 1, Severity::Warning, message, &help);
                 otherwise

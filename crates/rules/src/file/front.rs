@@ -105,9 +105,8 @@ pub(super) fn entries(front: &mut Mapped, is_lenient: bool) -> (Vec<Entry>, Vec<
     // A mistake in one line has a finding of its own.
     if !is_complete || (findings.is_empty() && !is_lenient) {
         let YamlError { at, message } = error;
-        let message = format!("the front matter is no YAML ({message}); each of its lines was read on its own");
-        let help =
-            "put values with special characters in single quotes ('...'); a list over several lines is lost meanwhile";
+        let message = format!("the front matter is not valid YAML ({message}); each line was read separately");
+        let help = "put values with special characters in single quotes ('...'); until then, lists over several lines are ignored";
         let finding = Finding { severity: Severity::Warning, at, length: 1, message, help: Some(help.to_owned()) };
         findings.insert(0, finding);
     }
@@ -225,7 +224,7 @@ fn indented_key(line: &str, start: usize) -> Option<Finding> {
 }
 
 fn kept_quotes(key: &str, raw: &str, error: &YamlError) -> Finding {
-    let message = format!("this value keeps its quotes, because it is no YAML ({})", error.message);
+    let message = format!("this value keeps its quotes, because it is not valid YAML ({})", error.message);
     let help = if raw.starts_with('"') && raw.contains('\\') {
         "in double quotes a backslash is written `\\\\`; in single quotes ('...') it is written once"
     } else if raw.starts_with('\'') && raw.len() > 1 && raw.ends_with('\'') {
@@ -239,7 +238,7 @@ fn kept_quotes(key: &str, raw: &str, error: &YamlError) -> Finding {
     Finding { severity, at: error.at, length: 1, message, help: Some(help.to_owned()) }
 }
 
-/// Reads the front matter of a file of pi-ttsr. An error means that the file is no rule.
+/// Reads the front matter of a file of pi-ttsr. An error means that the file is not a rule.
 pub(super) fn ttsr_entries(front: &str, known: impl Fn(&str) -> bool) -> Result<Vec<Entry>, Finding> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut start = 0;
@@ -255,7 +254,7 @@ pub(super) fn ttsr_entries(front: &str, known: impl Fn(&str) -> bool) -> Result<
                 && (rest.is_empty() || rest.starts_with(char::is_whitespace))
         });
         let Some((key, rest)) = pair else {
-            let message = "this line is no `key: value`".to_owned();
+            let message = "this line is not of the form `key: value`".to_owned();
             let help = Some("write a colon and a space after the key".to_owned());
             return Err(Finding { severity: Severity::Error, at: begin, length: line.len(), message, help });
         };
@@ -350,7 +349,7 @@ fn ttsr_scalar(text: &str) -> Result<(String, Style), ScalarError> {
         return Err(unclosed('\''));
     }
     if text.starts_with(['|', '>']) {
-        let message = "a value over several lines is not taken here".to_owned();
+        let message = "values over several lines are not supported here".to_owned();
         return Err((0, message, "write the value on one line, in single quotes".to_owned()));
     }
     let comment =

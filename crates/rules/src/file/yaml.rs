@@ -6,10 +6,10 @@ use yaml_rust2::scanner::TScalarStyle;
 
 /// Deepest nesting of lists and maps, where a rule has a list in a map. The tree is built and dropped by recursion.
 pub(super) const MAX_DEPTH: usize = 32;
-/// Most values, where each alias counts its whole target, and a long text counts as several: a few lines of aliases can expand to
-/// gigabytes.
+/// Maximum number of values. Each alias adds the size of its target, and a long text is charged as several values: a few lines of
+/// aliases can expand to gigabytes.
 pub(super) const MAX_NODES: usize = 10_000;
-/// Bytes of a text that count as one more value.
+/// Bytes of a text that are charged as one more value.
 const BYTES_A_NODE: usize = 256;
 
 /// A value, and the byte at which it begins.
@@ -117,11 +117,11 @@ pub(super) fn parse(yaml: &str, base: usize) -> Result<Option<Value>, YamlError>
             }
             Event::Alias(anchor) => {
                 let Some((value, size)) = anchors.get(&anchor) else {
-                    return Err(YamlError { at, message: "the alias stands for nothing".to_owned() });
+                    return Err(YamlError { at, message: "the alias has no anchor".to_owned() });
                 };
                 nodes += size;
                 if nodes > MAX_NODES {
-                    return Err(YamlError { at, message: format!("it stands for more than {MAX_NODES} values") });
+                    return Err(YamlError { at, message: format!("it expands to more than {MAX_NODES} values") });
                 }
                 (Value { at, ..value.clone() }, 0, *size)
             }
@@ -142,7 +142,7 @@ pub(super) fn parse(yaml: &str, base: usize) -> Result<Option<Value>, YamlError>
         }
         if anchor > 0 {
             anchors.insert(anchor, (value.clone(), size));
-            // The copy counts as well.
+            // The copy is charged as well.
             nodes += size;
         }
         match open.last_mut() {
