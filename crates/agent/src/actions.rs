@@ -49,7 +49,7 @@ pub struct NavigateOptions {
 /// The branch that is abandoned.
 struct AbandonedBranch {
     old_leaf: Option<EntryId>,
-    /// Deepest common ancestor with the target.
+    /// Nearest common ancestor with the target.
     common: Option<EntryId>,
     /// Entries below the common ancestor.
     left: Vec<Arc<Entry>>,
@@ -209,7 +209,7 @@ impl Agent {
             .map_err(|message| ProviderError::new(ErrorKind::Auth, message))
     }
 
-    /// Changes the model and clamps the thinking level to its levels.
+    /// Selects a model and clamps the thinking level to its levels.
     ///
     /// # Errors
     ///
@@ -219,7 +219,7 @@ impl Agent {
         self.change_model(model, "set", false).await
     }
 
-    /// Changes the model; `source` is `set` or `cycle`.
+    /// Selects a model; `source` is `set` or `cycle`.
     pub(crate) async fn change_model(
         &self,
         model: &Model,

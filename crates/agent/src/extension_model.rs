@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Bytes of a call's arguments that are buffered until its name is known.
-const LONGEST_NAMELESS: usize = 1 << 20;
+const MAX_NAMELESS_BYTES: usize = 1 << 20;
 
 /// A provider that calls the stream function of an extension.
 pub(crate) struct ExtensionModel {
@@ -248,7 +248,7 @@ impl EventDecoder {
         call.is_begun |= name.is_some() || kind == "toolcall_end";
         let begins = name.is_some();
         // A call without a name is not reported until its buffer is full; then its arguments are forwarded, so that they count toward the size limit.
-        call.is_begun |= call.arguments.len() > LONGEST_NAMELESS && guard!(ReplySize);
+        call.is_begun |= call.arguments.len() > MAX_NAMELESS_BYTES && guard!(ReplySize);
         if !call.is_begun || (!begins && call.arguments.is_empty()) {
             return Vec::new();
         }

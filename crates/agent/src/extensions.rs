@@ -95,12 +95,13 @@ pub trait Extensions {
         async { Ok(()) }.boxed_local()
     }
 
-    /// Whether an extension may name a file as a skill, prompt template or theme. `extension` is its path, `real` where the file lies.
+    /// Returns whether an extension may name a file as a skill, prompt template or theme. `extension` is the path of the
+    /// extension, `real` the resolved path of the file.
     fn admits_text(&self, _extension: &str, _real: &Path) -> bool {
         true
     }
 
-    /// A file that an extension named as such is left out, because it may not.
+    /// Reports that a file which an extension named is ignored, because the extension may not name it.
     fn leaves_out_text(&self, extension: &str, real: &Path) {
         self.report(extension, "resources_discover", &format!("{} is left out", real.display()));
     }
@@ -334,7 +335,7 @@ pub struct ExtensionTool {
     pub converts: bool,
     /// Whether calls of this tool must not run concurrently with others.
     pub sequential: bool,
-    /// Whether it has `prepareArguments`.
+    /// Whether the tool has `prepareArguments`.
     pub prepares_arguments: bool,
     /// Path of its extension.
     pub path: String,

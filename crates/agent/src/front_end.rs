@@ -10,10 +10,10 @@ pub trait FrontEnd {
     /// Receives an event. An error ends the run, since the front end is closed.
     fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()>;
 
-    /// Called before all extensions are reloaded, so that their widgets are removed. Most front ends have none.
+    /// Notifies the front end before all extensions are reloaded, so that it removes their widgets. Most front ends have none.
     fn unloading(&mut self) {}
 
-    /// Called when the `tool_call` handlers have finished with a call whose arguments are valid. For observers.
+    /// Notifies the front end that the `tool_call` handlers have finished with a call whose arguments are valid.
     fn tool_checked(&mut self, call: &ToolCall, check: &ToolCheck<'_>) -> io::Result<()> {
         let _ = (call, check);
         Ok(())

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use tokio_util::sync::CancellationToken;
 
 /// Bytes of text that are passed together, which bounds the memory of the lookahead.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 
 type StreamItem = Result<ProviderEvent, ProviderError>;
 
@@ -69,7 +69,7 @@ impl<'a> ReplyStream<'a> {
         let (source, stream) = (deltas[0].source, deltas[0].stream);
         let mut bytes = deltas[0].chunk.len();
         let mut at = 0;
-        while deltas.len() <= most && bytes < MOST_BYTES {
+        while deltas.len() <= most && bytes < MAX_BYTES {
             if at == self.ready.len() {
                 let Some(event) = self.stream.next().now_or_never() else { return };
                 self.ready.push_back(event);

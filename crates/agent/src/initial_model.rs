@@ -1,6 +1,6 @@
 //! Chooses the model and thinking level of a session when it is opened.
 //!
-//! A resumed session has its own model and level, and the agent was created with others.
+//! When a session is resumed, the model and level that it stores replace those that the agent was created with.
 
 use crate::agent::Agent;
 use crate::model_choice::publish_scope;

@@ -89,7 +89,7 @@ pub use extensions::{
 pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
 pub use model_quota::ModelQuotaLimits;
 pub use observer::{OpenSession, PortObserver, RunShell, RunTool, SessionFault, ShellOutput, ToolUpdates};
-pub use options::{AgentOptions, InitialModel, MOST_TURNS};
+pub use options::{AgentOptions, InitialModel, MAX_TURNS};
 pub use outcome::{AgentError, ControlError, Ending, InputSource, Outcome};
 pub use pijs_inputs::{Authored, DeliverAs, Pending};
 pub use rules::records_of;

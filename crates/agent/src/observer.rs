@@ -64,7 +64,7 @@ pub type OpenSession<'a> = Box<dyn FnOnce() -> Result<Session, SessionError> + '
 /// Why another session cannot be opened.
 #[derive(Debug)]
 pub enum SessionFault {
-    /// Its file cannot be read.
+    /// The session file cannot be read.
     File(SessionError),
     /// The message of a recorded error.
     Recorded(String),

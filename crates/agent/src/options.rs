@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Turns of one run, far more than real work takes.
-pub const MOST_TURNS: u32 = 10_000;
+pub const MAX_TURNS: u32 = 10_000;
 
 /// Options of an agent.
 pub struct AgentOptions {
@@ -40,7 +40,7 @@ pub struct AgentOptions {
     pub caps: VerdictCaps,
     /// Limits of model requests by extensions.
     pub asks: ModelQuotaLimits,
-    /// Turns of one run; [`MOST_TURNS`] in an interactive session.
+    /// Turns of one run; [`MAX_TURNS`] in an interactive session.
     pub max_turns: u32,
     /// Files and shell for the built-in tools.
     pub system: Arc<dyn ToolSystem>,
@@ -76,7 +76,7 @@ impl AgentOptions {
             has_ui: false,
             caps: VerdictCaps::default(),
             asks: ModelQuotaLimits::default(),
-            max_turns: MOST_TURNS,
+            max_turns: MAX_TURNS,
             system,
             files,
             ambient,

@@ -38,20 +38,20 @@ impl Agent {
         context.chain(skills).chain(prompts).chain(themes).collect()
     }
 
-    /// Changes to the next available model; `None` when there is no other.
+    /// Selects the next available model; `None` when there is no other.
     ///
     /// # Errors
     ///
-    /// Those of [`Agent::set_model`].
+    /// Fails as [`Agent::set_model`] does.
     pub async fn cycle_model(&self) -> Result<Option<Model>, String> {
         self.cycle(|at, count| (at.unwrap_or(0) + 1) % count).await
     }
 
-    /// Changes to the previous available model; `None` when there is no other.
+    /// Selects the previous available model; `None` when there is no other.
     ///
     /// # Errors
     ///
-    /// Those of [`Agent::set_model`].
+    /// Fails as [`Agent::set_model`] does.
     pub async fn cycle_model_back(&self) -> Result<Option<Model>, String> {
         self.cycle(|at, count| (at.unwrap_or(0) + count - 1) % count).await
     }
@@ -80,11 +80,11 @@ impl Agent {
         Ok(Some(next))
     }
 
-    /// Changes to a model that [`Agent::cycle_model`] chose. The thinking level of its scope is set apart.
+    /// Selects a model that [`Agent::cycle_model`] chose. The thinking level of its scope is set separately.
     ///
     /// # Errors
     ///
-    /// Those of [`Agent::set_model`].
+    /// Fails as [`Agent::set_model`] does.
     pub async fn cycle_to(&self, next: &Model) -> Result<(), String> {
         self.control.observe_act("cycle_model", || next.to_value());
         self.attend(self.change_model(next, "cycle", false)).await
@@ -95,7 +95,7 @@ impl Agent {
         self.control.model().map_or_else(|| vec!["off"], |model| model.thinking_levels())
     }
 
-    /// Changes to the next thinking level; `None` for a model without thinking.
+    /// Selects the next thinking level; `None` for a model without thinking.
     ///
     /// # Errors
     ///

@@ -45,7 +45,7 @@ pub struct RetrySettings {
     pub max_retries: u32,
     /// First delay, which doubles with each retry.
     pub base_delay_ms: u64,
-    /// Longest delay, unless the provider asks for more.
+    /// Maximum delay, unless the provider requests more.
     pub max_delay_ms: u64,
 }
 

@@ -35,7 +35,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Bytes of a tool's partial results that wait for delivery. Further ones are dropped, since each replaces the previous one.
-const MOST_WAITING: usize = 64 << 20;
+const MAX_WAITING_BYTES: usize = 64 << 20;
 
 /// Results of the calls of a reply.
 #[derive(Default)]
@@ -515,7 +515,7 @@ impl Agent {
         let counted = Arc::clone(&waiting);
         let on_update = Box::new(move |update: Value| {
             let bytes = bytes_of([&update]);
-            if counted.load(Ordering::Relaxed) + bytes > MOST_WAITING && guard!(ToolUpdates) {
+            if counted.load(Ordering::Relaxed) + bytes > MAX_WAITING_BYTES && guard!(ToolUpdates) {
                 return;
             }
             counted.fetch_add(bytes, Ordering::Relaxed);

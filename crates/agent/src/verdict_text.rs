@@ -1,7 +1,7 @@
 //! The text of a verdict for the model.
 //!
 //! A verdict may inject text with the system role. Session entries contain the text as written by the extension. For a request it
-//! is truncated to [`LONGEST_VERDICT`](pijs_llm::conversation::LONGEST_VERDICT) bytes, chat-template markers and control
+//! is truncated to [`MAX_VERDICT_BYTES`](pijs_llm::conversation::MAX_VERDICT_BYTES) bytes, chat-template markers and control
 //! characters are neutralised, and the role is decided again, since the session may come from a run with other grants.
 //!
 //! | `prompt.modify` of the extension | role | text begins with its name |
@@ -18,8 +18,8 @@ use pijs_llm::message::{Block, Content, CustomMessage, Message};
 use pijs_protocol::{chat_markup, guard};
 use serde_json::{Value, json};
 
-/// Bytes of the extension's name before its text.
-const LONGEST_NAME: usize = 128;
+/// Maximum length of the extension's name before its text, in bytes.
+const MAX_NAME_BYTES: usize = 128;
 
 /// Returns `details` of a verdict for the session.
 pub(crate) fn details(extension: &str, asked: &str, role: SystemRole, reminder: bool) -> Value {
@@ -35,7 +35,7 @@ pub(crate) fn details(extension: &str, asked: &str, role: SystemRole, reminder: 
 /// Marks a text with the name of its extension, without the path, which may contain the user's name.
 fn marked(extension: &str, text: &str) -> String {
     let name = extension.rsplit(['/', '\\']).next().unwrap_or(extension);
-    let name = chat_markup::neutralise_reminder(chat_markup::cut(name, LONGEST_NAME)).replace('\n', " ");
+    let name = chat_markup::neutralise_reminder(chat_markup::cut(name, MAX_NAME_BYTES)).replace('\n', " ");
     format!("[from the extension {name}]\n{text}")
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn keeps_verdict(message: &Message, other: &Message) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pijs_llm::conversation::LONGEST_VERDICT;
+    use pijs_llm::conversation::MAX_VERDICT_BYTES;
     use pijs_llm::message::VERDICT_TYPE;
 
     fn verdict(content: &str, details: Value) -> CustomMessage {
@@ -126,8 +126,8 @@ mod tests {
 
     #[test]
     fn a_long_verdict_is_truncated_with_a_note() {
-        let said = verdict_text(&verdict(&"x".repeat(LONGEST_VERDICT + 5), json!({"role": "system"})));
-        assert!(said.ends_with("x\n[5 bytes left out]") && said.len() < LONGEST_VERDICT + 64, "{}", said.len());
+        let said = verdict_text(&verdict(&"x".repeat(MAX_VERDICT_BYTES + 5), json!({"role": "system"})));
+        assert!(said.ends_with("x\n[5 bytes left out]") && said.len() < MAX_VERDICT_BYTES + 64, "{}", said.len());
     }
 
     #[test]

@@ -194,7 +194,7 @@ fn read<'a>(bytes: &'a [u8], digests: Digests, code: impl Fn(&'a [u8]) -> Bytes)
 ///
 /// # Errors
 ///
-/// As [`decode`], for these bytes.
+/// Fails as [`decode`] does, for these bytes.
 pub fn read_header(bytes: &[u8]) -> Result<EngineBuild, ArtifactError> {
     ArtifactReader { rest: bytes, digests: Digests::Compared }.header()
 }
@@ -203,7 +203,7 @@ pub fn read_header(bytes: &[u8]) -> Result<EngineBuild, ArtifactError> {
 ///
 /// # Errors
 ///
-/// As [`decode`], for these bytes; longer metadata is malformed.
+/// Fails as [`decode`] does, for these bytes; longer metadata is malformed.
 pub fn read_metadata(bytes: &[u8], most: usize) -> Result<ArtifactMetadata, ArtifactError> {
     let mut reader = ArtifactReader { rest: bytes, digests: Digests::Compared };
     let engine = reader.header()?;

@@ -57,7 +57,8 @@ impl ArtifactError {
         )
     }
 
-    /// Returns whether this installation did not write these bytes, or for another package or engine build.
+    /// Returns whether the MAC does not match: the bytes were written by another installation, or for another package or engine
+    /// build.
     pub fn is_unauthenticated(&self) -> bool {
         matches!(self.kind, ErrorKind::Mac { .. })
     }

@@ -34,6 +34,6 @@ pub use container::{
 };
 pub use error::ArtifactError;
 pub use mac::{InstallKey, Mac, sign, verifies};
-pub use module_text::{FindFunctions, Frame, FunctionText, MOST_FRAMES, PositionMap, innermost};
+pub use module_text::{FindFunctions, Frame, FunctionText, MAX_FRAMES, PositionMap, innermost};
 pub use quoted::quoted;
 pub use verified::Verified;

@@ -5,8 +5,8 @@
 use pijs_protocol::message::Position;
 use std::ops::Range;
 
-/// Frames of one stack that are mapped to the source: an extension may produce an arbitrarily long stack.
-pub const MOST_FRAMES: usize = 100;
+/// Maximum number of frames of one stack that are mapped to the source: an extension may produce an arbitrarily long stack.
+pub const MAX_FRAMES: usize = 100;
 
 /// Folder of dependencies.
 const DEPENDENCIES: &str = "node_modules/";
@@ -68,7 +68,7 @@ impl<'a> Frame<'a> {
 
 /// Returns the innermost mapped position of a stack: in the package's own files, or else in those of its dependencies.
 pub fn innermost(stack: &str, map: &dyn PositionMap) -> Option<Position> {
-    let frames = stack.lines().filter_map(Frame::parse).take(MOST_FRAMES);
+    let frames = stack.lines().filter_map(Frame::parse).take(MAX_FRAMES);
     let found: Vec<Position> =
         frames.filter_map(|frame| map.source_position(frame.module, frame.line, frame.column)).collect();
     let own = found.iter().find(|position| !position.file.contains(DEPENDENCIES));

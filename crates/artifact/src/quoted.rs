@@ -13,8 +13,8 @@ const QUOTED_MESSAGES: &[(&str, QuoteKind)] = &[
     ("null is not iterable", QuoteKind::Iteration),
 ];
 
-/// Bytes of a line that are scanned on either side of a position: an extension may forge the position, and a line may be a whole
-/// bundle.
+/// Maximum number of bytes of a line that are scanned on either side of a position: an extension may forge the position, and a
+/// line may be a whole bundle.
 const MAX_SCAN: usize = 2048;
 
 #[derive(Clone, Copy, PartialEq)]

@@ -145,7 +145,7 @@ impl Cipher {
         out
     }
 
-    /// Finishes, and returns the remaining output.
+    /// Returns the remaining output and ends the operation.
     ///
     /// # Errors
     ///
@@ -261,7 +261,7 @@ where
     Some(cipher::StreamCipherCoreWrapper::from_core(core))
 }
 
-/// Returns J0 of SP 800-38D: a vector of 12 bytes and a counter of 1, else the vector's GHASH.
+/// Returns J0 of SP 800-38D: an IV of 12 bytes with a counter of 1, otherwise the GHASH of the IV.
 fn first_counter(hash: &GHash, iv: &[u8]) -> [u8; BLOCK] {
     let mut first = [0; BLOCK];
     if iv.len() == 12 {

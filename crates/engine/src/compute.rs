@@ -16,7 +16,7 @@ use rquickjs::{Array, Ctx, Exception, Object, Result, TypedArray, Value};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Largest output of one step of a codec, in bytes.
+/// Maximum output of one step of a codec, in bytes.
 const MAX_STEP: u64 = 1 << 20;
 
 fn undefined<'js>(ctx: &Ctx<'js>) -> Value<'js> {

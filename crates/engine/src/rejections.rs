@@ -19,7 +19,7 @@ pub(crate) struct Rejections {
     next: Cell<u64>,
     /// Promises whose rejection is not reported: by-products of `importSync`.
     suppressed: RefCell<Vec<SavedValue>>,
-    /// Their addresses.
+    /// Addresses of the suppressed promises.
     suppressed_addresses: RefCell<HashSet<usize>>,
 }
 
@@ -30,7 +30,7 @@ fn address(value: &Value<'_>) -> usize {
 }
 
 impl Rejections {
-    /// The engine's rejection tracker.
+    /// Records a rejection, or withdraws it when a handler is attached. The engine calls it as its rejection tracker.
     pub(crate) fn track<'js>(&self, ctx: &Ctx<'js>, promise: Value<'js>, reason: Value<'js>, is_handled: bool) {
         let address = address(&promise);
         if is_handled {

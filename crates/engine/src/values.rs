@@ -12,8 +12,8 @@ use rquickjs::{atom::PredefinedAtom, function::This};
 use serde_json::{Map, Number};
 use std::cell::Cell;
 
-/// Deepest nesting that leaves a realm. `serde_json` reads 128 levels back from a tape, and the enclosing message takes a few;
-/// deeper values are cycles or attacks, and recursion here costs host stack.
+/// Maximum nesting of a value that leaves a realm. `serde_json` reads 128 levels back from a tape, and the enclosing message
+/// takes a few; deeper values are cycles or attacks, and recursion here costs host stack.
 const MAX_DEPTH: usize = 120;
 
 /// Values that one message may hold, including lists and members: each costs the host some fifty bytes, which the memory limit of

@@ -3,15 +3,15 @@
 //! A realm reports stacks with positions in the linked module. [`PositionMap`], which `extc` implements with the artifact's
 //! source maps, returns the position in the author's file; [`translate`] applies it to a whole error before it is shown.
 
-use pijs_artifact::{Frame, MOST_FRAMES, PositionMap, quoted};
+use pijs_artifact::{Frame, MAX_FRAMES, PositionMap, quoted};
 use pijs_protocol::message::ErrorReport;
 
 /// Replaces bundle positions in `error.stack` and fills in `error.position` with the innermost frame
-/// that is in the extension's source. Frames that do not map, and those past [`MOST_FRAMES`], stay as they are.
+/// that is in the extension's source. Frames that do not map, and those past [`MAX_FRAMES`], stay as they are.
 pub(crate) fn translate(mut error: ErrorReport, map: Option<&dyn PositionMap>) -> ErrorReport {
     let (Some(map), Some(stack)) = (map, error.stack.as_deref()) else { return error };
     let mut innermost = None;
-    let (mut lines, mut left) = (Vec::new(), MOST_FRAMES);
+    let (mut lines, mut left) = (Vec::new(), MAX_FRAMES);
     for line in stack.lines() {
         let found = if left > 0 { Frame::parse(line) } else { None };
         left -= usize::from(found.is_some());
@@ -91,10 +91,10 @@ mod tests {
 
     #[test]
     fn of_a_long_stack_the_first_frames_are_looked_up() {
-        let stack = "Error: boom\n".to_owned() + &"    at entry:main.js:2:7\n".repeat(MOST_FRAMES + 2);
+        let stack = "Error: boom\n".to_owned() + &"    at entry:main.js:2:7\n".repeat(MAX_FRAMES + 2);
         let mapped = translate(error(&stack), Some(&Shift)).stack.expect("a stack");
         let count = |place: &str| mapped.lines().filter(|line| line.ends_with(place)).count();
-        assert_eq!((count("src/main.ts:12:7"), count("entry:main.js:2:7")), (MOST_FRAMES, 2));
-        assert_eq!(mapped.lines().count(), MOST_FRAMES + 3);
+        assert_eq!((count("src/main.ts:12:7"), count("entry:main.js:2:7")), (MAX_FRAMES, 2));
+        assert_eq!(mapped.lines().count(), MAX_FRAMES + 3);
     }
 }

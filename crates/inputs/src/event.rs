@@ -19,14 +19,14 @@ pub enum InputEvent {
         message: CustomMessage,
         /// The queue that it names.
         deliver_as: Option<DeliverAs>,
-        /// Whether it asks for a turn.
+        /// Whether the message requests a turn.
         trigger_turn: Option<bool>,
         /// The extension that sends it.
         sender: Option<ExtensionId>,
     },
     /// A user message sent by an extension (`sendUserMessage`).
     UserMessage {
-        /// Its content.
+        /// Content of the message.
         content: Authored,
         /// The queue that it names.
         deliver_as: Option<DeliverAs>,
@@ -39,7 +39,7 @@ pub enum InputEvent {
     Queue {
         /// The message.
         message: Message,
-        /// Its queue.
+        /// Queue of the message.
         deliver_as: DeliverAs,
     },
     /// A shell command of the user has ended.
@@ -55,11 +55,11 @@ pub enum InputEvent {
     AbortRetry,
     /// The user takes the waiting messages back.
     Clear,
-    /// The agent takes messages out of a queue: the next one of those for a run, all of another.
+    /// The agent takes messages out of a queue: the next message of a queue for a run, all messages of another queue.
     Take(Queue),
     /// A message that a run has taken begins: it waits no longer.
     Spoken {
-        /// Its text.
+        /// Text of the input.
         text: String,
     },
     /// Front ends were shown the queues.
@@ -204,7 +204,7 @@ pub enum InputEffect {
     },
     /// The message is passed to the handlers of `input`, and then added to its queue, or refused when it names none.
     Hear {
-        /// Its content.
+        /// Content of the message.
         content: Authored,
         /// The queue that it names.
         deliver_as: Option<DeliverAs>,
@@ -214,7 +214,7 @@ pub enum InputEffect {
     /// The prompt is passed to the handlers of `input` while another one is about to start. Both are handled alike, and the first
     /// that arrives is answered.
     Contend {
-        /// Its content.
+        /// Content of the message.
         content: Authored,
         /// Whether commands and templates count in it.
         expand: bool,
@@ -237,7 +237,7 @@ pub enum InputEffect {
         steering: Vec<String>,
         /// Texts that follow.
         follow_up: Vec<String>,
-        /// Their size.
+        /// Size of the messages in bytes.
         bytes: usize,
     },
     /// The place in a line.
@@ -247,9 +247,9 @@ pub enum InputEffect {
 /// Reasons to refuse a user message, in pi's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// It names the queue of the next turn.
+    /// The message names the queue of the next turn.
     NoSuchQueue,
-    /// It names no queue while a run is on.
+    /// The message names no queue while a run is active.
     Undelivered,
     /// Another one is about to begin.
     PromptInProgress,

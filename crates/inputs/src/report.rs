@@ -1,12 +1,12 @@
 //! Backpressure of what front ends are shown of the queues.
 //!
-//! Each report says all that waits: reports of many messages grow with their square. Past [`MOST_IN_FLIGHT`] bytes that front
+//! Each report says all that waits: reports of many messages grow with their square. Past [`MAX_IN_FLIGHT`] bytes that front
 //! ends have not taken, reports are left out, and one that makes up for them follows once all are taken.
 
 use serde_json::Value;
 
 /// Bytes of reports that front ends have not taken yet.
-const MOST_IN_FLIGHT: usize = 4 << 20;
+const MAX_IN_FLIGHT: usize = 4 << 20;
 
 /// Texts of what waits to steer, and to follow.
 type QueuedTexts = (Vec<String>, Vec<String>);
@@ -23,7 +23,7 @@ pub(crate) struct QueueReport {
 impl QueueReport {
     /// Takes over the texts where they have changed, or `always`. Returns the size of the report that is due.
     pub(crate) fn changed(&mut self, texts: impl FnOnce() -> QueuedTexts, always: bool) -> Option<usize> {
-        if self.in_flight > MOST_IN_FLIGHT {
+        if self.in_flight > MAX_IN_FLIGHT {
             self.is_behind = true;
             return None;
         }
@@ -41,7 +41,7 @@ impl QueueReport {
         &self.texts
     }
 
-    /// Front ends have taken a report. Returns whether one is due that makes up for those left out.
+    /// Records that front ends have taken a report. Returns whether a report is due that makes up for those left out.
     pub(crate) fn shown(&mut self, bytes: usize) -> bool {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.in_flight == 0 && std::mem::take(&mut self.is_behind)

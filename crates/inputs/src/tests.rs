@@ -98,7 +98,7 @@ fn named<T: fmt::Debug + Copy>(all: &[T], name: &str) -> T {
     *all.iter().find(is_named).unwrap_or_else(|| panic!("there is no {name:?}"))
 }
 
-/// A text of the form `xN` is N bytes long.
+/// Returns a message; a text of the form `xN` is N bytes long.
 fn custom(text: &str) -> CustomMessage {
     let long = text.strip_prefix('x').and_then(|count| count.parse().ok()).map(|count| "x".repeat(count));
     serde_json::from_value(serde_json::json!({"customType": "c", "content": long.as_deref().unwrap_or(text)}))

@@ -49,9 +49,9 @@ pub struct Report {
 /// A realm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lane {
-    /// Its number on the tape; 0 for the agent.
+    /// Number of the realm on the tape; 0 for the agent.
     pub realm: u32,
-    /// Its extension.
+    /// Extension of the realm.
     pub extension: ExtensionId,
 }
 
@@ -74,7 +74,7 @@ pub struct Row {
     /// Capability of a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capability: Option<String>,
-    /// Whether it failed.
+    /// Whether the operation failed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
     /// Whether the gate refused it.

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Would be run if a page took it for markup.
 const HOSTILE: &str = "</script><script>document.title='run'</script><img src=x onerror=\"document.title='run'\">";
 
-/// Looks at a browser that does not end.
+/// Number of polls of a browser that does not end.
 const LOOKS: u32 = 600;
 
 const REALM: RealmNumber = RealmNumber(1);
@@ -41,7 +41,7 @@ fn delta(text: &str) -> Task {
     })
 }
 
-/// A call that is denied, a reply that is stopped, and as many timers as asked for.
+/// Returns a call that is denied, a reply that is stopped, and this many timers.
 fn events(timers: u64) -> Vec<Event> {
     let options = RealmOptions {
         extension: format!("path:/{HOSTILE}").as_str().into(),

@@ -5,7 +5,7 @@
 
 /// Keys whose strings are paths.
 const KEYS: &[&str] = &["path", "paths", "file", "files", "file_path", "filePath", "filename", "fileName"];
-/// Longest path in bytes; longer strings are ignored.
+/// Maximum length of a path in bytes; longer strings are ignored.
 const MAX_PATH: usize = 4096;
 /// Nesting below which the arguments are ignored.
 const MAX_DEPTH: usize = 64;

@@ -1,6 +1,6 @@
 //! Converts messages of a session to messages of a request.
 //!
-//! A verdict with the system role keeps it; its text is truncated to [`LONGEST_VERDICT`] bytes, and chat-template markers and
+//! A verdict with the system role keeps it; its text is truncated to [`MAX_VERDICT_BYTES`] bytes, and chat-template markers and
 //! control characters in it are neutralised.
 
 use crate::message::{BashExecution, Block, Content, CustomMessage, Message, StopReason, UserMessage, VERDICT_TYPE};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Bytes of one injected text: about 8,000 tokens.
-pub const LONGEST_VERDICT: usize = 32 << 10;
+pub const MAX_VERDICT_BYTES: usize = 32 << 10;
 
 /// Returns the text of a summary message for the model.
 fn summary_text(value: &Value) -> Option<String> {
@@ -149,7 +149,7 @@ pub fn verdict_text(custom: &CustomMessage) -> String {
     if !guard!(SystemMarkup) {
         return text;
     }
-    let kept = chat_markup::cut(&text, LONGEST_VERDICT);
+    let kept = chat_markup::cut(&text, MAX_VERDICT_BYTES);
     let mut said = chat_markup::neutralise_reminder(kept).into_owned();
     let left_out = text.len() - kept.len();
     if left_out > 0 {

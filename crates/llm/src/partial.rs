@@ -20,7 +20,7 @@ const MAX_CALLS: usize = 128;
 
 /// Bytes of one reply as JSON text, ten times the size of real replies. The host holds it, writes it to the session and passes it
 /// to every realm in one message with those before it.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 
 /// A change of the message.
 #[derive(Debug)]
@@ -202,8 +202,8 @@ impl Partial {
     pub fn has_room_for(&mut self, event: &ProviderEvent) -> Result<usize, ProviderError> {
         let bytes = weight(event);
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes > MOST_BYTES && guard!(ReplySize) {
-            let message = format!("the reply is larger than {} MB", MOST_BYTES >> 20);
+        if self.bytes > MAX_BYTES && guard!(ReplySize) {
+            let message = format!("the reply is larger than {} MB", MAX_BYTES >> 20);
             return Err(ProviderError::new(ErrorKind::TooLarge, message));
         }
         Ok(bytes)
@@ -472,7 +472,7 @@ impl Partial {
                     None => {
                         bad.insert(
                             block.id.clone(),
-                            format!("the reply has more than {MOST_VALUES} values in its calls"),
+                            format!("the reply has more than {MAX_VALUES} values in its calls"),
                         );
                     }
                 },
@@ -544,12 +544,12 @@ impl Partial {
 
 /// JSON values in the arguments of all calls of a reply. Each subscribed extension receives them several times, and a realm is
 /// terminated when a message exceeds its limits.
-const MOST_VALUES: usize = 100_000;
+const MAX_VALUES: usize = 100_000;
 
 /// Returns the number of values left within the limit.
 fn room(message: &AssistantMessage) -> usize {
     let taken: usize = message.tool_calls().map(|call| count_values(&call.arguments)).sum();
-    if guard!(ReplyValues) { MOST_VALUES.saturating_sub(taken) } else { usize::MAX }
+    if guard!(ReplyValues) { MAX_VALUES.saturating_sub(taken) } else { usize::MAX }
 }
 
 #[cfg(test)]

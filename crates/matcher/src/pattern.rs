@@ -18,9 +18,9 @@ const MAX_WEIGHT: usize = 50_000;
 /// The relation of a [`Pattern`] to its expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
-    /// It matches the same texts; `\p{..}` uses the tables of Unicode 16.
+    /// The automaton matches the same texts; `\p{..}` uses the tables of Unicode 16.
     Exact,
-    /// It matches these texts and others, so the expression itself has to confirm a match.
+    /// The automaton matches these texts and others, so the expression itself has to confirm a match.
     Coarse,
 }
 

@@ -192,7 +192,7 @@ pub(crate) struct Automaton {
     pub(crate) expressions: Vec<(u32, bool)>,
     pub(crate) cache_bytes: usize,
     nfa_bytes: usize,
-    /// Whether it computed too many states in some text.
+    /// Whether the set computed too many states in some text.
     is_exhausted: AtomicBool,
     pool: Mutex<Vec<Cache>>,
 }

@@ -62,7 +62,7 @@ fn a_count_may_have_any_number_of_digits() {
     assert!(Pattern::parse("a{99999999999999999999,1}", "").is_err());
 }
 
-/// Text that leads an automaton for `a[ab]{n}` to a new state with almost every character.
+/// Returns text that leads an automaton for `a[ab]{n}` to a new state with almost every character.
 fn noise(length: usize) -> String {
     let mut state = 7_u32;
     let mut next = || {

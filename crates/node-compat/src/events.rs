@@ -151,7 +151,7 @@ fn find(name: &str) -> Option<&'static EventRule> {
 }
 
 /// Maximum edit distance (insertions, deletions, substitutions, transpositions) of a misspelt name; one for a short name.
-const MOST_EDITS: usize = 2;
+const MAX_EDITS: usize = 2;
 
 /// Returns the event with the most similar name, if there is one.
 pub fn similar(name: &str) -> Option<&'static str> {
@@ -160,7 +160,7 @@ pub fn similar(name: &str) -> Option<&'static str> {
 
 /// Returns the most similar known name, if there is one.
 pub fn most_like<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let most = if name.len() < 6 { 1 } else { MOST_EDITS };
+    let most = if name.len() < 6 { 1 } else { MAX_EDITS };
     let edits = |known: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase());
     let found = known.map(|known| (edits(known), known)).filter(|(edits, _)| *edits <= most);
     found.min_by_key(|(edits, known)| (*edits, known.len().abs_diff(name.len()), *known)).map(|(_, known)| known)

@@ -1,24 +1,24 @@
-//! Programs that read the files of a folder which their arguments name, or of the folder that they work in.
+//! Classifies programs that read all files of a folder, which their arguments name or in which they start.
 //!
-//! The names of single files are found in the arguments themselves. Here a program says that it takes whole folders: an archiver, a
-//! copy or a search that goes down into them, a command of git that reads the work tree.
+//! Files that are named individually are found in the arguments. These tables list programs that read whole folders: archivers,
+//! recursive copies and searches, and commands of git that read the work tree.
 
 use super::name_of;
 
-/// How far a program with its arguments reads folders.
+/// Which files of folders a program with its arguments reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FolderReading {
-    /// It reads the files that are named, and none of a folder.
+    /// The named files only, no folders.
     None,
-    /// It reads everything in a folder that is named.
+    /// All files of the folders that are named.
     Named,
-    /// It leaves out hidden files and installed packages.
+    /// All files of a folder except hidden files and installed packages.
     Plain,
-    /// It reads everything in a folder.
+    /// All files of a folder.
     All,
 }
 
-/// Archivers, and programs that copy whole trees.
+/// Archivers, and programs that copy folders recursively.
 const TREE_READERS: &[&str] = &[
     "7z",
     "7za",
@@ -51,13 +51,13 @@ const TREE_READERS: &[&str] = &[
     "zip",
 ];
 
-/// Searches that go down into folders without being told to, and leave out hidden and ignored files.
+/// Searches that recurse by default and skip hidden and ignored files.
 const SEARCHES: &[&str] = &["ag", "fd", "fdfind", "pt", "rg"];
 
-/// Searches that go down into folders without being told to.
+/// Searches that recurse by default.
 const OPEN_SEARCHES: &[&str] = &["ack", "rgrep", "sift", "ucg"];
 
-/// Options of searches that show hidden or ignored files, which may be abbreviated.
+/// Options of searches that include hidden or ignored files; they may be abbreviated.
 const UNRESTRICTED: &[&str] = &[
     "--all-text",
     "--all-types",
@@ -68,7 +68,7 @@ const UNRESTRICTED: &[&str] = &[
     "--unrestricted",
 ];
 
-/// Endings of files of code. A pattern for one of them finds no file of secrets.
+/// Suffixes of source files. A pattern for one of them matches no file of secrets.
 const CODE: &[&str] = &[
     "c", "cc", "cjs", "cpp", "css", "go", "h", "hpp", "html", "java", "js", "jsx", "kt", "lua", "md", "mjs", "php",
     "py", "rb", "rs", "sass", "scala", "scss", "sh", "sql", "svelte", "swift", "toml", "ts", "tsx", "txt", "vue",
@@ -78,7 +78,7 @@ const CODE: &[&str] = &[
 /// Programs that compare the files of two folders.
 const COMPARERS: &[&str] = &["colordiff", "diff", "gdiff"];
 
-/// Programs that go down into folders when an option says so: its letters, and its words.
+/// Programs that recurse with an option: its letters, and its long names.
 const RECURSIVE: &[(&[&str], &str, &[&str])] = &[
     (&["cp", "gcp"], "rRa", &["--archive", "--recursive"]),
     (
@@ -97,7 +97,7 @@ const FIND_RUNS: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 /// Commands of git that read all files of a tree.
 const GIT_READERS: &[&str] = &["archive", "bundle", "fast-export", "grep"];
 
-/// Commands that pack a whole folder.
+/// Commands that pack a folder.
 const PACKERS: &[(&str, &str)] = &[
     ("cargo", "package"),
     ("docker", "build"),
@@ -108,8 +108,8 @@ const PACKERS: &[(&str, &str)] = &[
     ("yarn", "pack"),
 ];
 
-/// Says how far a program reads the folders that its arguments name and the one that it works in. Of a program that runs what its
-/// arguments say, each word may be another program.
+/// Returns which files of folders a program with these arguments reads: of folders in its arguments and of its working folder.
+/// For a program that runs what its arguments say, each word may be another program.
 pub fn folder_reading(command: &str, args: &[&str]) -> FolderReading {
     let name = name_of(command).to_ascii_lowercase();
     let whole = command.rsplit(['/', '\\']).next().unwrap_or(command).to_ascii_lowercase();
@@ -139,7 +139,7 @@ pub fn folder_reading(command: &str, args: &[&str]) -> FolderReading {
     if is(COMPARERS) { FolderReading::Named } else { FolderReading::None }
 }
 
-/// Returns whether arguments have one of these long options, or an abbreviation of it.
+/// Returns whether the arguments contain one of these long options, or an abbreviation of it.
 fn has_option(args: &[&str], options: &[&str]) -> bool {
     args.iter().any(|arg| is_abbreviation(arg, options))
 }
@@ -149,7 +149,7 @@ fn is_abbreviation(arg: &str, options: &[&str]) -> bool {
     name.len() > 2 && options.iter().any(|option| option.starts_with(name))
 }
 
-/// Returns whether `grep` is told to recurse by the value of an option: `--dir=rec`, `-d recurse`.
+/// Returns whether the value of an option makes `grep` recurse: `--dir=rec`, `-d recurse`.
 fn recurses_by_value(args: &[&str]) -> bool {
     let is_value = |value: &str| !value.is_empty() && "recurse".starts_with(value);
     let takes = |arg: &str| is_abbreviation(arg, &["--directories"]) || (arg.starts_with('-') && arg.ends_with('d'));
@@ -176,7 +176,8 @@ fn names_hidden_files(args: &[&str]) -> bool {
     behind.map(|pair| pair[1]).chain(joined).any(is_open)
 }
 
-/// Does the same for a line of words of which any may be a program: what a shell runs, or `env`, `xargs`, `find` or `sudo`.
+/// Like [`folder_reading`], but treats every word as a possible program name: for the command lines of shells, `env`, `xargs`,
+/// `find` and `sudo`.
 pub fn folder_reading_of_line(words: &[&str]) -> FolderReading {
     let each = (0..words.len()).map(|at| folder_reading(words[at], &words[at + 1..]));
     each.max().unwrap_or(FolderReading::None)

@@ -1,9 +1,8 @@
-//! Settings of a repository that a plain use of git may read: those that name no program, and change nothing
-//! about which one runs. Git has many hundreds of settings and gains some with each version, so no list of dangerous ones is
-//! whole.
+//! Settings of a repository that a plain use of git may read: those that name no program and do not change which program runs.
+//! Git has hundreds of settings and each version adds some, so a list of dangerous ones cannot be complete.
 
-/// By section: its variables in lower case, with a space between, or `*` for all of them. Whether there is a name between
-/// (`remote.NAME.url`) makes no difference.
+/// Harmless variables by section, in lower case, separated by spaces; `*` for all of them. A subsection (`remote.NAME.url`) makes
+/// no difference.
 const HARMLESS: &[(&str, &str)] = &[
     ("add", "*"),
     ("advice", "*"),
@@ -38,7 +37,7 @@ const HARMLESS: &[(&str, &str)] = &[
          streamingthreshold symlinks trustctime untrackedcache usereplacerefs warnambiguousrefs whitespace \
          worktree",
     ),
-    // The name of a user, or how an address is compared. A helper is reset, and the user's own added.
+    // The name of a user, or how an address is compared. A helper is reset, and the user's own is added.
     ("credential", "helper username usehttppath"),
     (
         "diff",
@@ -68,13 +67,13 @@ const HARMLESS: &[(&str, &str)] = &[
     ("grep", "*"),
     (
         "http",
-        // The rest says through whom git speaks, and whether it knows whom to: [`neutral_connection`]. Each of curl's
-        // libraries checks certificates.
+        // The other settings determine the server of a connection and how it is verified: [`neutral_connection`]. All of curl's
+        // TLS libraries check certificates.
         "extraheader keepalivecount keepaliveidle keepaliveinterval lowspeedlimit lowspeedtime maxrequests \
          minsessions noepsv pinnedpubkey postbuffer sslbackend useragent version",
     ),
     ("i18n", "*"),
-    // Each file is listed with what it says.
+    // Each file is listed with its content.
     ("include", "*"),
     ("includeif", "*"),
     ("index", "*"),
@@ -106,7 +105,7 @@ const HARMLESS: &[(&str, &str)] = &[
         "autosetupremote default followtags gpgsign negotiate pushoption recursesubmodules usebitmaps \
          useforceifincludes",
     ),
-    // Not `instructionformat`: it makes lines of the list of what is to be done.
+    // Not `instructionformat`, which adds lines to the list of steps.
     (
         "rebase",
         "abbreviatecommands autosquash autostash backend forkpoint maxlabellength missingcommitscheck \
@@ -122,9 +121,9 @@ const HARMLESS: &[(&str, &str)] = &[
     ("repack", "*"),
     ("rerere", "*"),
     ("revert", "*"),
-    // Git reads them of the user's own files only.
+    // Git reads these only from the user's own files.
     ("safe", "*"),
-    // Its hook, too.
+    // Includes its hook.
     ("uploadpack", "*"),
     ("showbranch", "*"),
     ("sparse", "*"),
@@ -133,7 +132,7 @@ const HARMLESS: &[(&str, &str)] = &[
     ("status", "*"),
     (
         "submodule",
-        // What they fetch is checked like this repository.
+        // The repositories that they fetch are checked like this one.
         "active alternateerrorstrategy alternatelocation branch fetchjobs fetchrecursesubmodules ignore \
          path propagatebranches recurse shallow update url",
     ),
@@ -148,11 +147,11 @@ const HARMLESS: &[(&str, &str)] = &[
     ("worktree", "*"),
 ];
 
-/// A file that does not exist, as a value. Curl quotes it when it cannot open it.
+/// A path that does not exist, as a value. Curl quotes it in its error when it cannot open it.
 const NO_FILE: &str = "/dev/null/pi: a setting of this repository names a file of TLS; exec:git * permits it";
 
-/// By section and variable: values of connections that a repository does not decide. Git sends credentials of the user through a
-/// proxy, to whoever a certificate proves, and into a file of cookies.
+/// Values of connections that a repository must not choose, by section and variable. Git sends the user's credentials through a
+/// proxy, to a server that a certificate identifies, and into a cookie file.
 const NEUTRAL_CONNECTION: &[(&str, &str, &str)] = &[
     ("credential", "protectprotocol", "true"),
     ("credential", "sanitizeprompt", "true"),
@@ -179,7 +178,7 @@ const NEUTRAL_CONNECTION: &[(&str, &str, &str)] = &[
     ("imap", "sslverify", "true"),
     ("remote", "proxy", ""),
     ("remote", "proxyauthmethod", "anyauth"),
-    // An empty one would switch the check off.
+    // An empty value would disable the check.
     ("sendemail", "smtpsslcertpath", NO_FILE),
 ];
 
@@ -277,10 +276,10 @@ const RUN_GIT: &[&str] = &[
     "zig",
 ];
 
-/// Sections in which other tools keep settings, too. All that git makes of them is known.
+/// Sections in which other tools store settings too. All variables that git reads in them are listed.
 const SHARED: &[&str] = &["branch", "credential", "filter", "http", "lfs", "remote"];
 
-/// Returns whether a section is git's own, so that a variable in it may have a meaning for git although it is not listed.
+/// Returns whether a section belongs to git, so that a variable in it may have a meaning for git although it is not listed.
 pub fn is_gits_own(section: &str) -> bool {
     let is_known = section == "hook" || HARMLESS.iter().any(|(known, _)| *known == section);
     is_known && !SHARED.contains(&section)
@@ -293,13 +292,13 @@ pub fn is_harmless(section: &str, variable: &str) -> bool {
     })
 }
 
-/// Returns the value that a setting of a connection has when the user's own configuration does not say one.
+/// Returns the value to use for a setting of a connection if the user's own configuration has none.
 pub fn neutral_connection(section: &str, variable: &str) -> Option<&'static str> {
     let is_it = |&&(known, name, _): &&(&str, &str, &str)| (known, name) == (section, variable);
     NEUTRAL_CONNECTION.iter().find(is_it).map(|(.., neutral)| *neutral)
 }
 
-/// Returns the key under which the user says for all servers what a key says of one: `http.proxy` of `http.ADDRESS.proxy` and
+/// Returns the key that sets for all servers what a key sets for one: `http.proxy` for `http.ADDRESS.proxy` and
 /// `remote.NAME.proxy`.
 pub fn general(key: &str) -> Option<String> {
     let (section, rest) = key.split_once('.')?;
@@ -309,7 +308,7 @@ pub fn general(key: &str) -> Option<String> {
     Some(format!("{section}.{variable}"))
 }
 
-/// Returns whether a program, by the name without its version, runs git.
+/// Returns whether a program, by its name without version, runs git.
 pub fn runs_git(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.starts_with("git-") || RUN_GIT.binary_search(&&*name).is_ok()

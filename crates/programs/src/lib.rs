@@ -34,7 +34,7 @@ pub enum Kind {
     Plain,
     /// Some arguments run other programs.
     Options,
-    /// Its purpose is to run others.
+    /// The purpose of the program is to run others.
     Interpreter,
 }
 
@@ -130,8 +130,8 @@ fn versioned(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the name of the file that a command leads to, if the tables know the file and not the command: a link to `ssh` of another
-/// name is `ssh`.
+/// Returns the name of the file that a command resolves to, if the tables know the file and not the command: a link of another
+/// name to `ssh` is `ssh`.
 pub fn name_behind<'a>(command: &str, file: &'a str) -> Option<&'a str> {
     let name = name_of(file);
     (kind_of(command) == Kind::Plain && kind_of(file) != Kind::Plain && !NAMED_BY_CALLER.contains(&name))
@@ -155,8 +155,8 @@ pub fn kind_of(command: &str) -> Kind {
     }
 }
 
-/// Returns whether a program with these arguments is known to run no other program that they, or a file that they name, request.
-/// The `named` leading arguments are named by the grant and are allowed.
+/// Returns whether a program with these arguments is known to run no other program that the arguments, or a file that they name,
+/// request. The `named` leading arguments are named by the grant and are allowed.
 pub fn is_plain(command: &str, args: &[&str], named: usize) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     match tool(&name) {
@@ -181,7 +181,7 @@ const FOLDER_OPTIONS: &[&str] = &[
     "-f",
 ];
 
-/// Returns whether arguments select the folder whose files a program obeys, in place of its working folder.
+/// Returns whether arguments select the folder whose files a program obeys, instead of its working folder.
 pub fn names_folder(command: &str, args: &[&str]) -> bool {
     let names = |arg: &&str| {
         FOLDER_OPTIONS.iter().any(|option| match option.len() {
@@ -225,7 +225,7 @@ pub fn leaves_work_tree(args: &[&str]) -> bool {
 const USE_CREDENTIALS: &[&str] = &["gh", "git", "gpg", "hg", "jj", "pi", "rsync", "scp", "sftp", "ssh", "svn", "tig"];
 
 /// Returns whether a program is known to need no keys or credentials in the home: a file tool, or a tool with running options
-/// that authenticates to no server. An unknown program may need them.
+/// that does not authenticate to a server. An unknown program may need them.
 pub fn needs_no_credentials(command: &str) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     let is_tool = tool(&name).is_some()
@@ -249,7 +249,7 @@ pub fn names_other_folders(command: &str) -> bool {
     ["gh", "ssh"].contains(&name_of(command))
 }
 
-/// Returns whether an extension that starts a program is assumed to need every use of it. Not for `pi`, which can change the
+/// Returns whether an extension that starts a program is assumed to need every use of it. Not true for `pi`, which can change the
 /// grants of extensions.
 pub fn is_used_in_full(command: &str) -> bool {
     kind_of(command) == Kind::Options && name_of(command) != "pi"

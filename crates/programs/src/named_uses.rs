@@ -140,16 +140,16 @@ const STARTERS: &[Starter] = &[
     command_of(&["npm", "pnpm", "yarn", "yarnpkg"], &["exec", "x", "dlx"], "-s --silent -y --yes --no", ""),
     command_of(&["asdf"], &["exec"], "", ""),
     Starter { operands: 1, ..command_of(&["direnv"], &["exec"], "", "") },
-    // Names of tools stand before the program, and no name tells one from the other.
+    // Names of tools precede the program, and cannot be distinguished from it.
     Starter { operands: usize::MAX, ..command_of(&["mise"], &["exec", "x"], "", "") },
     starter(&["busybox", "toybox"], "", "", 0),
 ];
 
-/// The search for a program among the arguments of another one.
+/// The result of searching the arguments of a program for another program.
 enum Started {
-    /// The program is at this place.
+    /// Index of the program.
     At(usize),
-    /// These arguments start none.
+    /// The arguments start no program.
     None,
     /// The arguments are not understood.
     Unknown,
@@ -163,7 +163,7 @@ impl Starter {
             at = args.iter().take_while(|arg| is_harmless_option(arg)).count();
             match args.get(at) {
                 Some(first) if self.commands.contains(first) => at += 1,
-                // With an option before it the command is not known.
+                // After an unknown option the command is unknown.
                 Some(first) if first.starts_with('-') => return Started::Unknown,
                 _ => return Started::None,
             }
@@ -196,7 +196,7 @@ impl Starter {
         Started::Unknown
     }
 
-    /// Returns whether letters are flags, up to one whose value is the rest. A value in the next argument is not known here.
+    /// Returns whether all letters are flags, up to one whose value is the rest of the argument.
     fn is_cluster(&self, letters: &str, has: &impl Fn(&str, &str) -> bool) -> bool {
         for (at, letter) in letters.char_indices() {
             let option = format!("-{letter}");
@@ -289,7 +289,7 @@ fn operand_of_script(name: &str, leading: &[&str]) -> bool {
     ];
     let is_flag = |arg: &str| {
         let letters = arg.trim_start_matches(['-', '+']);
-        // The line behind `-c` of a shell is an operand, and behind `-o` stands the name of an option.
+        // The line after `-c` of a shell is an operand; `-o` is followed by the name of an option.
         let is_cluster = input::is_shell(name) && !arg.starts_with("--") && !letters.contains(['o', 'O']);
         is_cluster || FLAGS.contains(&arg) || (arg.starts_with("--") && arg.contains('='))
     };
@@ -309,7 +309,7 @@ fn has_command(name: &str, leading: &[&str]) -> bool {
     first_operand(leading, is_option, |arg| is_assignment(arg) || is_flag(arg)).is_some()
 }
 
-/// Returns the first argument that is neither an option nor the value of one. Only a flag has none.
+/// Returns the first argument that is neither an option nor the value of one; `None` if there are flags only.
 fn first_operand<'a>(
     args: &[&'a str],
     is_option: impl Fn(&str) -> bool,

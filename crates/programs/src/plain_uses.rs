@@ -32,13 +32,13 @@ pub(super) use tools::TOOLS;
 pub(super) struct PlainTool {
     pub(super) names: &'static [&'static str],
     pub(super) syntax: Syntax,
-    /// Options before a sub-command.
+    /// Options permitted before a sub-command.
     front: &'static str,
     /// Options before a sub-command that take the next argument, if a grant names them.
     front_with_value: &'static [&'static str],
     /// The first match of an argument list applies.
     uses: &'static [PlainUse],
-    /// Whether it obeys files in its working folder, also in its plain uses.
+    /// Whether the program obeys files in its working folder, also in its plain uses.
     pub(super) obeys_folder: bool,
 }
 
@@ -47,13 +47,13 @@ pub(super) struct PlainTool {
 pub(super) enum Syntax {
     /// `--name=VALUE`, and clusters of letters.
     Letters,
-    /// As `Letters`; the first argument is a cluster that needs no dash.
+    /// Like `Letters`; the first argument is a cluster that needs no dash.
     FirstLetters,
     /// `-name VALUE`.
     Words,
     /// Options, then a file to run, whose arguments are unrestricted.
     Script,
-    /// As `Script`, except that a first word without dot or slash is a command instead of a file.
+    /// Like `Script`, but a first word without dot or slash is a command instead of a file.
     ScriptFile,
 }
 
@@ -177,7 +177,7 @@ impl PlainTool {
             if at >= named && !known.permits(&args[at..=at], Syntax::Letters) {
                 return false;
             }
-            // A module, or a line of code, gets all that follows.
+            // The module, or the line of code, gets all following arguments.
             if let Some(ends) = is_python.then(|| ends_options(arg)).flatten() {
                 return at + ends < named;
             }
@@ -350,15 +350,16 @@ fn has_a_scheme(operand: &str) -> bool {
     operand.contains(':')
 }
 
-/// Matches anything but a path, which may have a drive letter.
+/// Matches anything but a path. A path may have a drive letter.
 fn is_no_file(operand: &str) -> bool {
     let rest =
         operand.get(2..).filter(|_| operand.as_bytes()[1] == b':' && operand.as_bytes()[0].is_ascii_alphabetic());
     matches!(operand, "inspect" | "debug") || rest.unwrap_or(operand).contains(':')
 }
 
-/// Matches an address without one of these schemes. A repository in a folder has hooks, and a tunnel is a program. An address
-/// relative to the repository of the working copy, and a version of a file there, may be in such a one.
+/// Returns whether an operand is not a plain network URL, such as `file:`, `svn+ssh:`, `^/trunk` or `path@REV`. A local
+/// repository has hooks, a tunnel is a program, and an address relative to the working copy's repository, or a version of a file
+/// in it, may refer to either.
 fn is_no_network_address(operand: &str) -> bool {
     let operand = operand.to_ascii_lowercase();
     let is_address = operand.contains("://");
@@ -374,7 +375,7 @@ fn is_network_address(operand: &str) -> bool {
     ["http", "https", "svn"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-/// Returns whether arguments name a repository, so that the one of the working copy is not meant.
+/// Returns whether arguments name a repository by its network address, so that the working copy's repository is not used.
 fn has_network_address(args: &[&str]) -> bool {
     args.iter().any(|arg| is_network_address(arg))
 }
@@ -384,7 +385,7 @@ fn begins_with_slash_or_list(operand: &str) -> bool {
     operand.starts_with('/') || names_a_list(operand)
 }
 
-/// Sub-commands of `pi`: each of them changes or shows trust, grants, packages or sessions.
+/// Sub-commands of `pi`, which change or show trust, grants, packages or sessions.
 const COMMANDS_OF_PI: &[&str] = &[
     "auth",
     "config",
@@ -407,14 +408,15 @@ const COMMANDS_OF_PI: &[&str] = &[
     "update",
 ];
 
-/// Matches a command of `pi`, a reply that is read from a file, or a package that is downloaded. Text of several words is a task.
+/// Matches a command of `pi`, a reply that is read from a file, or a package that is downloaded. Text of several words is a
+/// prompt.
 fn is_no_agent(operand: &str) -> bool {
     COMMANDS_OF_PI.contains(&operand) || (names_a_source(operand) && !operand.contains(char::is_whitespace))
 }
 
-/// Matches the value of an option of `pi` that is no text for the model, and names a reply in a file or something to download.
+/// Matches the value of an option of `pi` that is not a prompt and names a reply in a file or something to download.
 fn is_no_value_for_agent(option: &str, value: &str) -> bool {
-    // Behind these an argument is text.
+    // The argument after one of these options is text.
     const TEXTS: &[&str] = &["--append-system-prompt", "--name", "--print", "--system-prompt", "-n", "-p"];
     let is_short = option.len() == 3 && option.starts_with("-n");
     let is_switch =
@@ -428,7 +430,7 @@ fn names_a_source(value: &str) -> bool {
     ["git:", "npm:", "script:", "ssh:"].iter().any(is_scheme) || value.contains("://")
 }
 
-/// Matches a file in a repository's own folder, which git moves there before it refuses.
+/// Matches a file inside `.git`, which git moves before it reports an error.
 fn names_git_folder(operand: &str) -> bool {
     operand.to_ascii_lowercase().contains(".git") || operand.to_ascii_lowercase().contains("git~")
 }

@@ -5,12 +5,12 @@
 
 use crate::name_of;
 
-/// The harmless values of a variable: a build file may put a value into a command line.
+/// Values of a variable that are harmless. Other values may end up in a command line of a build file.
 enum HarmlessValues {
     /// `1`, `true`, `never`, or empty.
     Flag,
     Number,
-    /// A locale or a terminal name: no path, and no character that is special in a shell.
+    /// A locale or a terminal name: not a path, and without characters that are special in a shell.
     Word,
     /// A time zone, which may contain slashes.
     Zone,
@@ -68,7 +68,7 @@ const HARMLESS_FOR_GIT: &[&str] = &[
 /// Variables that are harmless for some values only, and do not steer: a grant of all arguments covers them.
 const NOT_STEERING: &[&str] = &["CARGO_TARGET_DIR", "NO_PROXY"];
 
-/// Programs that pass their input on, or do nothing: as a pager or an editor they keep a program from waiting for the user.
+/// Programs that copy their input or do nothing: as a pager or an editor they keep a program from waiting for the user.
 const IDLE_PROGRAMS: &[&str] = &[":", "cat", "echo", "false", "true"];
 
 /// Returns whether a variable with this value is harmless for a program.
@@ -316,7 +316,7 @@ const STEERING_BEGINNINGS: &[&str] = &[
     "YARN_",
 ];
 
-/// Suffixes of steering variables: by convention they name a program to start, additional options, folders to load from, proxies,
+/// Suffixes of steering variables. By convention they name a program to start, additional options, folders to load from, proxies,
 /// and certificates.
 const STEERING_ENDS: &[&str] = &[
     "OPT",

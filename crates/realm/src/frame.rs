@@ -120,7 +120,7 @@ pub struct ArtifactCode {
     /// Location of their bytecode in shared memory, if it is there.
     #[serde(rename = "shelved", default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<SharedBytecode>,
-    /// Their bytecode, in the same order, if it is not in shared memory.
+    /// Bytecode of the modules, in the same order, if it is not in shared memory.
     #[serde(skip)]
     pub bytecode: Vec<Vec<u8>>,
 }
@@ -159,7 +159,7 @@ pub enum FromWorker {
     Passed(Passed),
     /// This process was forked. Answers the socket that was sent for the copy.
     Forked {
-        /// Its process id.
+        /// Process id of the copy.
         process: i32,
     },
 }
@@ -180,7 +180,7 @@ pub struct Passed {
 pub enum FrameError {
     /// Longer than [`MAX_FRAME`].
     TooLarge {
-        /// Its length.
+        /// Length of the frame.
         bytes: usize,
     },
     /// The frame ends inside a field.

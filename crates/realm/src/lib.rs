@@ -137,7 +137,7 @@ pub trait Realm {
     /// Ends the running macrotask as a timeout, from any thread that holds the realm's handle.
     fn interrupt(&self);
 
-    /// Between turns: returns the reason if the realm has ended.
+    /// Returns the termination if the realm has ended between turns.
     fn pulse(&mut self) -> Option<Termination> {
         None
     }

@@ -146,7 +146,7 @@ mod linux {
         })
     }
 
-    /// The first steps of each process, including forked ones.
+    /// Prepares the process: the first steps of each worker, including forked ones.
     fn begin() {
         if guard!(RealmInheritedFiles) {
             // A descriptor that cannot be closed is unreachable behind the filter.
@@ -260,7 +260,7 @@ mod linux {
             }
         }
 
-        /// Called after the answer, so that it delays nothing.
+        /// Returns unused heap pages to the system. Called after the answer, so that it delays nothing.
         fn trim_heap(&mut self, guest: &Guest) {
             let now_us = self.now.elapsed_us;
             if self.got_large_message && now_us >= self.trim_at_us {
@@ -299,7 +299,7 @@ mod linux {
             unreachable!("there is a last delta")
         }
 
-        /// A yield that exceeds a frame ends the realm, because a truncated one would be wrong.
+        /// Sends the end of a turn. A yield that exceeds a frame ends the realm, because a truncated one would be wrong.
         fn send_end(&mut self, done: FromWorker) -> Result<(), LinkError> {
             match self.send(done) {
                 Err(LinkError::Frame(error)) => {
@@ -415,7 +415,7 @@ mod linux {
         usage.heap_bytes = more.heap_bytes;
     }
 
-    /// The socket has no time-out.
+    /// Continues a wait that timed out; the socket of a worker has no time-out.
     fn wait() -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
@@ -430,7 +430,7 @@ mod linux {
         }
     }
 
-    /// The first steps of a copy: it gives up everything of the zygote but its memory.
+    /// Prepares a copy of the zygote: closes everything of the zygote but its memory.
     fn begin_copy(socket: OwnedFd) -> Result<HostConnection, LinkError> {
         // Its own group, so that a signal to one worker reaches no other.
         let _ = setpgid(None, None);

@@ -128,7 +128,7 @@ fn open() -> ProcessRealm {
     open_with(&options(), ProcessOptions::default()).0
 }
 
-/// Unlimited fuel, so that only the deadline ends a turn.
+/// Returns options with unlimited fuel, so that only the deadline ends a turn.
 fn unlimited_fuel() -> RealmOptions {
     RealmOptions { limits: Limits { fuel: u64::MAX, stream_fuel: u64::MAX, ..Limits::default() }, ..options() }
 }

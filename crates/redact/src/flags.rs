@@ -1,13 +1,13 @@
 //! Command-line options that take a secret as the next word: `--password VALUE`, `["--api-key", "VALUE"]`.
 //!
-//! Only long options, and only unambiguous ones: `--password-file` names a file, `--no-token` and `--ask-password` take no value,
+//! Only unambiguous long options are recognised: `--password-file` names a file, `--no-token` and `--ask-password` take no value,
 //! and `-p` is often a port. Options with `=` are handled as assignments.
 
 use super::{MAX_NAME, REDACTED, is_hinted, quoted_length, segments};
 use serde_json::Value;
 use std::ops::Range;
 
-/// Last words of such an option's name.
+/// Last words of the names of such options.
 const LAST_WORDS: &[&[&str]] = &[
     &["password"],
     &["passwd"],
@@ -20,7 +20,7 @@ const LAST_WORDS: &[&[&str]] = &[
     &["bearer"],
 ];
 
-/// First words of options that mention a secret and take none.
+/// First words of options that mention a secret but do not take one.
 const NO_VALUE: &[&str] = &[
     "no", "ask", "prompt", "with", "without", "use", "show", "hide", "print", "require", "allow", "skip", "save",
     "reset", "generate", "empty", "enable", "disable",
@@ -33,7 +33,7 @@ const WORDS_OF_SENTENCES: &[&str] = &[
     "that", "the", "to", "was", "when", "which", "will", "with", "without",
 ];
 
-/// Returns whether text may contain such an option; a fast check.
+/// Returns whether text may contain such an option. A cheap check that may have false positives.
 pub(crate) fn may_be_in(text: &str) -> bool {
     pijs_protocol::guard!(LedgerRedactFlags) && option_ends(text).next().is_some()
 }

@@ -91,13 +91,13 @@ const CREDENTIAL_PREFIXES: &[&str] = &[
 /// Beginning of a PEM key, and end of its label.
 const PEM: &str = "-----BEGIN ";
 const PRIVATE: &str = "PRIVATE KEY";
-/// Longest label in characters.
+/// Maximum length of a label, in characters.
 const MAX_LABEL: usize = 64;
 
 /// A secret key contains one of these in any spelling; this check rejects nearly every key quickly.
 const HINTS: &[&[u8]] = &[b"key", b"token", b"auth", b"cookie", b"pass", b"secret", b"credential", b"bearer"];
 
-/// Longest name before `=` or `:` that is checked.
+/// Maximum length of a name before `=` or `:` that is checked.
 pub(crate) const MAX_NAME: usize = 64;
 
 /// Returns whether a member of this name holds a secret.
@@ -112,7 +112,7 @@ pub fn is_secret_key(key: &str) -> bool {
     WORDS.iter().any(|words| segments.windows(words.len()).any(|window| window == *words))
 }
 
-/// Returns whether it may; a fast check.
+/// Returns whether `key` may be the name of a secret. A cheap check before [`is_secret_key`] that may have false positives.
 pub(crate) fn is_hinted(key: &str) -> bool {
     let hinted = |hint: &&[u8]| key.as_bytes().windows(hint.len()).any(|window| window.eq_ignore_ascii_case(hint));
     // ASCII case folding is enough, apart from two characters that occur in no name.
@@ -316,7 +316,7 @@ fn credential_length(body: &str) -> usize {
     body.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.~+/=".contains(c))).unwrap_or(body.len())
 }
 
-/// Replaces these ranges, which are in order and disjoint.
+/// Replaces ranges of a text, which are in order and disjoint.
 fn replace_ranges(text: &str, places: impl IntoIterator<Item = Range<usize>>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
@@ -397,7 +397,7 @@ fn assigns(text: &str) -> bool {
     names(text).any(|(name, _)| is_secret_key(name))
 }
 
-/// Returns the names before `=` and `:`, with the offset behind.
+/// Returns the names before `=` and `:`, with the offset after the sign.
 fn names(text: &str) -> impl Iterator<Item = (&str, usize)> {
     text.match_indices(['=', ':']).filter_map(|(at, _)| {
         let before = text[..at].trim_end_matches(['"', '\'', ' ', '\\']);

@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Longest context file in bytes. It is part of every request, so a longer one is certainly a mistake.
-const LONGEST_CONTEXT: u64 = 1 << 20;
+/// Maximum size of a context file in bytes. It is part of every request, so a larger one is certainly a mistake.
+const MAX_CONTEXT_BYTES: u64 = 1 << 20;
 
 /// Names of context files; the first that exists in a folder is used.
 const CONTEXT_FILES: [&str; 5] = ["AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD"];
@@ -211,7 +211,7 @@ impl Resources {
     /// Reads a document. Records a link to a protected location: a user who trusts a project has not reviewed the targets of its
     /// links.
     fn document(&mut self, path: &Path, naming: Naming<'_>) -> Result<MarkdownDocument, Option<String>> {
-        self.text(path, markdown::LONGEST, naming).and_then(|text| MarkdownDocument::parse(&text).map_err(Some))
+        self.text(path, markdown::MAX_BYTES, naming).and_then(|text| MarkdownDocument::parse(&text).map_err(Some))
     }
 
     /// Reads a text. The error is a message, or `None` when the problem is already recorded.
@@ -356,7 +356,7 @@ impl Resources {
                 let as_before = |real: &Path| self.skill_files.contains(real);
                 let naming = if is_of_extension { Naming::Extension(&as_before) } else { Naming::User };
                 let text =
-                    read((self.protected.as_ref(), naming), &path, markdown::LONGEST).map_err(
+                    read((self.protected.as_ref(), naming), &path, markdown::MAX_BYTES).map_err(
                         |unread| match unread {
                             ResourceReadError::Withheld(problem) => problem,
                             ResourceReadError::Refused(real) => {
@@ -381,7 +381,7 @@ impl Resources {
         }
         let expanded = template::expand(text, &self.prompts).map_err(|template| ResourceProblem {
             path: template.source_info["path"].as_str().unwrap_or(&template.name).into(),
-            message: format!("with these arguments its text has more than {} bytes", template::LONGEST),
+            message: format!("with these arguments its text has more than {} bytes", template::MAX_EXPANSION_BYTES),
         })?;
         Ok(expanded.unwrap_or_else(|| text.to_owned()))
     }
@@ -521,7 +521,7 @@ fn leads_out(folder: &Path, path: &Path, home: Option<&Path>) -> bool {
 
 /// Returns the limit of a context file in bytes.
 fn longest_context() -> u64 {
-    if guard!(ResourcesContextSize) { LONGEST_CONTEXT } else { u64::MAX }
+    if guard!(ResourcesContextSize) { MAX_CONTEXT_BYTES } else { u64::MAX }
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use pijs_protocol::guard;
 use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::{Yaml, YamlLoader};
 
-/// Longest skill or template in bytes; no model context holds more.
-pub(super) const LONGEST: u64 = 4 << 20;
+/// Maximum size of a skill or template in bytes; no model context holds more.
+pub(super) const MAX_BYTES: u64 = 4 << 20;
 
 /// Nesting of lists and maps in front matter. A description needs no nesting, and a list one level.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// A Markdown file: front matter and body.
 pub(super) struct MarkdownDocument {
@@ -56,8 +56,8 @@ fn is_plain(yaml: &str) -> Result<(), String> {
             Event::SequenceEnd | Event::MappingEnd => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth > DEEPEST {
-            return Err(format!("it is nested more than {DEEPEST} levels deep"));
+        if depth > MAX_DEPTH {
+            return Err(format!("it is nested more than {MAX_DEPTH} levels deep"));
         }
     }
 }

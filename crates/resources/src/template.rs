@@ -10,8 +10,8 @@ use std::sync::LazyLock;
 
 /// Characters of the first line that serve as a description.
 const DESCRIBED: usize = 60;
-/// Longest expansion of a template in bytes; no model context holds more.
-pub(super) const LONGEST: usize = 16 << 20;
+/// Maximum size of an expanded template in bytes; no model context holds more.
+pub(super) const MAX_EXPANSION_BYTES: usize = 16 << 20;
 
 /// A prompt template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl PromptTemplate {
 ///
 /// # Errors
 ///
-/// Returns the template when the expansion is longer than [`LONGEST`].
+/// Returns the template when the expansion is longer than [`MAX_EXPANSION_BYTES`].
 pub(super) fn expand<'a>(line: &str, templates: &'a [PromptTemplate]) -> Result<Option<String>, &'a PromptTemplate> {
     let Some(rest) = line.strip_prefix('/') else { return Ok(None) };
     let (name, args) = match rest.find(char::is_whitespace) {
@@ -58,7 +58,7 @@ pub(super) fn expand<'a>(line: &str, templates: &'a [PromptTemplate]) -> Result<
         None => (rest, ""),
     };
     let Some(template) = templates.iter().find(|template| template.name == name) else { return Ok(None) };
-    let most = if guard!(ResourcesTemplateSize) { LONGEST } else { usize::MAX };
+    let most = if guard!(ResourcesTemplateSize) { MAX_EXPANSION_BYTES } else { usize::MAX };
     fill(&template.content, &arguments(args), most).map(Some).ok_or(template)
 }
 

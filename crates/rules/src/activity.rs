@@ -28,11 +28,11 @@ pub const MAIN_AGENT: &str = "main";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bucket {
-    /// It reads streams.
+    /// The rule reads streams.
     Stream,
-    /// Its text is part of the system prompt.
+    /// The text of the rule is part of the system prompt.
     Always,
-    /// Its description is listed, and the model may read its text.
+    /// The description is listed, and the model may read the text.
     Rulebook,
     /// The session does not use it.
     Inactive,
@@ -63,7 +63,7 @@ pub enum Reason {
     Shadowed {
         /// The origin of the other rule.
         by: Origin,
-        /// Its file.
+        /// The file of the winning rule.
         path: Option<PathBuf>,
     },
     /// `agents` do not name this agent.
@@ -73,19 +73,19 @@ pub enum Reason {
         /// The agents of the rule.
         agents: Vec<String>,
     },
-    /// It has no condition.
+    /// The rule has no condition.
     NoCondition,
     /// None of its conditions is a valid regular expression or pattern of ast-grep.
     NoValidCondition,
     /// No token of its scope is valid.
     UnreachableScope,
-    /// It has globs, and its scope has no tool, so that there never is a path.
+    /// The rule has globs, but its scope has no tool, so there is never a path.
     GlobsWithoutTool,
     /// None of its globs is valid.
     NoValidGlob,
-    /// It reads prose only, and its scope has tools only, whose arguments are code.
+    /// The rule reads prose only, but its scope has tools only, whose arguments are code.
     ProseOfTools,
-    /// It has a question for a model to judge after the reply.
+    /// The rule has a question that a model would judge after the reply.
     Judged,
 }
 

@@ -38,16 +38,16 @@ pub use patterns::AstPatterns;
 use std::fmt;
 use std::ops::Range;
 
-/// Longest text that is parsed, in bytes.
+/// Maximum length of a text that is parsed, in bytes.
 pub const MAX_TEXT: usize = 2 << 20;
 
-/// Longest accepted pattern, in bytes. A pattern is a statement or two.
+/// Maximum length of a pattern, in bytes. A pattern is a statement or two.
 pub const MAX_PATTERN: usize = 16 << 10;
 
-/// Most levels of a pattern's tree, since matching recurses once per level.
+/// Maximum depth of a pattern's tree, since matching recurses once per level.
 pub const MAX_PATTERN_DEPTH: usize = 128;
 
-/// Most levels at which two subtrees are compared that a pattern binds to one metavariable, since the comparison recurses.
+/// Maximum depth at which two subtrees that a pattern binds to one metavariable are compared, since the comparison recurses.
 pub const MAX_COMPARED_DEPTH: u32 = 256;
 
 /// Twice the steps that a text of [`MAX_TEXT`] bytes of ordinary code needs.
@@ -180,9 +180,10 @@ pub struct AstPatternProblem {
     pub pattern: String,
     /// The reason, and what to write instead.
     pub message: String,
-    /// Whether it can match nothing. A pattern with a syntax error still matches code with the same error, as in ast-grep.
+    /// Whether the pattern cannot match anything. A pattern with a syntax error still matches code with the same error, as in
+    /// ast-grep.
     pub unusable: bool,
-    /// Whether it may match the intended text nevertheless: the mistake is inside of a whole expression or statement.
+    /// Whether the pattern may match the intended text nevertheless: the mistake is inside of a whole expression or statement.
     pub is_doubt: bool,
 }
 

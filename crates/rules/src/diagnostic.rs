@@ -27,9 +27,9 @@ const MAX_QUOTE: usize = 60;
 pub enum Severity {
     /// The rule, or the marked part, does not work.
     Error,
-    /// It works, though probably not as intended.
+    /// The rule works, though probably not as intended.
     Warning,
-    /// It works as intended; the finding informs.
+    /// The rule works as intended; the finding is information.
     Note,
 }
 
@@ -54,7 +54,7 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// The file.
     pub path: PathBuf,
-    /// Its line, from 1.
+    /// Line, from 1.
     pub line: usize,
     /// The character in that line, from 1.
     pub column: usize,

@@ -28,11 +28,11 @@ use text::Mapped;
 
 pub use decode::KEYS;
 
-/// Largest rule file, in bytes. A rule is a page of text, which goes into a model's context.
+/// Maximum size of a rule file, in bytes. A rule is a page of text, which is added to a model's context.
 pub const MAX_FILE: usize = 1024 * 1024;
 /// Bytes that are shown of a file larger than [`MAX_FILE`].
 const MAX_FIRST_LINE: usize = 400;
-/// Most conditions of a rule, of each kind. All of a session's go into one automaton.
+/// Maximum number of conditions of a rule, of each kind. All conditions of a session are compiled into one automaton.
 pub const MAX_CONDITIONS: usize = 200;
 
 /// The format of a file. It decides the meaning of a comma in `globs`, and names the provider of the rule.
@@ -70,11 +70,11 @@ impl Format {
 /// The contents of a file.
 #[derive(Debug, Clone)]
 pub struct ParsedFile {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its rule; none when the file has no rule or says `enabled: false`.
+    /// The rule of the file; none when the file has no rule or says `enabled: false`.
     pub rules: Vec<Rule>,
-    /// Its rule, when it says `enabled: false`. It is only listed.
+    /// The rule of a file that says `enabled: false`. It is only listed.
     pub disabled: Vec<Rule>,
     /// Findings, in the order of the file.
     pub diagnostics: Vec<Diagnostic>,

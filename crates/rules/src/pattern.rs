@@ -7,9 +7,9 @@ use oxc_regular_expression::ast::{Alternative, BoundaryAssertionKind, Disjunctio
 use oxc_regular_expression::{LiteralParser, Options};
 use pijs_matcher::{Pattern, PatternErrorKind, Precision};
 
-/// Longest expression, in bytes: the automaton's time and memory grow with it.
+/// Maximum length of an expression, in bytes: the automaton's time and memory grow with it.
 pub const MAX_PATTERN: usize = 8 * 1024;
-/// Deepest nesting of groups and classes. Parsers of expressions recurse, and the stack is finite.
+/// Maximum nesting of groups and classes. Parsers of expressions recurse, and the stack is finite.
 pub const MAX_NESTING: usize = 64;
 
 /// A mistake in an expression.
@@ -22,7 +22,8 @@ pub struct PatternError {
     pub message: String,
     /// A hint, if there is one.
     pub help: Option<String>,
-    /// Whether it is beyond [`MAX_PATTERN`] or [`MAX_NESTING`]. Parsing a file leaves such an expression out of the rule.
+    /// Whether the expression is beyond [`MAX_PATTERN`] or [`MAX_NESTING`]. Parsing a file leaves such an expression out of the
+    /// rule.
     pub is_too_large: bool,
 }
 
@@ -31,7 +32,7 @@ pub struct PatternError {
 pub struct PatternDoubt {
     /// The byte of [`Condition::source`] at which the part begins.
     pub offset: usize,
-    /// Its bytes.
+    /// Length of the part in bytes.
     pub length: usize,
     /// The behaviour of the expression, as the end of a sentence about it.
     pub message: String,
@@ -44,7 +45,7 @@ pub struct PatternDoubt {
 /// The way an expression runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PatternReport {
-    /// Whether it matches the empty text, so that a rule fires at the first delta.
+    /// Whether the expression matches the empty text, so that a rule fires at the first delta.
     pub matches_empty: bool,
     /// The construct that the automaton cannot match exactly, if it has one: its hits are confirmed by the engine of JavaScript.
     pub slow: Option<&'static str>,
@@ -405,7 +406,7 @@ fn term_may_be_empty(term: &Term<'_>) -> bool {
     }
 }
 
-/// Names the construct that is the hardest for an automaton.
+/// Returns the name of the construct that is the hardest for an automaton.
 fn slow(disjunction: &Disjunction<'_>) -> Option<&'static str> {
     let constructs = disjunction.body.iter().flat_map(|alternative| &alternative.body).filter_map(slow_term);
     constructs.max_by_key(|construct| HARDER.iter().position(|known| known == construct))

@@ -129,7 +129,7 @@ pub enum ContextMode {
     /// The retry does not see it.
     #[default]
     Discard,
-    /// It stays in the conversation, marked as aborted.
+    /// The stopped reply stays in the conversation, marked as aborted.
     Keep,
 }
 
@@ -204,7 +204,7 @@ pub struct Condition {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
-    /// Its name.
+    /// Name of the rule.
     pub name: RuleName,
     /// The origin of the rule.
     pub origin: Origin,
@@ -230,7 +230,7 @@ pub struct Rule {
     pub agents: Vec<String>,
     /// Whether its content is part of the system prompt, if it has no condition.
     pub always_apply: bool,
-    /// Whether it interrupts; `None` takes the setting.
+    /// Whether the rule interrupts; `None` selects the setting.
     pub interrupt_mode: Option<InterruptMode>,
     /// The treatment of an interrupted reply; `None` takes the setting.
     pub context_mode: Option<ContextMode>,

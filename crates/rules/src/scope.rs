@@ -17,9 +17,9 @@ use globset::GlobBuilder;
 use regex::Regex;
 use std::collections::BTreeSet;
 
-/// Longest glob; each becomes an automaton.
+/// Maximum length of a glob; each becomes an automaton.
 pub const MAX_GLOB: usize = 1_000;
-/// Most scope tokens of one rule, and most globs.
+/// Maximum number of scope tokens of one rule; the same limit applies to globs.
 pub const MAX_TOKENS: usize = 200;
 
 /// A glob over paths, with the semantics of `Bun.Glob`: braces, classes, `**` for folders, a leading `!` negates.
@@ -100,11 +100,11 @@ fn hex(digit: u8) -> Option<u8> {
 /// Whether a stream is in the scope of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Match {
-    /// It is.
+    /// The call is in scope.
     Yes,
-    /// It is not, whatever paths become known.
+    /// The call is out of scope for any path.
     No,
-    /// It is if the call has a path that matches.
+    /// The call is in scope if it has a path that matches.
     NeedsPath,
 }
 

@@ -2,8 +2,9 @@
 
 use std::io::{self, BufRead, BufReader, Read as _};
 
-/// Longest line of a valid entry; a longer one is treated as damage. It fits an entry of 50 MB with every character escaped.
-const LONGEST_LINE: usize = 320 << 20;
+/// Maximum length of a line of a valid entry; a longer line is treated as damage. It fits an entry of 50 MB with every character
+/// escaped.
+const MAX_LINE_BYTES: usize = 320 << 20;
 /// Capacity of the line buffer that is kept for the next line.
 const KEPT_CAPACITY: usize = 1 << 20;
 
@@ -36,7 +37,7 @@ impl<R: io::Read> LineReader<R> {
         let from = self.at;
         self.line.clear();
         self.line.shrink_to(KEPT_CAPACITY);
-        let longest = LONGEST_LINE as u64;
+        let longest = MAX_LINE_BYTES as u64;
         let mut bytes = (&mut self.reader).take(longest).read_until(b'\n', &mut self.line)? as u64;
         let mut line_break = self.line.last() == Some(&b'\n');
         let mut whole = true;

@@ -20,12 +20,12 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Largest record file in bytes: about ten million lines.
-const LARGEST: u64 = 512 << 20;
+/// Maximum size of a record file in bytes: about ten million lines.
+const MAX_RECORD_FILE_BYTES: u64 = 512 << 20;
 /// Locations that are remembered. Beyond it, missing ones are removed first, then the oldest.
 const MAX_LOCATIONS: usize = 4096;
-/// Longest session id that serves as a file name.
-const LONGEST_NAME: usize = 128;
+/// Maximum length of a session id that serves as a file name.
+const MAX_NAME_BYTES: usize = 128;
 /// Bytes of a record: mark, 32 hexadecimal digits, line break.
 const RECORD_BYTES: u64 = 34;
 
@@ -120,7 +120,7 @@ impl SessionRecords {
     /// Returns the records of an agent folder.
     pub fn new(disk: Disk, agent_dir: &Path) -> Self {
         let folder = agent_dir.join("logs/sessions");
-        let text = disk.read(&folder.join("elsewhere"), LARGEST).ok().flatten().unwrap_or_default();
+        let text = disk.read(&folder.join("elsewhere"), MAX_RECORD_FILE_BYTES).ok().flatten().unwrap_or_default();
         let locations = String::from_utf8_lossy(&text).lines().filter_map(SessionLocation::read).collect();
         Self {
             disk,
@@ -161,7 +161,7 @@ impl SessionRecords {
 
     /// Returns the records of a session.
     pub(super) fn recorded(&self, session: &str) -> RecordedLines {
-        let text = self.disk.read(&self.lines(session), LARGEST).ok().flatten().unwrap_or_default();
+        let text = self.disk.read(&self.lines(session), MAX_RECORD_FILE_BYTES).ok().flatten().unwrap_or_default();
         let mut recorded = RecordedLines::default();
         for line in text.split(|byte| *byte == b'\n') {
             match line.split_first() {
@@ -176,7 +176,7 @@ impl SessionRecords {
     /// Returns the record file of a session. An id from an untrusted file that is not a plain name is replaced by its digest.
     fn lines(&self, session: &str) -> PathBuf {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let is_plain = (1..=LONGEST_NAME).contains(&session.len()) && session.bytes().all(plain);
+        let is_plain = (1..=MAX_NAME_BYTES).contains(&session.len()) && session.bytes().all(plain);
         let name = if is_plain { session.to_owned() } else { format!("session-{}", hex(&digest(session.as_bytes()))) };
         self.folder.join(format!("{name}.lines"))
     }

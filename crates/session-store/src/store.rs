@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of one write when many lines are due. A write up to this size is atomic.
 const PIECE: usize = 16 << 20;
-/// Longest file that is rewritten when its end cannot be trusted; the bound of an atomic replacement.
-const LONGEST_REWRITTEN: u64 = 64 << 20;
+/// Maximum size of a file that is rewritten when its end cannot be trusted; the limit of an atomic replacement.
+const MAX_REWRITTEN_BYTES: u64 = 64 << 20;
 
 /// The entries of a session: the index of all, and the cached ones.
 #[derive(Debug, Default)]
@@ -317,7 +317,7 @@ impl Storage {
     /// Replaces the file by a new one with all entries, and keeps the old one as `.bak`.
     pub(super) fn rewrite(&mut self, header: &Header, entries: &mut EntryStore) -> io::Result<()> {
         let Some(path) = self.target() else { return Ok(()) };
-        if entries.index.bytes > LONGEST_REWRITTEN {
+        if entries.index.bytes > MAX_REWRITTEN_BYTES {
             return Err(io::Error::other(format!("it is too large to be rewritten ({} bytes)", entries.index.bytes)));
         }
         let mut text = header_line(header);

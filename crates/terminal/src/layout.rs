@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthChar;
 /// Replacement of a tab, whose width would depend on its column.
 const TAB: &str = "   ";
 /// Bytes of style sequences in one line.
-const LONGEST_STYLES: usize = 1 << 16;
+const MAX_STYLE_BYTES: usize = 1 << 16;
 
 /// A piece of a line: a style sequence or a grapheme cluster.
 struct LinePiece<'a> {
@@ -121,7 +121,7 @@ pub fn boundary_at(line: &str, columns: usize) -> usize {
 #[must_use]
 pub fn clamp(text: &str, columns: usize) -> String {
     // Style sequences have no width, so the input is bounded in bytes as well.
-    let longest = columns.saturating_mul(64).saturating_add(LONGEST_STYLES);
+    let longest = columns.saturating_mul(64).saturating_add(MAX_STYLE_BYTES);
     let line = text.lines().next().unwrap_or_default();
     let line = line[..line.floor_char_boundary(longest)].replace('\t', TAB);
     let whole = crate::within(&line, Limits { columns: usize::MAX, lines: 2, styles: true });

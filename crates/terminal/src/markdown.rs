@@ -31,12 +31,12 @@ const LINK: &str = "\u{1b}[4;34m";
 const QUOTE: &str = "\u{1b}[2;3m";
 const FAINT: &str = "\u{1b}[2m";
 const BULLET: &str = "\u{1b}[36m";
-/// Longest horizontal rule in columns.
+/// Maximum width of a horizontal rule in columns.
 const RULE: usize = 80;
-/// Deepest nesting that is indented; deeper blocks have this indentation. The text determines the nesting, and without a limit
+/// Maximum nesting that is indented; deeper blocks have this indentation. The text determines the nesting, and without a limit
 /// each line would be as long as the nesting is deep.
 const MAX_DEPTH: usize = 12;
-/// Longest link text that is searched for the address of the link.
+/// Maximum length of a link text that is searched for the address of the link.
 const MAX_LINK_TEXT: usize = 1 << 12;
 
 fn deepest() -> usize {

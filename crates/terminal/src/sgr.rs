@@ -1,7 +1,7 @@
 //! The supported subset of SGR (Select Graphic Rendition) sequences.
 
 /// Parameters of one sequence that are parsed.
-const MOST: usize = 32;
+const MAX_PARAMETERS: usize = 32;
 /// Resets all styles.
 const RESET: &str = "\u{1b}[0m";
 
@@ -11,7 +11,7 @@ const RESET: &str = "\u{1b}[0m";
 pub(crate) fn keep(parameters: &[Vec<u16>]) -> Option<String> {
     let mut kept: Vec<String> = Vec::new();
     let mut at = 0;
-    while at < parameters.len().min(MOST) {
+    while at < parameters.len().min(MAX_PARAMETERS) {
         let group = &parameters[at];
         let first = group.first().copied().unwrap_or(0);
         match (first, group.len()) {

@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 /// Bytes of output kept in memory: the newest, since the end of a log says how the command ended.
 const MAX_OUTPUT: usize = 16 << 20;
 
-/// Least time between two updates, as in pi: each update repeats the whole output so far.
+/// Minimum time between two updates, as in pi: each update repeats the whole output so far.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Longest timeout that a JavaScript timer takes: 2^31 - 1 milliseconds.
+/// Maximum timeout of a JavaScript timer: 2^31 - 1 milliseconds.
 const MAX_TIMEOUT: Duration = Duration::from_millis(2_147_483_647);
 
 #[derive(Deserialize)]

@@ -30,10 +30,10 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_NAMES: u32 = 100;
 
 /// Long outputs that are kept in the folder for them; the oldest go.
-const MOST_RESULTS: usize = 256;
+const MAX_RESULTS: usize = 256;
 
 /// Bytes of them.
-const MOST_RESULT_BYTES: u64 = 512 << 20;
+const MAX_RESULT_BYTES: u64 = 512 << 20;
 
 /// Access to files and a shell.
 pub trait ToolSystem: Send + Sync {
@@ -73,9 +73,9 @@ pub enum FileKind {
 pub struct DirectoryEntry {
     /// The file name.
     pub name: String,
-    /// Whether it is a directory.
+    /// Whether the path is a directory.
     pub is_directory: bool,
-    /// Whether it is a regular file.
+    /// Whether the path is a regular file.
     pub is_file: bool,
 }
 
@@ -245,7 +245,7 @@ fn make_room(folder: &Path, bytes: u64) -> io::Result<()> {
     kept.sort();
     let (mut count, mut total) = (kept.len(), kept.iter().map(|(_, _, length)| length).sum::<u64>());
     for (_, path, length) in kept {
-        if count < MOST_RESULTS && total.saturating_add(bytes) <= MOST_RESULT_BYTES {
+        if count < MAX_RESULTS && total.saturating_add(bytes) <= MAX_RESULT_BYTES {
             break;
         }
         // Another process may have removed it.

@@ -26,7 +26,7 @@ pub(super) struct WalkEntry {
     pub(super) relative: String,
     /// The absolute path.
     pub(super) path: PathBuf,
-    /// Whether it is a directory.
+    /// Whether the entry is a directory.
     pub(super) is_directory: bool,
 }
 

@@ -17,7 +17,7 @@ const STACK_BYTES: usize = 512 << 10;
 /// Address space that a memory reserves to grow into without moving, bytes.
 const GROWTH_BYTES: u64 = 1 << 20;
 
-/// The engine of this process. Cheap to clone.
+/// Returns the engine of this process. It is cheap to clone.
 pub(crate) fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| Engine::new(&config()).expect("a configuration that every supported target has"))

@@ -14,11 +14,11 @@ use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Result};
 
 /// Maximum length of a line of standard output; a longer line becomes several log entries.
-const LONGEST_LINE: usize = 64 << 10;
+const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// Maximum number of instances, memories and tables of one component, each. The adapters and shims of a component that was built
 /// from C have five.
-const MOST_PARTS: usize = 64;
+const MAX_PARTS: usize = 64;
 
 /// Maximum number of elements of one table.
 const TABLE_ELEMENTS: usize = 1_000_000;
@@ -158,7 +158,7 @@ impl State {
         buffer.extend_from_slice(bytes);
         let mut lines = Vec::new();
         while let Some(end) =
-            buffer.iter().position(|byte| *byte == b'\n').or((buffer.len() > LONGEST_LINE).then_some(LONGEST_LINE))
+            buffer.iter().position(|byte| *byte == b'\n').or((buffer.len() > MAX_LINE_BYTES).then_some(MAX_LINE_BYTES))
         {
             let rest = buffer.split_off(end + 1);
             let line = std::mem::replace(buffer, rest);
@@ -262,14 +262,14 @@ impl ResourceLimiter for Memory {
     }
 
     fn instances(&self) -> usize {
-        MOST_PARTS
+        MAX_PARTS
     }
 
     fn tables(&self) -> usize {
-        MOST_PARTS
+        MAX_PARTS
     }
 
     fn memories(&self) -> usize {
-        MOST_PARTS
+        MAX_PARTS
     }
 }

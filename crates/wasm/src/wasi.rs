@@ -111,7 +111,7 @@ enum SocketError {
 }
 
 /// Maximum number of bytes of one read of randomness.
-const MOST_RANDOM: u64 = 1 << 20;
+const MAX_RANDOM_BYTES: u64 = 1 << 20;
 /// Number of bytes that a stream accepts at once.
 const WRITE_BYTES: u64 = 64 << 10;
 
@@ -344,8 +344,8 @@ fn number(at: &mut Context<'_>) -> u64 {
 
 fn random(at: &mut LinkerInstance<'_, State>, bytes: &str, one: &str) -> Result<()> {
     at.func_wrap(bytes, |mut at: Context<'_>, (count,): (u64,)| {
-        if count > MOST_RANDOM {
-            bail!("wasi:random: {count} bytes requested at once: the limit is {MOST_RANDOM}");
+        if count > MAX_RANDOM_BYTES {
+            bail!("wasi:random: {count} bytes requested at once: the limit is {MAX_RANDOM_BYTES}");
         }
         let mut out = vec![0; usize::try_from(count)?];
         at.data_mut().random(&mut out);

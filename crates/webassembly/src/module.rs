@@ -83,9 +83,9 @@ pub enum ExternType {
     Memory,
     /// A global.
     Global {
-        /// Its type.
+        /// Type of the value.
         content: ValueType,
-        /// Whether it can be set.
+        /// Whether the global is mutable.
         mutable: bool,
     },
 }
@@ -120,18 +120,18 @@ impl From<&wasmi::ExternType> for ExternType {
 pub struct Import {
     /// Name of the module that provides it.
     pub module: String,
-    /// Its name in that module.
+    /// Name of the import in that module.
     pub name: String,
-    /// Its type.
+    /// Type of the import.
     pub ty: ExternType,
 }
 
 /// One export of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
-    /// Its name.
+    /// Name of the export.
     pub name: String,
-    /// Its type.
+    /// Type of the export.
     pub ty: ExternType,
     /// Index of a function in the module, which Node uses as the function's name.
     pub index: u32,

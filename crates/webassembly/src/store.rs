@@ -24,7 +24,7 @@ const BYTES_PER_POLL: usize = 2048;
 const BYTES_PER_FUEL: u32 = 64;
 
 /// Maximum size of a module, in bytes. Published modules have a few megabytes.
-const LONGEST_MODULE: usize = 64 << 20;
+const MAX_MODULE_BYTES: usize = 64 << 20;
 
 /// Memory that a compiled module takes for each byte of its binary: the binary itself, and the code after all of it has run.
 const BYTES_PER_MODULE_BYTE: usize = 4;
@@ -32,20 +32,20 @@ const BYTES_PER_MODULE_BYTE: usize = 4;
 const BYTES_PER_FUNCTION: usize = 256;
 
 /// Maximum number of elements of a table, as in Node.
-const MOST_ELEMENTS: usize = 10_000_000;
+const MAX_TABLE_ELEMENTS: usize = 10_000_000;
 /// Memory of one table element, in bytes.
 const ELEMENT_BYTES: usize = 16;
 /// Maximum number of pages of a memory.
-const MOST_PAGES: u32 = 65_536;
+const MAX_MEMORY_PAGES: u32 = 65_536;
 /// Maximum number of instances of a realm; the same limit applies to memories and to tables.
-const MOST_OF_EACH: usize = 10_000;
+const MAX_OBJECTS_OF_KIND: usize = 10_000;
 
 /// Maximum depth of WebAssembly calls within one entry from the embedder.
-const MOST_CALLS: usize = 20_000;
+const MAX_CALL_DEPTH: usize = 20_000;
 /// Size of the operand stack of one entry from the embedder, in bytes.
 const STACK_BYTES: usize = 1 << 20;
 /// Maximum depth of re-entrant calls from the embedder (export, import, export, ...).
-const MOST_ENTRIES: u32 = 128;
+const MAX_ENTRY_DEPTH: u32 = 128;
 /// Depth of re-entrant calls up to which operand stacks do not use the realm's memory limit.
 const FREE_ENTRIES: u32 = 8;
 
@@ -133,20 +133,20 @@ impl wasmi::ResourceLimiter for Limiter {
         maximum: Option<usize>,
     ) -> Result<bool, wasmi_core::LimiterError> {
         let bytes = desired.saturating_sub(current).saturating_mul(ELEMENT_BYTES);
-        let fits = desired <= MOST_ELEMENTS && maximum.is_none_or(|maximum| desired <= maximum);
+        let fits = desired <= MAX_TABLE_ELEMENTS && maximum.is_none_or(|maximum| desired <= maximum);
         Ok(fits && self.0.take_memory(bytes))
     }
 
     fn instances(&self) -> usize {
-        MOST_OF_EACH
+        MAX_OBJECTS_OF_KIND
     }
 
     fn tables(&self) -> usize {
-        MOST_OF_EACH
+        MAX_OBJECTS_OF_KIND
     }
 
     fn memories(&self) -> usize {
-        MOST_OF_EACH
+        MAX_OBJECTS_OF_KIND
     }
 }
 
@@ -184,7 +184,7 @@ impl Store {
             fuel_per_bytes_translated: 0,
             fuel_per_bytes_validated: 0,
         });
-        config.set_max_recursion_depth(MOST_CALLS);
+        config.set_max_recursion_depth(MAX_CALL_DEPTH);
         config.set_max_stack_height(STACK_BYTES);
         let engine = Engine::new(&config);
         let data = Data {
@@ -215,7 +215,7 @@ pub struct Context<'a>(StoreContextMut<'a, Data>);
 impl Context<'_> {
     /// Returns whether [`compile`](Self::compile) accepts the bytes.
     pub fn validate(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
-        if bytes.len() > LONGEST_MODULE {
+        if bytes.len() > MAX_MODULE_BYTES {
             return Ok(false);
         }
         self.pay(bytes.len() / BYTES_PER_POLL)?;
@@ -225,8 +225,8 @@ impl Context<'_> {
     /// Validates a module; its functions are translated when they are first called.
     pub fn compile(&mut self, bytes: &[u8]) -> Result<ModuleId, Failure> {
         module::check_preamble(bytes).map_err(Failure::Compile)?;
-        if bytes.len() > LONGEST_MODULE {
-            let text = format!("the module has {} bytes: the limit is {LONGEST_MODULE}", bytes.len());
+        if bytes.len() > MAX_MODULE_BYTES {
+            let text = format!("the module has {} bytes: the limit is {MAX_MODULE_BYTES}", bytes.len());
             return Err(Failure::Compile(text));
         }
         self.pay(bytes.len() / BYTES_PER_POLL)?;
@@ -367,7 +367,7 @@ impl Context<'_> {
     /// Calls a function.
     pub fn call(&mut self, func: FuncId, arguments: &[Value]) -> Result<Vec<Value>, Failure> {
         let depth = self.0.data().entries;
-        if depth >= MOST_ENTRIES {
+        if depth >= MAX_ENTRY_DEPTH {
             return Err(Failure::Trap(Trap::StackOverflow));
         }
         let counted = if depth < FREE_ENTRIES { 0 } else { STACK_BYTES };
@@ -429,13 +429,13 @@ impl Context<'_> {
     pub fn grow_memory(&mut self, memory: MemoryId, pages: u32) -> Result<u32, Failure> {
         let handle = self.0.data().memories.get(memory.0);
         let current = handle.size(&self.0);
-        let most = handle.ty(&self.0).maximum().unwrap_or(u64::from(MOST_PAGES)).min(u64::from(MOST_PAGES));
+        let most = handle.ty(&self.0).maximum().unwrap_or(u64::from(MAX_MEMORY_PAGES)).min(u64::from(MAX_MEMORY_PAGES));
         if current + u64::from(pages) > most {
             return Err(Failure::Limit("Maximum memory size exceeded".to_owned()));
         }
         let grown = handle.grow(&mut self.0, u64::from(pages));
         grown
-            .map(|pages| u32::try_from(pages).unwrap_or(MOST_PAGES))
+            .map(|pages| u32::try_from(pages).unwrap_or(MAX_MEMORY_PAGES))
             .map_err(|_| Failure::Limit("Unable to grow instance memory".to_owned()))
     }
 
@@ -631,7 +631,7 @@ impl Context<'_> {
             ErrorKind::Instantiation(InstantiationError::FailedToInstantiateMemory(_)) => memory(),
             ErrorKind::Instantiation(InstantiationError::FailedToInstantiateTable(_)) => table(),
             ErrorKind::Instantiation(InstantiationError::TooManyInstances) => {
-                Failure::Limit(format!("a realm has at most {MOST_OF_EACH} instances"))
+                Failure::Limit(format!("a realm has at most {MAX_OBJECTS_OF_KIND} instances"))
             }
             _ => Failure::Link(error.to_string()),
         }

@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use tokio_util::sync::CancellationToken;
 
 /// Queued messages beyond which extensions cannot add one. Each update reports all queued messages.
-const MOST_WAITING: usize = 1000;
+const MAX_WAITING: usize = 1000;
 /// Undelivered events of changes by extensions (session name, thinking level).
-const MOST_UNANNOUNCED: usize = 1000;
+const MAX_UNANNOUNCED: usize = 1000;
 
 /// An input in a stage until the guard is dropped.
 pub(crate) struct StageGuard<'a> {
@@ -274,12 +274,12 @@ impl AgentControl {
     /// `denied`, quota `waiting_messages`.
     pub(crate) fn may_wait(&self) -> Result<(), HostcallError> {
         let waiting = self.inputs(Inputs::waiting_count);
-        if waiting >= MOST_WAITING && guard!(QueuesPendingMessages) {
+        if waiting >= MAX_WAITING && guard!(QueuesPendingMessages) {
             let error = HostcallError::denied(
                 "quota",
                 format!("{waiting} messages are already queued for the model; wait until it has read some of them"),
             );
-            return Err(error.with("quota", "waiting_messages").with("limit", MOST_WAITING));
+            return Err(error.with("quota", "waiting_messages").with("limit", MAX_WAITING));
         }
         Ok(())
     }
@@ -291,7 +291,7 @@ impl AgentControl {
     /// `denied`, quota `untold_events`: the handlers of earlier events have not run, since the extension does not yield.
     pub(crate) fn may_announce(&self) -> Result<(), HostcallError> {
         let untold = self.inputs(Inputs::unannounced);
-        if untold >= MOST_UNANNOUNCED && guard!(SessionUndeliveredEvents) {
+        if untold >= MAX_UNANNOUNCED && guard!(SessionUndeliveredEvents) {
             let error = HostcallError::denied(
                 "quota",
                 format!(
@@ -299,7 +299,7 @@ impl AgentControl {
                      change of the session"
                 ),
             );
-            return Err(error.with("quota", "untold_events").with("limit", MOST_UNANNOUNCED));
+            return Err(error.with("quota", "untold_events").with("limit", MAX_UNANNOUNCED));
         }
         Ok(())
     }

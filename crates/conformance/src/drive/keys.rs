@@ -60,7 +60,7 @@ impl Drop for PendingGuard {
 pub(super) struct SessionAfterKeys {
     pub(super) session: AgentControl,
     pub(super) keys: Keys,
-    /// Longest wait for the first key, in which a component may wait for its own request before it is drawn.
+    /// Maximum wait for the first key, in which a component may wait for its own request before it is drawn.
     pub(super) patience: Duration,
 }
 
@@ -89,7 +89,7 @@ impl SessionPort for SessionAfterKeys {
 }
 
 impl Driver {
-    /// Waits, after a key, for its effects: until runs and model requests are over, or wait for a program, or nothing happens.
+    /// Waits after a key for its effects: until runs and model requests are over, or wait for a program, or nothing happens.
     pub(super) async fn after_key(&self, was_idle: bool) {
         let _ = tokio::time::timeout(self.scenario.limit(), self.host.at_rest()).await;
         let quiet = self.scenario.quiet();

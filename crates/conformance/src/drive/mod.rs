@@ -324,7 +324,7 @@ impl Stage {
             .await
     }
 
-    /// The front end: everything it is shown goes into the trace.
+    /// Returns the front end, which records everything that it is shown in the trace.
     fn interface(&self, environment: &Environment, scenario: &Scenario, scripted: &Scripted) -> Interface {
         let (trace, ui, entries) = (&self.trace, &scripted.ui, self.trace.clone());
         Interface {

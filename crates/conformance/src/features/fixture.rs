@@ -114,7 +114,7 @@ pub enum Reply {
     Call {
         /// The tool.
         tool: String,
-        /// Its arguments.
+        /// Arguments of the call.
         input: Value,
     },
     /// A refusal of the server.

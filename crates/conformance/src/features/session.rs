@@ -155,7 +155,7 @@ impl Session {
         self.answer(&response).await
     }
 
-    /// Answers, unless the session is closing.
+    /// Sends a response, unless the session is closing.
     async fn answer(&mut self, response: &Value) -> Result<()> {
         if self.input.is_some() { self.send(response).await } else { Ok(()) }
     }

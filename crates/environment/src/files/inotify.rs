@@ -38,7 +38,7 @@ const WANTED: WatchFlags = WatchFlags::ATTRIB
 const BUFFER: usize = 32 << 10;
 
 /// Maximum number of undelivered changes of a watcher; the same as the limit of the kernel's queue.
-const MOST_WAITING: usize = 16_384;
+const MAX_UNDELIVERED: usize = 16_384;
 
 /// Maximum number of buffers read in one poll, so that constant changes of files cannot occupy a thread forever.
 const AT_ONCE: usize = 16;
@@ -70,9 +70,9 @@ struct Waiting {
 impl Shared {
     fn tell(&mut self, watcher: u64, change: Change) {
         let Some(waiting) = self.waiting.get_mut(&watcher) else { return };
-        if waiting.changes.len() < MOST_WAITING {
+        if waiting.changes.len() < MAX_UNDELIVERED {
             waiting.changes.push(change);
-        } else if waiting.changes.len() == MOST_WAITING {
+        } else if waiting.changes.len() == MAX_UNDELIVERED {
             waiting.changes.push(Change::Overflow);
         }
         if let Some(waker) = waiting.waker.take() {

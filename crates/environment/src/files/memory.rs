@@ -22,7 +22,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of links followed on the way to a root, as in Linux.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// A file system in memory. Clones share the files.
 #[derive(Clone)]
@@ -259,7 +259,7 @@ impl Tree {
     /// Resolves a path that the host named, as an operating system does: follows links.
     fn resolve(&self, path: &Path) -> io::Result<u64> {
         let mut path = path.to_owned();
-        'again: for _ in 0..MOST_LINKS {
+        'again: for _ in 0..MAX_LINKS {
             let mut walked: Vec<u64> = vec![TOP];
             let mut so_far = PathBuf::from("/");
             let mut components = path.components();

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Maximum number of entries of a folder that is listed.
-const MOST_ENTRIES: usize = 1_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 
 /// The operating system's files.
 #[derive(Debug, Clone, Copy, Default)]
@@ -150,7 +150,7 @@ impl Dir for OsDir {
             if name == "." || name == ".." {
                 continue;
             }
-            if entries.len() >= MOST_ENTRIES {
+            if entries.len() >= MAX_ENTRIES {
                 return Err(Errno::OVERFLOW.into());
             }
             let kind = match entry.file_type() {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 /// Timeout of a request to GitHub.
 const TIME: Duration = Duration::from_secs(15);
-/// Largest response in bytes.
-const LARGEST: usize = 1 << 16;
+/// Maximum size of a response in bytes.
+const MAX_RESPONSE_BYTES: usize = 1 << 16;
 /// Time by which a token expires earlier than GitHub reports; pi's value.
 const MARGIN_MS: f64 = 300_000.0;
 
@@ -57,7 +57,7 @@ pub(super) async fn renew_at(url: &str, login: &Login, http: &HttpOptions) -> Re
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| failed(error.without_url().to_string()))? {
         body.extend_from_slice(&piece);
-        if body.len() > LARGEST {
+        if body.len() > MAX_RESPONSE_BYTES {
             return Err(failed("the response is too long".to_owned()));
         }
     }

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// A token that expires sooner than this is renewed; pi's value.
 const RENEW_BEFORE_MS: f64 = 300_000.0;
-/// Largest login in bytes. The file is shared and has a size limit.
-const LARGEST: usize = 1 << 16;
+/// Maximum size of a login in bytes. The file is shared and has a size limit.
+const MAX_LOGIN_BYTES: usize = 1 << 16;
 /// Timeout of a renewal, during which other processes wait for the lock; pi's value.
 const RENEW_TIME: Duration = Duration::from_secs(15);
 
@@ -109,8 +109,8 @@ impl Auth {
     }
 
     fn login_of(&self, extension: &str, provider: &str, given: Value) -> Result<Login, String> {
-        if given.to_string().len() > LARGEST {
-            return Err(format!("the login of {provider} returned more than {LARGEST} bytes"));
+        if given.to_string().len() > MAX_LOGIN_BYTES {
+            return Err(format!("the login of {provider} returned more than {MAX_LOGIN_BYTES} bytes"));
         }
         let wrong = |_| format!("the login of {provider} did not return credentials with access, refresh and expires");
         let mut login: Login = serde_json::from_value(given).map_err(wrong)?;

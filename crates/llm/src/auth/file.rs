@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Largest file in bytes.
-const LARGEST: u64 = 1 << 20;
+/// Maximum size of the file in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Stored credentials of a provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ impl AuthFile {
     }
 
     fn entries(&self) -> io::Result<Map<String, Value>> {
-        let Some(bytes) = self.disk.read(&self.path, LARGEST)? else { return Ok(Map::new()) };
+        let Some(bytes) = self.disk.read(&self.path, MAX_FILE_BYTES)? else { return Ok(Map::new()) };
         let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
         if text.iter().all(u8::is_ascii_whitespace) {
             return Ok(Map::new());

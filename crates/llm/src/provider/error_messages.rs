@@ -7,13 +7,13 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 /// Characters of an error for users.
-const LONGEST_LINE: usize = 500;
+const MAX_LINE_CHARS: usize = 500;
 
 /// Replacement of an HTML page.
 const HTML: &str = "(an HTML page, not shown)";
 
 /// Characters of a body in a message.
-const LONGEST: usize = 4000;
+const MAX_CHARS: usize = 4000;
 
 /// Clients whose message format is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,11 +89,11 @@ fn message(status: u16, error: Option<&Value>, text: Option<&str>) -> String {
 
 fn cut(text: &str) -> String {
     let length = text.chars().count();
-    if length <= LONGEST {
+    if length <= MAX_CHARS {
         return text.to_owned();
     }
-    let shown: String = text.chars().take(LONGEST).collect();
-    format!("{shown}... [truncated {} chars]", length - LONGEST)
+    let shown: String = text.chars().take(MAX_CHARS).collect();
+    format!("{shown}... [truncated {} chars]", length - MAX_CHARS)
 }
 
 /// Returns a body with HTML pages replaced.
@@ -139,7 +139,7 @@ pub fn one_line(error: &str) -> String {
         line = shown;
     }
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(LONGEST_LINE) {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
         Some((at, _)) => format!("{}...", &line[..at]),
         None => line,
     }
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn errors_are_shortened_to_status_reason_and_message() {
-        let long = "x".repeat(LONGEST_LINE + 1);
+        let long = "x".repeat(MAX_LINE_CHARS + 1);
         for (error, line) in [
             (r#"401 {"type":"error","error":{"type":"auth","message":"bad\n  key"}}"#, "401 Unauthorized: bad key"),
             (
@@ -226,7 +226,7 @@ mod tests {
             ("400: {\"message\":\"no\"}\nraw words", "400 Bad Request: no: raw words"),
             ("Connection error.", "Connection error."),
             ("terminated", "terminated"),
-            (&long, &format!("{}...", &long[..LONGEST_LINE])),
+            (&long, &format!("{}...", &long[..MAX_LINE_CHARS])),
         ] {
             assert_eq!(one_line(error), line, "{error}");
         }

@@ -41,7 +41,7 @@ pub struct HttpOptions {
     pub retries: u32,
     /// First delay. It doubles with each retry up to 32 times, minus a random part of up to a half.
     pub backoff: Duration,
-    /// Longest delay that a server may request; beyond it the request fails at once. pi's `retry.provider.maxRetryDelayMs`.
+    /// Maximum delay that a server may request; beyond it the request fails at once. pi's `retry.provider.maxRetryDelayMs`.
     pub retry_after_cap: Duration,
     /// Proxies of the user. The environment is not read.
     pub proxies: Proxies,

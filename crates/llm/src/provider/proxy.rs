@@ -23,7 +23,7 @@ pub struct Proxies {
 #[derive(Clone)]
 struct Setting {
     variable: String,
-    /// Its value, which may contain a password.
+    /// Value of the variable, which may contain a password.
     value: String,
 }
 

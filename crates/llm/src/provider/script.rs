@@ -28,7 +28,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Token limit of a scripted reply; a reply with stop reason `length` has reached it.
-const LONGEST_REPLY: u64 = 8000;
+const MAX_REPLY_TOKENS: u64 = 8000;
 
 /// A scripted model. All requests of a session share its position in the script.
 pub struct Script {
@@ -97,7 +97,7 @@ impl Script {
                 )
             })?);
         }
-        let model = Model::new("script", name, "script").with("maxTokens", LONGEST_REPLY);
+        let model = Model::new("script", name, "script").with("maxTokens", MAX_REPLY_TOKENS);
         Ok(Self { model, replies, next: AtomicUsize::new(0), ambient })
     }
 }

@@ -54,7 +54,7 @@ const STRATEGIES: &str = "-X=ours|theirs|patience|histogram|minimal|ignore-space
     ignore-space-at-eol|ignore-cr-at-eol|renormalize|no-renormalize|find-renames|no-renames \
     --strategy=ours|ort|recursive|resolve|octopus|subtree";
 
-/// Any other strategy is the program `git-merge-NAME`.
+/// Any other strategy runs the program `git-merge-NAME`.
 const BY_STRATEGY: &str = "-s=ours|ort|recursive|resolve|octopus|subtree";
 
 const SIGN: &str = "-S: --gpg-sign --no-gpg-sign";
@@ -247,7 +247,7 @@ const USES: &[PlainUse] = &[
         ],
     ),
     plain("rm", &["-f -n -r -q --cached --dry-run --force --quiet --ignore-unmatch --sparse", PATHSPECS]),
-    // Its own letters precede those of a log.
+    // The command's own letters precede those of a log.
     plain("shortlog", &["-n -s -e -c -w: --numbered --summary --email --group", LOG]),
     plain("show", &[LOG, DIFF]),
     plain(
@@ -286,7 +286,7 @@ const USES: &[PlainUse] = &[
         ],
     ),
     plain("worktree list", &["-v -z --porcelain --verbose"]),
-    // Only if a grant names them.
+    // Permitted only if a grant names them.
     named("am", &["-3 -q -s -k -i -# --3way --no-3way --abort --continue --skip --quit --quiet --signoff --keep"]),
     named(
         "apply",

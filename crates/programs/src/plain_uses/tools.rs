@@ -1,4 +1,4 @@
-//! The plain uses of all programs except git, and the programs without any.
+//! The plain uses of all programs except git, and the programs without plain uses.
 
 use super::git::GIT;
 use super::{
@@ -55,7 +55,7 @@ pub(crate) const TOOLS: &[PlainTool] = &[
         )
         .without(names_a_host)],
     ),
-    // `-J` passes options to the machine, which load code.
+    // `-J` passes options to the Java VM, which load code.
     tool(&["jar"], Syntax::FirstLetters, &[plain("", &["-c -t -x -u -f -v -m -e -0 -M"]).without(names_a_list)]),
     tool(&["cpio"], Syntax::Letters, &[plain("", &["-i -o -p -d -u -m -v -t -0 -a -L -l -H: -F: -I: -O: -D: --quiet --extract \
         --create --list --pass-through --make-directories --preserve-modification-time --unconditional --verbose --null \
@@ -108,7 +108,7 @@ pub(crate) const TOOLS: &[PlainTool] = &[
     tool(&["bat", "batcat"], Syntax::Letters, &[plain("", &["-p -P -n -A -r: -l: -H: --plain --number --show-all --language \
         --line-range --highlight-line --style --color --theme --wrap --tabs --decorations --terminal-width --file-name \
         --paging=never|auto --no-paging --list-themes --list-languages --no-config --squeeze-blank"])]),
-    // Formats are code: `-f eval`.
+    // A format may be code: `-f eval`.
     tool(&["json_pp"], Syntax::Words, &[plain("", &["-f=json -t=json|null|dumper -json_opt=pretty|canonical|pretty,canonical -v -V"])]),
     // `-x` loads a lexer, or a formatter, from a file.
     tool(&["pygmentize"], Syntax::Letters, &[plain("", &["-l: -f: -o: -S: -a: -N: -C -g -s -v -L -H -V -h"])]),
@@ -187,7 +187,7 @@ pub(crate) const TOOLS: &[PlainTool] = &[
         --decrypt --encrypt --sign --detach-sign --clear-sign --clearsign --symmetric --armor --output --recipient \
         --local-user --batch --no-tty --yes --no --quiet --verbose --import --export --with-colons --with-fingerprint \
         --keyid-format --status-fd --trust-model --always-trust --digest-algo --print-md --no-options --dearmor --enarmor"])]),
-    // They load a library to access a token.
+    // These commands load a library to access a token.
     tool(&["ssh-add"], Syntax::Letters, &[plain("", &["-l -L -q -v -E=md5|sha256"])]),
     tool(&["ssh-keygen"], Syntax::Letters, &[plain("", &["-l -B -y -q -v -H -f: -C: -N: -b: -F: -R: -t=rsa|ed25519|ecdsa \
         -E=md5|sha256 -m=RFC4716|PKCS8|PEM"])]),
@@ -291,9 +291,10 @@ pub(crate) const TOOLS: &[PlainTool] = &[
         ],
     )
     .with_front("-q -v --quiet --verbose --noninteractive --pager=never|no|off", &[]),
-    // A repository's settings name programs for what is shown and for signatures, and every command that looks at the files signs.
+    // The settings of a repository name programs that show changes and check signatures, and every command that reads the history
+    // checks signatures.
     tool(&["jj"], Syntax::Letters, &[plain("version", NOTHING)]),
-    // Hooks of a repository in a folder run for what is sent to it, and only addresses in the arguments are known.
+    // Pushing to a repository in a folder runs its hooks, and only addresses in the arguments are known.
     tool(
         &["svn"],
         Syntax::Letters,
@@ -377,7 +378,7 @@ fn is_no_plain_command_of_gh(operand: &str) -> bool {
 
 const HG: &str = "-I: -X: -q -v -y --include --exclude --quiet --verbose --noninteractive --color --pager=never|no|off";
 
-/// Options that do not reach the repository of the working copy.
+/// Options that do not contact the repository of the working copy.
 const SVN: &[&str] = &[
     "-l: -v -q -m: -F: -N -R -g -x: --limit --verbose --quiet --message --file --recursive --depth --xml --incremental --stop-on-copy --with-all-revprops --summarize --git --notice-ancestry \
     --no-ignore --show-item --no-newline --non-interactive --trust-server-cert --ignore-externals --parents --force --force-log \
@@ -407,9 +408,9 @@ fn is_a_word(operand: &str) -> bool {
     !operand.is_empty() && !operand.starts_with('-')
 }
 
-/// Agents for a task. Not plain are other sessions (`-c`, `-r`, `--fork`, an id), external commands (`--mode rpc`), grants,
-/// trust, extensions to install, and models from a file or any server. An extension in a file brings no authority: a model of its
-/// own is nobody's choice there (guard `attribution.started`). Files in its arguments are decided like those of any program.
+/// Agents with a prompt. Not plain are other sessions (`-c`, `-r`, `--fork`, an id), external commands (`--mode rpc`), grants,
+/// trust, extensions to install, and models from a file or any server. An extension in a file adds no authority: a model that it
+/// selects is not chosen by the user (guard `attribution.started`). Files in its arguments are decided like those of any program.
 const PI: PlainTool = tool(&["pi"], Syntax::Letters, &[plain("", &["-p -h -v -V -n: -t: --print --help --version --mode=text|json \
     --model --models --provider --thinking --list-models --tools --exclude-tools --no-tools --no-builtin-tools --no-session \
     --session --session-dir --no-extensions --extension --no-mcp --skill --no-skills --prompt-template --no-prompt-templates \

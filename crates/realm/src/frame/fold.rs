@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// Levels between two folds.
 const STEP: usize = 100;
 
-/// Deepest head that is read without folding.
+/// Maximum nesting of a head that is read without folding.
 const PLAIN: usize = 120;
 
 const MARK: &str = "$json";

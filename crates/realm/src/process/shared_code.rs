@@ -26,7 +26,7 @@ pub struct SharedCode(Mutex<Vec<SharedArtifact>>);
 #[derive(Debug)]
 struct SharedArtifact {
     artifact: Arc<Verified>,
-    /// Its memory file; `None` if the system could not create one.
+    /// The memory file with the code; `None` if the system could not create one.
     memory: Option<Arc<OwnedFd>>,
 }
 

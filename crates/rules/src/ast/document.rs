@@ -66,9 +66,9 @@ impl Work {
 pub(super) struct Document {
     /// The text.
     source: String,
-    /// Its language.
+    /// Language of the text.
     language: AstLanguage,
-    /// Its tree.
+    /// Syntax tree of the text.
     tree: Tree,
     /// The remaining budget.
     work: Work,
@@ -166,7 +166,7 @@ impl Document {
 struct Preorder<'t> {
     /// The node that was returned last.
     cursor: TreeCursor<'t>,
-    /// Its level.
+    /// Depth of the node.
     depth: usize,
     /// The position of the cursor: on a node that has not been returned, or past the last one.
     state: PreorderState,
@@ -274,7 +274,7 @@ struct Children<'r> {
     left: usize,
     /// The budget.
     work: &'r Work,
-    /// Their depth.
+    /// Depth of the nodes.
     depth: u32,
 }
 

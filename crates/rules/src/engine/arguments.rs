@@ -7,16 +7,16 @@
 const MAX_DEPTH: usize = 64;
 /// The number of the first object in a JSON text inside a string. Arguments have fewer objects of their own.
 const INNER_OBJECTS: u32 = 1 << 31;
-/// Longest kept part of a key, in bytes.
+/// Maximum kept length of a key, in bytes.
 const MAX_KEY: usize = 256;
 
 /// Receives the string values.
 pub(crate) trait ArgumentSink {
-    /// A string value begins.
+    /// Begins a string value.
     fn open(&mut self, key: &KeyPath<'_>);
     /// Receives the next characters of it.
     fn piece(&mut self, text: &str);
-    /// The string value ends.
+    /// Ends the string value.
     fn close(&mut self);
 }
 
@@ -25,7 +25,7 @@ pub(crate) trait ArgumentSink {
 pub(crate) struct KeyPath<'a> {
     /// The innermost enclosing key; empty when there is none.
     pub(crate) key: &'a str,
-    /// Whether it is a member of a list.
+    /// Whether the value is a member of a list.
     pub(crate) in_list: bool,
     frames: &'a [Frame],
 }

@@ -5,11 +5,11 @@ use super::lane::{Match, MatchKind};
 use super::waiting::{CallScope, PathVerdict, Paths, PendingMatches};
 use std::collections::HashSet;
 
-/// Most paths of a call.
+/// Maximum number of paths of a call.
 const MAX_PATHS: usize = 256;
-/// Longest path, in bytes.
+/// Maximum length of a path, in bytes.
 const MAX_PATH: usize = 4096;
-/// Most matches of a call that wait for a path.
+/// Maximum number of matches of a call that wait for a path.
 const MAX_FOUND: usize = 4096;
 
 /// A match of a call, and the paths that it may be judged by.

@@ -40,9 +40,9 @@ struct Values {
 struct CurrentValue {
     shape: Shape,
     target: Target,
-    /// Whether it is a path as well.
+    /// Whether the value is a path as well.
     reads_path: bool,
-    /// Whether it is itself JSON.
+    /// Whether the value is itself JSON.
     reads_json: bool,
     /// The objects around it.
     objects: Vec<u32>,

@@ -26,24 +26,24 @@ const FREE_OF_PATTERN: u64 = 512 << 10;
 /// Additional bytes that they may read for each byte of the text, and those of one pattern.
 const PER_BYTE: u64 = 128;
 const PER_BYTE_OF_PATTERN: u64 = 16;
-/// Longest text on which a pattern is tested, in bytes.
+/// Maximum length of a text on which a pattern is tested, in bytes.
 pub(crate) const MAX_TEXT: usize = 8 << 20;
 
 /// The reason why a pattern is not tested any more, or only later than the text arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GiveUp {
-    /// It ran out of steps: it backtracks too much on this text.
+    /// The pattern ran out of steps: it backtracks too much on this text.
     Steps,
     /// The text is too long for it.
     Length,
-    /// It is tested at growing distances: on a text of this length a test of each piece costs too much.
+    /// The pattern is tested at growing distances: on a text of this length a test of each piece costs too much.
     Slow,
     /// The engine refused it.
     Unsupported,
     /// The automaton does not support it, so that each piece of a text may be a match.
     NoAutomaton,
-    /// It needs too many states of the automaton on this text.
+    /// The pattern needs too many states of the automaton on this text.
     States,
 }
 
@@ -72,7 +72,7 @@ pub(crate) trait Search {
     fn search(&mut self, rule: usize, condition: usize, text: &str) -> Result<Option<Range<usize>>, GiveUp>;
 }
 
-/// Most expressions in a thread's runtime; one more restarts the runtime.
+/// Maximum number of expressions in a thread's runtime; one more restarts the runtime.
 const MAX_EXPRESSIONS: usize = 512;
 /// Polls of a test, each of 10,000 steps, which take a tenth of a millisecond.
 const MIN_POLLS: u64 = 20;
@@ -179,9 +179,9 @@ impl Visit<'_> for Punctuation {
 pub(crate) struct Budget {
     /// Whether the text has new content for the pattern.
     pub(crate) is_asked: bool,
-    /// Whether it matched this text.
+    /// Whether the pattern has matched this text.
     pub(crate) has_matched: bool,
-    /// Whether it is given up in this stream.
+    /// Whether the pattern is given up in this stream.
     is_given_up: bool,
     is_slow: bool,
     spent: u64,

@@ -8,13 +8,13 @@
 //!
 //! Blocks of HTML and definitions of links are read as paragraphs, so a fence is recognised in them.
 
-/// Longest line that is buffered to see whether it is a fence.
+/// Maximum length of a line that is buffered to see whether it is a fence.
 const MAX_HELD: usize = 1024;
 /// Columns that a fence or the marker of a container may be indented; more make it text.
 const MAX_INDENT: usize = 3;
 /// Columns of white space behind the marker of a list item that belong to it.
 const MAX_PADDING: usize = 4;
-/// Deepest nesting of block quotes and list items; a blank line is compared with each of them.
+/// Maximum nesting of block quotes and list items; a blank line is compared with each of them.
 const MAX_DEPTH: usize = 32;
 /// Digits of a list item's number.
 const MAX_DIGITS: usize = 9;
@@ -136,7 +136,7 @@ struct Ruler {
 /// The kind of the rest of a line.
 #[derive(Debug, Clone, Copy, Default)]
 enum Leaf {
-    /// It is known, or irrelevant.
+    /// The kind of the line is known, or irrelevant.
     #[default]
     Known,
     /// A heading, after so many `#`.

@@ -45,7 +45,7 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FiredRule {
-    /// Its name.
+    /// Name of the rule.
     pub name: RuleName,
     /// The text to put into the conversation.
     pub content: String,

@@ -29,7 +29,7 @@ fn once() -> u32 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "gate", rename_all_fields = "camelCase")]
 pub enum Blocked {
-    /// It fires once in a session, and fired in this turn.
+    /// The rule fires once in a session, and fired in this turn.
     Once {
         /// The turn in which it fired.
         turn: u64,
@@ -44,7 +44,7 @@ pub enum Blocked {
         /// Milliseconds that have to pass.
         ms_left: u64,
     },
-    /// It has reached its limit of firings in a session.
+    /// The rule has reached its limit of firings in a session.
     MaxFirings {
         /// The limit.
         limit: u32,

@@ -2,7 +2,7 @@
 
 use super::firing::{MAX_EXCERPT, MatchSite, PatternIndex};
 
-/// Fewest bytes of a text that are kept, when it is not kept whole.
+/// Minimum number of bytes of a text that are kept, when it is not kept whole.
 const KEPT: usize = 4 * 1024;
 /// Bytes at which a text is cut to [`KEPT`].
 const MAX_TEXT: usize = 16 * 1024;

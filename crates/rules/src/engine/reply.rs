@@ -5,9 +5,9 @@ use super::compiled::CompiledRules;
 use super::streams::MessageStream;
 use crate::rule::StreamKind;
 
-/// Most calls whose arguments stream concurrently.
+/// Maximum number of calls whose arguments stream concurrently.
 const MAX_CALLS: usize = 64;
-/// Most calls whose buffers are kept for later ones.
+/// Maximum number of calls whose buffers are kept for later ones.
 const MAX_SPARE: usize = 2;
 
 /// All streams of a reply, and counts of what was read in the session.

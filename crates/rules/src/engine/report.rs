@@ -14,7 +14,7 @@ pub struct RuleReport {
     pub rule: RuleName,
     /// The condition.
     pub pattern: PatternIndex,
-    /// Its source.
+    /// Source of the condition.
     pub source: String,
     /// The problem, as the end of a sentence about the condition.
     pub reason: String,
@@ -52,7 +52,7 @@ impl fmt::Display for RuleReport {
     }
 }
 
-/// Most reports of a session.
+/// Maximum number of reports of a session.
 const MAX_REPORTS: usize = 256;
 
 /// The reports of a session, each once.

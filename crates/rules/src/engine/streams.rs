@@ -8,7 +8,7 @@ use super::lane::{Lane, Match};
 use crate::rule::Region;
 use std::sync::Arc;
 
-/// Most bytes of a code block that are kept for AST conditions.
+/// Maximum number of bytes of a code block that are kept for AST conditions.
 const MAX_BLOCK: usize = crate::ast::MAX_TEXT;
 
 /// A text that grows until the message ends. All blocks of the message are read as one text.

@@ -31,7 +31,7 @@ pub struct TraceEntry {
 pub enum Outcome {
     /// The rule fired.
     Fired {
-        /// Whether it asked for an interrupt.
+        /// Whether the rule requested an interrupt.
         interrupts: bool,
         /// The cap that kept it from interrupting.
         degraded: Option<Degraded>,

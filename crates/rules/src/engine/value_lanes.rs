@@ -7,9 +7,9 @@ use super::history::History;
 use super::lane::{Lane, Match};
 use std::sync::Arc;
 
-/// Largest kept buffer for the text of a delta, in bytes.
+/// Maximum size of a kept buffer for the text of a delta, in bytes.
 const MAX_PENDING: usize = 64 * 1024;
-/// Most bytes of a call's texts that are kept for AST conditions.
+/// Maximum number of bytes of a call's texts that are kept for AST conditions.
 const MAX_KEPT: usize = 2 * crate::ast::MAX_TEXT;
 
 /// A text of a call, for AST conditions.

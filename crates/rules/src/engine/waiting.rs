@@ -36,11 +36,11 @@ impl CallScope<'_> {
 /// The verdict of a call's paths on a match.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PathVerdict {
-    /// It is in scope, by this path if there is one.
+    /// The match is in scope, by this path if there is one.
     InScope(Option<String>),
-    /// It is not, whatever paths come.
+    /// The match is out of scope for any path.
     OutOfScope,
-    /// It reports that its pattern is given up, and needs no path.
+    /// The entry reports that the pattern is given up, and needs no path.
     NoMatch,
 }
 

@@ -39,7 +39,7 @@ pub const KEYS: &[&str] = &[
 /// Keys of older files.
 const LEGACY_KEYS: &[&str] = &["ttsr_trigger", "ttsrTrigger", "repeatMode"];
 
-/// Longest cooldown, in seconds: ten years. A larger number is a mistake.
+/// Maximum cooldown, in seconds: ten years. A larger number is a mistake.
 const MAX_SECONDS: f64 = 315_360_000.0;
 
 /// Text of a value: trimmed, with the number of bytes cut before it.

@@ -10,7 +10,7 @@ use super::yaml::{self, Kind, Node, Style, Value, YamlError};
 use crate::diagnostic::{Severity, quoted};
 use std::collections::BTreeSet;
 
-/// Largest front matter, in bytes. A rule has a few hundred; the YAML scanner is not linear on hostile text.
+/// Maximum size of front matter, in bytes. A rule has a few hundred; the YAML scanner is not linear on hostile text.
 pub(super) const MAX_FRONT_MATTER: usize = 64 * 1024;
 
 /// A key with its value.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::scanner::TScalarStyle;
 
-/// Deepest nesting of lists and maps, where a rule has a list in a map. The tree is built and dropped by recursion.
+/// Maximum nesting of lists and maps; a rule has a list in a map. The tree is built and dropped by recursion.
 pub(super) const MAX_DEPTH: usize = 32;
 /// Maximum number of values. Each alias adds the size of its target, and a long text is charged as several values: a few lines of
 /// aliases can expand to gigabytes.

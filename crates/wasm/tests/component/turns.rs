@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 
 const VERDICT: &str = include_str!("../../../../fixtures/guests/text/verdict.wat");
 
-/// An answer with JSON text: `value(text)` at 512, the text at 1024.
+/// Returns data segments of an answer with JSON text: `value(text)` at 512, the text at 1024.
 fn value_at_512(text: &str) -> String {
     let length = text.len();
     let text = text.replace('"', "\\22");

@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 /// Default of the required token limit, which every current model accepts.
 const MAX_TOKENS: u64 = 8192;
 /// Tokens left for the reply when thinking uses the same limit, and the minimum for thinking.
-const FEWEST_TOKENS: u64 = 1024;
-/// Longest id of a call.
-const LONGEST_ID: usize = 64;
+const MIN_TOKENS: u64 = 1024;
+/// Maximum length of a call's id.
+const MAX_ID_CHARS: usize = 64;
 
 /// Writes the body. `asked` are beta features configured by the user, which replace the default ones.
 pub(super) fn body(model: &Model, request: &Request, retention: Retention, asked: Option<&str>) -> Value {
@@ -73,8 +73,8 @@ fn with_thinking(model: &Model, request: &Request, level: &str) -> (u64, Option<
     let more = request.room(model).unwrap_or(MAX_TOKENS).saturating_add(wanted);
     let whole = Request { max_tokens: Some(more.min(most)), ..request.clone() };
     let tokens = whole.room(model).unwrap_or(most);
-    let budget = Some(wanted.min(tokens.saturating_sub(FEWEST_TOKENS))).filter(|budget| *budget > 0);
-    (tokens, Some(budget.unwrap_or(FEWEST_TOKENS)))
+    let budget = Some(wanted.min(tokens.saturating_sub(MIN_TOKENS))).filter(|budget| *budget > 0);
+    (tokens, Some(budget.unwrap_or(MIN_TOKENS)))
 }
 
 /// Returns the API's name of a thinking level, for models that choose their thinking tokens.
@@ -143,7 +143,7 @@ fn mark(message: &mut Value, control: &Value) {
 fn messages(model: &Model, request: &Request) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     let mut after_result = false;
-    for message in adapt(&request.messages, model, |id, _: &Origin| cut(&plain_id(id), LONGEST_ID)) {
+    for message in adapt(&request.messages, model, |id, _: &Origin| cut(&plain_id(id), MAX_ID_CHARS)) {
         let is_result = matches!(message, RequestMessage::ToolResult { .. });
         match &message {
             RequestMessage::User(Content::Text(text)) if !text.trim().is_empty() => {

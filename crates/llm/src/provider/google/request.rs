@@ -6,8 +6,8 @@ use crate::provider::openai::effort;
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription, marked};
 use serde_json::{Map, Value, json};
 
-/// Longest id of a call.
-const LONGEST_ID: usize = 64;
+/// Maximum length of a call's id.
+const MAX_ID_CHARS: usize = 64;
 /// Members of `config` that are top-level on the wire; all others become `generationConfig`.
 const BESIDE: [&str; 6] =
     ["systemInstruction", "safetySettings", "tools", "toolConfig", "cachedContent", "serviceTier"];
@@ -147,7 +147,7 @@ fn has_ids(id: &str) -> bool {
 
 fn contents(model: &Model, messages: &[RequestMessage]) -> Vec<Value> {
     let ids = has_ids(&model.id);
-    let rename = |id: &str, _: &Origin| if ids { cut(&plain_id(id), LONGEST_ID) } else { id.to_owned() };
+    let rename = |id: &str, _: &Origin| if ids { cut(&plain_id(id), MAX_ID_CHARS) } else { id.to_owned() };
     let mut out: Vec<Value> = Vec::new();
     for message in adapt(messages, model, rename) {
         let mut say = |role: &str, parts: Vec<Value>| {

@@ -7,10 +7,10 @@ use crate::provider::adapt::{CALL_SIGNATURE, adapt, cut, lines, plain_id, short_
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription};
 use serde_json::{Map, Value, json};
 
-/// Longest id of a call.
-const LONGEST_ID: usize = 40;
-/// Longest cache key.
-pub(in crate::provider) const LONGEST_KEY: usize = 64;
+/// Maximum length of a call's id.
+const MAX_ID_CHARS: usize = 40;
+/// Maximum length of a cache key.
+pub(in crate::provider) const MAX_KEY_CHARS: usize = 64;
 /// Members in which servers send reasoning and expect it back.
 pub(super) const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
@@ -21,7 +21,7 @@ pub(super) fn body(model: &Model, request: &Request, retention: Retention) -> Va
     if let Some(session) =
         request.session.as_ref().filter(|_| long || (compat.is_openai() && retention != Retention::None))
     {
-        body["prompt_cache_key"] = json!(cut(session, LONGEST_KEY));
+        body["prompt_cache_key"] = json!(cut(session, MAX_KEY_CHARS));
     }
     if long {
         body["prompt_cache_retention"] = json!("24h");
@@ -182,15 +182,15 @@ fn show(images: &mut Vec<Value>, bridge: Option<Value>, out: &mut Vec<Value>) {
 /// Converts a call id of another API. Two ids may share their first part, so both parts are kept.
 fn call_id(model: &Model, id: &str) -> String {
     let Some((call, item)) = id.split_once('|') else {
-        return if model.provider == "openai" { cut(id, LONGEST_ID) } else { id.to_owned() };
+        return if model.provider == "openai" { cut(id, MAX_ID_CHARS) } else { id.to_owned() };
     };
     let (call, item) = (plain_id(call), plain_id(item));
     let both = if item.is_empty() { call.clone() } else { format!("{call}_{item}") };
-    if both.len() <= LONGEST_ID {
+    if both.len() <= MAX_ID_CHARS {
         return both;
     }
     let hash = cut(&short_hash(id), 8);
-    format!("{}_{hash}", cut(&call, LONGEST_ID - hash.len() - 1))
+    format!("{}_{hash}", cut(&call, MAX_ID_CHARS - hash.len() - 1))
 }
 
 /// Converts user content; `None` for an empty message, which some servers reject.
@@ -329,8 +329,8 @@ mod tests {
         assert_eq!(call_id(&model, "call_1|fc_2"), "call_1_fc_2");
         let (one, other) =
             (call_id(&model, &format!("c|{}", "a".repeat(99))), call_id(&model, &format!("c|{}", "b".repeat(99))));
-        assert!(one != other && one.starts_with("c_") && one.len() <= LONGEST_ID, "{one} {other}");
-        assert_eq!(call_id(&Model::new("openai", "m", "a"), &"x".repeat(50)).len(), LONGEST_ID);
+        assert!(one != other && one.starts_with("c_") && one.len() <= MAX_ID_CHARS, "{one} {other}");
+        assert_eq!(call_id(&Model::new("openai", "m", "a"), &"x".repeat(50)).len(), MAX_ID_CHARS);
     }
 
     #[test]

@@ -3,19 +3,19 @@
 use crate::message::{Block, Content, ToolCall};
 use crate::provider::adapt::{TEXT_SIGNATURE, adapt, cut, lines, plain_id, short_hash};
 use crate::provider::openai::Retention;
-use crate::provider::openai::request::LONGEST_KEY;
+use crate::provider::openai::request::MAX_KEY_CHARS;
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription};
 use serde_json::{Map, Value, json};
 
 /// Smallest token limit that the API accepts.
-const FEWEST_TOKENS: u64 = 16;
-/// Longest id.
-const LONGEST_ID: usize = 64;
+const MIN_TOKENS: u64 = 16;
+/// Maximum length of an id.
+const MAX_ID_CHARS: usize = 64;
 
 pub(super) fn body(model: &Model, request: &Request, retention: Retention) -> Value {
     let mut body = json!({"model": model.id, "input": input(model, request), "stream": true});
     if let Some(session) = request.session.as_ref().filter(|_| retention != Retention::None) {
-        body["prompt_cache_key"] = json!(cut(session, LONGEST_KEY));
+        body["prompt_cache_key"] = json!(cut(session, MAX_KEY_CHARS));
     }
     let long = retention == Retention::Long && model.compat_flag("supportsLongCacheRetention").unwrap_or(true);
     match model.compat_flag("supportsExplicitPromptCacheMode") {
@@ -28,7 +28,7 @@ pub(super) fn body(model: &Model, request: &Request, retention: Retention) -> Va
     body["store"] = json!(false);
     let limited = model.compat_flag("supportsMaxOutputTokens").unwrap_or(true);
     if let Some(tokens) = request.room(model).filter(|_| limited) {
-        body["max_output_tokens"] = json!(tokens.max(FEWEST_TOKENS));
+        body["max_output_tokens"] = json!(tokens.max(MIN_TOKENS));
     }
     if !request.tools.is_empty() {
         body["tools"] = request.tools.iter().map(|described| tool(model, described)).collect();
@@ -93,13 +93,14 @@ fn input(model: &Model, request: &Request) -> Vec<Value> {
 
 /// Converts a call id of another model. Only OpenAI's own servers accept both parts.
 fn call_id(model: &Model, id: &str, origin: &Origin) -> String {
-    let part = |id: &str| cut(&plain_id(id), LONGEST_ID).trim_end_matches('_').to_owned();
+    let part = |id: &str| cut(&plain_id(id), MAX_ID_CHARS).trim_end_matches('_').to_owned();
     if !matches!(model.provider.as_str(), "openai" | "openai-codex" | "opencode") {
         return part(id);
     }
     let mut parts = id.split('|');
     let (Some(call), Some(item)) = (parts.next(), parts.next()) else { return part(id) };
-    let item = if origin.speaks_as(model) { part(item) } else { cut(&format!("fc_{}", short_hash(item)), LONGEST_ID) };
+    let item =
+        if origin.speaks_as(model) { part(item) } else { cut(&format!("fc_{}", short_hash(item)), MAX_ID_CHARS) };
     let item = if item.starts_with("fc_") { item } else { part(&format!("fc_{item}")) };
     format!("{}|{item}", part(call))
 }
@@ -146,7 +147,7 @@ fn reply(model: &Model, at: usize, blocks: &[Block], origin: &Origin, out: &mut 
                 let signed =
                     block.extra.get(TEXT_SIGNATURE).and_then(Value::as_str).filter(|signature| !signature.is_empty());
                 let (id, phase) = signed.map_or((counted, None), signature);
-                let id = if id.chars().count() > LONGEST_ID { format!("msg_{}", short_hash(&id)) } else { id };
+                let id = if id.chars().count() > MAX_ID_CHARS { format!("msg_{}", short_hash(&id)) } else { id };
                 let content = json!([{"type": "output_text", "text": block.text, "annotations": []}]);
                 let mut item = json!({"type": "message", "role": "assistant", "content": content, "status": "completed", "id": id});
                 if let Some(phase) = phase {
