@@ -7,7 +7,7 @@ use pijs_llm::message::{Content, UserMessage};
 use pijs_protocol::ExtensionId;
 use std::collections::BTreeSet;
 
-/// Content and the extensions that wrote or changed it; none where the user did.
+/// Content with the extensions that wrote or changed it; none if the user wrote it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Authored {
     /// Text and images.
@@ -17,25 +17,25 @@ pub struct Authored {
 }
 
 impl From<Content> for Authored {
-    /// Returns what the user gave.
+    /// Returns content that the user wrote.
     fn from(content: Content) -> Self {
         Self { content, authors: BTreeSet::new() }
     }
 }
 
 impl Authored {
-    /// Returns what an extension gave, or without one the user.
+    /// Returns content that an extension wrote, or the user if there is none.
     pub fn by(author: Option<&ExtensionId>, content: Content) -> Self {
         Self { content, authors: author.iter().map(ToString::to_string).collect() }
     }
 
-    /// Returns other content in the place of this one, of the same authors.
+    /// Replaces the content, and keeps the authors.
     #[must_use]
     pub fn with_content(self, content: Content) -> Self {
         Self { content, ..self }
     }
 
-    /// Returns the message that says it.
+    /// Returns a user message with the content.
     pub fn message(&self, timestamp: u64) -> UserMessage {
         UserMessage { content: self.content.blocks().into(), timestamp, authors: self.authors.clone() }
     }

@@ -1,4 +1,4 @@
-//! The events that the machine takes, and the effects that it returns.
+//! The events that the state machine accepts, and the effects that it returns.
 
 use crate::{Authored, DeliverAs};
 use pijs_llm::message::{BashExecution, CustomMessage, Message};
@@ -6,18 +6,18 @@ use pijs_protocol::ExtensionId;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Something that happened to the inputs of a session.
+/// An event that concerns the inputs of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InputEvent {
-    /// The user submits a prompt: the runs that extensions trigger are counted anew.
+    /// The user submits a prompt, which resets the count of runs that extensions triggered.
     Prompt,
-    /// An extension has triggered a run, and it begins.
+    /// A run that an extension triggered begins.
     Triggered,
     /// A custom message sent by an extension (`sendMessage`).
     Message {
         /// The message.
         message: CustomMessage,
-        /// The queue that it names.
+        /// The requested queue.
         deliver_as: Option<DeliverAs>,
         /// Whether the message requests a turn.
         trigger_turn: Option<bool>,
@@ -28,9 +28,9 @@ pub enum InputEvent {
     UserMessage {
         /// Content of the message.
         content: Authored,
-        /// The queue that it names.
+        /// The requested queue.
         deliver_as: Option<DeliverAs>,
-        /// Whether commands and templates count in it.
+        /// Whether commands and templates in it are expanded.
         expand: bool,
         /// The extension that sends it.
         sender: Option<ExtensionId>,
@@ -44,44 +44,45 @@ pub enum InputEvent {
     },
     /// A shell command of the user has ended.
     Bash {
-        /// Extensions that answered in the place of the shell.
+        /// Extensions that handled the command instead of the shell.
         authors: BTreeSet<String>,
         /// The command and its output.
         execution: BashExecution,
     },
-    /// The run, and all summaries, are to end.
+    /// The run and all summaries are to be cancelled.
     Abort,
-    /// The run is not to ask the model again.
+    /// The run is not to request another reply from the model.
     AbortRetry,
-    /// The user takes the waiting messages back.
+    /// The user removes the waiting messages from the queues.
     Clear,
-    /// The agent takes messages out of a queue: the next message of a queue for a run, all messages of another queue.
+    /// The agent takes messages from a queue: the next message of [`Queue::Steering`] and [`Queue::FollowUp`], all messages of
+    /// the others.
     Take(Queue),
-    /// A message that a run has taken begins: it waits no longer.
+    /// A message that a run has taken is added to the conversation, so it is not waiting any more.
     Spoken {
         /// Text of the input.
         text: String,
     },
-    /// Front ends were shown the queues.
+    /// Front ends have received a report of the queues.
     Shown {
-        /// Size that [`InputEffect::ShowQueues`] had.
+        /// Size of the report, as in [`InputEffect::ShowQueues`].
         bytes: usize,
     },
-    /// Another session is in place of this one.
+    /// The session was replaced by another one.
     SessionReplaced,
     /// A run begins.
     RunBegan,
-    /// The turns are over, and the run goes on without waiting for the handlers of `agent_end`.
+    /// The turns have ended, and the run continues without waiting for the handlers of `agent_end`.
     AgentEndBegan,
-    /// Handlers of `agent_end` have been called.
+    /// The handlers of `agent_end` have returned.
     AgentEndEnded,
-    /// The run pauses before it asks the model again.
+    /// The run pauses before it sends the request to the model again.
     RetryBegan,
-    /// The pause is over.
+    /// The pause has ended.
     RetryEnded,
     /// The run has ended.
     RunEnded,
-    /// The run that was scheduled first is over, or dropped.
+    /// The first scheduled run has ended, or was dropped.
     TriggeredRunEnded,
     /// A compaction or a summary of a branch begins.
     SummaryBegan,
@@ -93,7 +94,7 @@ pub enum InputEvent {
     End(Stage),
     /// A caller joins a line.
     Enter(Line),
-    /// A caller leaves a line, whether it is first or not.
+    /// A caller leaves a line, at any position.
     Leave(Line, u64),
 }
 
@@ -122,19 +123,19 @@ impl InputEvent {
 /// Stages in which an input, or an event that it causes, waits for extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// A message was sent that the agent has not read.
+    /// A message was sent that the agent has not received.
     Unread,
-    /// Handlers of `input` see a message that names no queue; it is refused afterwards.
+    /// Handlers of `input` receive a message without a queue; it is refused afterwards.
     Rejecting,
-    /// A prompt arrived while another one was about to start; handlers of `input` see it.
+    /// A prompt arrived while another one is about to start; handlers of `input` receive it.
     Contending,
-    /// A prompt is about to begin: handlers of `before_agent_start` run.
+    /// Handlers of `before_agent_start` run before a prompt begins.
     Starting,
-    /// Handlers of `agent_settled` run. Callers that wait for the end of the run wait for them as well.
+    /// Handlers of `agent_settled` run. Callers that wait for the end of the run also wait for them.
     Settling,
-    /// A message was sent for a queue and is not in it yet.
+    /// A message was sent to a queue and has not arrived there.
     Delivering,
-    /// An event was caused by a call of an extension, and its handlers have not all run.
+    /// A call of an extension caused an event whose handlers have not all run.
     Announcing,
 }
 
@@ -171,11 +172,11 @@ impl Line {
 /// Queues of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
-    /// For the next request of the run.
+    /// Messages for the next request of the run.
     Steering,
-    /// For the end of the run.
+    /// Messages for the end of the run.
     FollowUp,
-    /// For the next prompt.
+    /// Messages for the next prompt.
     NextTurn,
     /// Messages without a turn of their own, for the end of the turn.
     AfterTurn,
@@ -183,75 +184,75 @@ pub enum Queue {
     AfterRun,
 }
 
-/// Something that the caller of the machine carries out.
+/// An action that the caller of the state machine carries out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InputEffect {
-    /// The message is added to the session without a reply.
+    /// Add the message to the session without requesting a reply.
     Append(CustomMessage),
-    /// The shell command goes into the session.
+    /// Add the shell command to the session.
     AppendBash {
-        /// Extensions that answered in the place of the shell.
+        /// Extensions that handled the command instead of the shell.
         authors: BTreeSet<String>,
         /// The command and its output.
         execution: BashExecution,
     },
-    /// The input is refused.
+    /// Refuse the input.
     Refuse(Refusal),
-    /// A run is scheduled for this extension, or without one.
+    /// Schedule a run for this extension, or for none.
     ScheduleRun {
         /// The extension.
         sender: Option<ExtensionId>,
     },
-    /// The message is passed to the handlers of `input`, and then added to its queue, or refused when it names none.
+    /// Pass the message to the handlers of `input`; then add it to its queue, or refuse it if it names none.
     Hear {
         /// Content of the message.
         content: Authored,
-        /// The queue that it names.
+        /// The requested queue.
         deliver_as: Option<DeliverAs>,
-        /// Whether commands and templates count in it.
+        /// Whether commands and templates in it are expanded.
         expand: bool,
     },
-    /// The prompt is passed to the handlers of `input` while another one is about to start. Both are handled alike, and the first
-    /// that arrives is answered.
+    /// Pass the prompt to the handlers of `input` while another prompt is about to start. Both prompts are handled in the same
+    /// way, and the first one that is ready is answered.
     Contend {
         /// Content of the message.
         content: Authored,
-        /// Whether commands and templates count in it.
+        /// Whether commands and templates in it are expanded.
         expand: bool,
         /// The extension that sends it.
         sender: Option<ExtensionId>,
     },
-    /// The message was taken out of its queue.
+    /// Give the message, which was removed from its queue, to the caller.
     Give(Message),
-    /// The run is cancelled.
+    /// Cancel the run.
     CancelRun,
-    /// All summaries are cancelled.
+    /// Cancel all summaries.
     CancelSummaries,
-    /// Extensions read this as `isIdle`.
+    /// Publish `isIdle` to extensions.
     PublishIdle(bool),
-    /// Extensions read this as `hasPendingMessages`.
+    /// Publish `hasPendingMessages` to extensions.
     PublishPending(bool),
-    /// Front ends are shown the queues.
+    /// Report the queues to front ends.
     ShowQueues {
-        /// Texts that steer.
+        /// Texts of steering messages.
         steering: Vec<String>,
-        /// Texts that follow.
+        /// Texts of follow-up messages.
         follow_up: Vec<String>,
         /// Size of the messages in bytes.
         bytes: usize,
     },
-    /// The place in a line.
+    /// The caller's ticket in a line.
     Ticket(u64),
 }
 
-/// Reasons to refuse a user message, in pi's words.
+/// Reasons to refuse a user message, with pi's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The message names the queue of the next turn.
     NoSuchQueue,
     /// The message names no queue while a run is active.
     Undelivered,
-    /// Another one is about to begin.
+    /// Another prompt is about to begin.
     PromptInProgress,
 }
 

@@ -23,11 +23,11 @@
 //! ```text
 //!    a prompt:                    (Contending ->) Starting -> the run -> Settling
 //!    a message for a run:         Unread -> Delivering -> the queue that it names
-//!    one that names no queue:     Unread -> Delivering, Rejecting -> refused
+//!    a message without a queue:   Unread -> Delivering, Rejecting -> refused
 //! ```
 //!
-//! Beside the run, summaries (compactions, summaries of a branch) are written, and runs that extensions triggered are
-//! scheduled one after the other. Callers ask for a combination:
+//! Summaries (compactions, branch summaries) may be written independently of the run, and runs that extensions triggered are
+//! scheduled one after the other. The predicates combine these states:
 //!
 //! | predicate | run is `Idle` | no `Settling` | no summary | nothing scheduled |
 //! |---|---|---|---|---|
@@ -37,7 +37,7 @@
 //! | [`Inputs::has_come_to_rest`] | x | | x | no triggered message |
 //! | [`Inputs::is_quiescent`] | x | x | x | no triggered message |
 //!
-//! [`Inputs::is_streaming`] says whether messages are for a run: one is on, or a triggered message has scheduled one.
+//! [`Inputs::is_streaming`] returns whether messages belong to a run: one is active, or a triggered message has scheduled one.
 //!
 //! `fixtures/inputs/` holds sequences of events, each with its effects.
 
@@ -59,21 +59,21 @@ use pijs_protocol::ExtensionId;
 use queues::Queues;
 use report::QueueReport;
 
-/// Runs that extensions may trigger one after the other without a prompt of the user.
+/// Maximum number of runs that extensions may trigger without a prompt of the user in between.
 pub const MAX_TRIGGERED_RUNS: u32 = 50;
 
 /// States of the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum RunState {
-    /// No run is on.
+    /// No run is active.
     #[default]
     Idle,
-    /// Turns are on.
+    /// Turns are running.
     Running,
-    /// The run pauses before it asks the model again.
+    /// The run pauses before it sends the request to the model again.
     Retrying,
-    /// The turns are over and handlers of `agent_end` run unawaited: in such a pi it is open whether a message of theirs
-    /// finds the run still on, here it never does.
+    /// The turns have ended and handlers of `agent_end` run unawaited. In pi 0.73.1 it is undefined whether a message of these
+    /// handlers finds the run active; here it never does.
     Ending,
 }
 
@@ -81,19 +81,19 @@ enum RunState {
 #[derive(Debug)]
 pub struct Inputs {
     run: RunState,
-    /// The run that a message has triggered is aborted as soon as it begins.
+    /// Whether the run that a message has triggered is aborted as soon as it begins.
     aborts_next: bool,
-    /// Compactions and summaries of a branch that are being written.
+    /// Number of compactions and branch summaries that are being written.
     summaries: usize,
-    /// Inputs in flight, by [`Stage`].
+    /// Number of inputs in flight in each [`Stage`].
     in_flight: [usize; Stage::COUNT],
     queues: Queues,
     lines: TicketLines,
-    /// Runs that extensions triggered since the user's last prompt.
+    /// Number of runs that extensions triggered since the user's last prompt.
     triggered: u32,
-    /// The queues as front ends know them.
+    /// The queues as last reported to front ends.
     report: QueueReport,
-    /// `isIdle` and `hasPendingMessages` as extensions read them.
+    /// The last published `isIdle` and `hasPendingMessages`.
     published: (bool, bool),
 }
 
@@ -114,7 +114,7 @@ impl Default for Inputs {
 }
 
 impl Inputs {
-    /// Takes an event and returns what its caller carries out.
+    /// Applies an event. Returns the effects that the caller carries out.
     pub fn apply(&mut self, event: InputEvent) -> Vec<InputEffect> {
         let mut effects = Vec::new();
         match event {
@@ -167,7 +167,7 @@ impl Inputs {
         effects
     }
 
-    /// Takes an event of a run or of a summary.
+    /// Applies an event of a run or of a summary.
     fn progress(&mut self, event: &InputEvent, effects: &mut Vec<InputEffect>) {
         let is_idle = match event {
             InputEvent::RunBegan => {
@@ -182,12 +182,12 @@ impl Inputs {
                 if self.queues.forget_taken(None) {
                     self.publish_queues(false, effects);
                 }
-                // A triggered run that is scheduled has not begun while the end of this one is announced.
+                // A scheduled run does not begin while the end of the current one is announced.
                 true
             }
             InputEvent::TriggeredRunEnded => {
                 self.queues.scheduled.pop_front();
-                // A run that was never begun has nothing to abort.
+                // A run that has not begun has nothing to abort.
                 self.aborts_next = false;
                 self.reads_idle()
             }
@@ -231,7 +231,7 @@ impl Inputs {
         let is_streaming = self.is_streaming();
         match deliver_as {
             Some(DeliverAs::NextTurn) => self.queues.next_turn.push(message),
-            // A message may not stand between a tool call and its result.
+            // A message must not separate a tool call from its result.
             _ if is_streaming && trigger_turn == Some(false) => self.queues.after_turn.push(message),
             how if is_streaming => self.queues.push(Message::Custom(message), how.unwrap_or(DeliverAs::Steer)),
             _ if trigger_turn == Some(true) => {
@@ -244,8 +244,8 @@ impl Inputs {
         self.publish_queues(false, effects);
     }
 
-    /// Handles `sendUserMessage`: passes the message to the handlers of `input`, and from there to a queue or a run, or refuses
-    /// it.
+    /// Handles `sendUserMessage`: passes the message to the handlers of `input`, which put it into a queue or begin a run, or
+    /// refuses it.
     fn user_message(
         &mut self,
         content: Authored,
@@ -266,7 +266,7 @@ impl Inputs {
         }
         if is_for_run || is_unnamed {
             self.in_flight[Stage::Unread as usize] += 1;
-            // A message that may run a command is in flight as long as the command runs.
+            // A message that may run a command is in flight until the command has ended.
             self.in_flight[Stage::Delivering as usize] += usize::from(!expand);
             self.in_flight[Stage::Rejecting as usize] += usize::from(is_unnamed);
             effects.push(InputEffect::Hear { content, deliver_as, expand });
@@ -283,7 +283,7 @@ impl Inputs {
         self.publish_queues(false, effects);
     }
 
-    /// Ends the run that is on, or that a message has triggered, and the summaries.
+    /// Cancels the summaries, and the run that is active or that a message has triggered.
     fn abort(&mut self, effects: &mut Vec<InputEffect>) {
         self.aborts_next = self.is_idle() && self.is_streaming();
         if !self.is_idle() {
@@ -294,7 +294,7 @@ impl Inputs {
         }
     }
 
-    /// Gives messages away, in the order of their queue.
+    /// Gives messages to the caller, in the order of their queue.
     fn take(&mut self, queue: Queue, effects: &mut Vec<InputEffect>) {
         let give = |message| InputEffect::Give(Message::Custom(message));
         match queue {
@@ -319,7 +319,7 @@ impl Inputs {
         }
     }
 
-    /// Publishes to extensions whether messages wait, and to front ends the queues, when either changed or `always` is set.
+    /// Publishes `hasPendingMessages` to extensions and the queues to front ends, if they changed or `always` is set.
     fn publish_queues(&mut self, always: bool, effects: &mut Vec<InputEffect>) {
         let has_waiting = self.queues.has_waiting();
         if std::mem::replace(&mut self.published.1, has_waiting) != has_waiting {
@@ -338,105 +338,105 @@ impl Inputs {
 
 /// Queries of the state.
 impl Inputs {
-    /// Reports whether no run is on.
+    /// Returns whether no run is active.
     pub fn is_idle(&self) -> bool {
         self.run == RunState::Idle
     }
 
-    /// Reports whether a run may begin: none is on, and the end of the last one was announced.
+    /// Returns whether a run may begin: none is active, and the end of the last one was announced.
     pub fn accepts_run(&self) -> bool {
         self.is_idle() && self.is_over(Stage::Settling)
     }
 
-    /// Reports whether nothing is on and nothing is scheduled.
+    /// Returns whether nothing is active and nothing is scheduled.
     pub fn is_settled(&self) -> bool {
         self.is_idle() && self.summaries == 0 && self.queues.scheduled.is_empty()
     }
 
-    /// Reports whether nothing is on. A prompt of an extension has not begun while handlers of `input` hear it; a triggered
-    /// message has.
+    /// Returns whether nothing is active. A prompt of an extension has not begun while handlers of `input` receive it; a
+    /// triggered message has.
     pub fn has_come_to_rest(&self) -> bool {
         self.is_idle() && self.summaries == 0 && !self.queues.has_triggered()
     }
 
-    /// Reports whether nothing is on and the end of the last run was announced.
+    /// Returns whether nothing is active and the end of the last run was announced.
     pub fn is_quiescent(&self) -> bool {
         self.has_come_to_rest() && self.is_over(Stage::Settling)
     }
 
-    /// Reports whether messages are for a run that is on. A message that triggers a turn begins one, as under pi, before the
-    /// agent's thread has come to it; during the end of another one it waits for that.
+    /// Returns whether messages belong to an active run. A message that triggers a turn activates a run at once, as in pi, before
+    /// the agent's thread begins it; during the end of another run it waits for that.
     pub fn is_streaming(&self) -> bool {
         !self.is_idle() || (self.is_over(Stage::Settling) && self.queues.has_triggered())
     }
 
-    /// Reports whether a summary is being written.
+    /// Returns whether a summary is being written.
     pub fn is_summarising(&self) -> bool {
         self.summaries > 0
     }
 
-    /// Reports whether the run pauses before it asks the model again.
+    /// Returns whether the run pauses before a retry.
     pub fn is_retrying(&self) -> bool {
         self.run == RunState::Retrying
     }
 
-    /// Returns what extensions read as `isIdle`.
+    /// Returns `isIdle` as extensions read it.
     fn reads_idle(&self) -> bool {
         !self.is_streaming() && self.summaries == 0
     }
 
-    /// Reports whether no input is in this stage.
+    /// Returns whether no input is in this stage.
     pub fn is_over(&self, stage: Stage) -> bool {
         self.count(stage) == 0
     }
 
-    /// Reports whether a ticket is the first of its line.
+    /// Returns whether a ticket is the first of its line.
     pub fn is_first(&self, line: Line, ticket: u64) -> bool {
         self.lines.is_first(line, ticket)
     }
 
-    /// Reports whether an extension may trigger one more run.
+    /// Returns whether an extension may trigger one more run.
     pub fn may_trigger(&self) -> bool {
         self.triggered < MAX_TRIGGERED_RUNS
     }
 
-    /// Returns the run that is scheduled next. It stays so until [`InputEvent::TriggeredRunEnded`].
+    /// Returns the first scheduled run. It stays first until [`InputEvent::TriggeredRunEnded`].
     pub fn scheduled(&self) -> Option<&Pending> {
         self.queues.scheduled.front()
     }
 
-    /// Returns how many events wait until their handlers have run.
+    /// Returns the number of events whose handlers have not run.
     pub fn unannounced(&self) -> usize {
         self.count(Stage::Announcing)
     }
 
-    /// Returns how many messages wait for the model, of whatever kind, or are not read yet.
+    /// Returns the number of messages that wait for the model, in all queues and in flight.
     pub fn waiting_count(&self) -> usize {
         self.queues.count() + self.count(Stage::Unread)
     }
 
-    /// Returns the texts of the messages that wait: to steer, and to follow.
+    /// Returns the texts of waiting messages: steering, and follow-up.
     pub fn waiting(&self) -> (Vec<String>, Vec<String>) {
         self.queues.texts()
     }
 
-    /// Returns what extensions read as `hasPendingMessages`: messages of the user wait.
+    /// Returns `hasPendingMessages` as extensions read it: whether messages of the user wait.
     pub fn has_waiting(&self) -> bool {
         self.queues.has_waiting()
     }
 
-    /// Reports whether messages wait that a run would take up.
+    /// Returns whether messages wait for a run.
     pub fn has_queued(&self) -> bool {
         self.queues.has_queued()
     }
 
-    /// Reports whether a run has taken a message of this text and not begun to say it.
+    /// Returns whether a run has taken a message of this text and not added it to the conversation.
     pub fn has_taken(&self, text: &str) -> bool {
         self.queues.has_taken(text)
     }
 
-    /// Returns what the next request would take, and what was said without a request of its own. The arguments say whether
-    /// all of a queue go at a time.
+    /// Returns the messages that the next request would take, and the messages that were added without a request. The arguments
+    /// say whether a queue is taken as a whole.
     pub fn next_queued(&self, steer_all: bool, follow_up_all: bool) -> (Vec<Message>, Vec<Message>) {
         self.queues.next(steer_all, follow_up_all)
     }

@@ -5,28 +5,28 @@ use pijs_llm::message::{BashExecution, CustomMessage, Message};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 
-/// A run that was triggered and has not begun.
+/// A triggered run that has not begun.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pending {
-    /// `sendUserMessage`, and whether commands and templates count in it.
+    /// `sendUserMessage`, with a flag that expands commands and templates.
     User(Authored, bool),
     /// `sendMessage` with `triggerTurn`.
     Custom(CustomMessage),
 }
 
-/// When a message of an extension reaches the model.
+/// The time at which a message of an extension reaches the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeliverAs {
     /// Before the next request of the run.
     Steer,
-    /// When the run would end.
+    /// At the end of the run.
     FollowUp,
     /// With the next prompt.
     NextTurn,
 }
 
 impl DeliverAs {
-    /// Returns pi's word.
+    /// Returns the name in pi's API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Steer => "steer",
@@ -41,13 +41,13 @@ pub(crate) struct Queues {
     steering: VecDeque<Message>,
     follow_up: VecDeque<Message>,
     pub(crate) next_turn: Vec<CustomMessage>,
-    /// Messages without a turn of their own that came while the model was at work.
+    /// Messages without a turn of their own that arrived during a request.
     pub(crate) after_turn: Vec<CustomMessage>,
-    /// Shell commands of the user that ended while the model was at work.
+    /// Shell commands of the user that ended during a request.
     pub(crate) after_run: Vec<(BTreeSet<String>, BashExecution)>,
-    /// Runs that were triggered; the first stays until it is over.
+    /// Triggered runs; the first one stays in the list until it has ended.
     pub(crate) scheduled: VecDeque<Pending>,
-    /// Texts of the user that a run has taken and not begun to say: they are still reported as waiting.
+    /// Texts of the user that a run has taken and not added to the conversation. They are still reported as waiting.
     taken: Vec<(DeliverAs, String)>,
 }
 
@@ -72,7 +72,7 @@ impl Queues {
         message
     }
 
-    /// Forgets a text that a run has taken, or all of them. Returns whether there was one.
+    /// Removes a text that a run has taken, or all of them. Returns whether there was one.
     pub(crate) fn forget_taken(&mut self, text: Option<&str>) -> bool {
         let is_meant = |known: &str| text.is_none_or(|text| text == known);
         let Some(at) = self.taken.iter().position(|(_, known)| is_meant(known)) else { return false };
@@ -94,7 +94,7 @@ impl Queues {
         self.taken.clear();
     }
 
-    /// Returns the texts of what waits to steer, and to follow.
+    /// Returns the texts of steering and follow-up messages.
     pub(crate) fn texts(&self) -> (Vec<String>, Vec<String>) {
         let texts = |how: DeliverAs, queue: &VecDeque<Message>| {
             let text = |message: &Message| match message {
@@ -108,7 +108,7 @@ impl Queues {
         (texts(DeliverAs::Steer, &self.steering), texts(DeliverAs::FollowUp, &self.follow_up))
     }
 
-    /// Returns what the next request would take, and what was said without one.
+    /// Returns the messages that the next request would take, and those that were added without a request.
     pub(crate) fn next(&self, steer_all: bool, follow_up_all: bool) -> (Vec<Message>, Vec<Message>) {
         let next = |queue: &VecDeque<Message>, all: bool| -> Vec<Message> {
             queue.iter().take(if all { usize::MAX } else { 1 }).cloned().collect()
@@ -118,18 +118,18 @@ impl Queues {
         (taken, self.after_turn.iter().cloned().map(Message::Custom).collect())
     }
 
-    /// Counts the messages that wait, of whatever kind.
+    /// Returns the number of waiting messages of all kinds.
     pub(crate) fn count(&self) -> usize {
         let for_run = self.steering.len() + self.follow_up.len() + self.scheduled.len();
         for_run + self.next_turn.len() + self.after_turn.len()
     }
 
-    /// Reports whether a triggered message is scheduled.
+    /// Returns whether a triggered message is scheduled.
     pub(crate) fn has_triggered(&self) -> bool {
         self.scheduled.iter().any(|run| matches!(run, Pending::Custom(_)))
     }
 
-    /// Reports whether a prompt of an extension is scheduled.
+    /// Returns whether a prompt of an extension is scheduled.
     pub(crate) fn has_scheduled_prompt(&self) -> bool {
         self.scheduled.iter().any(|run| matches!(run, Pending::User(..)))
     }
@@ -138,7 +138,7 @@ impl Queues {
         !self.steering.is_empty() || !self.follow_up.is_empty()
     }
 
-    /// Reports whether messages wait as pi counts them: those of the user, and not those that extensions put in.
+    /// Returns whether messages of the user wait. As in pi, messages of extensions are ignored.
     pub(crate) fn has_waiting(&self) -> bool {
         let said = |message: &Message| matches!(message, Message::User(_));
         !self.taken.is_empty() || self.steering.iter().chain(&self.follow_up).any(said)

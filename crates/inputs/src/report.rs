@@ -1,27 +1,28 @@
-//! Backpressure of what front ends are shown of the queues.
+//! Backpressure for reports of the queues to front ends.
 //!
-//! Each report says all that waits: reports of many messages grow with their square. Past [`MAX_IN_FLIGHT`] bytes that front
-//! ends have not taken, reports are left out, and one that makes up for them follows once all are taken.
+//! Each report contains all waiting messages, so the total size of the reports of many messages is quadratic. When front ends
+//! have not received [`MAX_IN_FLIGHT`] bytes, reports are skipped; one report with the current state follows when all earlier
+//! ones are received.
 
 use serde_json::Value;
 
-/// Bytes of reports that front ends have not taken yet.
+/// Maximum size of reports that front ends have not received, in bytes.
 const MAX_IN_FLIGHT: usize = 4 << 20;
 
-/// Texts of what waits to steer, and to follow.
+/// Texts of steering and follow-up messages.
 type QueuedTexts = (Vec<String>, Vec<String>);
 
-/// The queues as front ends know them.
+/// The queues as last reported to front ends.
 #[derive(Debug, Default)]
 pub(crate) struct QueueReport {
     texts: QueuedTexts,
     in_flight: usize,
-    /// Something changed that was not reported.
+    /// Whether a change was not reported.
     is_behind: bool,
 }
 
 impl QueueReport {
-    /// Takes over the texts where they have changed, or `always`. Returns the size of the report that is due.
+    /// Takes over the texts if they have changed, or if `always` is set. Returns the size of the report to send.
     pub(crate) fn changed(&mut self, texts: impl FnOnce() -> QueuedTexts, always: bool) -> Option<usize> {
         if self.in_flight > MAX_IN_FLIGHT {
             self.is_behind = true;
@@ -41,7 +42,7 @@ impl QueueReport {
         &self.texts
     }
 
-    /// Records that front ends have taken a report. Returns whether a report is due that makes up for those left out.
+    /// Records that front ends have received a report. Returns whether a report is due that replaces skipped ones.
     pub(crate) fn shown(&mut self, bytes: usize) -> bool {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.in_flight == 0 && std::mem::take(&mut self.is_behind)

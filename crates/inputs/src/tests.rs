@@ -1,4 +1,5 @@
-//! Runs `fixtures/inputs/*.toml`: sequences of events against the expected effects. The head of each file explains the words.
+//! Runs `fixtures/inputs/*.toml`: sequences of events with their expected effects. The beginning of each file explains its
+//! notation.
 
 use super::*;
 use pijs_llm::message::{BashExecution, Content};
@@ -19,7 +20,7 @@ struct Case {
     steps: String,
 }
 
-/// Runs the steps of a case. Returns the steps with the effects that they have.
+/// Runs the steps of a case. Returns the steps with their actual effects.
 fn run(steps: &str) -> String {
     let mut inputs = Inputs::default();
     let mut reports = BTreeMap::new();
@@ -39,7 +40,7 @@ fn run(steps: &str) -> String {
     ran
 }
 
-/// Reads an event. `reports` holds the sizes of reports that front ends have not taken.
+/// Parses an event. `reports` holds the sizes of reports that front ends have not received.
 fn event(step: &str, reports: &mut BTreeMap<usize, usize>) -> InputEvent {
     let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
     let words: Vec<&str> = rest.split(' ').collect();
@@ -141,7 +142,7 @@ fn shown(effect: InputEffect, reports: &mut BTreeMap<usize, usize>) -> String {
     }
 }
 
-/// Lists the predicates that hold.
+/// Returns the names of the predicates that hold.
 fn predicates(inputs: &Inputs) -> Vec<String> {
     let all = [
         ("idle", inputs.is_idle()),

@@ -1,4 +1,4 @@
-//! Environment variables that steer programs, and those that are harmless: tables over names and values.
+//! Environment variables that steer programs, and harmless ones, by name and value.
 //!
 //! A steering variable selects code that a program loads or runs, or a server that it contacts. Anything in neither table depends
 //! on the program.

@@ -119,7 +119,7 @@ pub struct Resources {
     /// Locations that extensions named.
     #[serde(skip)]
     named: NamedLocations,
-    /// Files that an extension named and may not.
+    /// Files that an extension named although it may not.
     #[serde(skip)]
     refused: BTreeSet<PathBuf>,
     /// Canonical paths of the skill files.
@@ -130,15 +130,15 @@ pub struct Resources {
     skill_names: BTreeMap<String, usize>,
 }
 
-/// Begins the source of what an extension named.
+/// Prefix of `source` for resources that an extension named.
 const OF_EXTENSION: &str = "extension:";
 
-/// Says who named a text, which decides where it may lie.
+/// The author of a reference to a file, which determines the files that it may name.
 #[derive(Clone, Copy)]
 enum Naming<'a> {
     /// The user, or a project or package that the user chose.
     User,
-    /// An extension, and which files it may name.
+    /// An extension, with a predicate for the files that it may name.
     Extension(&'a dyn Fn(&Path) -> bool),
 }
 
@@ -151,11 +151,11 @@ impl Naming<'_> {
     }
 }
 
-/// Locations that extensions named. A location is searched once, however often it is named.
+/// Locations that extensions named. Each location is searched once.
 #[derive(Debug, Clone, Default)]
 struct NamedLocations(BTreeSet<(&'static str, PathBuf)>);
 
-/// Locations that extensions may name.
+/// Maximum number of locations that extensions may name.
 const MAX_NAMED: usize = 4096;
 
 impl NamedLocations {
@@ -167,7 +167,7 @@ impl NamedLocations {
     }
 }
 
-/// Prompt templates of a session, and the sum of their bytes: all are read at the start and kept in memory.
+/// Maximum number of prompt templates of a session, and of their bytes. All are read at the start and kept in memory.
 const MAX_PROMPTS: usize = 4096;
 const MAX_PROMPT_BYTES: usize = 64 << 20;
 
@@ -201,7 +201,8 @@ impl Resources {
         found
     }
 
-    /// Returns the skipped context files and links to protected locations, since the user expects the model to know them.
+    /// Returns the skipped context files and links to protected locations, because the user expects the model to know their
+    /// content.
     pub fn skipped_context(&self) -> impl Iterator<Item = &ResourceProblem> {
         let is_context = |name: &std::ffi::OsStr| CONTEXT_FILES.iter().any(|known| name == *known);
         let context = self.problems.iter().filter(move |problem| problem.path.file_name().is_some_and(is_context));
@@ -229,8 +230,8 @@ impl Resources {
         })
     }
 
-    /// Adds what an extension named. `path` is the extension's file; `admits` says whether the extension may name the file that really
-    /// lies at a path. Returns the files that are left out because it may not.
+    /// Adds the resources that an extension named. `path` is the extension's file; `admits` decides whether the extension may
+    /// name a file, given its canonical path. Returns the files that are skipped because the extension may not name them.
     pub fn extend(
         &mut self,
         path: &str,
@@ -398,7 +399,7 @@ impl Resources {
     }
 }
 
-/// Skipped files of packages that are reported by name.
+/// Maximum number of skipped package files that are reported by name.
 const MAX_LINKS_REPORTED: usize = 8;
 
 /// Returns the problems of package files that are links out of their package.
@@ -416,7 +417,7 @@ fn links_out(left_out: &[LeftOut]) -> impl Iterator<Item = ResourceProblem> {
     })
 }
 
-/// Removes `.` and `..` lexically, as `path.resolve` does.
+/// Removes `.` and `..` lexically, like `path.resolve`.
 fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -431,11 +432,11 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-/// Reasons not to read a text.
+/// Reasons why a text is not read.
 enum ResourceReadError {
     /// The file is protected.
     Withheld(ResourceProblem),
-    /// An extension named it that may not; the file as it really lies.
+    /// The extension may not name the file; holds its canonical path.
     Refused(PathBuf),
     /// Another error, with its message.
     Failed(String),
@@ -450,8 +451,8 @@ impl From<std::io::Error> for ResourceReadError {
     }
 }
 
-/// Reads a text of at most `limit` bytes unless the file is protected. Judges the path of the opened file, not the path that was
-/// given.
+/// Reads a text of at most `limit` bytes unless the file is protected. Checks the canonical path of the opened file instead of
+/// the given path.
 fn read(
     (protected, naming): (Option<&Places>, Naming<'_>),
     path: &Path,
@@ -470,12 +471,13 @@ fn read(
 }
 
 fn is_withheld(places: &Places, real: &Path) -> bool {
-    // Installed packages lie in a protected folder and are public. A user may also run a session in a protected folder.
+    // Installed packages are in a protected folder, but are public. A user may also run a session in a protected folder.
     let is_project = || places.is_withheld(&places.project) && real.starts_with(&places.project);
     places.is_withheld(real) && !places.is_installed(real) && !is_project()
 }
 
-/// Reads context files: the user's, then those of the folders above the project, outermost first. Returns them with the problems.
+/// Reads context files: the user's, then those of the project's parent folders from the outermost to the project itself. Returns
+/// them with the problems.
 fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<ResourceProblem>) {
     let above = places.project.iter().flat_map(|project| project.ancestors());
     let mut folders: Vec<(&Path, bool)> = above.map(|folder| (folder, !places.trusted)).collect();
