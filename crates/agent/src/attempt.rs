@@ -1,7 +1,7 @@
 //! An attempt at a reply: one request, its stream, and the verdict on every delta.
 //!
 //! The order of these steps is the main guarantee of the crate. For each delta: native rules ([`crate::rules`]); then
-//! [`Extensions::hears`](crate::extensions::Extensions::hears), a single branch; with handlers,
+//! [`Extensions::has_stream_handlers`](crate::extensions::Extensions::has_stream_handlers), a single branch; with handlers,
 //! [`Extensions::stream`](crate::extensions::Extensions::stream), while the provider's stream is not polled (deltas that have
 //! already arrived may be passed along); then, unless aborted, the partial message, the `message_update` handlers and the front
 //! end. On *abort* the attempt's token is cancelled and the provider's stream dropped before anything else happens.
@@ -399,7 +399,7 @@ impl Agent {
         chunk: String,
         incoming: &mut ReplyStream<'_>,
     ) -> (String, Option<(VerdictEvent, VerdictAbort)>) {
-        if !self.extensions.hears(delta.source) {
+        if !self.extensions.has_stream_handlers(delta.source) {
             return (chunk, None);
         }
         let (tool_name, file_paths) = match delta.source {

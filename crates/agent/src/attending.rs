@@ -66,7 +66,7 @@ impl Agent {
             }
             AgentTask::Ask(question) => self.request_model(question).await,
             AgentTask::Run(asker) => self.run_pending(asker).await,
-            AgentTask::Hear(content, deliver_as, expand) => {
+            AgentTask::HandleInput(content, deliver_as, expand) => {
                 self.control.advance(InputEvent::End(Stage::Unread));
                 self.hear(content, deliver_as, expand).await;
             }

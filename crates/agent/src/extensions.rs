@@ -41,7 +41,7 @@ pub trait Extensions {
         None
     }
     /// Returns whether a `stream_text` handler subscribes to this stream. A single branch, since it is called for every delta.
-    fn hears(&self, source: StreamSource) -> bool;
+    fn has_stream_handlers(&self, source: StreamSource) -> bool;
     /// Passes a delta to the handlers and waits for their verdict, while the provider's stream is not polled.
     fn stream(&self, delta: &StreamDelta) -> StreamFate;
     /// Returns how many deltas after the first [`Extensions::stream_ahead`] accepts: none where it gains nothing, and where the
@@ -414,7 +414,7 @@ impl Extensions for NoExtensions {
         async move { EventOutcome { payload: event.payload, ..EventOutcome::default() } }.boxed_local()
     }
 
-    fn hears(&self, _source: StreamSource) -> bool {
+    fn has_stream_handlers(&self, _source: StreamSource) -> bool {
         false
     }
 

@@ -215,7 +215,7 @@ impl Extensions for HostExtensions {
         self.host.profile()
     }
 
-    fn hears(&self, source: StreamSource) -> bool {
+    fn has_stream_handlers(&self, source: StreamSource) -> bool {
         self.host.has_stream_handler(source)
     }
 

@@ -37,7 +37,7 @@ impl Agent {
     }
 
     /// Returns messages about context files that were skipped.
-    pub fn untold_context(&self) -> Vec<String> {
+    pub fn skipped_context(&self) -> Vec<String> {
         let resources = self.prompt.resources.borrow();
         resources.skipped_context().map(|problem| format!("{}: {}", problem.path.display(), problem.message)).collect()
     }
@@ -106,8 +106,8 @@ impl Agent {
             self.tools.borrow_mut().activate(names, &*self.extensions);
         }
         self.tools.borrow_mut().settle(&*self.extensions);
-        let hears = |event| self.extensions.has_handlers(event);
-        self.control.set_hears_prompts(hears("ui_prompt_start") || hears("ui_prompt_end"));
+        let has_handlers = |event| self.extensions.has_handlers(event);
+        self.control.set_prompt_handlers(has_handlers("ui_prompt_start") || has_handlers("ui_prompt_end"));
         self.control.set_first_handlers(|event| self.extensions.first_handler(event));
         let all = self.tools.borrow().all(&*self.extensions).iter().map(Tool::info).collect();
         let mut base =

@@ -53,7 +53,7 @@ pub(crate) enum AgentTask {
     Run(Option<ExtensionId>),
     /// `sendUserMessage` during a run, with a flag that enables commands and templates. A message without a queue is refused
     /// after the `input` handlers have seen it.
-    Hear(Authored, Option<DeliverAs>, bool),
+    HandleInput(Authored, Option<DeliverAs>, bool),
     /// `sendUserMessage` while another prompt is about to start, with its sender. Both are handled alike, and the first that
     /// arrives is answered.
     Contend(Option<ExtensionId>, Authored, bool),

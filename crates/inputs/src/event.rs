@@ -204,7 +204,7 @@ pub enum InputEffect {
         sender: Option<ExtensionId>,
     },
     /// Pass the message to the handlers of `input`; then add it to its queue, or refuse it if it names none.
-    Hear {
+    HandleInput {
         /// Content of the message.
         content: Authored,
         /// The requested queue.

@@ -269,7 +269,7 @@ impl Inputs {
             // A message that may run a command is in flight until the command has ended.
             self.in_flight[Stage::Delivering as usize] += usize::from(!expand);
             self.in_flight[Stage::Rejecting as usize] += usize::from(is_unnamed);
-            effects.push(InputEffect::Hear { content, deliver_as, expand });
+            effects.push(InputEffect::HandleInput { content, deliver_as, expand });
         } else if sender.is_some() && is_contended {
             self.in_flight[Stage::Unread as usize] += 1;
             self.in_flight[Stage::Contending as usize] += 1;

@@ -120,7 +120,7 @@ fn shown(effect: InputEffect, reports: &mut BTreeMap<usize, usize>) -> String {
         InputEffect::AppendBash { execution, .. } => format!("append {}", execution.command),
         InputEffect::Refuse(refusal) => format!("refuse {refusal:?}"),
         InputEffect::ScheduleRun { sender } => format!("schedule{}", by(sender)),
-        InputEffect::Hear { content, deliver_as, expand } => {
+        InputEffect::HandleInput { content, deliver_as, expand } => {
             format!("hear {}{}{}", content.content.text(), how(deliver_as), expands(expand))
         }
         InputEffect::Contend { content, expand, sender } => {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! frame   = length: u32, kind: u8, body                         all numbers little-endian
-//! message = "J" or "F", length: u32, JSON head, attachments of each carrier in order
+//! message = "J" or "F", length: u32, JSON header, attachments of each carrier in order
 //! carrier = count: u32, then per attachment length: u32, bytes
 //! delta   = "D", seq, epoch_ms, elapsed_us: u64, piece
 //! deltas  = "B", seq, epoch_ms, elapsed_us, slice_us: u64, count: u32, pieces
@@ -12,13 +12,13 @@
 //! usage   = jobs: u32, fuel: u64, clock reads: u32, random draws: u32, heap bytes: u64
 //! ```
 //!
-//! A carrier is a `HostCall` or `HostResult` inside the message: its raw bytes are no JSON. A state delta is a head without
+//! A carrier is a `HostCall` or `HostResult` inside the message: its raw bytes are not JSON. A state delta is a header without
 //! values, followed by two more lists of attachments: the JSON of each member, and of each entry. A long one is split over
 //! several frames before the frame of its message. Deltas and empty yields have encodings of their own, because one of each
-//! crosses for every token of a model. Deltas that arrived together cross together: see [`ToWorker::Deltas`].
+//! is sent for every token of a model. Deltas that arrived together are sent together: see [`ToWorker::Deltas`].
 //!
-//! In a head of kind "F" deeply nested values are folded into text (see [`fold`]): only hosts send it, for values that are deeper
-//! than the JSON reader accepts.
+//! In a header of kind "F" deeply nested values are folded into text (see [`fold`]): only hosts send it, for values that are
+//! deeper than the JSON reader accepts.
 //!
 //! Invariants: decoding never panics, never reads past its input, and allocates at most the length of the input plus a constant;
 //! trailing bytes are an error.
@@ -43,13 +43,13 @@ pub const WIRE_VERSION: u32 = 6;
 /// Length of the prefix in bytes.
 pub(crate) const PREFIX: usize = 4;
 
-/// Maximum nesting of a head that is sent.
+/// Maximum nesting of a header that is sent.
 const MAX_DEPTH: usize = 512;
 
 /// Bytes of a state delta after which it continues in another frame, so that a frame has room for any message.
 const STATE_BYTES: usize = 16 << 20;
 
-/// Maximum number of values in a head. Each costs its reader about a hundred bytes, even if its text is short.
+/// Maximum number of values in a header. Each costs its reader about a hundred bytes, even if its text is short.
 const MAX_VALUES: usize = 2 << 20;
 
 const MESSAGE: u8 = b'J';
@@ -196,11 +196,11 @@ pub enum FrameError {
     Source(u8),
     /// Text that is not UTF-8.
     Text,
-    /// A head that is nested too deeply.
+    /// A header that is nested too deeply.
     TooDeep,
-    /// A head with too many values.
+    /// A header with too many values.
     TooMany,
-    /// The JSON head is malformed or does not match the types.
+    /// The JSON header is malformed or does not match the types.
     Head(String),
 }
 
@@ -213,9 +213,9 @@ impl fmt::Display for FrameError {
             Self::Kind(kind) => write!(f, "a frame of unexpected kind {kind}"),
             Self::Source(source) => write!(f, "a delta of unknown source {source}"),
             Self::Text => f.write_str("text that is not UTF-8"),
-            Self::TooDeep => write!(f, "a head nested more than {MAX_DEPTH} levels deep"),
-            Self::TooMany => write!(f, "a head with more than {MAX_VALUES} values"),
-            Self::Head(error) => write!(f, "an invalid head: {error}"),
+            Self::TooDeep => write!(f, "a header nested more than {MAX_DEPTH} levels deep"),
+            Self::TooMany => write!(f, "a header with more than {MAX_VALUES} values"),
+            Self::Head(error) => write!(f, "an invalid header: {error}"),
         }
     }
 }
@@ -247,11 +247,11 @@ enum HeadFromWorker {
     Forked { process: i32 },
 }
 
-/// A head with carriers, in the same order on both sides.
+/// A header with carriers, in the same order on both sides.
 trait Head: Serialize + DeserializeOwned {
     fn carriers(&mut self) -> Vec<&mut Attachments>;
 
-    /// Returns the state delta, whose JSON texts follow the head unparsed.
+    /// Returns the state delta, whose JSON texts follow the header unparsed.
     fn state(&mut self) -> Option<&mut StateDelta> {
         None
     }

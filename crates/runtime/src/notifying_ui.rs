@@ -77,7 +77,7 @@ impl UiPort for NotifyingUi {
         Box::pin(async move {
             let answer = answer.await;
             // As in pi, the caller continues after the others have been notified of the end.
-            if let Some(prompt) = prompt.filter(|_| control.hears_prompts()) {
+            if let Some(prompt) = prompt.filter(|_| control.has_prompt_handlers()) {
                 drop(prompt);
                 control.barrier().await;
             }
@@ -93,7 +93,7 @@ impl UiPort for NotifyingUi {
         if matches!(op, UiOp::Select | UiOp::Confirm | UiOp::Input | UiOp::Editor | UiOp::Custom) {
             let prompt = self.control.ui_prompt(op.as_str(), &title);
             let mut answer = answer;
-            if op != UiOp::Custom && answer.get("dialog").is_none() && self.control.hears_prompts() {
+            if op != UiOp::Custom && answer.get("dialog").is_none() && self.control.has_prompt_handlers() {
                 answer = self.answer_later(caller, answer);
             }
             let dialog = answer.get("dialog").and_then(Value::as_u64).map(|dialog| ("dialog", dialog));

@@ -312,7 +312,7 @@ impl AgentSession {
         }
         self.agent.start("startup").await?;
         let notices = &self.loader.environment.notices;
-        self.agent.untold_context().iter().for_each(|problem| notices.warn(problem));
+        self.agent.skipped_context().iter().for_each(|problem| notices.warn(problem));
         let agreed = self.host.settle_tools().await;
         self.loader.first.borrow_mut().extend(agreed);
         Ok(())

@@ -87,8 +87,8 @@ impl AgentControl {
             InputEffect::CancelRun => inner.cancels.run.iter().for_each(CancellationToken::cancel),
             InputEffect::CancelSummaries => inner.cancels.summaries.iter().for_each(CancellationToken::cancel),
             InputEffect::ScheduleRun { sender } => inner.mailbox.send(AgentTask::Run(sender)),
-            InputEffect::Hear { content, deliver_as, expand } => {
-                inner.mailbox.send(AgentTask::Hear(content, deliver_as, expand));
+            InputEffect::HandleInput { content, deliver_as, expand } => {
+                inner.mailbox.send(AgentTask::HandleInput(content, deliver_as, expand));
             }
             InputEffect::Contend { content, expand, sender } => {
                 inner.mailbox.send(AgentTask::Contend(sender, content, expand));

@@ -45,11 +45,11 @@ impl AgentControl {
     }
 
     /// Returns whether an extension subscribes to the events of dialogs.
-    pub fn hears_prompts(&self) -> bool {
+    pub fn has_prompt_handlers(&self) -> bool {
         self.prompts().heard
     }
 
-    pub(crate) fn set_hears_prompts(&self, heard: bool) {
+    pub(crate) fn set_prompt_handlers(&self, heard: bool) {
         self.prompts().heard = heard;
     }
 

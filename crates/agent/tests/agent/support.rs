@@ -133,7 +133,7 @@ impl Extensions for Fake {
         .boxed_local()
     }
 
-    fn hears(&self, source: StreamSource) -> bool {
+    fn has_stream_handlers(&self, source: StreamSource) -> bool {
         self.sources.contains(&source)
     }
 

@@ -124,7 +124,7 @@ fn serve(mut stream: TcpStream) -> std::io::Result<Instant> {
 struct Judge(Cell<Option<Instant>>);
 
 impl Extensions for Judge {
-    fn hears(&self, source: StreamSource) -> bool {
+    fn has_stream_handlers(&self, source: StreamSource) -> bool {
         source == StreamSource::Text
     }
 

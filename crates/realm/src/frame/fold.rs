@@ -1,4 +1,4 @@
-//! Encodes heads that are nested deeper than the JSON reader accepts.
+//! Encodes headers that are nested deeper than the JSON reader accepts.
 //!
 //! `serde_json` reads 128 levels. A realm sends no value deeper than 120, so its messages always fit. Messages of a host may
 //! contain a provider's JSON, which has up to 128 levels of its own: there, every [`STEP`] levels, the value is replaced by
@@ -11,16 +11,16 @@ use serde_json::{Map, Value};
 /// Levels between two folds.
 const STEP: usize = 100;
 
-/// Maximum nesting of a head that is read without folding.
+/// Maximum nesting of a header that is read without folding.
 const PLAIN: usize = 120;
 
 const MARK: &str = "$json";
 
-/// Scans a head before it is parsed. Returns whether it has to be folded.
+/// Scans a header before it is parsed. Returns whether it has to be folded.
 ///
 /// # Errors
 ///
-/// Fails for a head that is too deep, or has too many values, for any reader.
+/// Fails for a header that is too deep, or has too many values, for any reader.
 pub(super) fn is_deep(head: &[u8]) -> Result<bool, FrameError> {
     let (mut depth, mut deepest, mut values) = (0_usize, 0_usize, 1_usize);
     let (mut in_text, mut is_escaped) = (false, false);
@@ -57,14 +57,14 @@ pub(super) fn is_deep(head: &[u8]) -> Result<bool, FrameError> {
     Ok(deepest > PLAIN)
 }
 
-/// Appends a folded head.
+/// Appends a folded header.
 pub(super) fn write(out: &mut Vec<u8>, head: &impl Head) -> Result<(), FrameError> {
     let mut value = serde_json::to_value(head).map_err(bad)?;
     fold(&mut value, 0)?;
     serde_json::to_writer(out, &value).map_err(bad)
 }
 
-/// Parses a folded head.
+/// Parses a folded header.
 pub(super) fn read<H: Head>(head: &[u8]) -> Result<H, FrameError> {
     let mut value = serde_json::from_slice(head).map_err(bad)?;
     unfold(&mut value, 0)?;

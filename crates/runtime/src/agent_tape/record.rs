@@ -429,8 +429,8 @@ impl Extensions for RecordedExtensions {
         first
     }
 
-    fn hears(&self, source: StreamSource) -> bool {
-        let hears = self.extensions.hears(source);
+    fn has_stream_handlers(&self, source: StreamSource) -> bool {
+        let hears = self.extensions.has_stream_handlers(source);
         self.fact(&format!("hears {source:?}"), json!(hears));
         hears
     }

@@ -265,7 +265,7 @@ impl Extensions for TapedExtensions {
         self.fact(&format!("first_handler {event}"))
     }
 
-    fn hears(&self, source: StreamSource) -> bool {
+    fn has_stream_handlers(&self, source: StreamSource) -> bool {
         self.fact(&format!("hears {source:?}"))
     }
 
