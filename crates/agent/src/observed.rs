@@ -1,4 +1,4 @@
-//! The ports of the agent as its observer has them.
+//! Calls the ports of the agent through its observer, if there is one.
 
 use crate::agent::Agent;
 use crate::observer::{OpenSession, RunShell, SessionFault, ShellOutput};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl Agent {
-    /// Reads skills, prompts and context files as the observer has them.
+    /// Reads skills, prompts and context files through the observer.
     pub(crate) fn read_resources(&self) -> Resources {
         match &self.options.observer {
             Some(observer) => observer.resources(&self.prompt.places),
@@ -20,7 +20,7 @@ impl Agent {
         }
     }
 
-    /// Opens the file of another session as the observer has it.
+    /// Opens the file of another session through the observer.
     pub(crate) fn open_session(&self, path: &Path, open: OpenSession<'_>) -> Result<Session, ControlError> {
         let opened = match &self.options.observer {
             Some(observer) => observer.session(path, open),
@@ -32,7 +32,7 @@ impl Agent {
         })
     }
 
-    /// Runs a shell command of the user as the observer has it.
+    /// Runs a shell command of the user through the observer.
     pub(crate) async fn observed_shell<'a>(
         &'a self,
         command: &'a str,
@@ -45,7 +45,7 @@ impl Agent {
         }
     }
 
-    /// Stores the complete output of a command as the observer has it.
+    /// Stores the complete output of a command through the observer.
     pub(crate) async fn store_output(&self, name: &str, output: String) -> Option<PathBuf> {
         let storing = self.options.system.keep(name.to_owned(), output.into_bytes());
         let store = storing.map(Result::ok).boxed_local();

@@ -44,7 +44,7 @@ impl SessionRules {
         Self { prompt_section, ..self }
     }
 
-    /// Asks another source in the place of its own, which that one is given.
+    /// Wraps the source: the new source gets the current one and replaces it.
     #[must_use]
     pub fn with_source(mut self, replace: impl FnOnce(Option<Box<dyn RuleSource>>) -> Box<dyn RuleSource>) -> Self {
         self.source = Some(replace(self.source.take()));

@@ -249,7 +249,7 @@ async fn once(folder: &Path, fill: impl AsyncFnOnce(&Path) -> Result<()>) -> Res
     if marker.exists() {
         return Ok(());
     }
-    // An incomplete folder of an earlier run is filled anew.
+    // An incomplete folder of an earlier run is filled again.
     if folder.exists() {
         std::fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
     }

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 const PROBE: &str = include_str!("../probe/index.js");
 
-/// Lists of members that the probe looks at, with what they are members of.
+/// Lists of members that the probe examines, with the name of their object.
 const OBJECTS: &[(&str, &str)] = &[
     ("pi", "`pi` (`ExtensionAPI`)"),
     ("ctx", "`ctx` of handlers (`ExtensionContext`)"),

@@ -1,7 +1,7 @@
 //! The clock of a realm, driven by the host.
 //!
 //! A turn starts at the time its delivery carries; each read advances it by a fixed step, so that a busy-wait ends, and ends at
-//! the same read in a replay. A synchronous hostcall's reply sets it anew.
+//! the same read in a replay. The reply of a synchronous hostcall sets the time.
 
 use pijs_protocol::Now;
 use std::cell::Cell;

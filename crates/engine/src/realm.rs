@@ -94,7 +94,7 @@ pub(crate) enum TurnFault {
 /// The engine otherwise measures from the frame that created the runtime, and a host that calls from deeper down takes the
 /// difference from the guest. rquickjs does this only with its feature `parallel`.
 fn measure_stack_from_here(ctx: &Ctx<'_>) {
-    // SAFETY: the context is entered, so its runtime lives and nobody else uses it; the call only stores the address
+    // SAFETY: the context is entered, so its runtime lives and no other code uses it; the call only stores the address
     // of the current frame in it.
     unsafe { rquickjs::qjs::JS_UpdateStackTop(rquickjs::qjs::JS_GetRuntime(ctx.as_raw().as_ptr())) }
 }

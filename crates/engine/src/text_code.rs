@@ -8,7 +8,7 @@
 //! A text is compiled as in `dynamic_code`: the host decides and records the capability `eval`, with length and digest of the
 //! script; then a temporary runtime parses it in this process, and the realm runs the bytecode. Without the grant all of these
 //! functions throw the error of an engine without a compiler, for which libraries probe. A text that computes nothing is such a
-//! probe: it prompts nobody and succeeds only with a grant.
+//! probe: it causes no prompt and succeeds only with a grant.
 //!
 //! `let`, `const` and `class` are local to an evaluated text, as in the language. Unlike in the language, its `var`s cannot be
 //! deleted, and in strict mode they are global.

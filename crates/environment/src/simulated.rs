@@ -109,7 +109,7 @@ impl Timer for StandingTimer {
     }
 }
 
-/// Randomness that counts upwards, so that ids are predictable.
+/// Randomness that returns consecutive numbers, so that ids are predictable.
 #[derive(Debug)]
 pub struct CountingRandomness(AtomicU32);
 

@@ -1,6 +1,6 @@
 //! The agent's level of a tape: requests to the model, calls of tools, and what the user did, as rows of a lane of their own.
 //!
-//! Records of the agent bear no time. A row has that of the clock as the agent read it last, or of the realms, whichever is later.
+//! Records of the agent have no time. A row gets the last clock reading of the agent or of a realm, whichever is later.
 
 use crate::report::Row;
 use crate::stream::Chunk;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Characters of a reply or a result that a row shows.
 const SHOWN: usize = 4_000;
 
-/// Acts that the agent does by itself, and those of extensions, which their realms show.
+/// Actions that are not the user's: those of the agent, and those of extensions, which the lanes of their realms show.
 const NOT_OF_USER: [&str; 2] = ["session ", "slept"];
 
 /// Gathers the rows.

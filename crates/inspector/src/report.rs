@@ -26,7 +26,7 @@ pub struct Report {
     pub started_ms: u64,
     /// Policy of the gate.
     pub policy: String,
-    /// Whether the recording ended by itself.
+    /// Whether the recording is complete.
     pub complete: bool,
     /// The end of the last span.
     pub end: u64,

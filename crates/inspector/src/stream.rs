@@ -50,11 +50,11 @@ pub struct Verdict {
 pub(crate) struct Stream {
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) verdicts: Vec<Verdict>,
-    /// Bytes of each stream that stand in `chunks`.
+    /// Number of bytes of each stream that are in `chunks`.
     taken: BTreeMap<(u32, StreamSource, u32), usize>,
     /// Bytes of each stream that a realm received.
     received: BTreeMap<(RealmNumber, u32, StreamSource, u32), usize>,
-    /// Attempt that a realm heard last.
+    /// Last attempt that a realm received.
     attempts: BTreeMap<RealmNumber, u32>,
 }
 

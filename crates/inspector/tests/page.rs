@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Would be run if a page took it for markup.
+/// Text that would run a script if a page treated it as markup.
 const HOSTILE: &str = "</script><script>document.title='run'</script><img src=x onerror=\"document.title='run'\">";
 
 /// Number of polls of a browser that does not end.

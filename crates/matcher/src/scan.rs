@@ -307,7 +307,7 @@ impl AutomatonReader {
             };
             *state = next;
             if next.is_match() {
-                // A cleared cache numbers its states anew.
+                // A cleared cache numbers its states from the beginning.
                 if *clears != cache.clear_count() {
                     *clears = cache.clear_count();
                     *quiet = [LazyStateID::default(); MAX_QUIET_STATES];

@@ -212,7 +212,7 @@ pub struct Rule {
     pub provider: String,
     /// The file it was read from; `None` for a built-in rule.
     pub path: Option<PathBuf>,
-    /// One line on what it is for.
+    /// Description of the rule in one line.
     pub description: Option<String>,
     /// The text that is put into the conversation when it fires.
     pub content: String,

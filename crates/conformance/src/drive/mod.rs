@@ -82,10 +82,10 @@ pub struct DriveArgs {
     /// Scenario, in the form of oracle/format.md; with --schedule a recording, made by `pi --tape FILE`
     #[arg(value_name = "SCENARIO.json")]
     pub scenario: PathBuf,
-    /// Run the extensions of a recording, in the place of a scenario, under this schedule: `extc test --explore` prints one
+    /// Run the extensions of a recording instead of a scenario, under this schedule: `extc test --explore` prints one
     #[arg(long, value_name = "SCHEDULE")]
     pub schedule: Option<String>,
-    /// Run this extension, a folder or a file, in the place of the recorded one of its name
+    /// Run this extension, a folder or a file, instead of the recorded one of the same name
     #[arg(long, value_name = "EXTENSION", requires = "schedule")]
     pub against: Option<PathBuf>,
     /// Options that `pi ext snapshot` shares.

@@ -95,7 +95,7 @@ impl Trace {
         self.lock().running > 0
     }
 
-    /// Counts as an event, without an item.
+    /// Resets the time since the latest item without recording one.
     pub(super) fn touch(&self) {
         self.lock().latest = Instant::now();
     }

@@ -73,7 +73,7 @@ impl Observations {
     }
 
     /// Records output of an extension without a dialog. A fixed position (status, widgets) may be drawn any number of times, so
-    /// only the first occurrence of a text counts.
+    /// only the first occurrence of a text is recorded.
     pub(super) fn shown(&self, method: &str, request: &Value) {
         let note = match method {
             "notify" => json!({ "notify": request["message"], "as": request["notifyType"] }),

@@ -49,7 +49,7 @@ pub struct FiredRule {
     pub name: RuleName,
     /// The text to put into the conversation.
     pub content: String,
-    /// One line on what it is for.
+    /// Description of the rule in one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Whether this rule asks for an interrupt.

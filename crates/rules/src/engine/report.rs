@@ -6,7 +6,7 @@ use crate::rule::{Rule, RuleName};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A condition that does not run as it should. The other conditions and rules go on.
+/// A condition that does not run as it should. The other conditions and rules are not affected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleReport {
