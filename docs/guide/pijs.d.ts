@@ -40,8 +40,8 @@ declare module "@earendil-works/pi-coding-agent" {
   }
 
   /**
-   * Judges a delta. The reply waits for the handler, so it must answer at once: a promise that does not settle within the turn
-   * counts as *continue*.
+   * Judges a delta. The reply waits for the handler, so it must return at once: if it returns a promise that does not settle
+   * within the turn, the reply continues.
    */
   type StreamTextHandler = (
     event: StreamTextEvent,
@@ -85,7 +85,7 @@ declare module "@earendil-works/pi-coding-agent" {
     status: number;
     statusText: string;
     headers: [string, string][];
-    /** Address that answered, after redirects. */
+    /** URL of the response, after redirects. */
     url: string;
     redirected: boolean;
     body: Uint8Array;
