@@ -80,7 +80,7 @@ impl Host {
         record::tainted(&self.0.services, &caller, tool, &decision, passes);
         if passes {
             let call = match is_led {
-                false => ModelCall::ModelCallAuthority,
+                false => ModelCall::Bound,
                 true if asks && gate.has_person() => ModelCall::Led,
                 true => ModelCall::LedUnasked,
             };

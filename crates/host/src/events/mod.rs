@@ -95,7 +95,7 @@ impl PiProfile {
 
 /// Returns whether handlers decide about an event: one that throws refuses.
 pub(crate) fn is_decided(event: &str) -> bool {
-    rule_for(event).on_throw != OnThrow::ExtensionReport
+    rule_for(event).on_throw != OnThrow::Report
 }
 
 /// Whether the next handler is called.
@@ -182,7 +182,7 @@ impl Round {
 
     fn threw(&mut self, error: ErrorReport) -> TakenAnswer {
         match self.rule.on_throw {
-            OnThrow::ExtensionReport => TakenAnswer { step: RoundStep::Next, complaint: None, error: Some(error) },
+            OnThrow::Report => TakenAnswer { step: RoundStep::Next, complaint: None, error: Some(error) },
             OnThrow::Block => {
                 self.answer.block(&error);
                 self.stopped = true;
