@@ -1,3 +1,4 @@
+use super::params_hash::Unhashed;
 use super::*;
 use serde_json::json;
 use sha2::{Digest, Sha256};
