@@ -9,9 +9,9 @@
 //! The result has pi's shape (`code` 1 and no output for a program that does not exist, `killed` with code 0 after a timeout) and
 //! the members that `child_process` needs (`signal`, `error`).
 
-use crate::block::{aside, refused};
-use crate::fs::error_words;
-use child::{Child, Start, start};
+use crate::blocking::{run_blocking, thread_error};
+use crate::fs::system_error;
+use child::{Child, StartOptions, start};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::places::Protection;
 use pijs_hostcall::scope::Command;
@@ -19,7 +19,7 @@ use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output
 use pijs_protocol::call::{CallData, ExecCall, KillSignal, ProgramParams, StdinPipe};
 use pijs_protocol::{ExtensionId, HostcallError, TypedCall, guard};
 use programs::Programs;
-use run::{Bounds, Ended, run};
+use run::{ProgramLimits, ProgramOutcome, run};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,7 +31,7 @@ use std::time::Duration;
 mod child;
 mod environment;
 mod git;
-mod inherited;
+mod ignored_signals;
 mod own_shell;
 mod program;
 mod programs;
@@ -42,7 +42,7 @@ pub mod supervisor;
 mod view;
 
 pub use environment::STARTED_BY;
-pub use own_shell::{OwnShell, Running, Started};
+pub use own_shell::{OwnShell, RunningCommand, StartedCommand};
 
 /// Configures how programs are run.
 #[derive(Debug, Clone)]
@@ -82,10 +82,10 @@ pub fn locate(command: &str, cwd: &Path, env: &BTreeMap<String, String>, reach: 
 
 /// Serves the `exec` method.
 pub struct ExecConnector {
-    inner: Arc<Inner>,
+    inner: Arc<ExecState>,
 }
 
-struct Inner {
+struct ExecState {
     options: ExecOptions,
     programs: Programs,
 }
@@ -93,7 +93,7 @@ struct Inner {
 impl ExecConnector {
     /// Creates a connector with these options.
     pub fn new(options: ExecOptions) -> Self {
-        Self { inner: Arc::new(Inner { options, programs: Programs::default() }) }
+        Self { inner: Arc::new(ExecState { options, programs: Programs::default() }) }
     }
 }
 
@@ -103,19 +103,19 @@ impl Connector for ExecConnector {
         Box::pin(async move {
             let TypedCall::Exec(call) = &request.call else { return Err(request.misdirected()) };
             match call {
-                ExecCall::Run { stream, .. } => inner.to_the_end(&request, stream.then_some(sink)).await,
+                ExecCall::Run { stream, .. } => inner.run_to_end(&request, stream.then_some(sink)).await,
                 ExecCall::Spawn { .. } => {
                     let worker = Arc::clone(&inner);
-                    aside(move || worker.spawn(&request)).await.map_err(|error| refused(&error))?
+                    run_blocking(move || worker.spawn(&request)).await.map_err(|error| thread_error(&error))?
                 }
                 ExecCall::Wait { pid, timeout } => inner.wait(&request, *pid, *timeout, sink).await,
                 ExecCall::Write { pid, data } => {
-                    let (_, program) = inner.programs.of(&request, *pid)?;
+                    let (_, program) = inner.programs.find(&request, *pid)?;
                     reads::note_input(&request.permit, data);
                     program.write(data, &request.cancel).await
                 }
                 ExecCall::Alive { pid } => Ok(alive(*pid)),
-                ExecCall::End { pid } => Ok(inner.programs.of(&request, *pid)?.1.end_input().await),
+                ExecCall::End { pid } => Ok(inner.programs.find(&request, *pid)?.1.end_input().await),
                 ExecCall::Kill { pid, signal, group } => inner.kill(&request, *pid, signal, *group),
             }
         })
@@ -136,8 +136,8 @@ impl Connector for ExecConnector {
                 ));
             }
         }
-        crate::block::on(async {
-            let work = inner.to_the_end(request, None);
+        crate::blocking::block_on(async {
+            let work = inner.run_to_end(request, None);
             match request.timeout_ms {
                 None => work.await,
                 Some(timeout_ms) => tokio::time::timeout(Duration::from_millis(timeout_ms), work)
@@ -181,7 +181,7 @@ impl ExecConnector {
         let view = view::of(permit, "bash", &program, options);
         let args = vec!["-c".to_owned(), command.to_owned()];
         reads::note(permit, "bash", &args, &[], cwd);
-        let start = Start {
+        let start = StartOptions {
             program,
             view,
             name: "bash".to_owned(),
@@ -194,22 +194,23 @@ impl ExecConnector {
             is_own: false,
         };
         let child = self.inner.start(start).await?;
-        let bounds = self.inner.bounds(None, timeout, None);
-        let Ended { exit, killed, stdout, stderr, leash, .. } = run(child, bounds, &CancelToken::new(), None).await?;
-        self.inner.programs.leave(permit.extension(), leash);
+        let limits = self.inner.limits(None, timeout, None);
+        let ProgramOutcome { exit, killed, stdout, stderr, tree, .. } =
+            run(child, limits, &CancelToken::new(), None).await?;
+        self.inner.programs.keep_tree(permit.extension(), tree);
         Ok(ShellEnd { code: exit.code, timed_out: killed, stdout, stderr })
     }
 }
 
 /// A resolved call: the command, and how to start it.
-struct Spec {
+struct ResolvedCall {
     /// The command as the caller wrote it, for messages and `argv[0]`.
     command: String,
     /// How to start it; the system's error when the program or the folder does not exist.
-    start: io::Result<Start>,
+    start: io::Result<StartOptions>,
 }
 
-impl Spec {
+impl ResolvedCall {
     /// Resolves the program, folder and environment of a call. `input` is the part of its standard input that the call contains.
     fn find(
         request: &Request,
@@ -244,7 +245,7 @@ impl Spec {
                 view::check_arguments(&request.permit, &command, &args, &cwd)?;
                 reads::note(&request.permit, &command, &args, input, &cwd);
                 let view = view::of(&request.permit, &command, &program, options);
-                Ok(Start {
+                Ok(StartOptions {
                     program,
                     view,
                     name,
@@ -329,35 +330,35 @@ fn folder(request: &Request, named: Option<&str>) -> Result<io::Result<(PathBuf,
     Ok(crate::system::open_folder(&real).map(|folder| (real, folder)))
 }
 
-impl Inner {
-    async fn start(self: &Arc<Self>, what: Start) -> io::Result<Child> {
+impl ExecState {
+    async fn start(self: &Arc<Self>, what: StartOptions) -> io::Result<Child> {
         let inner = Arc::clone(self);
-        aside(move || start(what, &inner.options)).await?
+        run_blocking(move || start(what, &inner.options)).await?
     }
 
-    fn bounds(&self, input: Option<Vec<u8>>, timeout: Option<Duration>, max_buffer: Option<usize>) -> Bounds {
+    fn limits(&self, input: Option<Vec<u8>>, timeout: Option<Duration>, max_buffer: Option<usize>) -> ProgramLimits {
         let ExecOptions { kept_output, grace, .. } = self.options;
-        Bounds { input, timeout, max_buffer, kept_output, grace, reads_to_the_end: false }
+        ProgramLimits { input, timeout, max_buffer, kept_output, grace, reads_to_the_end: false }
     }
 
     /// Handles the default operation: starts the program, writes its input, reads its output, and answers when it has ended.
-    async fn to_the_end(self: &Arc<Self>, request: &Request, sink: Option<ChunkSink>) -> Result<Output, HostcallError> {
+    async fn run_to_end(self: &Arc<Self>, request: &Request, sink: Option<ChunkSink>) -> Result<Output, HostcallError> {
         let TypedCall::Exec(ExecCall::Run { program, input, timeout, max_buffer, encoding, .. }) = &request.call else {
             return Err(request.misdirected());
         };
         let max_buffer = max_buffer.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let as_bytes = encoding.as_deref() == Some("buffer");
         let input = input.clone().map(CallData::into_vec);
-        let bounds = self.bounds(input, limit(*timeout), max_buffer);
+        let limits = self.limits(input, limit(*timeout), max_buffer);
         let extension = request.caller.extension();
-        self.programs.make_room(extension)?;
-        let Spec { command, start } = {
-            let (inner, request, input) = (Arc::clone(self), request.clone(), bounds.input.clone());
+        self.programs.check_quota(extension)?;
+        let ResolvedCall { command, start } = {
+            let (inner, request, input) = (Arc::clone(self), request.clone(), limits.input.clone());
             let (program, has_stdin) = (program.clone(), input.is_some());
             let input = input.unwrap_or_default();
-            aside(move || Spec::find(&request, &program, &inner.options, has_stdin, &input))
+            run_blocking(move || ResolvedCall::find(&request, &program, &inner.options, has_stdin, &input))
                 .await
-                .map_err(|error| refused(&error))??
+                .map_err(|error| thread_error(&error))??
         };
         let child = match start {
             Ok(start) => self.start(start).await,
@@ -365,20 +366,20 @@ impl Inner {
         };
         let child = match child {
             Ok(child) => child,
-            Err(error) => return Ok(with_streams(not_started(&command, &error), Vec::new(), Vec::new(), as_bytes)),
+            Err(error) => return Ok(with_streams(start_failure(&command, &error), Vec::new(), Vec::new(), as_bytes)),
         };
         let pid = child.pid;
         if let Some(sink) = &sink {
             sink.send(Output::new(json!({ "pid": pid })))?;
         }
-        let ended = run(child, bounds, &request.cancel, sink).await;
+        let ended = run(child, limits, &request.cancel, sink).await;
         let ended = ended.map_err(|error| HostcallError::io("EIO", "wait", format!("exec: {error}")))?;
-        let Ended { exit, killed, stdout, stderr, truncated, leash } = ended;
+        let ProgramOutcome { exit, killed, stdout, stderr, truncated, tree } = ended;
         if request.cancel.is_cancelled() {
             return Err(cancelled("exec"));
         }
         if !killed {
-            self.programs.leave(extension, leash);
+            self.programs.keep_tree(extension, tree);
         }
         let mut value = json!({
             // pi maps *no code* to 0.
@@ -397,11 +398,12 @@ impl Inner {
         let TypedCall::Exec(ExecCall::Spawn { program, stdin: StdinPipe(has_stdin) }) = &request.call else {
             return Err(request.misdirected());
         };
-        self.programs.make_room(request.caller.extension())?;
-        let Spec { command, start: what } = Spec::find(request, program, &self.options, *has_stdin, &[])?;
+        self.programs.check_quota(request.caller.extension())?;
+        let ResolvedCall { command, start: what } =
+            ResolvedCall::find(request, program, &self.options, *has_stdin, &[])?;
         match what.and_then(|what| start(what, &self.options)) {
-            Ok(child) => Ok(Output::new(json!({ "pid": self.programs.keep(request.caller.extension(), child) }))),
-            Err(error) => Ok(not_started(&command, &error)),
+            Ok(child) => Ok(Output::new(json!({ "pid": self.programs.register(request.caller.extension(), child) }))),
+            Err(error) => Ok(start_failure(&command, &error)),
         }
     }
 
@@ -412,24 +414,24 @@ impl Inner {
         timeout: Option<u64>,
         sink: ChunkSink,
     ) -> Result<Output, HostcallError> {
-        let (pid, program) = self.programs.of(request, pid)?;
-        let rest = program.rest.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (stdout, stderr, ended) = rest.ok_or_else(|| {
+        let (pid, program) = self.programs.find(request, pid)?;
+        let output = program.output.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (stdout, stderr, ended) = output.ok_or_else(|| {
             HostcallError::invalid("schema", format!("exec.wait: the program {pid} is being waited for already"))
         })?;
         let extension = request.caller.extension().clone();
         // Removes the program from the table on every return path.
-        let waiting = Waiting { programs: &self.programs, extension: &extension, pid };
-        let leash = child::Leash::of(&program.leash);
-        let child = Child { pid, stdin: None, stdout, stderr, ended, leash };
-        let bounds = Bounds { reads_to_the_end: true, ..self.bounds(None, limit(timeout), None) };
-        let ended = run(child, bounds, &request.cancel, Some(sink)).await;
+        let waiting = WaitGuard { programs: &self.programs, extension: &extension, pid };
+        let tree = child::TreeHandle::share(&program.tree);
+        let child = Child { pid, stdin: None, stdout, stderr, ended, tree };
+        let limits = ProgramLimits { reads_to_the_end: true, ..self.limits(None, limit(timeout), None) };
+        let ended = run(child, limits, &request.cancel, Some(sink)).await;
         let ended = ended.map_err(|error| HostcallError::io("EIO", "wait", format!("exec: {error}")))?;
         if request.cancel.is_cancelled() {
             return Err(cancelled("exec"));
         }
         if !ended.killed {
-            self.programs.leave(&extension, ended.leash);
+            self.programs.keep_tree(&extension, ended.tree);
         }
         drop(waiting);
         Ok(Output::new(json!({ "code": ended.exit.code, "signal": ended.exit.signal_name(), "killed": ended.killed })))
@@ -437,10 +439,10 @@ impl Inner {
 
     fn kill(&self, request: &Request, pid: u64, signal: &KillSignal, group: bool) -> Result<Output, HostcallError> {
         let signal = programs::signal_of(signal)?;
-        match self.programs.of(request, pid) {
+        match self.programs.find(request, pid) {
             Ok((_, program)) => Ok(program.kill(signal, group)),
             Err(error) if error.details.get("errno").is_some_and(|errno| errno == "ESRCH") => {
-                Ok(Output::new(json!({ "sent": self.programs.signal_below(request, pid, signal, group) })))
+                Ok(Output::new(json!({ "sent": self.programs.signal_descendant(request, pid, signal, group) })))
             }
             Err(error) => Err(error),
         }
@@ -462,15 +464,15 @@ fn alive(pid: u64) -> Output {
 }
 
 /// Removes a program from the table when the call that waits for it ends.
-struct Waiting<'a> {
+struct WaitGuard<'a> {
     programs: &'a Programs,
     extension: &'a ExtensionId,
     pid: u32,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
-        self.programs.forget(self.extension, self.pid);
+        self.programs.remove(self.extension, self.pid);
     }
 }
 
@@ -490,8 +492,8 @@ fn with_streams(mut output: Output, stdout: Vec<u8>, stderr: Vec<u8>, as_bytes: 
 }
 
 /// Returns the result for a program that could not be started: pi's members, and Node's error as `error`.
-fn not_started(command: &str, error: &io::Error) -> Output {
-    let (name, _) = error_words(error);
+fn start_failure(command: &str, error: &io::Error) -> Output {
+    let (name, _) = system_error(error);
     Output::new(json!({
         "code": 1,
         "killed": false,

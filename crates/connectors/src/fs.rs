@@ -20,46 +20,46 @@ use tokio::sync::Semaphore;
 mod content;
 mod error;
 mod handles;
-mod look;
-mod own;
 mod permitted;
+mod query;
 mod tree;
 mod walk;
 mod watch;
+mod written;
 
-pub use error::words as error_words;
+pub use error::system_error;
 use handles::Handles;
 pub use permitted::PermittedFiles;
 use tree::CopyOptions;
-use walk::Last;
+use walk::FinalLink;
 pub(crate) use walk::Reached;
 
 /// Serves the `fs` method.
 pub struct FsConnector {
-    inner: Arc<Inner>,
+    inner: Arc<FsState>,
 }
 
-struct Inner {
+struct FsState {
     system: Arc<dyn FileSystem>,
     /// Root folders, opened once, by the host's name for them.
     roots: Mutex<BTreeMap<(PathBuf, Mounts), Arc<dyn Dir>>>,
     handles: Mutex<BTreeMap<ExtensionId, Handles>>,
     watches: Mutex<BTreeMap<ExtensionId, Weak<dyn Watches>>>,
     /// Watches that have begun, and whose changes no call reads yet.
-    begun: Mutex<BTreeMap<ExtensionId, watch::Begun>>,
+    begun: Mutex<BTreeMap<ExtensionId, watch::PendingWatches>>,
     /// Limits concurrent asynchronous calls of each extension.
-    lanes: Mutex<BTreeMap<ExtensionId, Arc<Semaphore>>>,
+    call_slots: Mutex<BTreeMap<ExtensionId, Arc<Semaphore>>>,
 }
 
 /// Concurrent asynchronous calls of one extension; Node has 4 threads for a process. Further calls wait, so that the threads are
 /// shared with other extensions and the host.
-const LANES: usize = 16;
+const MOST_CALLS: usize = 16;
 
 impl FsConnector {
     /// Serves the files of `system`.
     pub fn new(system: Arc<dyn FileSystem>) -> Self {
-        let (roots, handles, watches, begun, lanes) = Default::default();
-        Self { inner: Arc::new(Inner { system, roots, handles, watches, begun, lanes }) }
+        let (roots, handles, watches, begun, call_slots) = Default::default();
+        Self { inner: Arc::new(FsState { system, roots, handles, watches, begun, call_slots }) }
     }
 }
 
@@ -72,8 +72,8 @@ impl FsConnector {
         access: Access,
         shown: &str,
     ) -> Result<Reached, HostcallError> {
-        let reached = self.inner.walk(permit, path, access, Last::Follow);
-        reached.map_err(|failure| failure.at(&error::At::path("open", shown)))
+        let reached = self.inner.walk(permit, path, access, FinalLink::Follow);
+        reached.map_err(|failure| failure.at(&error::ErrorContext::path("open", shown)))
     }
 }
 
@@ -85,10 +85,10 @@ impl Connector for FsConnector {
                 let begun = *begun;
                 return inner.watch(request, begun, sink).await;
             }
-            let lane = inner.lane(request.caller.extension()).acquire_owned().await;
+            let call_slot = inner.call_slot(request.caller.extension()).acquire_owned().await;
             let run = move || {
                 let outcome = inner.run(&request);
-                drop(lane);
+                drop(call_slot);
                 outcome
             };
             match tokio::task::spawn_blocking(run).await {
@@ -108,16 +108,16 @@ impl Connector for FsConnector {
     }
 
     fn end_extension(&self, extension: &ExtensionId) {
-        self.inner.lanes.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
+        self.inner.call_slots.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
         self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
         self.inner.begun.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
     }
 }
 
-impl Inner {
-    fn lane(&self, extension: &ExtensionId) -> Arc<Semaphore> {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(lanes.entry(extension.clone()).or_insert_with(|| Arc::new(Semaphore::new(LANES))))
+impl FsState {
+    fn call_slot(&self, extension: &ExtensionId) -> Arc<Semaphore> {
+        let mut call_slots = self.call_slots.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(call_slots.entry(extension.clone()).or_insert_with(|| Arc::new(Semaphore::new(MOST_CALLS))))
     }
 
     fn run(&self, request: &Request) -> Result<Output, HostcallError> {
@@ -173,10 +173,10 @@ impl Inner {
             FsCall::Symlink { target, path } => self.symlink(request, target, path),
             FsCall::Chmod { path, mode } => self.chmod(request, path, *mode),
             FsCall::Utimes { path, atime_ms, mtime_ms } => {
-                self.utimes(request, path, (*atime_ms, *mtime_ms), Last::Follow)
+                self.utimes(request, path, (*atime_ms, *mtime_ms), FinalLink::Follow)
             }
             FsCall::Lutimes { path, atime_ms, mtime_ms } => {
-                self.utimes(request, path, (*atime_ms, *mtime_ms), Last::Keep)
+                self.utimes(request, path, (*atime_ms, *mtime_ms), FinalLink::Keep)
             }
             // `call` and `call_sync` handle it before.
             FsCall::Watch { .. } => Err(request.misdirected()),

@@ -6,8 +6,8 @@
 //! roots. With `decode`, the content codings of the response are undone ([`coding`]), as by `fetch`; without it the body is
 //! delivered as it was sent.
 
+use crate::connection_limits::{ConnectionLimits, too_many_names};
 use crate::lookups::TooManyNames;
-use crate::sockets::{Sockets, too_many_names};
 use address::{LOCALHOST, PublicResolver, Resolver, SystemResolver};
 use bytes::Bytes;
 use hyper::ext::ReasonPhrase;
@@ -29,11 +29,11 @@ pub mod address;
 mod coding;
 mod upload;
 
-use coding::{Decoding, Step};
+use coding::{DecodeStep, Decoding};
 use upload::{Upload, Uploads};
 
 /// Headers that are kept on a redirect to another origin. Any other may contain a secret.
-const GO_ALONG: &[&str] = &[
+const CROSS_ORIGIN_HEADERS: &[&str] = &[
     "accept",
     "accept-encoding",
     "accept-language",
@@ -93,22 +93,22 @@ impl Default for HttpOptions {
 
 /// Serves the `http` method.
 pub struct HttpConnector {
-    inner: Arc<Inner>,
+    inner: Arc<HttpState>,
 }
 
-struct Inner {
+struct HttpState {
     options: HttpOptions,
     /// A client for each extension, since they share no connections.
     clients: Mutex<BTreeMap<ExtensionId, Client>>,
     uploads: Uploads,
-    sockets: Arc<Sockets>,
+    limits: Arc<ConnectionLimits>,
 }
 
 impl HttpConnector {
     /// Creates a connector with these limits.
-    pub(crate) fn new(options: HttpOptions, sockets: Arc<Sockets>) -> Self {
+    pub(crate) fn new(options: HttpOptions, limits: Arc<ConnectionLimits>) -> Self {
         let (clients, uploads) = (Mutex::default(), Uploads::default());
-        Self { inner: Arc::new(Inner { options, clients, uploads, sockets }) }
+        Self { inner: Arc::new(HttpState { options, clients, uploads, limits }) }
     }
 }
 
@@ -141,13 +141,13 @@ impl Connector for HttpConnector {
         // A separate client: the shared one belongs to the runtime of the asynchronous calls.
         let client = self.inner.build(request.caller.extension())?;
         let hop = Hop::first(request, call, &self.inner.uploads)?;
-        crate::block::on(self.inner.bounded(&client, request, hop, None))
+        crate::blocking::block_on(self.inner.bounded(&client, request, hop, None))
     }
 
     fn end_extension(&self, extension: &ExtensionId) {
         self.inner.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
         self.inner.uploads.end(extension);
-        self.inner.sockets.end(extension);
+        self.inner.limits.end(extension);
     }
 }
 
@@ -214,7 +214,7 @@ impl Hop {
         }
         if self.url.origin() != to.origin() && guard!(HttpCredentials) {
             let stay: Vec<HeaderName> =
-                self.headers.keys().filter(|name| !GO_ALONG.contains(&name.as_str())).cloned().collect();
+                self.headers.keys().filter(|name| !CROSS_ORIGIN_HEADERS.contains(&name.as_str())).cloned().collect();
             for name in stay {
                 self.headers.remove(name);
             }
@@ -238,7 +238,9 @@ pub(crate) fn headers(HeaderPairs(pairs): &HeaderPairs) -> Result<HeaderMap, Hos
         if FORBIDDEN.contains(&&*lower) || lower.starts_with("proxy-") {
             return Err(HostcallError::invalid("schema", format!("http: the header {name:?} belongs to the host")));
         }
-        let bad = || HostcallError::invalid("schema", format!("http: {name:?} is not a header, or its value is none"));
+        let bad = || {
+            HostcallError::invalid("schema", format!("http: the name or the value of the header {name:?} is invalid"))
+        };
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
         headers.append(name, HeaderValue::from_bytes(&bytes_of(value)).map_err(|_| bad())?);
     }
@@ -259,7 +261,7 @@ fn reason_of(response: &Response) -> String {
     }
 }
 
-impl Inner {
+impl HttpState {
     fn client(&self, extension: &ExtensionId) -> Result<Client, HostcallError> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(extension) {
@@ -271,7 +273,7 @@ impl Inner {
     }
 
     fn build(&self, extension: &ExtensionId) -> Result<Client, HostcallError> {
-        let (resolver, sockets) = (Arc::clone(&self.options.resolver), Arc::clone(&self.sockets));
+        let (resolver, limits) = (Arc::clone(&self.options.resolver), Arc::clone(&self.limits));
         Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -279,8 +281,8 @@ impl Inner {
             // The caller decides whether a body is decoded.
             .no_gzip()
             .http1_max_headers(HEADERS)
-            .dns_resolver(Arc::new(PublicResolver { resolver, sockets, extension: extension.clone() }))
-            .pool_max_idle_per_host(self.sockets.idle())
+            .dns_resolver(Arc::new(PublicResolver { resolver, limits, extension: extension.clone() }))
+            .pool_max_idle_per_host(self.limits.max_idle())
             .connect_timeout(self.options.connect_timeout)
             .read_timeout(self.options.idle_timeout)
             .user_agent(&self.options.user_agent)
@@ -311,7 +313,7 @@ impl Inner {
         mut hop: Hop,
         sink: Option<ChunkSink>,
     ) -> Result<Output, HostcallError> {
-        let _room = self.sockets.room(request.caller.extension()).await;
+        let _permit = self.limits.acquire(request.caller.extension()).await;
         let TypedCall::Http(HttpCall::Request { redirect, decode, .. }) = &request.call else {
             return Err(request.misdirected());
         };
@@ -323,7 +325,7 @@ impl Inner {
             }
             let mut headers = hop.headers.clone();
             if decode {
-                coding::announce(&mut headers, hop.url.scheme());
+                coding::set_accept_encoding(&mut headers, hop.url.scheme());
             }
             if !hop.body.is_empty() {
                 headers.remove("content-length");
@@ -337,7 +339,10 @@ impl Inner {
                     None => {
                         return Err(io(
                             "EREDIRECT",
-                            &format!("{} wants a body a second time that came in pieces", hop.url),
+                            &format!(
+                                "a redirect to {} needs the body again, which was streamed and cannot be repeated",
+                                hop.url
+                            ),
                         ));
                     }
                 },
@@ -371,8 +376,8 @@ impl Inner {
             true => Decoding::of(response.headers(), self.options.body_bytes)?,
             false => Decoding::none(),
         };
-        let arriving = Arriving { inner: self, request, response, decoding, url: hop.url, came: 0 };
-        self.receive(arriving, followed > 0, sink).await
+        let incoming = IncomingBody { inner: self, request, response, decoding, url: hop.url, received: 0 };
+        self.receive(incoming, followed > 0, sink).await
     }
 
     /// Whether an address is blocked: not public, not named by a grant, and no server of the extension's own listens there.
@@ -404,11 +409,11 @@ impl Inner {
 
     async fn receive(
         &self,
-        mut arriving: Arriving<'_>,
+        mut incoming: IncomingBody<'_>,
         redirected: bool,
         sink: Option<ChunkSink>,
     ) -> Result<Output, HostcallError> {
-        let (request, response) = (arriving.request, &arriving.response);
+        let (request, response) = (incoming.request, &incoming.response);
         let head = json!({
             "status": response.status().as_u16(),
             "statusText": reason_of(response),
@@ -418,7 +423,7 @@ impl Inner {
                 // A character for each byte (Latin-1), as in `fetch`.
                 .map(|(name, value)| json!([name.as_str(), value.as_bytes().iter().copied().map(char::from).collect::<String>()]))
                 .collect::<Vec<_>>(),
-            "url": arriving.url.as_str(),
+            "url": incoming.url.as_str(),
             "redirected": redirected,
         });
         if let Some(sink) = &sink {
@@ -430,7 +435,7 @@ impl Inner {
                 biased;
                 // Data that arrives while the sink is busy is sent as one piece.
                 () = ready(sink.as_ref()), if sink.is_some() && !body.is_empty() => None,
-                next = arriving.next(), if sink.is_none() || body.len() < PIECE => Some(next),
+                next = incoming.next(), if sink.is_none() || body.len() < PIECE => Some(next),
             };
             if request.cancel.is_cancelled() {
                 return Err(cancelled("http"));
@@ -438,7 +443,7 @@ impl Inner {
             if let Some(Ok(Some(piece))) = &next {
                 size += piece.len();
                 if size > self.options.body_bytes && guard!(HttpSize) {
-                    return Err(arriving.too_much());
+                    return Err(incoming.too_large());
                 }
                 body.extend_from_slice(piece);
                 continue;
@@ -466,7 +471,7 @@ impl Inner {
             Err(_) if target.host == "localhost" => vec![Ipv4Addr::LOCALHOST.into()],
             Err(_) => {
                 let extension = request.caller.extension();
-                let finding = self.sockets.look_up(extension, &self.options.resolver, &target.host);
+                let finding = self.limits.look_up(extension, &self.options.resolver, &target.host);
                 let finding = tokio::time::timeout(self.options.connect_timeout, finding);
                 let found = tokio::select! {
                     biased;
@@ -503,35 +508,35 @@ async fn ready(sink: Option<&ChunkSink>) {
 }
 
 /// A response body that is being received.
-struct Arriving<'a> {
-    inner: &'a Inner,
+struct IncomingBody<'a> {
+    inner: &'a HttpState,
     request: &'a Request,
     response: Response,
     decoding: Decoding,
     url: Url,
     /// Bytes received before decoding.
-    came: usize,
+    received: usize,
 }
 
-impl Arriving<'_> {
+impl IncomingBody<'_> {
     /// Returns the next decoded piece of the body; `None` at its end.
     async fn next(&mut self) -> Result<Option<Bytes>, HostcallError> {
         loop {
-            match self.decoding.step().map_err(|failure| self.undecodable(failure))? {
-                Step::Piece(piece) => return Ok(Some(piece)),
+            match self.decoding.step().map_err(|failure| self.decode_error(failure))? {
+                DecodeStep::Piece(piece) => return Ok(Some(piece)),
                 // A decoder never waits by itself, so other tasks get a turn here.
-                Step::Went => tokio::task::yield_now().await,
-                Step::Begins(bytes) => {
+                DecodeStep::Progress => tokio::task::yield_now().await,
+                DecodeStep::NeedsMemory(bytes) => {
                     let extension = self.request.caller.extension();
-                    self.decoding.begin(self.inner.sockets.decoder(extension, bytes).await);
+                    self.decoding.begin(self.inner.limits.acquire_decoder(extension, bytes).await);
                 }
-                Step::Hungry => {
+                DecodeStep::NeedsInput => {
                     let piece = self.response.chunk().await.map_err(|error| failure(&error, self.url.as_str()))?;
                     let Some(piece) = piece else { return Ok(None) };
                     // A coding may produce no output for any amount of input, so the input is limited, too.
-                    self.came += piece.len();
-                    if self.came > self.inner.options.body_bytes && guard!(HttpSize) {
-                        return Err(self.too_much());
+                    self.received += piece.len();
+                    if self.received > self.inner.options.body_bytes && guard!(HttpSize) {
+                        return Err(self.too_large());
                     }
                     self.decoding.feed(piece);
                 }
@@ -539,14 +544,14 @@ impl Arriving<'_> {
         }
     }
 
-    fn too_much(&self) -> HostcallError {
+    fn too_large(&self) -> HostcallError {
         io("EFBIG", &format!("the response of {} is over {} bytes", self.url, self.inner.options.body_bytes))
     }
 
-    fn undecodable(&self, failure: coding::Failure) -> HostcallError {
+    fn decode_error(&self, failure: coding::DecodeError) -> HostcallError {
         match failure {
-            coding::Failure::TooMuch => self.too_much(),
-            coding::Failure::Broken(code, number, words) => {
+            coding::DecodeError::TooLarge => self.too_large(),
+            coding::DecodeError::Broken(code, number, words) => {
                 let error = io(&code, &format!("the body cannot be decoded: {words}: {}", self.url));
                 error.with("number", number).with("words", words)
             }
@@ -599,6 +604,6 @@ fn network_words(error: &std::io::Error) -> (&'static str, &'static str) {
         Some(Errno::HOSTUNREACH) => ("EHOSTUNREACH", "host is unreachable"),
         Some(Errno::NETUNREACH) => ("ENETUNREACH", "network is unreachable"),
         Some(Errno::TIMEDOUT) => ("ETIMEDOUT", "connection timed out"),
-        _ => crate::fs::error_words(error),
+        _ => crate::fs::system_error(error),
     }
 }

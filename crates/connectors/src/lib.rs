@@ -36,11 +36,11 @@ pub mod sqlite;
 pub mod timer;
 pub mod websocket;
 
-mod block;
+mod blocking;
+mod connection_limits;
 mod lookups;
 mod params;
 mod set;
-mod sockets;
 
 pub use lookups::LOOKUPS;
 pub use pijs_environment::files as system;

@@ -24,10 +24,7 @@ pub(crate) struct TooManyNames;
 
 impl fmt::Display for TooManyNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{LOOKUPS} different names have been looked up for this extension; those may be used, further ones not"
-        )
+        write!(f, "this extension has looked up {LOOKUPS} different names; it may use these, and no others")
     }
 }
 

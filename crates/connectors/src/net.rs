@@ -5,30 +5,30 @@
 //! server listens on loopback or at a path, and is one awaited call as well. Names are resolved once; every address must be
 //! public or named by a grant, literally and with its port, as for `http`. With `tls` the connection is encrypted.
 //!
-//! Under a grant of `http` a connection carries only HTTP requests for its host ([`requests`]); a grant of `tcp://HOST:PORT`
+//! Under a grant of `http` a connection carries only HTTP requests for its host ([`request_filter`]); a grant of `tcp://HOST:PORT`
 //! allows any bytes.
 
-mod place;
-mod requests;
+mod request_filter;
+mod socket_path;
 pub(crate) mod tls;
 
+use crate::connection_limits::{ConnectionLimits, ConnectionPermit, too_many_names};
 use crate::http::address::Resolver;
-use crate::sockets::{Room, Sockets, too_many_names};
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::derive::net_host;
 use pijs_hostcall::gate::Listening;
 use pijs_hostcall::{Access, BoxFuture, ChunkSink, Connector, Output, Reason, Request};
 use pijs_protocol::call::{NetCall, SocketTarget, TlsOptions};
 use pijs_protocol::{ExtensionId, HostcallError, TypedCall, guard};
-use place::Place;
-use requests::{Requests, Server};
+use request_filter::{RequestFilter, RequestServer};
 use serde_json::{Value, json};
+use socket_path::SocketPath;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tls::Wanted;
+use tls::TlsSettings;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Notify;
@@ -46,31 +46,31 @@ pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 pub(crate) type Writer = Arc<tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>>;
 
 /// A connection or server in the table.
-enum Held {
+enum SocketEntry {
     /// Accepted, not read by a call yet.
-    Waiting(Reader, Writer, Value, Room),
+    Waiting(Reader, Writer, Value, ConnectionPermit),
     /// The writing side of a connection, and the filter of requests if it may carry nothing else.
-    Open(Writer, Option<Checked>),
+    Open(Writer, Option<SharedFilter>),
     /// A server, the signal that closes it, and its registration with the gate if it has an address.
     Listening { close: Arc<Notify>, _known: Option<Listening> },
 }
 
 /// The filter of requests on a connection, shared with the call that reads the responses.
-type Checked = Arc<Mutex<Requests>>;
+type SharedFilter = Arc<Mutex<RequestFilter>>;
 
 type Key = (ExtensionId, String);
 
 #[derive(Default)]
 struct Table {
-    held: Mutex<BTreeMap<Key, Held>>,
+    entries: Mutex<BTreeMap<Key, SocketEntry>>,
 }
 
 impl Table {
-    fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<Key, Held>) -> T) -> T {
-        work(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<Key, SocketEntry>) -> T) -> T {
+        work(&mut self.entries.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn insert(&self, key: Key, held: Held) -> Result<(), HostcallError> {
+    fn insert(&self, key: Key, entry: SocketEntry) -> Result<(), HostcallError> {
         self.with(|table| {
             if table.keys().filter(|(owner, _)| *owner == key.0).count() >= MAX_OPEN {
                 return Err(io("EMFILE", "connect", &format!("{MAX_OPEN} connections are open already")));
@@ -78,15 +78,15 @@ impl Table {
             if table.contains_key(&key) {
                 return Err(HostcallError::invalid("schema", format!("net: the name {:?} is in use", key.1)));
             }
-            table.insert(key, held);
+            table.insert(key, entry);
             Ok(())
         })
     }
 
-    fn writer(&self, key: &Key) -> Result<(Writer, Option<Checked>), HostcallError> {
+    fn writer(&self, key: &Key) -> Result<(Writer, Option<SharedFilter>), HostcallError> {
         self.with(|table| match table.get(key) {
-            Some(Held::Open(writer, checked)) => Ok((Arc::clone(writer), checked.clone())),
-            Some(Held::Waiting(_, writer, ..)) => Ok((Arc::clone(writer), None)),
+            Some(SocketEntry::Open(writer, filter)) => Ok((Arc::clone(writer), filter.clone())),
+            Some(SocketEntry::Waiting(_, writer, ..)) => Ok((Arc::clone(writer), None)),
             _ => Err(io("EPIPE", "write", "the connection is closed")),
         })
     }
@@ -96,7 +96,7 @@ impl Table {
 struct Lease {
     table: Arc<Table>,
     key: Key,
-    _room: Room,
+    _permit: ConnectionPermit,
 }
 
 impl Drop for Lease {
@@ -109,14 +109,14 @@ impl Drop for Lease {
 #[derive(Clone)]
 pub(crate) struct Dialer {
     pub(crate) resolver: Arc<dyn Resolver>,
-    pub(crate) sockets: Arc<Sockets>,
+    pub(crate) limits: Arc<ConnectionLimits>,
 }
 
 impl Dialer {
     /// Acquires a connection of the caller's quota; fails with `EMFILE` at the limit.
-    pub(crate) fn room(&self, request: &Request) -> Result<Room, HostcallError> {
-        let room = self.sockets.room_now(request.caller.extension());
-        room.ok_or_else(|| io("EMFILE", "connect", "too many connections are open; close some first"))
+    pub(crate) fn permit(&self, request: &Request) -> Result<ConnectionPermit, HostcallError> {
+        let permit = self.limits.try_acquire(request.caller.extension());
+        permit.ok_or_else(|| io("EMFILE", "connect", "too many connections are open; close some first"))
     }
 }
 
@@ -148,7 +148,7 @@ impl Connector for NetConnector {
 
     fn end_extension(&self, extension: &ExtensionId) {
         self.table.with(|table| table.retain(|(owner, _), _| owner != extension));
-        self.dialer.sockets.end(extension);
+        self.dialer.limits.end(extension);
     }
 }
 
@@ -158,52 +158,54 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
     match call {
         NetCall::Connect { socket, at, tls, protocol } => {
             let key: Key = key(socket);
-            let _room = dialer.room(&request)?;
+            let _permit = dialer.permit(&request)?;
             let server = requests_only(&request, at, tls.is_some(), protocol.as_deref())?;
             let (reader, writer, about) = connect(&dialer, &request, at, tls.as_ref()).await?;
             let server = server.filter(|_| !is_other_protocol(&about));
-            let checked = server.map(|server| Arc::new(Mutex::new(Requests::new(server))));
-            table.insert(key.clone(), Held::Open(writer, checked.clone()))?;
-            let _lease = Lease { table, key, _room };
-            receive(reader, about, checked, &sink).await
+            let filter = server.map(|server| Arc::new(Mutex::new(RequestFilter::new(server))));
+            table.insert(key.clone(), SocketEntry::Open(writer, filter.clone()))?;
+            let _lease = Lease { table, key, _permit };
+            receive(reader, about, filter, &sink).await
         }
         NetCall::Accept { socket } => {
             let key: Key = key(socket);
-            let waiting = table.with(|held| match held.remove(&key) {
-                Some(Held::Waiting(reader, writer, about, room)) => {
-                    held.insert(key.clone(), Held::Open(writer, None));
-                    Some((reader, about, room))
+            let waiting = table.with(|entries| match entries.remove(&key) {
+                Some(SocketEntry::Waiting(reader, writer, about, permit)) => {
+                    entries.insert(key.clone(), SocketEntry::Open(writer, None));
+                    Some((reader, about, permit))
                 }
                 Some(other) => {
-                    held.insert(key.clone(), other);
+                    entries.insert(key.clone(), other);
                     None
                 }
                 None => None,
             });
-            let waiting = waiting.ok_or_else(|| io("EBADF", "accept", "no such connection waits"))?;
-            let (reader, about, _room) = waiting;
-            let _lease = Lease { table, key, _room };
+            let waiting = waiting.ok_or_else(|| io("EBADF", "accept", "no such connection waits to be accepted"))?;
+            let (reader, about, _permit) = waiting;
+            let _lease = Lease { table, key, _permit };
             receive(reader, about, None, &sink).await
         }
         NetCall::Refuse { socket } => {
             let key: Key = key(socket);
-            table.with(|held| matches!(held.get(&key), Some(Held::Waiting(..))).then(|| held.remove(&key)));
+            table.with(|entries| {
+                matches!(entries.get(&key), Some(SocketEntry::Waiting(..))).then(|| entries.remove(&key))
+            });
             Ok(Output::empty())
         }
         NetCall::Close { server } => {
             let key: Key = key(server);
-            let close = table.with(|held| match held.get(&key) {
-                Some(Held::Listening { close, .. }) => Some(Arc::clone(close)),
+            let close = table.with(|entries| match entries.get(&key) {
+                Some(SocketEntry::Listening { close, .. }) => Some(Arc::clone(close)),
                 _ => None,
             });
             close.ok_or_else(|| io("EBADF", "close", "no such server listens"))?.notify_one();
             Ok(Output::empty())
         }
         NetCall::Write { socket, data } => {
-            let (writer, checked) = table.writer(&key(socket))?;
+            let (writer, filter) = table.writer(&key(socket))?;
             let mut writer = writer.lock().await;
-            let data = match checked {
-                Some(checked) => checked.lock().unwrap_or_else(PoisonError::into_inner).take(data)?.into(),
+            let data = match filter {
+                Some(filter) => filter.lock().unwrap_or_else(PoisonError::into_inner).filter(data)?.into(),
                 None => Cow::Borrowed(&**data),
             };
             writer.write_all(&data).await.map_err(|error| failed(&error, "write"))?;
@@ -226,7 +228,7 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
 async fn receive(
     mut reader: Reader,
     about: Value,
-    checked: Option<Checked>,
+    filter: Option<SharedFilter>,
     sink: &ChunkSink,
 ) -> Result<Output, HostcallError> {
     sink.send(Output::new(json!({ "connected": about })))?;
@@ -238,8 +240,8 @@ async fn receive(
             sink.send(Output::new(json!({ "end": true })))?;
             break;
         }
-        if let Some(checked) = &checked {
-            checked.lock().unwrap_or_else(PoisonError::into_inner).answered(&piece[..count]);
+        if let Some(filter) = &filter {
+            filter.lock().unwrap_or_else(PoisonError::into_inner).inspect_response(&piece[..count]);
         }
         sink.send(Output::default().with_bytes("data", piece[..count].to_vec()))?;
     }
@@ -292,7 +294,7 @@ fn requests_only(
     at: &SocketTarget,
     is_tls: bool,
     protocol: Option<&str>,
-) -> Result<Option<Server>, HostcallError> {
+) -> Result<Option<RequestServer>, HostcallError> {
     let SocketTarget::Host(written, port) = at else { return Ok(None) };
     let (host, port) = (net_host(written)?, *port);
     let permit = &request.permit;
@@ -303,7 +305,7 @@ fn requests_only(
     let mut names = vec![host];
     let spelled = written.trim_end_matches('.').to_ascii_lowercase();
     names.push(if spelled.contains(':') && !spelled.starts_with('[') { format!("[{spelled}]") } else { spelled });
-    Ok(Some(Server { names, port, is_tls }))
+    Ok(Some(RequestServer { names, port, is_tls }))
 }
 
 /// Whether both sides negotiated a protocol other than HTTP in the TLS handshake. No server interprets its bytes as requests.
@@ -324,12 +326,12 @@ async fn connect(
 ) -> Result<Connected, HostcallError> {
     match at {
         SocketTarget::Path(path) => {
-            let place = Place::of(request, path, Access::Speak)?;
-            place.connect().await.map(unix).map_err(|error| failed(&error, "connect").with("path", path.as_str()))
+            let socket = SocketPath::of(request, path, Access::Speak)?;
+            socket.connect().await.map(unix).map_err(|error| failed(&error, "connect").with("path", path.as_str()))
         }
         SocketTarget::Host(written, port) => {
             let host = net_host(written)?;
-            let wanted = tls.map(|tls| Wanted::of(tls, &host)).transpose()?;
+            let wanted = tls.map(|tls| TlsSettings::of(tls, &host)).transpose()?;
             dial(dialer, request, &host, *port, wanted).await
         }
     }
@@ -341,7 +343,7 @@ pub(crate) async fn dial(
     request: &Request,
     host: &str,
     port: u16,
-    wanted: Option<Wanted>,
+    wanted: Option<TlsSettings>,
 ) -> Result<Connected, HostcallError> {
     let found = addresses(dialer, request, host, port).await?;
     let mut last = io("ENOTFOUND", "getaddrinfo", &format!("getaddrinfo ENOTFOUND {host}"));
@@ -379,7 +381,7 @@ async fn addresses(
         None => {
             let missing =
                 |errno| io(errno, "getaddrinfo", &format!("getaddrinfo {errno} {host}")).with("hostname", host);
-            let finding = dialer.sockets.look_up(request.caller.extension(), &dialer.resolver, host);
+            let finding = dialer.limits.look_up(request.caller.extension(), &dialer.resolver, host);
             let found = tokio::time::timeout(CONNECT, finding).await.map_err(|_| missing("EAI_AGAIN"))?;
             let found = found.map_err(|error| match too_many_names(&error) {
                 Some(refused) => refused.refusal("net"),
@@ -414,11 +416,11 @@ async fn listen(
     key: Key,
     sink: &ChunkSink,
 ) -> Result<Output, HostcallError> {
-    let _room = dialer.room(request)?;
+    let _permit = dialer.permit(request)?;
     let (listener, own, about, _bound) = match at {
         SocketTarget::Path(path) => {
-            let place = Place::of(request, path, Access::Write)?;
-            let bound = place.bind(request);
+            let socket = SocketPath::of(request, path, Access::Write)?;
+            let bound = socket.bind(request);
             let (listener, bound) = bound.map_err(|error| failed(&error, "listen").with("path", path.as_str()))?;
             (Listener::Unix(listener), None, json!({ "path": path }), Some(bound))
         }
@@ -439,8 +441,8 @@ async fn listen(
     };
     let known = own.map(|address| request.permit.listens(address));
     let close = Arc::new(Notify::new());
-    table.insert(key.clone(), Held::Listening { close: Arc::clone(&close), _known: known })?;
-    let lease = Lease { table: Arc::clone(&table), key: key.clone(), _room };
+    table.insert(key.clone(), SocketEntry::Listening { close: Arc::clone(&close), _known: known })?;
+    let lease = Lease { table: Arc::clone(&table), key: key.clone(), _permit };
     sink.send(Output::new(json!({ "listening": about })))?;
     for number in 1_u64.. {
         let (reader, writer, about) = tokio::select! {
@@ -450,10 +452,10 @@ async fn listen(
         };
         let name = format!("{}/{number}", lease.key.1);
         // Over the quota: the connection is closed, which the other side notices.
-        let Some(room) = dialer.sockets.room_now(&key.0) else { continue };
-        let said = json!({ "connection": name, "about": about });
-        if table.insert((key.0.clone(), name), Held::Waiting(reader, writer, about, room)).is_ok() {
-            sink.send(Output::new(said))?;
+        let Some(permit) = dialer.limits.try_acquire(&key.0) else { continue };
+        let announced = json!({ "connection": name, "about": about });
+        if table.insert((key.0.clone(), name), SocketEntry::Waiting(reader, writer, about, permit)).is_ok() {
+            sink.send(Output::new(announced))?;
         }
     }
     Ok(Output::empty())
@@ -486,7 +488,7 @@ pub(crate) fn failed(error: &std::io::Error, syscall: &str) -> HostcallError {
         Some(Errno::HOSTUNREACH) => ("EHOSTUNREACH", "host is unreachable"),
         Some(Errno::NETUNREACH) => ("ENETUNREACH", "network is unreachable"),
         Some(Errno::TIMEDOUT) => ("ETIMEDOUT", "connection timed out"),
-        _ => crate::fs::error_words(error),
+        _ => crate::fs::system_error(error),
     };
     io(name, syscall, words)
 }

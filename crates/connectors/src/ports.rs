@@ -25,10 +25,10 @@
 //! # Components of the user interface
 //!
 //! Ops of `ui` are synchronous except `answer`, so that what is shown keeps the order of the calls. A dialog answers `{value}` or
-//! `{dialog}`; `answer` with that number waits for the user. Components stay in the realm under a handle (`component`). Where they are
-//! drawn, the answer is `{draws: true}`, the realm follows with `drawn {lines}`, and the host sends requests to the handle:
-//! `{type: "render", width}`, `{type: "input", data}`, `{type: "dispose"}`. Renderers of messages and tools are handles as well: they take
-//! the width as their last argument and answer `{lines}`.
+//! `{dialog}`; `answer` with that number waits for the user. Components stay in the realm under a handle (`component`). Where
+//! they are drawn, the answer is `{draws: true}`, the realm follows with `drawn {lines}`, and the host sends requests to the
+//! handle: `{type: "render", width}`, `{type: "input", data}`, `{type: "dispose"}`. Renderers of messages and tools are handles
+//! as well: they take the width as their last argument and answer `{lines}`.
 
 use pijs_durable::without_links;
 use pijs_hostcall::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Permit, Reason, Request};

@@ -1,5 +1,6 @@
 //! Collects the connectors of a session for a dispatcher.
 
+use crate::connection_limits::ConnectionLimits;
 use crate::env::EnvConnector;
 use crate::exec::{ExecConnector, ExecOptions};
 use crate::fs::FsConnector;
@@ -10,7 +11,6 @@ use crate::net::{Dialer, NetConnector};
 use crate::ports::{
     EventsPort, PortConnector, SessionCall, SessionPort, ToolCall, ToolPort, ToolsPort, UiCall, UiPort,
 };
-use crate::sockets::Sockets;
 use crate::sqlite::SqliteConnector;
 use crate::system::FileSystem;
 use crate::timer::TimerConnector;
@@ -33,7 +33,7 @@ use std::sync::Arc;
 pub struct Connectors {
     by_method: BTreeMap<String, Arc<dyn Connector>>,
     /// Limits that all connectors with network connections share.
-    sockets: Arc<Sockets>,
+    limits: Arc<ConnectionLimits>,
 }
 
 impl Connectors {
@@ -64,14 +64,14 @@ impl Connectors {
     /// Adds `http`.
     #[must_use]
     pub fn http(self, options: HttpOptions) -> Self {
-        let sockets = Arc::clone(&self.sockets);
-        self.with("http", Arc::new(HttpConnector::new(options, sockets)))
+        let limits = Arc::clone(&self.limits);
+        self.with("http", Arc::new(HttpConnector::new(options, limits)))
     }
 
     /// Adds `net` and `websocket`. Addresses from the resolver are vetted.
     #[must_use]
     pub fn net(self, resolver: Arc<dyn Resolver>) -> Self {
-        let dialer = Dialer { resolver, sockets: Arc::clone(&self.sockets) };
+        let dialer = Dialer { resolver, limits: Arc::clone(&self.limits) };
         self.with("websocket", Arc::new(WebSocketConnector::new(dialer.clone())))
             .with("net", Arc::new(NetConnector::new(dialer)))
     }

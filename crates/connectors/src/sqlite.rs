@@ -1,35 +1,35 @@
 //! Serves SQLite databases for `node:sqlite`; the gate decides every file that is opened.
 //!
-//! A database is opened after the permit has allowed its real path ([`place`]); later operations name it by number. SQLite opens
-//! its files by name, so each database has a dedicated thread that can access the decided file and its journals, and nothing else
-//! ([`worker`]). SQL can access other files, too: an authorizer refuses that ([`statement`]): `ATTACH` and `VACUUM INTO` of a
-//! file, extensions, and pragmas that name folders. Temporary tables stay in memory.
+//! A database is opened after the permit has allowed its real path ([`database_file`]); later operations name it by number.
+//! SQLite opens its files by name, so each database has a dedicated thread that can access the decided file and its journals, and
+//! nothing else ([`worker`]). SQL can access other files, too: an authorizer refuses that ([`statement`]): `ATTACH` and `VACUUM
+//! INTO` of a file, extensions, and pragmas that name folders. Temporary tables stay in memory.
 //!
 //! A statement stops at the deadline of its call, or when the call is cancelled. A single SQL function cannot be interrupted: the
 //! call is answered at its deadline, the database is abandoned, and the number of such threads of one extension is limited.
 
+mod database_file;
 mod nesting;
-mod place;
 mod statement;
 mod worker;
 
 use crate::fs::FsConnector;
 use crate::system::FileSystem;
+use database_file::DatabaseFile;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::call::SqliteCall;
 use pijs_protocol::{ExtensionId, HostcallError, TypedCall, guard};
-use place::Place;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use worker::Worker;
+use worker::DatabaseWorker;
 
 /// Most open databases of one extension.
 const MAX_OPEN: usize = 64;
 
 /// Most threads of one extension that still run a function after their call was answered.
-const MAX_STUCK: usize = 4;
+const MAX_ABANDONED: usize = 4;
 
 /// Most bytes that all databases of one extension may keep in memory: as much as a realm.
 const MAX_KEPT: u64 = 256 << 20;
@@ -42,12 +42,12 @@ pub struct SqliteConnector {
     files: FsConnector,
     open: Mutex<BTreeMap<(ExtensionId, u64), Database>>,
     /// Abandoned threads that still run. They are kept when the extension ends.
-    stuck: Mutex<BTreeMap<ExtensionId, Vec<Weak<()>>>>,
+    abandoned: Mutex<BTreeMap<ExtensionId, Vec<Weak<()>>>>,
 }
 
 /// A database in the table.
 enum Database {
-    Open(Arc<Worker>),
+    Open(Arc<DatabaseWorker>),
     /// Closed by the host: a statement could not be stopped, too much was kept in memory, or one of its files was truncated.
     GivenUp,
 }
@@ -63,7 +63,7 @@ impl Database {
 impl SqliteConnector {
     /// Creates a connector for database files of `system`.
     pub fn new(system: Arc<dyn FileSystem>) -> Self {
-        Self { files: FsConnector::new(system), open: Mutex::default(), stuck: Mutex::default() }
+        Self { files: FsConnector::new(system), open: Mutex::default(), abandoned: Mutex::default() }
     }
 }
 
@@ -106,15 +106,15 @@ impl SqliteConnector {
 
     fn open(&self, request: &Request, path: &str, read_only: bool) -> Result<Output, HostcallError> {
         let extension = request.caller.extension();
-        self.room(extension)?;
+        self.check_abandoned(extension)?;
         if self.table().keys().filter(|(owner, _)| owner == extension).count() >= MAX_OPEN {
             return Err(HostcallError::io("EMFILE", "open", format!("sqlite: {MAX_OPEN} databases are open already")));
         }
-        let place = match path {
+        let file = match path {
             ":memory:" => None,
-            path => Some(Place::find(&self.files, request, path, read_only)?),
+            path => Some(DatabaseFile::find(&self.files, request, path, read_only)?),
         };
-        let worker = Worker::start(place, request)?;
+        let worker = DatabaseWorker::start(file, request)?;
         let mut table = self.table();
         let numbers = table.keys().filter(|(owner, _)| owner == extension).map(|(_, number)| number + 1);
         let number = numbers.max().unwrap_or(1);
@@ -135,21 +135,21 @@ impl SqliteConnector {
             Database::Open(worker) => Arc::clone(worker),
             Database::GivenUp => return Err(given_up()),
         };
-        self.room(&key.0)?;
+        self.check_abandoned(&key.0)?;
         let answered = worker.perform(request).unwrap_or_else(|unanswered| {
             if let Some(database) = self.table().get_mut(&key) {
                 *database = Database::GivenUp;
             }
-            let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
-            stuck.entry(key.0.clone()).or_default().push(worker.life());
+            let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+            abandoned.entry(key.0.clone()).or_default().push(worker.life());
             Err(unanswered)
         });
-        self.kept(&key, &worker)?;
+        self.check_memory(&key, &worker)?;
         answered
     }
 
     /// Closes the database when its extension keeps too much in memory after a call, and fails with a quota error.
-    fn kept(&self, key: &(ExtensionId, u64), worker: &Worker) -> Result<(), HostcallError> {
+    fn check_memory(&self, key: &(ExtensionId, u64), worker: &DatabaseWorker) -> Result<(), HostcallError> {
         let mut table = self.table();
         let own = table.iter().filter(|((owner, _), _)| *owner == key.0);
         let all = own.fold(0_u64, |all, (_, database)| match database {
@@ -170,15 +170,17 @@ impl SqliteConnector {
     }
 
     /// Fails when the extension has too many abandoned threads.
-    fn room(&self, extension: &ExtensionId) -> Result<(), HostcallError> {
-        let mut all = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(stuck) = all.get_mut(extension) else { return Ok(()) };
-        stuck.retain(|life| life.strong_count() > 0);
-        if stuck.len() < MAX_STUCK || !guard!(SqliteStuckThreads) {
+    fn check_abandoned(&self, extension: &ExtensionId) -> Result<(), HostcallError> {
+        let mut all = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(abandoned) = all.get_mut(extension) else { return Ok(()) };
+        abandoned.retain(|life| life.strong_count() > 0);
+        if abandoned.len() < MAX_ABANDONED || !guard!(SqliteStuckThreads) {
             return Ok(());
         }
-        let message = format!("sqlite: {MAX_STUCK} statements of this extension run on that could not be stopped");
-        let error = HostcallError::denied("quota", message).with("quota", "stuck_statements").with("limit", MAX_STUCK);
+        let message =
+            format!("sqlite: {MAX_ABANDONED} statements of this extension could not be stopped and still run");
+        let error =
+            HostcallError::denied("quota", message).with("quota", "stuck_statements").with("limit", MAX_ABANDONED);
         Err(error.retryable())
     }
 }
@@ -193,7 +195,7 @@ fn not_open() -> HostcallError {
 }
 
 fn given_up() -> HostcallError {
-    let message = "sqlite: the database was closed, for a statement that could not be stopped, for what it kept in memory, \
-                   or for a file of it that was cut short";
+    let message = "sqlite: the database was closed: a statement could not be stopped, it kept too much in memory, or one of \
+                   its files was truncated";
     HostcallError::io("EIO", "sqlite", message).with("sqlite", 9)
 }

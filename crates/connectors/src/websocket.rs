@@ -4,11 +4,12 @@
 //! are not followed. The size of a message is limited, and so are all unfinished messages of an extension together; a ping is
 //! read when the previous one has been answered. Cancelling `open`, and the end of the extension, close the connection.
 
+use crate::connection_limits::ConnectionPermit;
 use crate::http::headers;
-use crate::net::tls::Wanted;
+use crate::net::tls::TlsSettings;
 use crate::net::{Dialer, dial, failed};
-use crate::sockets::Room;
 use futures_util::{SinkExt as _, StreamExt as _};
+use partial_messages::{CountedReader, IncompleteMessage};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::derive::{HttpTarget, websocket_target};
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
@@ -28,15 +29,14 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
-use unfinished::{Counted, Unfinished};
 
-mod unfinished;
+mod partial_messages;
 
 /// Most connections of one extension.
 const MAX_OPEN: usize = 64;
 
 /// Most bytes of one message.
-const MESSAGE: usize = 32 << 20;
+const MESSAGE_BYTES: usize = 32 << 20;
 
 /// Longest time for connecting and the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
@@ -44,41 +44,45 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 /// Longest time for the other side to confirm a close.
 const CLOSING: Duration = Duration::from_secs(5);
 
-type Socket = WebSocketStream<Join<Counted, Box<dyn AsyncWrite + Send + Unpin>>>;
+type Socket = WebSocketStream<Join<CountedReader, Box<dyn AsyncWrite + Send + Unpin>>>;
 type Key = (ExtensionId, String);
 /// A message to send, and the channel that reports when it was sent.
-type Order = (Message, oneshot::Sender<Result<(), Error>>);
+type OutgoingMessage = (Message, oneshot::Sender<Result<(), Error>>);
 
 #[derive(Default)]
 struct Table {
-    open: Mutex<BTreeMap<Key, mpsc::Sender<Order>>>,
+    open: Mutex<BTreeMap<Key, mpsc::Sender<OutgoingMessage>>>,
     /// Bytes of unfinished messages, by extension.
-    unfinished: Mutex<BTreeMap<ExtensionId, Arc<AtomicUsize>>>,
+    partial: Mutex<BTreeMap<ExtensionId, Arc<AtomicUsize>>>,
 }
 
 impl Table {
-    fn held(&self) -> MutexGuard<'_, BTreeMap<Key, mpsc::Sender<Order>>> {
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<Key, mpsc::Sender<OutgoingMessage>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn unfinished(&self, extension: &ExtensionId) -> Arc<Unfinished> {
-        let mut all = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
-        Unfinished::new(Arc::clone(all.entry(extension.clone()).or_default()))
+    fn partial(&self, extension: &ExtensionId) -> Arc<IncompleteMessage> {
+        let mut all = self.partial.lock().unwrap_or_else(PoisonError::into_inner);
+        IncompleteMessage::new(Arc::clone(all.entry(extension.clone()).or_default()))
     }
 
     /// Reserves a name for as long as the lease lives.
-    fn lease(self: &Arc<Self>, key: Key, room: Room) -> Result<(Lease, mpsc::Receiver<Order>), HostcallError> {
-        let (send, orders) = mpsc::channel(1);
-        let mut held = self.held();
-        if held.keys().filter(|(owner, _)| *owner == key.0).count() >= MAX_OPEN {
+    fn lease(
+        self: &Arc<Self>,
+        key: Key,
+        permit: ConnectionPermit,
+    ) -> Result<(Lease, mpsc::Receiver<OutgoingMessage>), HostcallError> {
+        let (send, outgoing) = mpsc::channel(1);
+        let mut connections = self.connections();
+        if connections.keys().filter(|(owner, _)| *owner == key.0).count() >= MAX_OPEN {
             let message = format!("websocket: {MAX_OPEN} connections are open already");
             return Err(HostcallError::io("EMFILE", "connect", message));
         }
-        if held.contains_key(&key) {
+        if connections.contains_key(&key) {
             return Err(HostcallError::invalid("schema", format!("websocket: the name {:?} is in use", key.1)));
         }
-        held.insert(key.clone(), send);
-        Ok((Lease { table: Arc::clone(self), key, _room: room }, orders))
+        connections.insert(key.clone(), send);
+        Ok((Lease { table: Arc::clone(self), key, _permit: permit }, outgoing))
     }
 }
 
@@ -86,12 +90,12 @@ impl Table {
 struct Lease {
     table: Arc<Table>,
     key: Key,
-    _room: Room,
+    _permit: ConnectionPermit,
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.table.held().remove(&self.key);
+        self.table.connections().remove(&self.key);
     }
 }
 
@@ -122,9 +126,9 @@ impl Connector for WebSocketConnector {
     }
 
     fn end_extension(&self, extension: &ExtensionId) {
-        self.table.held().retain(|(owner, _), _| owner != extension);
-        self.table.unfinished.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
-        self.dialer.sockets.end(extension);
+        self.table.connections().retain(|(owner, _), _| owner != extension);
+        self.table.partial.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
+        self.dialer.limits.end(extension);
     }
 }
 
@@ -134,13 +138,13 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
     let (key, message) = match call {
         WebSocketCall::Open { socket, url, protocols: Protocols(protocols), headers } => {
             let key = key(socket);
-            let unfinished = table.unfinished(&key.0);
-            let (_lease, orders) = table.lease(key, dialer.room(&request)?)?;
+            let partial = table.partial(&key.0);
+            let (_lease, outgoing) = table.lease(key, dialer.permit(&request)?)?;
             let upgrade = upgrade(url, protocols, headers)?;
-            let opening = open(&dialer, &request, upgrade, &sink, &unfinished);
+            let opening = open(&dialer, &request, upgrade, &sink, &partial);
             let socket = tokio::time::timeout(HANDSHAKE, opening).await;
             let late = |_| deadline("websocket", u64::try_from(HANDSHAKE.as_millis()).unwrap_or(u64::MAX));
-            return carry(socket.map_err(late)??, orders, &sink, &unfinished).await;
+            return carry(socket.map_err(late)??, outgoing, &sink, &partial).await;
         }
         WebSocketCall::Send { socket, message: WebSocketMessage::Text(text) } => (key(socket), Message::text(text)),
         WebSocketCall::Send { socket, message: WebSocketMessage::Binary(data) } => {
@@ -151,10 +155,10 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
         }
     };
     let gone = || HostcallError::io("EPIPE", "write", "websocket: the connection is closed");
-    let orders = table.held().get(&key).cloned().ok_or_else(gone)?;
+    let outgoing = table.connections().get(&key).cloned().ok_or_else(gone)?;
     let (done, answer) = oneshot::channel();
-    orders.send((message, done)).await.map_err(|_| gone())?;
-    answer.await.map_err(|_| gone())?.map_err(|error| words(&error))?;
+    outgoing.send((message, done)).await.map_err(|_| gone())?;
+    answer.await.map_err(|_| gone())?.map_err(|error| convert_error(&error))?;
     Ok(Output::empty())
 }
 
@@ -173,10 +177,11 @@ type Upgrade = (tokio_tungstenite::tungstenite::handshake::client::Request, Http
 
 fn upgrade(url: &str, protocols: &[String], pairs: &HeaderPairs) -> Result<Upgrade, HostcallError> {
     let (url, target) = websocket_target(url)?;
-    let mut upgrade = url.as_str().into_client_request().map_err(|error| words(&error))?;
+    let mut upgrade = url.as_str().into_client_request().map_err(|error| convert_error(&error))?;
     if !protocols.is_empty() {
         let value = HeaderValue::from_str(&protocols.join(", "));
-        let value = value.map_err(|_| HostcallError::invalid("schema", "websocket: `protocols` are no header"))?;
+        let value =
+            value.map_err(|_| HostcallError::invalid("schema", "websocket: `protocols` are not valid in a header"))?;
         upgrade.headers_mut().insert("sec-websocket-protocol", value);
     }
     for (name, value) in &headers(pairs)? {
@@ -192,16 +197,16 @@ async fn open(
     request: &Request,
     (upgrade, target): Upgrade,
     sink: &ChunkSink,
-    unfinished: &Arc<Unfinished>,
+    partial: &Arc<IncompleteMessage>,
 ) -> Result<Socket, HostcallError> {
-    let wanted = (target.scheme == "https").then(Wanted::default);
+    let wanted = (target.scheme == "https").then(TlsSettings::default);
     let (reader, writer, _) = dial(dialer, request, &target.host, target.port, wanted).await?;
     let writer = Arc::into_inner(writer).expect("nobody else writes to a connection just made").into_inner();
-    let transport = tokio::io::join(Counted { inner: reader, unfinished: Arc::clone(unfinished) }, writer);
-    let config = WebSocketConfig::default().max_message_size(Some(MESSAGE)).max_frame_size(Some(MESSAGE));
+    let transport = tokio::io::join(CountedReader { inner: reader, partial: Arc::clone(partial) }, writer);
+    let config = WebSocketConfig::default().max_message_size(Some(MESSAGE_BYTES)).max_frame_size(Some(MESSAGE_BYTES));
     let (socket, response) =
-        client_async_with_config(upgrade, transport, Some(config)).await.map_err(|error| words(&error))?;
-    unfinished.complete();
+        client_async_with_config(upgrade, transport, Some(config)).await.map_err(|error| convert_error(&error))?;
+    partial.complete();
     let protocol = response.headers().get("sec-websocket-protocol").and_then(|value| value.to_str().ok());
     sink.send(Output::new(json!({ "open": { "protocol": protocol.unwrap_or_default() } })))?;
     Ok(socket)
@@ -210,20 +215,20 @@ async fn open(
 /// Carries messages both ways until one side has closed and the other agreed, or the connection is gone.
 async fn carry(
     mut socket: Socket,
-    mut orders: mpsc::Receiver<Order>,
+    mut outgoing: mpsc::Receiver<OutgoingMessage>,
     sink: &ChunkSink,
-    unfinished: &Unfinished,
+    partial: &IncompleteMessage,
 ) -> Result<Output, HostcallError> {
     let mut close: Option<CloseFrame> = None;
     let mut clean = false;
-    let mut too_late = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
+    let mut close_deadline = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
     let mut closing = false;
     loop {
         let incoming = tokio::select! {
-            Some((message, done)) = orders.recv() => {
+            Some((message, done)) = outgoing.recv() => {
                 if message.is_close() {
                     closing = true;
-                    too_late.as_mut().reset(tokio::time::Instant::now() + CLOSING);
+                    close_deadline.as_mut().reset(tokio::time::Instant::now() + CLOSING);
                 }
                 // The receiver may have been dropped.
                 let _ = done.send(socket.send(message).await);
@@ -231,11 +236,11 @@ async fn carry(
             }
             // Waiting for the sink must not delay messages to send.
             incoming = next(&mut socket, sink) => incoming,
-            () = &mut too_late, if closing => break,
+            () = &mut close_deadline, if closing => break,
         };
         match &incoming {
-            Some(Ok(Message::Ping(payload) | Message::Pong(payload))) => unfinished.ping(payload.len()),
-            _ => unfinished.complete(),
+            Some(Ok(Message::Ping(payload) | Message::Pong(payload))) => partial.ping(payload.len()),
+            _ => partial.complete(),
         }
         match incoming {
             Some(Ok(Message::Text(text))) => sink.send(Output::new(json!({ "text": text.as_str() })))?,
@@ -247,11 +252,11 @@ async fn carry(
             // Pings are answered by the library.
             Some(Ok(_)) => {}
             None => break,
-            Some(Err(error)) if is_too_much(&error) => {
+            Some(Err(error)) if is_too_large(&error) => {
                 let frame = CloseFrame { code: CloseCode::Size, reason: "too large".into() };
                 // The other side may never read it.
                 let _ = tokio::time::timeout(CLOSING, socket.send(Message::Close(Some(frame)))).await;
-                return Err(words(&error));
+                return Err(convert_error(&error));
             }
             // After both close frames it does not matter how the connection ends.
             Some(Err(_)) => break,
@@ -274,7 +279,7 @@ async fn next(socket: &mut Socket, sink: &ChunkSink) -> Option<Result<Message, E
     socket.next().await
 }
 
-fn is_too_much(error: &Error) -> bool {
+fn is_too_large(error: &Error) -> bool {
     match error {
         Error::Capacity(CapacityError::MessageTooLong { .. }) => true,
         Error::Io(error) => error.kind() == std::io::ErrorKind::QuotaExceeded,
@@ -282,10 +287,10 @@ fn is_too_much(error: &Error) -> bool {
     }
 }
 
-fn words(error: &Error) -> HostcallError {
+fn convert_error(error: &Error) -> HostcallError {
     match error {
-        error if is_too_much(error) => {
-            let most = MESSAGE >> 20;
+        error if is_too_large(error) => {
+            let most = MESSAGE_BYTES >> 20;
             let message = format!(
                 "websocket: the other side sends a message of more than {most} MB, or too many large ones at once, and the \
                  connection is closed; have it send smaller ones"

@@ -23,7 +23,7 @@ pub mod words;
 mod write;
 
 use crate::system::ToolSystem;
-use pijs_connectors::fs::error_words;
+use pijs_connectors::fs::system_error;
 use pijs_llm::message::Block;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -144,7 +144,7 @@ fn shown(path: &Path) -> String {
 
 /// Formats an I/O error as Node does: `ENOENT: no such file or directory, access '/w/x'`.
 fn refused(error: &std::io::Error, call: &str, path: Option<&Path>) -> String {
-    let (code, words) = error_words(error);
+    let (code, words) = system_error(error);
     match path {
         Some(path) => format!("{code}: {words}, {call} '{}'", shown(path)),
         None => format!("{code}: {words}, {call}"),
@@ -167,7 +167,7 @@ fn json_number(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 1e15 { (number as i64).into() } else { number.into() }
 }
 
-/// A number of lines that is no limit: `Number.MAX_SAFE_INTEGER` of JavaScript.
+/// A number of lines that means no limit: `Number.MAX_SAFE_INTEGER` of JavaScript.
 const NO_LIMIT: usize = (1 << 53) - 1;
 
 /// Appends notes in brackets below a result.

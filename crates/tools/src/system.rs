@@ -5,7 +5,7 @@
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use pijs_connectors::exec::{OwnShell, Started};
+use pijs_connectors::exec::{OwnShell, StartedCommand};
 use pijs_durable::Disk;
 use pijs_environment::{Ambient, Wait};
 use pijs_hostcall::places::ProgramView;
@@ -264,7 +264,7 @@ fn names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
 
 /// Runs a command line to its end; on cancellation or timeout kills all its descendants.
 async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Result<ShellOutcome> {
-    let Started { mut running, output } =
+    let StartedCommand { mut running, output } =
         programs.start(&shell.command, &shell.cwd, &shell.variables, shell.view).await?;
     let reading = pump(output, shell.output);
     tokio::pin!(reading);

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 /// Describes a program to start.
-pub(super) struct Start {
+pub(super) struct StartOptions {
     pub(super) program: Program,
     /// `argv[0]`.
     pub(super) name: String,
@@ -41,26 +41,26 @@ pub(super) struct Child {
     pub(super) stdin: Option<PipeWriter>,
     pub(super) stdout: PipeReader,
     pub(super) stderr: PipeReader,
-    pub(super) ended: oneshot::Receiver<Exit>,
-    pub(super) leash: Leash,
+    pub(super) ended: oneshot::Receiver<ProgramExit>,
+    pub(super) tree: TreeHandle,
 }
 
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Exit {
+pub(super) struct ProgramExit {
     pub(super) code: Option<i32>,
     pub(super) signal: Option<i32>,
 }
 
 /// Controls a program and all it started. Dropping the last clone ends them.
-pub(super) struct Leash {
-    held: Arc<Ends>,
+pub(super) struct TreeHandle {
+    tree: Arc<EndTreeOnDrop>,
 }
 
 /// Ends a process tree on drop.
-struct Ends(Arc<dyn Held>);
+struct EndTreeOnDrop(Arc<dyn TreeControl>);
 
-impl Drop for Ends {
+impl Drop for EndTreeOnDrop {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -68,18 +68,18 @@ impl Drop for Ends {
 
 /// Selects the processes that receive a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Receiver {
+pub(super) enum SignalTarget {
     /// The program alone.
     Program,
     /// The process group that it leads.
     Group,
 }
 
-trait Held: Send + Sync {
+trait TreeControl: Send + Sync {
     /// Sends a signal; returns false when the program has ended.
-    fn signal(&self, signal: Signal, to: Receiver) -> bool;
+    fn signal(&self, signal: Signal, to: SignalTarget) -> bool;
     /// Sends a signal to one descendant of the program; returns false when `pid` is no descendant or has ended.
-    fn signal_below(&self, _pid: Pid, _signal: Signal) -> bool {
+    fn signal_descendant(&self, _pid: Pid, _signal: Signal) -> bool {
         false
     }
     /// Ends the tree: `SIGTERM`, then `SIGKILL` after the grace period.
@@ -88,54 +88,54 @@ trait Held: Send + Sync {
     fn is_over(&self) -> bool;
 }
 
-impl Leash {
+impl TreeHandle {
     /// Sends a signal; returns false when the program has ended.
-    pub(super) fn signal(&self, signal: Signal, to: Receiver) -> bool {
-        self.held.0.signal(signal, to)
+    pub(super) fn signal(&self, signal: Signal, to: SignalTarget) -> bool {
+        self.tree.0.signal(signal, to)
     }
 
     /// Sends a signal to one process of the tree; returns false when it is none, or when no supervisor knows the tree.
-    pub(super) fn signal_below(&self, pid: Pid, signal: Signal) -> bool {
-        self.held.0.signal_below(pid, signal)
+    pub(super) fn signal_descendant(&self, pid: Pid, signal: Signal) -> bool {
+        self.tree.0.signal_descendant(pid, signal)
     }
 
     /// Returns another handle of the same tree.
-    pub(super) fn of(other: &Self) -> Self {
-        Self { held: Arc::clone(&other.held) }
+    pub(super) fn share(other: &Self) -> Self {
+        Self { tree: Arc::clone(&other.tree) }
     }
 
-    fn on(held: Arc<dyn Held>) -> Self {
-        Self { held: Arc::new(Ends(held)) }
+    fn new(tree: Arc<dyn TreeControl>) -> Self {
+        Self { tree: Arc::new(EndTreeOnDrop(tree)) }
     }
 
     /// Ends the tree: `SIGTERM`, a grace period, `SIGKILL`. Returns at once.
     pub(super) fn end(&self) {
-        self.held.0.end();
+        self.tree.0.end();
     }
 
     /// Whether no process of the tree is left.
     pub(super) fn is_over(&self) -> bool {
-        self.held.0.is_over()
+        self.tree.0.is_over()
     }
 }
 
 /// Starts a program. Blocks until it runs, or could not be started.
-pub(super) fn start(start: Start, options: &ExecOptions) -> io::Result<Child> {
+pub(super) fn start(start: StartOptions, options: &ExecOptions) -> io::Result<Child> {
     let (stdout, stdout_end) = io::pipe()?;
     let (stderr, mut stderr_end) = io::pipe()?;
     if start.joins_streams {
         stderr_end = stdout_end.try_clone()?;
     }
     let (stdin_end, stdin) = if start.has_stdin { io::pipe().map(|(r, w)| (Some(r), Some(w)))? } else { (None, None) };
-    let (tell, ended) = oneshot::channel();
+    let (sender, ended) = oneshot::channel();
     let pipes = Pipes { stdin: stdin_end, stdout: stdout_end, stderr: stderr_end };
     #[cfg(target_os = "linux")]
     if let Some(supervisor) = &options.supervisor {
-        let (pid, held) = supervised::start(start, pipes, supervisor, options, tell)?;
-        return Ok(Child { pid, stdin, stdout, stderr, ended, leash: Leash::on(held) });
+        let (pid, tree) = supervised::start(start, pipes, supervisor, options, sender)?;
+        return Ok(Child { pid, stdin, stdout, stderr, ended, tree: TreeHandle::new(tree) });
     }
-    let (pid, held) = alone::start(start, pipes, options, tell)?;
-    Ok(Child { pid, stdin, stdout, stderr, ended, leash: Leash::on(held) })
+    let (pid, tree) = unsupervised::start(start, pipes, options, sender)?;
+    Ok(Child { pid, stdin, stdout, stderr, ended, tree: TreeHandle::new(tree) })
 }
 
 /// The program's ends of the pipes.
@@ -147,8 +147,14 @@ struct Pipes {
 
 #[cfg(target_os = "linux")]
 mod supervised {
-    use super::super::supervisor::{ARGUMENT, Order, Walls, Word, receive_word, send_order, signal_below, sweep};
-    use super::{Arc, ExecOptions, Exit, Held, Mutex, Pid, Pipes, PoisonError, Receiver, Signal, Start, io, oneshot};
+    use super::super::supervisor::{
+        ARGUMENT, ProgramRestrictions, SupervisorMessage, SupervisorRequest, receive_message, send_request,
+        signal_descendant, sweep,
+    };
+    use super::{
+        Arc, ExecOptions, Mutex, Pid, Pipes, PoisonError, ProgramExit, Signal, SignalTarget, StartOptions, TreeControl,
+        io, oneshot,
+    };
     use pijs_protocol::guard;
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     use std::io::{BufReader, Write as _};
@@ -162,7 +168,7 @@ mod supervised {
     use std::time::Duration;
 
     /// Longest wait for a supervisor's first message.
-    const FIRST_WORD: Duration = Duration::from_secs(20);
+    const FIRST_MESSAGE: Duration = Duration::from_secs(20);
 
     /// Name under which a supervisor shows in a process list.
     const NAME: &str = "pijs-exec";
@@ -176,26 +182,26 @@ mod supervised {
         over: AtomicBool,
     }
 
-    impl Held for Supervised {
-        fn signal(&self, signal: Signal, to: Receiver) -> bool {
+    impl TreeControl for Supervised {
+        fn signal(&self, signal: Signal, to: SignalTarget) -> bool {
             let running = self.running.load(Ordering::Acquire);
             let word = match to {
-                Receiver::Program => "signal",
-                Receiver::Group => "signal-group",
+                SignalTarget::Program => "signal",
+                SignalTarget::Group => "signal-group",
             };
-            running && self.say(&format!("{word} {}\n", signal.as_raw()))
+            running && self.send_line(&format!("{word} {}\n", signal.as_raw()))
         }
 
         fn end(&self) {
-            self.say("end\n");
+            self.send_line("end\n");
             let control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
             // The supervisor may have exited.
             let _ = control.shutdown(Shutdown::Write);
         }
 
-        fn signal_below(&self, pid: Pid, signal: Signal) -> bool {
+        fn signal_descendant(&self, pid: Pid, signal: Signal) -> bool {
             let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
-            !*reaped && signal_below(self.supervisor, pid, signal)
+            !*reaped && signal_descendant(self.supervisor, pid, signal)
         }
 
         fn is_over(&self) -> bool {
@@ -204,19 +210,19 @@ mod supervised {
     }
 
     impl Supervised {
-        fn say(&self, line: &str) -> bool {
+        fn send_line(&self, line: &str) -> bool {
             let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
             control.write_all(line.as_bytes()).is_ok()
         }
     }
 
     pub(super) fn start(
-        start: Start,
+        start: StartOptions,
         pipes: Pipes,
         supervisor: &Path,
         options: &ExecOptions,
-        tell: oneshot::Sender<Exit>,
-    ) -> io::Result<(u32, Arc<dyn Held>)> {
+        sender: oneshot::Sender<ProgramExit>,
+    ) -> io::Result<(u32, Arc<dyn TreeControl>)> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut process = Command::new(supervisor)
             .arg0(NAME)
@@ -226,7 +232,7 @@ mod supervised {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        let order = Order {
+        let request = SupervisorRequest {
             program: start.program.file,
             identity: start.program.identity,
             args: start.args,
@@ -237,7 +243,7 @@ mod supervised {
             writable: options.writable.clone(),
             closed: start.view.closed,
             unwritten: start.view.unwritten,
-            walls: Walls {
+            restrictions: ProgramRestrictions {
                 no_new_privileges: !start.is_own && guard!(ExecNoNewPrivileges),
                 session: guard!(ExecSession),
                 tree: guard!(ExecTree),
@@ -246,22 +252,22 @@ mod supervised {
         };
         let mut files = vec![start.folder.as_fd(), pipes.stdout.as_fd(), pipes.stderr.as_fd()];
         files.extend(pipes.stdin.as_ref().map(|stdin| stdin.as_fd()));
-        ours.set_read_timeout(Some(FIRST_WORD))?;
-        let mut words = BufReader::new(ours.try_clone()?);
-        let first = send_order(&ours, &order, &files).and_then(|()| receive_word(&mut words));
+        ours.set_read_timeout(Some(FIRST_MESSAGE))?;
+        let mut messages = BufReader::new(ours.try_clone()?);
+        let first = send_request(&ours, &request, &files).and_then(|()| receive_message(&mut messages));
         drop(pipes);
         let pid = match first {
-            Ok(Some(Word::Started(pid))) => pid,
+            Ok(Some(SupervisorMessage::Started(pid))) => pid,
             other => {
                 drop(ours);
-                drop(words);
+                drop(messages);
                 // It is not a supervisor, or did not answer: it must not keep running.
                 let _ = process.kill();
                 let _ = process.wait();
                 // The program may have killed its supervisor before the supervisor answered.
                 sweep(process.id());
                 return Err(match other {
-                    Ok(Some(Word::Failed(code))) => io::Error::from_raw_os_error(code),
+                    Ok(Some(SupervisorMessage::Failed(code))) => io::Error::from_raw_os_error(code),
                     Err(error) if error.raw_os_error().is_some() => error,
                     _ => io::Error::other(format!(
                         "{} is no supervisor of programs; its `main` must begin with pijs_connectors::exec::supervisor::enter()",
@@ -272,21 +278,21 @@ mod supervised {
         };
         ours.set_read_timeout(None)?;
         let supervisor = i32::try_from(process.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
-        let held = Arc::new(Supervised {
+        let tree = Arc::new(Supervised {
             control: Mutex::new(ours),
             running: AtomicBool::new(true),
             supervisor,
             reaped: Mutex::new(false),
             over: AtomicBool::new(false),
         });
-        let watched = Arc::clone(&held);
+        let watched = Arc::clone(&tree);
         std::thread::Builder::new().name("pijs-exec".to_owned()).spawn(move || {
-            let mut tell = Some(tell);
-            while let Ok(Some(word)) = receive_word(&mut words) {
-                if let (Word::Ended { code, signal }, Some(tell)) = (word, tell.take()) {
+            let mut sender = Some(sender);
+            while let Ok(Some(message)) = receive_message(&mut messages) {
+                if let (SupervisorMessage::Ended { code, signal }, Some(sender)) = (message, sender.take()) {
                     watched.running.store(false, Ordering::Release);
                     // The receiver may have been dropped.
-                    let _ = tell.send(Exit { code, signal });
+                    let _ = sender.send(ProgramExit { code, signal });
                 }
             }
             watched.running.store(false, Ordering::Release);
@@ -299,40 +305,43 @@ mod supervised {
             if killed {
                 // The supervisor itself was killed: the program's process group is all that can still be ended.
                 if let (Some(group), Some(_)) =
-                    (i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw), &tell)
+                    (i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw), &sender)
                 {
                     let _ = rustix::process::kill_process_group(group, Signal::KILL);
                 }
                 sweep(process.id());
             }
-            drop(tell);
+            drop(sender);
             watched.over.store(true, Ordering::Release);
         })?;
-        Ok((pid, held))
+        Ok((pid, tree))
     }
 }
 
-mod alone {
-    use super::super::inherited;
-    use super::{Arc, ExecOptions, Exit, Held, Mutex, Pid, Pipes, PoisonError, Receiver, Signal, Start, io, oneshot};
+mod unsupervised {
+    use super::super::ignored_signals;
+    use super::{
+        Arc, ExecOptions, Mutex, Pid, Pipes, PoisonError, ProgramExit, Signal, SignalTarget, StartOptions, TreeControl,
+        io, oneshot,
+    };
     use rustix::process::{WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
     use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    struct Group {
+    struct ProcessGroup {
         leader: Pid,
         grace: Duration,
         /// Whether the leader was reaped: its process number may be reused then.
         reaped: Mutex<bool>,
     }
 
-    impl Held for Group {
-        fn signal(&self, signal: Signal, to: Receiver) -> bool {
+    impl TreeControl for ProcessGroup {
+        fn signal(&self, signal: Signal, to: SignalTarget) -> bool {
             let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
             let send = match to {
-                Receiver::Program => kill_process,
-                Receiver::Group => kill_process_group,
+                SignalTarget::Program => kill_process,
+                SignalTarget::Group => kill_process_group,
             };
             !*reaped && send(self.leader, signal).is_ok()
         }
@@ -357,11 +366,11 @@ mod alone {
     }
 
     pub(super) fn start(
-        start: Start,
+        start: StartOptions,
         pipes: Pipes,
         options: &ExecOptions,
-        tell: oneshot::Sender<Exit>,
-    ) -> io::Result<(u32, Arc<dyn Held>)> {
+        sender: oneshot::Sender<ProgramExit>,
+    ) -> io::Result<(u32, Arc<dyn TreeControl>)> {
         let mut command = Command::new(&start.program.file);
         command
             .arg0(&start.name)
@@ -373,27 +382,27 @@ mod alone {
             .stdin(pipes.stdin.map_or_else(Stdio::null, Stdio::from))
             .stdout(pipes.stdout)
             .stderr(pipes.stderr);
-        inherited::stop_ignoring();
+        ignored_signals::install_handlers();
         let mut child = command.spawn()?;
         drop(command);
         let pid = child.id();
         let leader = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
-        let held = Arc::new(Group { leader, grace: options.grace, reaped: Mutex::new(false) });
-        let watched = Arc::clone(&held);
+        let tree = Arc::new(ProcessGroup { leader, grace: options.grace, reaped: Mutex::new(false) });
+        let watched = Arc::clone(&tree);
         std::thread::Builder::new().name("pijs-exec".to_owned()).spawn(move || {
             // Waits first and reaps under the lock, so that no signal goes to a reused process number.
             let _ = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
             let mut reaped = watched.reaped.lock().unwrap_or_else(PoisonError::into_inner);
             if let Ok(status) = child.wait() {
-                let _ = tell.send(Exit { code: status.code(), signal: status.signal() });
+                let _ = sender.send(ProgramExit { code: status.code(), signal: status.signal() });
             }
             *reaped = true;
         })?;
-        Ok((pid, held))
+        Ok((pid, tree))
     }
 }
 
-impl Exit {
+impl ProgramExit {
     /// Returns the JSON form for an answer.
     pub(super) fn value(self) -> Value {
         json!({ "code": self.code, "signal": self.signal_name() })

@@ -189,12 +189,12 @@ pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> R
         env: settings.0.clone(),
         command: name_of(command),
     };
-    let listed = look(&survey, &words)?;
+    let listed = list_settings(&survey, &words)?;
     override_settings(&mut settings, &survey, &listed, is_pushing)
 }
 
 /// Lists the settings that a call of git reads. Fails for a repository whose settings cannot be known in advance.
-fn look(survey: &Survey<'_>, words: &[&str]) -> Result<Vec<Entry>, HostcallError> {
+fn list_settings(survey: &Survey<'_>, words: &[&str]) -> Result<Vec<Entry>, HostcallError> {
     let changes_files = words.iter().any(|word| CHANGE_FILES.contains(word));
     let mut listed = survey.settings()?;
     if guard!(ExecGitSubmodules) {
@@ -243,7 +243,7 @@ fn override_settings(
         let is_taken = override_setting(&mut Settings(&mut needed), entry, users(&entry.key).or_else(general));
         // Git's environment holds UTF-8 here: any other key cannot be overridden by it.
         if !is_taken || (!entry.is_text && !needed.is_empty() && guard!(ExecGitText)) {
-            return Err(survey.refused(&format!(
+            return Err(survey.refusal(&format!(
                 "git in a repository that sets {}, which may name a program",
                 entry.key.escape_debug()
             )));

@@ -6,9 +6,9 @@
 //! a command leaves behind when it exits by itself live as long as the host.
 
 use super::ExecOptions;
-use super::child::{Exit, Leash, Start, start};
+use super::child::{ProgramExit, StartOptions, TreeHandle, start};
 use super::program;
-use crate::block::aside;
+use crate::blocking::run_blocking;
 use pijs_hostcall::places::ProgramView;
 use std::collections::BTreeMap;
 use std::io;
@@ -27,26 +27,26 @@ const FIRST: &str = "/bin";
 
 /// Starts command lines.
 #[derive(Clone)]
-pub struct OwnShell(Arc<Inner>);
+pub struct OwnShell(Arc<ShellState>);
 
-struct Inner {
+struct ShellState {
     options: ExecOptions,
     /// Process trees of commands that have exited and left processes behind.
-    left: Mutex<Vec<Leash>>,
+    orphaned: Mutex<Vec<TreeHandle>>,
 }
 
 /// A command line that was started.
-pub struct Started {
+pub struct StartedCommand {
     /// Controls it.
-    pub running: Running,
+    pub running: RunningCommand,
     /// Both output streams, merged in the order of the writes.
     pub output: pipe::Receiver,
 }
 
 /// A running command line. Dropping it ends all it started.
-pub struct Running {
-    ended: oneshot::Receiver<Exit>,
-    leash: Leash,
+pub struct RunningCommand {
+    ended: oneshot::Receiver<ProgramExit>,
+    tree: TreeHandle,
     shell: OwnShell,
 }
 
@@ -63,11 +63,11 @@ impl OwnShell {
     }
 
     fn with(options: ExecOptions) -> Self {
-        Self(Arc::new(Inner { options: ExecOptions { grace: GRACE, ..options }, left: Mutex::default() }))
+        Self(Arc::new(ShellState { options: ExecOptions { grace: GRACE, ..options }, orphaned: Mutex::default() }))
     }
 
-    /// Starts `bash -c COMMAND` with `about` added to its environment; an empty value removes a variable. `view` lists files that
-    /// are closed to it.
+    /// Starts `bash -c COMMAND` with `extra_env` added to its environment; an empty value removes a variable. `view` lists files
+    /// that are closed to it.
     ///
     /// # Errors
     ///
@@ -76,21 +76,21 @@ impl OwnShell {
         &self,
         command: &str,
         cwd: &Path,
-        about: &BTreeMap<String, String>,
+        extra_env: &BTreeMap<String, String>,
         view: ProgramView,
-    ) -> io::Result<Started> {
+    ) -> io::Result<StartedCommand> {
         let options = &self.0.options;
         let search = options.env.get("PATH").map(String::as_str);
-        let program = program::own("bash", Some(FIRST)).or_else(|| program::own("bash", search));
+        let program = program::find_for_user("bash", Some(FIRST)).or_else(|| program::find_for_user("bash", search));
         let program = program.ok_or(io::ErrorKind::NotFound)?;
         let mut env = options.env.clone();
-        for (name, value) in about {
+        for (name, value) in extra_env {
             match value.is_empty() {
                 true => env.remove(name),
                 false => env.insert(name.clone(), value.clone()),
             };
         }
-        let what = Start {
+        let what = StartOptions {
             name: program.found.display().to_string(),
             program,
             args: vec!["-c".to_owned(), command.to_owned()],
@@ -103,15 +103,15 @@ impl OwnShell {
             view,
         };
         let inner = Arc::clone(&self.0);
-        let child = aside(move || start(what, &inner.options)).await??;
-        Ok(Started {
-            running: Running { ended: child.ended, leash: child.leash, shell: self.clone() },
+        let child = run_blocking(move || start(what, &inner.options)).await??;
+        Ok(StartedCommand {
+            running: RunningCommand { ended: child.ended, tree: child.tree, shell: self.clone() },
             output: pipe::Receiver::from_owned_fd(OwnedFd::from(child.stdout))?,
         })
     }
 }
 
-impl Running {
+impl RunningCommand {
     /// Waits for the shell itself and returns its exit code, which after a signal is 128 plus the signal, as in shells. Call it
     /// once.
     pub async fn wait(&mut self) -> Option<i32> {
@@ -121,16 +121,16 @@ impl Running {
 
     /// Ends the shell and all it started.
     pub fn end(&self) {
-        self.leash.end();
+        self.tree.end();
     }
 
     /// Lets processes that the command left behind live as long as the host.
     pub fn leave(self) {
-        let Self { leash, shell, .. } = self;
-        let mut left = shell.0.left.lock().unwrap_or_else(PoisonError::into_inner);
-        left.retain(|leash| !leash.is_over());
-        if !leash.is_over() {
-            left.push(leash);
+        let Self { tree, shell, .. } = self;
+        let mut orphaned = shell.0.orphaned.lock().unwrap_or_else(PoisonError::into_inner);
+        orphaned.retain(|tree| !tree.is_over());
+        if !tree.is_over() {
+            orphaned.push(tree);
         }
     }
 }

@@ -37,23 +37,23 @@ pub(super) fn find(
     permit: &Permit,
 ) -> Result<Option<Program>, HostcallError> {
     if command.contains('/') {
-        let Some(program) = look_at(&normal(cwd, Path::new(command))) else { return Ok(None) };
-        return if may_run(&program, permit) { Ok(Some(program)) } else { Err(unnamed(&program)) };
+        let Some(program) = probe(&normal(cwd, Path::new(command))) else { return Ok(None) };
+        return if may_run(&program, permit) { Ok(Some(program)) } else { Err(refuse_unnamed(&program)) };
     }
     let search = options.env.get("PATH").map_or(USUAL_PATH, String::as_str);
     let found = search
         .split(':')
         .map(Path::new)
         .filter(|folder| folder.is_absolute())
-        .filter_map(|folder| look_at(&folder.join(command)))
+        .filter_map(|folder| probe(&folder.join(command)))
         .find(|program| may_run(program, permit));
     match found {
-        Some(program) if is_written(&program, permit) => Err(unnamed(&program)),
+        Some(program) if is_written(&program, permit) => Err(refuse_unnamed(&program)),
         found => Ok(found),
     }
 }
 
-fn unnamed(program: &Program) -> HostcallError {
+fn refuse_unnamed(program: &Program) -> HostcallError {
     Reason::Scope.refusal("exec", "exec", &program.file.to_string_lossy()).with(
         "hint",
         format!("an extension could have written this program: grant exec for {}", program.file.display()),
@@ -89,21 +89,21 @@ fn is_written(program: &Program, permit: &Permit) -> bool {
 /// Resolves a command like [`find`], for an extension without a grant that names the program.
 pub(super) fn locate(command: &str, cwd: &Path, search: Option<&str>, reach: &[PathBuf]) -> Option<PathBuf> {
     if command.contains('/') {
-        return look_at(&normal(cwd, Path::new(command))).map(|program| program.file);
+        return probe(&normal(cwd, Path::new(command))).map(|program| program.file);
     }
     let within = |path: &Path| reach.iter().any(|root| path.starts_with(root));
     let folders = search.unwrap_or(USUAL_PATH).split(':').map(Path::new).filter(|folder| folder.is_absolute());
-    let mut found = folders.filter_map(|folder| look_at(&folder.join(command)));
+    let mut found = folders.filter_map(|folder| probe(&folder.join(command)));
     found.find(|program| !within(&program.file) && !within(&program.found)).map(|program| program.file)
 }
 
 /// Resolves a command of the user.
-pub(super) fn own(command: &str, search: Option<&str>) -> Option<Program> {
+pub(super) fn find_for_user(command: &str, search: Option<&str>) -> Option<Program> {
     let folders = search.unwrap_or(USUAL_PATH).split(':').map(Path::new).filter(|folder| folder.is_absolute());
-    folders.into_iter().find_map(|folder| look_at(&folder.join(command)))
+    folders.into_iter().find_map(|folder| probe(&folder.join(command)))
 }
 
-fn look_at(path: &Path) -> Option<Program> {
+fn probe(path: &Path) -> Option<Program> {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
     let file = std::fs::canonicalize(path).ok()?;
     let stat = std::fs::metadata(&file).ok()?;
@@ -114,13 +114,13 @@ fn look_at(path: &Path) -> Option<Program> {
 fn may_run(program: &Program, permit: &Permit) -> bool {
     !guard!(ExecProgram)
         // Both paths count: a link inside can be redirected, one outside can lead in.
-        || (!is_within_reach(&program.file, permit) && !is_within_reach(&program.found, permit))
+        || (!is_writable_by_extensions(&program.file, permit) && !is_writable_by_extensions(&program.found, permit))
         || permit.names_program(&program.file)
         || permit.names_program(&program.found)
 }
 
 /// Whether a path lies in a folder that extensions, packages or a project write to.
-fn is_within_reach(path: &Path, permit: &Permit) -> bool {
+fn is_writable_by_extensions(path: &Path, permit: &Permit) -> bool {
     let places = permit.places();
     let roots = [Some(&*places.project), Some(&*places.temp), Some(&*places.agent_dir), permit.package_root()];
     roots.iter().flatten().any(|root| path.starts_with(root))
@@ -134,6 +134,6 @@ pub(super) fn is_trusted(folder: &Path, permit: &Permit) -> bool {
         return true;
     }
     let is_written =
-        |folder: &Path| is_within_reach(folder, permit) || permit.may_have_written(&folder.join("program"));
+        |folder: &Path| is_writable_by_extensions(folder, permit) || permit.may_have_written(&folder.join("program"));
     folder.is_absolute() && !is_written(folder) && !is_written(&real)
 }

@@ -1,6 +1,6 @@
 //! Tracks the running programs of extensions: finds them by process number, and ends them with their extension.
 
-use super::child::{Child, Leash, Receiver};
+use super::child::{Child, SignalTarget, TreeHandle};
 use super::run::sender;
 use super::signals;
 use pijs_hostcall::{CancelToken, Output, Request};
@@ -15,31 +15,32 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 
 /// Most programs that one extension may have running.
-const MOST: usize = 1024;
+const MOST_PROGRAMS: usize = 1024;
 
 /// The programs of all extensions.
 #[derive(Default)]
 pub(super) struct Programs {
-    by_extension: Mutex<BTreeMap<ExtensionId, Own>>,
+    by_extension: Mutex<BTreeMap<ExtensionId, ExtensionPrograms>>,
 }
 
 #[derive(Default)]
-struct Own {
+struct ExtensionPrograms {
     spawned: BTreeMap<u32, Arc<Spawned>>,
     /// Process trees of programs that have exited and left processes behind.
-    left: Vec<Leash>,
+    orphaned: Vec<TreeHandle>,
 }
 
 /// A program started by `spawn`.
 pub(super) struct Spawned {
     pub(super) stdin: Stdin,
-    pub(super) leash: Leash,
+    pub(super) tree: TreeHandle,
     /// Taken by `wait`.
-    pub(super) rest: Mutex<Option<Rest>>,
+    pub(super) output: Mutex<Option<PendingOutput>>,
 }
 
 /// Output streams and exit of a program, for `wait`.
-pub(super) type Rest = (std::io::PipeReader, std::io::PipeReader, tokio::sync::oneshot::Receiver<super::child::Exit>);
+pub(super) type PendingOutput =
+    (std::io::PipeReader, std::io::PipeReader, tokio::sync::oneshot::Receiver<super::child::ProgramExit>);
 
 /// Standard input of a program: a pipe that becomes asynchronous at its first use.
 pub(super) struct Stdin(tokio::sync::Mutex<Input>);
@@ -51,33 +52,33 @@ enum Input {
 }
 
 impl Programs {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<ExtensionId, Own>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<ExtensionId, ExtensionPrograms>> {
         self.by_extension.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fails when the extension may not start another program. Drops trees that have ended.
-    pub(super) fn make_room(&self, extension: &ExtensionId) -> Result<(), HostcallError> {
+    pub(super) fn check_quota(&self, extension: &ExtensionId) -> Result<(), HostcallError> {
         let mut all = self.all();
         let Some(own) = all.get_mut(extension) else { return Ok(()) };
-        own.left.retain(|leash| !leash.is_over());
-        let count = own.spawned.len() + own.left.len();
-        if count >= MOST {
+        own.orphaned.retain(|tree| !tree.is_over());
+        let count = own.spawned.len() + own.orphaned.len();
+        if count >= MOST_PROGRAMS {
             return Err(HostcallError::denied(
                 "quota",
                 format!("exec: {count} programs are under way; end some first"),
             )
             .with("quota", "programs")
-            .with("limit", MOST)
+            .with("limit", MOST_PROGRAMS)
             .retryable());
         }
         Ok(())
     }
 
     /// Registers a program for the operations that name it by number.
-    pub(super) fn keep(&self, extension: &ExtensionId, child: Child) -> u32 {
-        let Child { pid, stdin, stdout, stderr, ended, leash } = child;
+    pub(super) fn register(&self, extension: &ExtensionId, child: Child) -> u32 {
+        let Child { pid, stdin, stdout, stderr, ended, tree } = child;
         let stdin = Stdin(tokio::sync::Mutex::new(stdin.map_or(Input::None, Input::Fresh)));
-        let spawned = Spawned { stdin, leash, rest: Mutex::new(Some((stdout, stderr, ended))) };
+        let spawned = Spawned { stdin, tree, output: Mutex::new(Some((stdout, stderr, ended))) };
         self.all().entry(extension.clone()).or_default().spawned.insert(pid, Arc::new(spawned));
         pid
     }
@@ -85,7 +86,7 @@ impl Programs {
     /// Returns the extension's program with the number `pid`.
     ///
     /// Fails with `io` `ESRCH` when it has ended, or is not one of this extension.
-    pub(super) fn of(&self, request: &Request, pid: u64) -> Result<(u32, Arc<Spawned>), HostcallError> {
+    pub(super) fn find(&self, request: &Request, pid: u64) -> Result<(u32, Arc<Spawned>), HostcallError> {
         let found = u32::try_from(pid).ok().and_then(|pid| {
             let program = self.all().get(request.caller.extension())?.spawned.get(&pid).cloned()?;
             Some((pid, program))
@@ -96,25 +97,27 @@ impl Programs {
     }
 
     /// Removes a program that has ended. Its process tree stays under control.
-    pub(super) fn forget(&self, extension: &ExtensionId, pid: u32) {
+    pub(super) fn remove(&self, extension: &ExtensionId, pid: u32) {
         self.all().entry(extension.clone()).or_default().spawned.remove(&pid);
     }
 
     /// Sends a signal to a descendant of one of the extension's programs; returns false when `pid` is none.
-    pub(super) fn signal_below(&self, request: &Request, pid: u64, signal: Option<Signal>, group: bool) -> bool {
+    pub(super) fn signal_descendant(&self, request: &Request, pid: u64, signal: Option<Signal>, group: bool) -> bool {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| !group);
         let (Some(pid), Some(signal)) = (pid, signal) else { return false };
-        let hands: Vec<Leash> = match self.all().get(request.caller.extension()) {
-            Some(own) => own.spawned.values().map(|program| &program.leash).chain(&own.left).map(Leash::of).collect(),
+        let trees: Vec<TreeHandle> = match self.all().get(request.caller.extension()) {
+            Some(own) => {
+                own.spawned.values().map(|program| &program.tree).chain(&own.orphaned).map(TreeHandle::share).collect()
+            }
             None => Vec::new(),
         };
-        hands.iter().any(|leash| leash.signal_below(pid, signal))
+        trees.iter().any(|tree| tree.signal_descendant(pid, signal))
     }
 
     /// Keeps control of processes that a program left behind.
-    pub(super) fn leave(&self, extension: &ExtensionId, leash: Leash) {
-        if !leash.is_over() {
-            self.all().entry(extension.clone()).or_default().left.push(leash);
+    pub(super) fn keep_tree(&self, extension: &ExtensionId, tree: TreeHandle) {
+        if !tree.is_over() {
+            self.all().entry(extension.clone()).or_default().orphaned.push(tree);
         }
     }
 
@@ -161,10 +164,10 @@ impl Spawned {
     /// Performs `kill`; with `group`, the program's whole process group gets the signal.
     pub(super) fn kill(&self, signal: Option<Signal>, group: bool) -> Output {
         let Some(signal) = signal else {
-            return Output::new(json!({ "sent": !self.leash.is_over() }));
+            return Output::new(json!({ "sent": !self.tree.is_over() }));
         };
-        let to = if group { Receiver::Group } else { Receiver::Program };
-        Output::new(json!({ "sent": self.leash.signal(signal, to) }))
+        let to = if group { SignalTarget::Group } else { SignalTarget::Program };
+        Output::new(json!({ "sent": self.tree.signal(signal, to) }))
     }
 }
 

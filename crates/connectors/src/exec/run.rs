@@ -1,6 +1,6 @@
 //! Runs a started program to its end: writes its input, collects its output, applies its limits.
 
-use super::child::{Child, Exit, Leash};
+use super::child::{Child, ProgramExit, TreeHandle};
 use pijs_hostcall::{CancelToken, ChunkSink, Output};
 use serde_json::json;
 use std::collections::VecDeque;
@@ -19,19 +19,19 @@ const AFTER_EXIT: Duration = Duration::from_millis(250);
 const AFTER_KILL: Duration = Duration::from_secs(3);
 
 /// How a program ended.
-pub(super) struct Ended {
-    pub(super) exit: Exit,
+pub(super) struct ProgramOutcome {
+    pub(super) exit: ProgramExit,
     /// Whether the host ended it: deadline, cancellation or too much output.
     pub(super) killed: bool,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
     pub(super) truncated: bool,
     /// Controls the processes that it left behind.
-    pub(super) leash: Leash,
+    pub(super) tree: TreeHandle,
 }
 
 /// Input and limits of a run.
-pub(super) struct Bounds {
+pub(super) struct ProgramLimits {
     pub(super) input: Option<Vec<u8>>,
     pub(super) timeout: Option<Duration>,
     /// Most bytes of a stream; more end the program.
@@ -47,42 +47,44 @@ pub(super) struct Bounds {
 /// Runs a started program to its end. Dropping the future ends the process tree.
 pub(super) async fn run(
     child: Child,
-    bounds: Bounds,
+    limits: ProgramLimits,
     cancel: &CancelToken,
     sink: Option<ChunkSink>,
-) -> io::Result<Ended> {
-    let Child { stdin, stdout, stderr, mut ended, leash, .. } = child;
+) -> io::Result<ProgramOutcome> {
+    let Child { stdin, stdout, stderr, mut ended, tree, .. } = child;
     let overflow = CancelToken::new();
     let read = AtomicUsize::new(0);
-    let limits = |name| Keep {
+    let capture_options = |name| CaptureOptions {
         name,
-        limit: bounds.max_buffer.unwrap_or(bounds.kept_output),
-        strict: bounds.max_buffer.is_some().then(|| overflow.clone()),
+        limit: limits.max_buffer.unwrap_or(limits.kept_output),
+        strict: limits.max_buffer.is_some().then(|| overflow.clone()),
         sink: sink.clone(),
         read: &read,
     };
-    let (mut kept_out, mut kept_err) = (Kept::default(), Kept::default());
+    let (mut kept_out, mut kept_err) = (StreamCapture::default(), StreamCapture::default());
     // Whether the program is being ended.
     let mut killed = false;
     let exit = {
         let reading = async {
             // When both streams have data, standard output is read first, as in Node.
-            let (out, err) =
-                (keep(stdout, &mut kept_out, limits("stdout")), keep(stderr, &mut kept_err, limits("stderr")));
+            let (out, err) = (
+                capture(stdout, &mut kept_out, capture_options("stdout")),
+                capture(stderr, &mut kept_err, capture_options("stderr")),
+            );
             tokio::join!(biased; out, err);
         };
         let mut reading = std::pin::pin!(reading);
         let mut drained = false;
-        let mut feeding = std::pin::pin!(feed(stdin, bounds.input));
+        let mut feeding = std::pin::pin!(feed(stdin, limits.input));
         let mut fed = false;
         let expiry = async {
-            match bounds.timeout {
+            match limits.timeout {
                 Some(timeout) => tokio::time::sleep(timeout).await,
                 None => std::future::pending().await,
             }
         };
         let mut expiry = std::pin::pin!(expiry);
-        let mut too_late = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
+        let mut kill_deadline = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
         let exit = loop {
             let was_killed = killed;
             tokio::select! {
@@ -92,21 +94,21 @@ pub(super) async fn run(
                 () = &mut expiry, if !killed => killed = true,
                 () = cancel.cancelled(), if !killed => killed = true,
                 () = overflow.cancelled(), if !killed => killed = true,
-                () = &mut too_late, if killed => break None,
+                () = &mut kill_deadline, if killed => break None,
             }
             if killed && !was_killed {
-                leash.end();
-                too_late.as_mut().reset(tokio::time::Instant::now() + bounds.grace + AFTER_KILL);
+                tree.end();
+                kill_deadline.as_mut().reset(tokio::time::Instant::now() + limits.grace + AFTER_KILL);
             }
         };
         // The closed pipe may have ended the program before the signal did.
         killed |= overflow.is_cancelled();
         if killed {
             // Its children may still be running.
-            leash.end();
+            tree.end();
         }
         // A supervisor that ended without a message was killed, and the exit of its program is unknown.
-        let exit = exit.unwrap_or(Exit { code: None, signal: Some(rustix::process::Signal::KILL.as_raw()) });
+        let exit = exit.unwrap_or(ProgramExit { code: None, signal: Some(rustix::process::Signal::KILL.as_raw()) });
         while !drained {
             let before = read.load(Ordering::Relaxed);
             // On timeout, a process that it started still holds the pipes.
@@ -114,7 +116,7 @@ pub(super) async fn run(
             if drained || killed {
                 break;
             }
-            if bounds.reads_to_the_end {
+            if limits.reads_to_the_end {
                 if let Some(sink) = &sink
                     && sink.send(Output::new(json!({ "exit": exit.value() }))).is_err()
                 {
@@ -135,7 +137,7 @@ pub(super) async fn run(
         exit
     };
     let truncated = kept_out.dropped || kept_err.dropped;
-    Ok(Ended { exit, killed, stdout: kept_out.bytes.into(), stderr: kept_err.bytes.into(), truncated, leash })
+    Ok(ProgramOutcome { exit, killed, stdout: kept_out.bytes.into(), stderr: kept_err.bytes.into(), truncated, tree })
 }
 
 async fn feed(stdin: Option<PipeWriter>, input: Option<Vec<u8>>) {
@@ -154,12 +156,12 @@ pub(super) fn sender(pipe: PipeWriter) -> io::Result<pipe::Sender> {
 
 /// Captured output of a stream.
 #[derive(Default)]
-struct Kept {
+struct StreamCapture {
     bytes: VecDeque<u8>,
     dropped: bool,
 }
 
-struct Keep<'a> {
+struct CaptureOptions<'a> {
     name: &'static str,
     limit: usize,
     /// Fired when more than `limit` bytes have arrived, to end the program.
@@ -169,30 +171,30 @@ struct Keep<'a> {
     read: &'a AtomicUsize,
 }
 
-async fn keep(pipe: PipeReader, kept: &mut Kept, how: Keep<'_>) {
+async fn capture(pipe: PipeReader, kept: &mut StreamCapture, options: CaptureOptions<'_>) {
     let Ok(mut stream) = pipe::Receiver::from_owned_fd(OwnedFd::from(pipe)) else { return };
     let mut step = vec![0; 64 << 10];
     loop {
-        if let Some(sink) = &how.sink {
+        if let Some(sink) = &options.sink {
             sink.ready().await;
         }
         let read = match stream.read(&mut step).await {
             Ok(0) | Err(_) => return,
             Ok(read) => read,
         };
-        how.read.fetch_add(1, Ordering::Relaxed);
-        if let Some(sink) = &how.sink {
-            if sink.send(Output::default().with_bytes(how.name, step[..read].to_vec())).is_err() {
+        options.read.fetch_add(1, Ordering::Relaxed);
+        if let Some(sink) = &options.sink {
+            if sink.send(Output::default().with_bytes(options.name, step[..read].to_vec())).is_err() {
                 return;
             }
             continue;
         }
         kept.bytes.extend(&step[..read]);
-        if let Some(over) = kept.bytes.len().checked_sub(how.limit).filter(|over| *over > 0) {
+        if let Some(over) = kept.bytes.len().checked_sub(options.limit).filter(|over| *over > 0) {
             kept.dropped = true;
-            match &how.strict {
+            match &options.strict {
                 Some(overflow) => {
-                    kept.bytes.truncate(how.limit);
+                    kept.bytes.truncate(options.limit);
                     overflow.cancel();
                     return;
                 }

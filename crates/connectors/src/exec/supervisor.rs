@@ -8,20 +8,21 @@
 //! The program gets the three pipes, its folder (by handle), the environment of the call, an empty signal mask with no ignored
 //! signals, and a session without terminal. It gets no privileges by set-user-id, no core file and no other open file.
 //!
-//! The protocol: the host sends one [`Order`] with the file descriptors attached, then lines: `signal N`, `signal-group N`,
-//! `end`. The supervisor sends one [`Word`] in JSON per line. When the host closes its end, the tree is ended.
+//! The protocol: the host sends one [`SupervisorRequest`] with the file descriptors attached, then lines: `signal N`,
+//! `signal-group N`, `end`. The supervisor sends one [`SupervisorMessage`] in JSON per line. When the host closes its end, the
+//! tree is ended.
 
+#[cfg(target_os = "linux")]
+mod file_rules;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 mod tree;
-#[cfg(target_os = "linux")]
-mod view;
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{receive_word, send_order};
+pub(super) use linux::{receive_message, send_request};
 #[cfg(target_os = "linux")]
-pub(super) use tree::{signal_below, sweep};
+pub(super) use tree::{signal_descendant, sweep};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,7 +47,7 @@ pub fn enter() {
 
 /// Tells a supervisor what to run. Restrictions that are `false` are left out; only tests of the restrictions do that.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(super) struct SupervisorRequest {
     /// Absolute, free of links.
     pub(super) program: PathBuf,
     /// Device and inode of the file that was decided.
@@ -67,12 +68,12 @@ pub(super) struct Order {
     pub(super) closed: Vec<PathBuf>,
     /// Files and folders that it cannot write.
     pub(super) unwritten: Vec<PathBuf>,
-    pub(super) walls: Walls,
+    pub(super) restrictions: ProgramRestrictions,
 }
 
 /// Restrictions of a program.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Walls {
+pub(super) struct ProgramRestrictions {
     pub(super) no_new_privileges: bool,
     pub(super) session: bool,
     pub(super) tree: bool,
@@ -82,7 +83,7 @@ pub(super) struct Walls {
 /// Message of a supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Word {
+pub(super) enum SupervisorMessage {
     /// The program runs.
     Started(u32),
     /// It could not be started, with the system's error number.

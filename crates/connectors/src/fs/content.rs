@@ -1,9 +1,9 @@
 //! Operations on whole contents: read, write, append, truncate, copy.
 
-use super::Inner;
-use super::error::{At, EEXIST, Failure, code, too_large};
-use super::own::{Named, changes, check_left};
-use super::walk::Last;
+use super::FsState;
+use super::error::{EEXIST, ErrorContext, FsError, code, too_large};
+use super::walk::FinalLink;
+use super::written::{TrackedName, change_recorded, check_unchanged};
 use crate::system::{File, Kind, OpenHow};
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::{Access, CancelToken, Output, Permit, Request};
@@ -18,7 +18,7 @@ const LARGEST: u64 = 128 << 20;
 /// Bytes of one step of a copy.
 const STEP: usize = 256 << 10;
 
-impl Inner {
+impl FsState {
     pub(super) fn read_file(
         &self,
         request: &Request,
@@ -29,14 +29,14 @@ impl Inner {
             FileTarget::Handle(fd) => {
                 let handle = self.handle(request, *fd, "read")?;
                 let mut file = handle.file();
-                let own = check_left(&request.permit, handle.real(), || file.stat());
-                own.map_err(|failure| failure.at(&At::handle("read")))?;
+                let own = check_unchanged(&request.permit, handle.real(), || file.stat());
+                own.map_err(|failure| failure.at(&ErrorContext::handle("read")))?;
                 read_all(&mut **file, &request.cancel, "")?
             }
             FileTarget::Path(path) => {
                 let flags = OpenFlags { read: true, ..OpenFlags::default() };
                 let opened = self.open_at(request, path, flags, None);
-                let (mut file, _) = opened.map_err(|failure| failure.at(&At::path("open", path)))?;
+                let (mut file, _) = opened.map_err(|failure| failure.at(&ErrorContext::path("open", path)))?;
                 read_all(&mut *file, &request.cancel, path)?
             }
         };
@@ -58,8 +58,8 @@ impl Inner {
             return Err(super::error::bad_handle("write"));
         }
         let mut file = handle.file();
-        changes(&request.permit, handle.real(), &mut **file, |file| write_all(file, data))
-            .map_err(|error| At::handle("write").io(&error))?;
+        change_recorded(&request.permit, handle.real(), &mut **file, |file| write_all(file, data))
+            .map_err(|error| ErrorContext::handle("write").io(&error))?;
         Ok(Output::empty())
     }
 
@@ -72,20 +72,20 @@ impl Inner {
         flags: OpenFlags,
         mode: Option<u64>,
     ) -> Result<Output, HostcallError> {
-        let at = At::path("open", path);
+        let at = ErrorContext::path("open", path);
         if flags.truncate && flags.create && !flags.append && !flags.exclusive && !flags.nofollow {
             let absolute = request.permit.places().node_path(path)?;
             match self.replace(&request.permit, &absolute, data, permission_bits(mode)) {
                 Ok(Some(())) => return Ok(Output::empty()),
                 Ok(None) => {}
                 // An existing file may not be replaced here; a new one may be created.
-                Err(Failure::Denied(..)) => {}
+                Err(FsError::Denied(..)) => {}
                 Err(failure) => return Err(failure.at(&at)),
             }
         }
         let (mut file, real) = self.open_at(request, path, flags, mode).map_err(|failure| failure.at(&at))?;
-        changes(&request.permit, &real, &mut *file, |file| write_all(file, data))
-            .map_err(|error| At::path("write", path).io(&error))?;
+        change_recorded(&request.permit, &real, &mut *file, |file| write_all(file, data))
+            .map_err(|error| ErrorContext::path("write", path).io(&error))?;
         Ok(Output::empty())
     }
 
@@ -96,14 +96,14 @@ impl Inner {
         path: &std::path::Path,
         data: &[u8],
         mode: u32,
-    ) -> Result<Option<()>, Failure> {
-        let reached = self.walk(permit, path, Access::Write, Last::Follow)?;
+    ) -> Result<Option<()>, FsError> {
+        let reached = self.walk(permit, path, Access::Write, FinalLink::Follow)?;
         match &reached.name {
             Some(name) if self.is_watched(&*reached.dir, name) => Ok(None),
             Some(name) => {
                 let replaced = reached.dir.replace(name, data, mode)?;
                 if replaced.is_some() {
-                    Named::new(permit, &reached).left(true);
+                    TrackedName::new(permit, &reached).record(true);
                 }
                 Ok(replaced)
             }
@@ -114,9 +114,9 @@ impl Inner {
     pub(super) fn truncate(&self, request: &Request, path: &str, len: u64) -> Result<Output, HostcallError> {
         let flags = OpenFlags { write: true, ..OpenFlags::default() };
         let opened = self.open_at(request, path, flags, None);
-        let (mut file, real) = opened.map_err(|failure| failure.at(&At::path("open", path)))?;
-        changes(&request.permit, &real, &mut *file, |file| file.set_len(len))
-            .map_err(|error| At::path("truncate", path).io(&error))?;
+        let (mut file, real) = opened.map_err(|failure| failure.at(&ErrorContext::path("open", path)))?;
+        change_recorded(&request.permit, &real, &mut *file, |file| file.set_len(len))
+            .map_err(|error| ErrorContext::path("truncate", path).io(&error))?;
         Ok(Output::empty())
     }
 
@@ -127,19 +127,19 @@ impl Inner {
         to: &str,
         exclusive: bool,
     ) -> Result<Output, HostcallError> {
-        let at = At::both("copyfile", from, to);
+        let at = ErrorContext::both("copyfile", from, to);
         let places = request.permit.places();
         let (from, to) = (places.node_path(from)?, places.node_path(to)?);
         let copied = self
-            .walk(&request.permit, &from, Access::Read, Last::Follow)
-            .and_then(|from| Ok((from, self.walk(&request.permit, &to, Access::Write, Last::Follow)?)))
+            .walk(&request.permit, &from, Access::Read, FinalLink::Follow)
+            .and_then(|from| Ok((from, self.walk(&request.permit, &to, Access::Write, FinalLink::Follow)?)))
             .and_then(|(from, to)| {
                 if from.real == to.real {
                     return if exclusive { Err(code(EEXIST).into()) } else { Ok(()) };
                 }
                 request.permit.reads_content(&from.real);
                 copy(&*from.dir, (from.named()?, &from.real), &*to.dir, to.named()?, exclusive, request)?;
-                Named::new(&request.permit, &to).left(true);
+                TrackedName::new(&request.permit, &to).record(true);
                 Ok(())
             });
         copied.map_err(|failure| failure.at(&at))?;
@@ -161,14 +161,14 @@ pub(super) fn copy(
     to_name: &std::ffi::OsStr,
     exclusive: bool,
     request: &Request,
-) -> Result<(), Failure> {
+) -> Result<(), FsError> {
     let reading = OpenHow { flags: OpenFlags { read: true, ..OpenFlags::default() }, mode: 0 };
     let mut source = from.open(name, reading)?;
     let stat = source.stat()?;
     if stat.kind() != Kind::File {
         return Err(code(super::error::EISDIR).into());
     }
-    check_left(&request.permit, real, || Ok(stat))?;
+    check_unchanged(&request.permit, real, || Ok(stat))?;
     let writing = OpenFlags { write: true, create: true, truncate: true, exclusive, ..OpenFlags::default() };
     let mut target = to.open(to_name, OpenHow { flags: writing, mode: stat.mode & 0o777 })?;
     let mut step = vec![0; STEP];
@@ -184,10 +184,10 @@ pub(super) fn copy(
 }
 
 pub(super) fn read_all(file: &mut dyn File, cancel: &CancelToken, path: &str) -> Result<Vec<u8>, HostcallError> {
-    let at = At { syscall: "read", path: (!path.is_empty()).then_some(path), dest: None };
+    let at = ErrorContext { syscall: "read", path: (!path.is_empty()).then_some(path), dest: None };
     let stat = file.stat().map_err(|error| at.io(&error))?;
     if stat.kind() == Kind::Dir {
-        return Err(At::handle("read").io(&code(super::error::EISDIR)));
+        return Err(ErrorContext::handle("read").io(&code(super::error::EISDIR)));
     }
     if stat.size > LARGEST {
         return Err(too_large(path, LARGEST));

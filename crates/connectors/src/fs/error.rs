@@ -5,13 +5,13 @@ use pijs_protocol::{ErrorCode, HostcallError};
 use std::io;
 
 /// Context of an error: Node's name of the operation, and the paths as the caller wrote them.
-pub(super) struct At<'a> {
+pub(super) struct ErrorContext<'a> {
     pub(super) syscall: &'static str,
     pub(super) path: Option<&'a str>,
     pub(super) dest: Option<&'a str>,
 }
 
-impl<'a> At<'a> {
+impl<'a> ErrorContext<'a> {
     pub(super) fn path(syscall: &'static str, path: &'a str) -> Self {
         Self { syscall, path: Some(path), dest: None }
     }
@@ -26,8 +26,8 @@ impl<'a> At<'a> {
 
     /// Returns Node's error, such as `ENOENT: no such file or directory, open 'x'`.
     pub(super) fn io(&self, error: &io::Error) -> HostcallError {
-        let (name, words) = words(error);
-        let mut message = format!("{name}: {words}, {}", self.syscall);
+        let (name, message) = system_error(error);
+        let mut message = format!("{name}: {message}, {}", self.syscall);
         let mut result = HostcallError::io(name, self.syscall, "");
         if let Some(path) = self.path {
             message.push_str(&format!(" '{path}'"));
@@ -50,19 +50,19 @@ impl<'a> At<'a> {
 
 /// Reason why a walk or an operation failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum FsError {
     Io(io::Error),
     Denied(&'static str, Reason),
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for FsError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl Failure {
-    pub(super) fn at(self, at: &At<'_>) -> HostcallError {
+impl FsError {
+    pub(super) fn at(self, at: &ErrorContext<'_>) -> HostcallError {
         match self {
             Self::Io(error) => at.io(&error),
             Self::Denied(capability, reason) => at.denied(capability, reason),
@@ -71,7 +71,7 @@ impl Failure {
 }
 
 pub(super) fn bad_handle(syscall: &'static str) -> HostcallError {
-    At::handle(syscall).io(&code(EBADF))
+    ErrorContext::handle(syscall).io(&code(EBADF))
 }
 
 pub(super) fn code(code: i32) -> io::Error {
@@ -96,7 +96,7 @@ mod rustix_codes {
 }
 
 /// Returns Node's (libuv's) name and message of a system error: `ENOENT` and `no such file or directory`.
-pub fn words(error: &io::Error) -> (&'static str, &'static str) {
+pub fn system_error(error: &io::Error) -> (&'static str, &'static str) {
     use rustix::io::Errno;
     let Some(found) = Errno::from_io_error(error) else {
         return match error.kind() {

@@ -1,10 +1,10 @@
 //! Holds the open files of an extension, and performs operations on them.
 
-use super::Inner;
-use super::error::{At, EEXIST, EMFILE, Failure, bad_handle, code};
-use super::look::stat_value;
-use super::own::{changes, check_left, opened};
-use super::walk::Last;
+use super::FsState;
+use super::error::{EEXIST, EMFILE, ErrorContext, FsError, bad_handle, code};
+use super::query::stat_value;
+use super::walk::FinalLink;
+use super::written::{change_recorded, check_unchanged, record_opened};
 use crate::system::{File, OpenHow};
 use pijs_hostcall::derive::opening;
 use pijs_hostcall::{Access, Output, Reason, Request};
@@ -35,30 +35,30 @@ pub(super) struct Handles {
 }
 
 impl Handles {
-    fn held(&self) -> usize {
+    fn count(&self) -> usize {
         self.open.len() + self.watched
     }
 }
 
 /// Counts the files that one watch uses; released on drop.
-pub(super) struct Share {
-    inner: Arc<Inner>,
+pub(super) struct WatchedFiles {
+    inner: Arc<FsState>,
     extension: ExtensionId,
     files: usize,
 }
 
-impl Share {
-    pub(super) fn new(inner: &Arc<Inner>, extension: &ExtensionId) -> Self {
+impl WatchedFiles {
+    pub(super) fn new(inner: &Arc<FsState>, extension: &ExtensionId) -> Self {
         Self { inner: Arc::clone(inner), extension: extension.clone(), files: 0 }
     }
 
     /// Takes one more file, or fails with `EMFILE` at the limit.
-    pub(super) fn take(&mut self) -> Result<(), Failure> {
+    pub(super) fn acquire(&mut self) -> Result<(), FsError> {
         let mut handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = self.inner.system.open_files();
-        let all: usize = handles.values().map(Handles::held).sum();
+        let all: usize = handles.values().map(Handles::count).sum();
         let own = handles.entry(self.extension.clone()).or_default();
-        let full = own.held() >= limit / SHARE_OF_ONE || all >= limit / SHARE_OF_ALL;
+        let full = own.count() >= limit / SHARE_OF_ONE || all >= limit / SHARE_OF_ALL;
         if full && guard!(FsWatched) {
             return Err(code(EMFILE).into());
         }
@@ -68,11 +68,11 @@ impl Share {
     }
 
     /// Releases one file.
-    pub(super) fn give(&mut self) {
-        self.give_back(1);
+    pub(super) fn release(&mut self) {
+        self.release_many(1);
     }
 
-    fn give_back(&mut self, files: usize) {
+    fn release_many(&mut self, files: usize) {
         let mut handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
         // An extension that has ended has no entry.
         if let Some(own) = handles.get_mut(&self.extension) {
@@ -82,9 +82,9 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for WatchedFiles {
     fn drop(&mut self) {
-        self.give_back(self.files);
+        self.release_many(self.files);
     }
 }
 
@@ -107,7 +107,7 @@ impl Handle {
     }
 }
 
-impl Inner {
+impl FsState {
     pub(super) fn open(
         &self,
         request: &Request,
@@ -115,11 +115,11 @@ impl Inner {
         flags: OpenFlags,
         mode: Option<u64>,
     ) -> Result<Output, HostcallError> {
-        let at = At::path("open", path);
+        let at = ErrorContext::path("open", path);
         let (file, real) = self.open_at(request, path, flags, mode).map_err(|failure| failure.at(&at))?;
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = self.system.open_files();
-        let all: usize = handles.values().map(Handles::held).sum();
+        let all: usize = handles.values().map(Handles::count).sum();
         let handles = handles.entry(request.caller.extension().clone()).or_default();
         let full = handles.open.len() >= MOST_OPEN.min(limit / SHARE_OF_ONE) || all >= limit / SHARE_OF_ALL;
         if full && guard!(FsHandles) {
@@ -140,24 +140,24 @@ impl Inner {
         path: &str,
         flags: OpenFlags,
         mode: Option<u64>,
-    ) -> Result<(Box<dyn File>, PathBuf), Failure> {
+    ) -> Result<(Box<dyn File>, PathBuf), FsError> {
         let mode = super::content::permission_bits(mode);
         let absolute = request.permit.places().node_path(path).map_err(|_| code(super::error::EINVAL))?;
         // Exclusive creation does not follow a link, as in the system call.
-        let last = if flags.nofollow || flags.exclusive { Last::Keep } else { Last::Follow };
+        let last = if flags.nofollow || flags.exclusive { FinalLink::Keep } else { FinalLink::Follow };
         let reached = self.walk(&request.permit, &absolute, opening(flags), last)?;
         if flags.read {
             request.permit.reads_content(&reached.real);
         }
         if flags.writes() && flags.read {
             let reading = request.permit.path(Access::Read, &reached.real);
-            reading.map_err(|reason| Failure::Denied("read", reason))?;
+            reading.map_err(|reason| FsError::Denied("read", reason))?;
         }
         let Some(name) = &reached.name else { return Err(code(super::error::EISDIR).into()) };
         if flags.create && request.permit.only_new(&reached.real) {
             let how = OpenHow { flags: OpenFlags { exclusive: true, ..flags }, mode };
             let file = reached.dir.open(name, how).map_err(|error| match error.raw_os_error() {
-                Some(EEXIST) if !flags.exclusive => Failure::Denied("write", Reason::ProtectedPath),
+                Some(EEXIST) if !flags.exclusive => FsError::Denied("write", Reason::ProtectedPath),
                 _ => error.into(),
             })?;
             request.permit.made(&reached.real);
@@ -165,10 +165,10 @@ impl Inner {
         }
         let file = reached.dir.open(name, OpenHow { flags, mode })?;
         if flags.writes() {
-            opened(&request.permit, &reached.real, &*file);
+            record_opened(&request.permit, &reached.real, &*file);
         }
         if flags.read {
-            check_left(&request.permit, &reached.real, || file.stat())?;
+            check_unchanged(&request.permit, &reached.real, || file.stat())?;
         }
         Ok((file, reached.real))
     }
@@ -200,10 +200,10 @@ impl Inner {
             return Err(bad_handle("read"));
         }
         let length = usize::try_from(length.min(LONGEST_READ)).unwrap_or(usize::MAX);
-        let own = check_left(&request.permit, &handle.real, || handle.file().stat());
-        own.map_err(|failure| failure.at(&At::handle("read")))?;
+        let own = check_unchanged(&request.permit, &handle.real, || handle.file().stat());
+        own.map_err(|failure| failure.at(&ErrorContext::handle("read")))?;
         let mut data = vec![0; length];
-        let read = handle.file().read(position, &mut data).map_err(|error| At::handle("read").io(&error))?;
+        let read = handle.file().read(position, &mut data).map_err(|error| ErrorContext::handle("read").io(&error))?;
         data.truncate(read);
         Ok(Output::new(json!({ "bytesRead": read })).with_bytes("data", data))
     }
@@ -220,24 +220,28 @@ impl Inner {
             return Err(bad_handle("write"));
         }
         let mut file = handle.file();
-        let written = changes(&request.permit, &handle.real, &mut **file, |file| file.write(position, data))
-            .map_err(|error| At::handle("write").io(&error))?;
+        let written = change_recorded(&request.permit, &handle.real, &mut **file, |file| file.write(position, data))
+            .map_err(|error| ErrorContext::handle("write").io(&error))?;
         Ok(Output::new(json!({ "bytesWritten": written })))
     }
 
     pub(super) fn fstat(&self, request: &Request, fd: u64) -> Result<Output, HostcallError> {
-        let stat = self.handle(request, fd, "fstat")?.file().stat().map_err(|error| At::handle("fstat").io(&error))?;
+        let stat = self
+            .handle(request, fd, "fstat")?
+            .file()
+            .stat()
+            .map_err(|error| ErrorContext::handle("fstat").io(&error))?;
         Ok(Output::new(stat_value(&stat)))
     }
 
     pub(super) fn ftruncate(&self, request: &Request, fd: u64, len: u64) -> Result<Output, HostcallError> {
         let handle = self.handle(request, fd, "ftruncate")?;
         if !handle.flags.write {
-            return Err(At::handle("ftruncate").io(&code(super::error::EINVAL)));
+            return Err(ErrorContext::handle("ftruncate").io(&code(super::error::EINVAL)));
         }
         let mut file = handle.file();
-        changes(&request.permit, &handle.real, &mut **file, |file| file.set_len(len))
-            .map_err(|error| At::handle("ftruncate").io(&error))?;
+        change_recorded(&request.permit, &handle.real, &mut **file, |file| file.set_len(len))
+            .map_err(|error| ErrorContext::handle("ftruncate").io(&error))?;
         Ok(Output::empty())
     }
 
@@ -245,7 +249,7 @@ impl Inner {
     fn handle_to_change(&self, request: &Request, fd: u64, syscall: &'static str) -> Result<Handle, HostcallError> {
         let handle = self.handle(request, fd, syscall)?;
         let writing = request.permit.path(Access::Write, &handle.real);
-        writing.map_err(|reason| At::handle(syscall).denied("write", reason))?;
+        writing.map_err(|reason| ErrorContext::handle(syscall).denied("write", reason))?;
         Ok(handle)
     }
 
@@ -253,20 +257,20 @@ impl Inner {
         // The mask leaves twelve bits.
         let mode = (mode & 0o7777) as u32;
         let handle = self.handle_to_change(request, fd, "fchmod")?;
-        changes(&request.permit, &handle.real, &mut **handle.file(), |file| file.chmod(mode))
-            .map_err(|error| At::handle("fchmod").io(&error))?;
+        change_recorded(&request.permit, &handle.real, &mut **handle.file(), |file| file.chmod(mode))
+            .map_err(|error| ErrorContext::handle("fchmod").io(&error))?;
         Ok(Output::empty())
     }
 
     pub(super) fn futimes(&self, request: &Request, fd: u64, atime: f64, mtime: f64) -> Result<Output, HostcallError> {
         let handle = self.handle_to_change(request, fd, "futime")?;
-        changes(&request.permit, &handle.real, &mut **handle.file(), |file| file.utimes(atime, mtime))
-            .map_err(|error| At::handle("futime").io(&error))?;
+        change_recorded(&request.permit, &handle.real, &mut **handle.file(), |file| file.utimes(atime, mtime))
+            .map_err(|error| ErrorContext::handle("futime").io(&error))?;
         Ok(Output::empty())
     }
 
     pub(super) fn fsync(&self, request: &Request, fd: u64) -> Result<Output, HostcallError> {
-        self.handle(request, fd, "fsync")?.file().sync().map_err(|error| At::handle("fsync").io(&error))?;
+        self.handle(request, fd, "fsync")?.file().sync().map_err(|error| ErrorContext::handle("fsync").io(&error))?;
         Ok(Output::new(Value::Object(Map::new())))
     }
 }
@@ -277,23 +281,23 @@ mod tests {
     use crate::system::MemoryFileSystem;
 
     #[test]
-    fn what_a_watch_held_is_given_back_when_it_ends() {
+    fn files_of_a_watch_are_released_when_it_ends() {
         let system = Arc::new(MemoryFileSystem::new());
         let inner = Arc::clone(&crate::fs::FsConnector::new(system).inner);
         let extension = ExtensionId::new("x");
-        let held = || inner.handles.lock().unwrap().get(&extension).map(Handles::held);
-        let (mut one, mut other) = (Share::new(&inner, &extension), Share::new(&inner, &extension));
+        let count = || inner.handles.lock().unwrap().get(&extension).map(Handles::count);
+        let (mut one, mut other) = (WatchedFiles::new(&inner, &extension), WatchedFiles::new(&inner, &extension));
         for _ in 0..3 {
-            assert!(one.take().is_ok());
+            assert!(one.acquire().is_ok());
         }
-        assert!(other.take().is_ok());
-        assert_eq!(held(), Some(4));
-        one.give();
-        assert_eq!(held(), Some(3));
+        assert!(other.acquire().is_ok());
+        assert_eq!(count(), Some(4));
+        one.release();
+        assert_eq!(count(), Some(3));
         drop(one);
-        assert_eq!(held(), Some(1));
+        assert_eq!(count(), Some(1));
         inner.handles.lock().unwrap().remove(&extension);
         drop(other);
-        assert_eq!(held(), None, "an extension that ended has nothing to give back");
+        assert_eq!(count(), None, "an extension that ended has nothing to give back");
     }
 }

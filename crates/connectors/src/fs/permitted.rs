@@ -4,10 +4,10 @@
 //! permit decides the file that is really accessed, links included.
 
 use super::content::{read_all, write_all};
-use super::error::{At, EISDIR, ENOENT, Failure, code};
-use super::own::check_left;
-use super::walk::Last;
-use super::{FsConnector, Inner};
+use super::error::{EISDIR, ENOENT, ErrorContext, FsError, code};
+use super::walk::FinalLink;
+use super::written::check_unchanged;
+use super::{FsConnector, FsState};
 use crate::system::{File, Kind, OpenHow};
 use pijs_hostcall::places::normal;
 use pijs_hostcall::{Access, CancelToken, Permit};
@@ -28,7 +28,7 @@ impl FsConnector {
 /// exists.
 #[derive(Clone)]
 pub struct PermittedFiles {
-    inner: Arc<Inner>,
+    inner: Arc<FsState>,
     permit: Permit,
     cancel: CancelToken,
 }
@@ -38,7 +38,7 @@ impl PermittedFiles {
     pub async fn read(&self, path: &Path) -> Result<Vec<u8>, HostcallError> {
         self.blocking(path, |this, path, shown| {
             let flags = OpenFlags { read: true, ..OpenFlags::default() };
-            let mut file = this.open(path, flags).map_err(|failure| failure.at(&At::path("open", shown)))?;
+            let mut file = this.open(path, flags).map_err(|failure| failure.at(&ErrorContext::path("open", shown)))?;
             read_all(&mut *file, &this.cancel, shown)
         })
         .await
@@ -47,13 +47,13 @@ impl PermittedFiles {
     /// Replaces or creates a file, and creates missing folders above it.
     pub async fn write(&self, path: &Path, data: Vec<u8>) -> Result<(), HostcallError> {
         self.blocking(path, move |this, path, shown| {
-            let at = At::path("open", shown);
+            let at = ErrorContext::path("open", shown);
             let replace = || {
                 this.allowed(path, Access::Write)?;
                 this.inner.replace(&this.permit, path, &data, 0o666)
             };
             let replaced = match replace() {
-                Err(Failure::Io(error)) if error.raw_os_error() == Some(ENOENT) => {
+                Err(FsError::Io(error)) if error.raw_os_error() == Some(ENOENT) => {
                     let parent = path.parent().unwrap_or(path);
                     this.inner.mkdir_all(&this.permit, parent, 0o777).and_then(|_| replace())
                 }
@@ -64,7 +64,7 @@ impl PermittedFiles {
             }
             let flags = OpenFlags { write: true, create: true, truncate: true, ..OpenFlags::default() };
             let mut file = this.open(path, flags).map_err(|failure| failure.at(&at))?;
-            write_all(&mut *file, &data).map_err(|error| At::path("write", shown).io(&error))
+            write_all(&mut *file, &data).map_err(|error| ErrorContext::path("write", shown).io(&error))
         })
         .await
     }
@@ -74,9 +74,9 @@ impl PermittedFiles {
         self.blocking(path, |this, path, shown| {
             let stat = this
                 .allowed(path, Access::Read)
-                .and_then(|()| this.inner.walk(&this.permit, path, Access::Read, Last::Follow))
+                .and_then(|()| this.inner.walk(&this.permit, path, Access::Read, FinalLink::Follow))
                 .and_then(|reached| Ok(reached.lstat()?));
-            stat.map(|stat| stat.kind()).map_err(|failure| failure.at(&At::path("stat", shown)))
+            stat.map(|stat| stat.kind()).map_err(|failure| failure.at(&ErrorContext::path("stat", shown)))
         })
         .await
     }
@@ -86,17 +86,17 @@ impl PermittedFiles {
         self.blocking(path, |this, path, shown| {
             let listed = this
                 .allowed(path, Access::Read)
-                .and_then(|()| this.inner.walk(&this.permit, path, Access::Read, Last::Follow))
+                .and_then(|()| this.inner.walk(&this.permit, path, Access::Read, FinalLink::Follow))
                 .and_then(|reached| Ok(reached.as_dir()?.entries()?));
-            listed.map_err(|failure| failure.at(&At::path("scandir", shown)))
+            listed.map_err(|failure| failure.at(&ErrorContext::path("scandir", shown)))
         })
         .await
     }
 
-    fn open(&self, path: &Path, flags: OpenFlags) -> Result<Box<dyn File>, Failure> {
+    fn open(&self, path: &Path, flags: OpenFlags) -> Result<Box<dyn File>, FsError> {
         let access = if flags.writes() { Access::Write } else { Access::Read };
         self.allowed(path, access)?;
-        let reached = self.inner.walk(&self.permit, path, access, Last::Follow)?;
+        let reached = self.inner.walk(&self.permit, path, access, FinalLink::Follow)?;
         if flags.read {
             self.permit.reads_content(&reached.real);
         }
@@ -104,7 +104,7 @@ impl PermittedFiles {
             Some(name) => {
                 let file = reached.dir.open(name, OpenHow { flags, mode: 0o666 })?;
                 if flags.read {
-                    check_left(&self.permit, &reached.real, || file.stat())?;
+                    check_unchanged(&self.permit, &reached.real, || file.stat())?;
                 }
                 Ok(file)
             }
@@ -113,8 +113,8 @@ impl PermittedFiles {
     }
 
     /// Decides the path as it is named, before the file system is accessed.
-    fn allowed(&self, path: &Path, access: Access) -> Result<(), Failure> {
-        self.permit.path(access, path).map_err(|reason| Failure::Denied(access.capability(), reason))
+    fn allowed(&self, path: &Path, access: Access) -> Result<(), FsError> {
+        self.permit.path(access, path).map_err(|reason| FsError::Denied(access.capability(), reason))
     }
 
     async fn blocking<T: Send + 'static>(

@@ -1,10 +1,10 @@
 //! Operations that create, move and remove names.
 
-use super::Inner;
+use super::FsState;
 use super::content::copy;
-use super::error::{At, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EPERM, Failure, code};
-use super::own::{Named, check_granted, check_left, stamp};
-use super::walk::{Last, Reached};
+use super::error::{EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EPERM, ErrorContext, FsError, code};
+use super::walk::{FinalLink, Reached};
+use super::written::{TrackedName, check_granted, check_unchanged, stamp};
 use crate::system::{Dir, Kind};
 use pijs_durable::without_links;
 use pijs_hostcall::places::normal;
@@ -20,9 +20,9 @@ const DEEPEST: usize = 256;
 /// Most attempts to find a free temporary name.
 const MOST_TRIES: usize = 100;
 
-impl Inner {
-    fn reach_to_write(&self, request: &Request, path: &str) -> Result<Reached, Failure> {
-        self.reach(request, path, Access::Write, Last::Keep)
+impl FsState {
+    fn reach_to_write(&self, request: &Request, path: &str) -> Result<Reached, FsError> {
+        self.reach(request, path, Access::Write, FinalLink::Keep)
     }
 
     pub(super) fn mkdir(
@@ -32,12 +32,12 @@ impl Inner {
         recursive: bool,
         mode: Option<u64>,
     ) -> Result<Output, HostcallError> {
-        let at = At::path("mkdir", path);
+        let at = ErrorContext::path("mkdir", path);
         // The mask leaves nine bits.
         let mode = (mode.unwrap_or(0o777) & 0o777) as u32;
         if !recursive {
             let made = self
-                .reach(request, path, Access::Make, Last::Keep)
+                .reach(request, path, Access::Make, FinalLink::Keep)
                 .and_then(|reached| make_folder(&request.permit, &reached, mode));
             made.map_err(|failure| failure.at(&at))?;
             return Ok(Output::empty());
@@ -56,7 +56,7 @@ impl Inner {
         permit: &Permit,
         path: &Path,
         mode: u32,
-    ) -> Result<Option<std::path::PathBuf>, Failure> {
+    ) -> Result<Option<std::path::PathBuf>, FsError> {
         // Each folder is walked to from the root, so that none can be exchanged meanwhile.
         if path.components().count() > DEEPEST {
             return Err(code(EINVAL).into());
@@ -65,10 +65,10 @@ impl Inner {
         let mut first = None;
         // Each round creates a folder, or finds that its parent is missing.
         while let Some(next) = missing.last().copied() {
-            let made = self.walk(permit, next, Access::Make, Last::Follow).and_then(|reached| {
+            let made = self.walk(permit, next, Access::Make, FinalLink::Follow).and_then(|reached| {
                 match make_folder(permit, &reached, mode) {
                     Ok(()) => Ok(true),
-                    Err(Failure::Io(error)) if error.raw_os_error() == Some(EEXIST) => match reached.lstat()?.kind() {
+                    Err(FsError::Io(error)) if error.raw_os_error() == Some(EEXIST) => match reached.lstat()?.kind() {
                         Kind::Dir => Ok(false),
                         _ if next == path => Err(code(EEXIST).into()),
                         _ => Err(code(ENOTDIR).into()),
@@ -83,7 +83,7 @@ impl Inner {
                     }
                     missing.pop();
                 }
-                Err(Failure::Io(error)) if error.raw_os_error() == Some(ENOENT) => match next.parent() {
+                Err(FsError::Io(error)) if error.raw_os_error() == Some(ENOENT) => match next.parent() {
                     Some(parent) => missing.push(parent),
                     None => return Err(error.into()),
                 },
@@ -97,16 +97,16 @@ impl Inner {
     pub(super) fn mkdtemp(&self, request: &Request, prefix: &str) -> Result<Output, HostcallError> {
         // Node's messages show the template before the random part is chosen.
         let shown = format!("{prefix}{}", "X".repeat(6));
-        let at = At::path("mkdtemp", &shown);
+        let at = ErrorContext::path("mkdtemp", &shown);
         for _ in 0..MOST_TRIES {
             let path = format!("{prefix}{}", self.system.random_name());
             let absolute = request.permit.places().node_path(&path)?;
             let made = self
-                .walk(&request.permit, &absolute, Access::Make, Last::Keep)
+                .walk(&request.permit, &absolute, Access::Make, FinalLink::Keep)
                 .and_then(|reached| make_folder(&request.permit, &reached, 0o700));
             match made {
                 Ok(()) => return Ok(Output::new(json!({ "path": path }))),
-                Err(Failure::Io(error)) if error.raw_os_error() == Some(EEXIST) => {}
+                Err(FsError::Io(error)) if error.raw_os_error() == Some(EEXIST) => {}
                 Err(failure) => return Err(failure.at(&at)),
             }
         }
@@ -114,7 +114,7 @@ impl Inner {
     }
 
     pub(super) fn rmdir(&self, request: &Request, path: &str) -> Result<Output, HostcallError> {
-        let at = At::path("rmdir", path);
+        let at = ErrorContext::path("rmdir", path);
         let done = self.reach_to_write(request, path).and_then(|reached| {
             reached.dir.rmdir(reached.named()?)?;
             request.permit.leaves(&reached.real, None);
@@ -125,7 +125,7 @@ impl Inner {
     }
 
     pub(super) fn unlink(&self, request: &Request, path: &str) -> Result<Output, HostcallError> {
-        let at = At::path("unlink", path);
+        let at = ErrorContext::path("unlink", path);
         let done = self.reach_to_write(request, path).and_then(|reached| {
             reached.dir.unlink(reached.named()?)?;
             request.permit.leaves(&reached.real, None);
@@ -142,7 +142,7 @@ impl Inner {
         recursive: bool,
         force: bool,
     ) -> Result<Output, HostcallError> {
-        let at = At::path("rm", path);
+        let at = ErrorContext::path("rm", path);
         let done = self.reach_to_write(request, path).and_then(|reached| {
             let name = reached.named()?;
             match reached.dir.lstat(name)?.kind() {
@@ -156,8 +156,8 @@ impl Inner {
             }
         });
         match done {
-            Err(Failure::Io(error)) if force && error.raw_os_error() == Some(ENOENT) => {}
-            Err(Failure::Io(error)) if error.raw_os_error() == Some(EISDIR) && !recursive => {
+            Err(FsError::Io(error)) if force && error.raw_os_error() == Some(ENOENT) => {}
+            Err(FsError::Io(error)) if error.raw_os_error() == Some(EISDIR) && !recursive => {
                 let mut result = at.io(&error);
                 result = result.with("node", "ERR_FS_EISDIR");
                 return Err(result);
@@ -168,7 +168,7 @@ impl Inner {
     }
 
     pub(super) fn rename(&self, request: &Request, from: &str, to: &str) -> Result<Output, HostcallError> {
-        let at = At::both("rename", from, to);
+        let at = ErrorContext::both("rename", from, to);
         let done = self.reach_to_write(request, from).and_then(|from| {
             let to = self.reach_to_write(request, to)?;
             let (from_name, to_name) = (from.named()?, to.named()?);
@@ -176,15 +176,15 @@ impl Inner {
                 Kind::Dir => {
                     // Moving a folder moves its contents, so every name in it is decided.
                     check_tree(&*from.dir.child(from_name)?, &from.real, request, 0)?;
-                    brings(request, &to.real)?;
+                    check_protected_below(request, &to.real)?;
                 }
-                Kind::Symlink => brings(request, &to.real)?,
+                Kind::Symlink => check_protected_below(request, &to.real)?,
                 _ => {}
             }
-            let is_own = Named::new(&request.permit, &from).is_own();
+            let is_own = TrackedName::new(&request.permit, &from).is_own();
             from.dir.rename(from_name, &*to.dir, to_name)?;
             request.permit.moves(&from.real, &to.real);
-            Named::new(&request.permit, &to).left(is_own);
+            TrackedName::new(&request.permit, &to).record(is_own);
             Ok(())
         });
         done.map_err(|failure| failure.at(&at))?;
@@ -192,7 +192,7 @@ impl Inner {
     }
 
     pub(super) fn link(&self, request: &Request, from: &str, to: &str) -> Result<Output, HostcallError> {
-        let at = At::both("link", from, to);
+        let at = ErrorContext::both("link", from, to);
         let done = self.reach_to_write(request, from).and_then(|from| {
             let to = self.reach_to_write(request, to)?;
             if from.lstat()?.kind() != Kind::File {
@@ -207,17 +207,17 @@ impl Inner {
     /// The target is decided relative to the link's folder, and where links on the way to it lead. A later access through this
     /// connector is decided again; an access by other programs is not.
     pub(super) fn symlink(&self, request: &Request, target: &str, path: &str) -> Result<Output, HostcallError> {
-        let at = At::both("symlink", target, path);
+        let at = ErrorContext::both("symlink", target, path);
         let done = self.reach_to_write(request, path).and_then(|reached| {
             let folder = reached.real.parent().unwrap_or(&reached.real);
             for names in targets(folder, Path::new(target)) {
                 match request.permit.reads(&names) {
                     Ok(ReadBy::Grant | ReadBy::Making(_)) => {}
-                    Ok(ReadBy::Writing) => return Err(Failure::Denied("read", Reason::Scope)),
-                    Err(reason) => return Err(Failure::Denied("read", reason)),
+                    Ok(ReadBy::Writing) => return Err(FsError::Denied("read", Reason::Scope)),
+                    Err(reason) => return Err(FsError::Denied("read", reason)),
                 }
             }
-            brings(request, &reached.real)?;
+            check_protected_below(request, &reached.real)?;
             Ok(reached.dir.symlink(Path::new(target), reached.named()?)?)
         });
         done.map_err(|failure| failure.at(&at))?;
@@ -225,13 +225,13 @@ impl Inner {
     }
 
     pub(super) fn chmod(&self, request: &Request, path: &str, mode: u64) -> Result<Output, HostcallError> {
-        let at = At::path("chmod", path);
+        let at = ErrorContext::path("chmod", path);
         // The mask leaves twelve bits.
         let mode = (mode & 0o7777) as u32;
-        let done = self.reach(request, path, Access::Write, Last::Follow).and_then(|reached| {
-            let named = Named::new(&request.permit, &reached);
+        let done = self.reach(request, path, Access::Write, FinalLink::Follow).and_then(|reached| {
+            let named = TrackedName::new(&request.permit, &reached);
             reached.dir.chmod(reached.named()?, mode)?;
-            named.changed();
+            named.record_change();
             Ok(())
         });
         done.map_err(|failure| failure.at(&at))?;
@@ -244,13 +244,13 @@ impl Inner {
         request: &Request,
         path: &str,
         (atime, mtime): (f64, f64),
-        last: Last,
+        last: FinalLink,
     ) -> Result<Output, HostcallError> {
-        let at = At::path("utime", path);
+        let at = ErrorContext::path("utime", path);
         let done = self.reach(request, path, Access::Write, last).and_then(|reached| {
-            let named = Named::new(&request.permit, &reached);
+            let named = TrackedName::new(&request.permit, &reached);
             reached.dir.utimes(reached.named()?, atime, mtime)?;
-            named.changed();
+            named.record_change();
             Ok(())
         });
         done.map_err(|failure| failure.at(&at))?;
@@ -264,14 +264,14 @@ impl Inner {
         to: &str,
         options: CopyOptions,
     ) -> Result<Output, HostcallError> {
-        let at = At::both("cp", from, to);
-        let done = self.reach(request, from, Access::Read, Last::Keep).and_then(|from| {
+        let at = ErrorContext::both("cp", from, to);
+        let done = self.reach(request, from, Access::Read, FinalLink::Keep).and_then(|from| {
             let to = self.reach_to_write(request, to)?;
             if to.real.starts_with(&from.real) {
                 // The target is the source, or lies inside it.
                 return Err(code(EINVAL).into());
             }
-            copy_tree(&Place::of(&from)?, &Place::of(&to)?, options, request, 0)
+            copy_tree(&CopyEntry::of(&from)?, &CopyEntry::of(&to)?, options, request, 0)
         });
         done.map_err(|failure| failure.at(&at))?;
         Ok(Output::empty())
@@ -287,44 +287,44 @@ pub(super) struct CopyOptions {
 }
 
 /// A name in an open folder, with its full path.
-struct Place<'a> {
+struct CopyEntry<'a> {
     dir: &'a dyn Dir,
     name: &'a OsStr,
     real: std::path::PathBuf,
 }
 
-impl<'a> Place<'a> {
-    fn of(reached: &'a Reached) -> Result<Self, Failure> {
+impl<'a> CopyEntry<'a> {
+    fn of(reached: &'a Reached) -> Result<Self, FsError> {
         Ok(Self { dir: &*reached.dir, name: reached.named()?, real: reached.real.clone() })
     }
 }
 
 /// Creates one folder. A root exists already.
-fn make_folder(permit: &Permit, reached: &Reached, mode: u32) -> Result<(), Failure> {
+fn make_folder(permit: &Permit, reached: &Reached, mode: u32) -> Result<(), FsError> {
     let Some(name) = &reached.name else { return Err(code(EEXIST).into()) };
     reached.dir.mkdir(name, mode)?;
     if permit.only_new(&reached.real) {
         permit.made(&reached.real);
     } else {
-        Named::new(permit, reached).left(true);
+        TrackedName::new(permit, reached).record(true);
     }
     Ok(())
 }
 
-fn allowed(request: &Request, access: Access, path: &Path) -> Result<(), Failure> {
-    request.permit.path(access, path).map_err(|reason| Failure::Denied(access.capability(), reason))
+fn check_access(request: &Request, access: Access, path: &Path) -> Result<(), FsError> {
+    request.permit.path(access, path).map_err(|reason| FsError::Denied(access.capability(), reason))
 }
 
 /// Refuses a folder or link at `to` whose contents would end up at a protected path, such as an `extensions` that becomes
 /// `.pi/extensions`.
-fn brings(request: &Request, to: &Path) -> Result<(), Failure> {
+fn check_protected_below(request: &Request, to: &Path) -> Result<(), FsError> {
     if request.permit.places().is_above_protected(to) && guard!(GateBrought) {
-        return Err(Failure::Denied("write", Reason::ProtectedPath));
+        return Err(FsError::Denied("write", Reason::ProtectedPath));
     }
     Ok(())
 }
 
-fn deeper(request: &Request, depth: usize) -> Result<(), Failure> {
+fn check_depth(request: &Request, depth: usize) -> Result<(), FsError> {
     if request.cancel.is_cancelled() {
         return Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into());
     }
@@ -332,16 +332,16 @@ fn deeper(request: &Request, depth: usize) -> Result<(), Failure> {
 }
 
 /// Removes a folder with its contents, deciding every name.
-fn remove_tree(dir: &dyn Dir, name: &OsStr, real: &Path, request: &Request, depth: usize) -> Result<(), Failure> {
-    deeper(request, depth)?;
-    allowed(request, Access::Write, real)?;
+fn remove_tree(dir: &dyn Dir, name: &OsStr, real: &Path, request: &Request, depth: usize) -> Result<(), FsError> {
+    check_depth(request, depth)?;
+    check_access(request, Access::Write, real)?;
     let folder = dir.child(name)?;
     for (entry, kind) in folder.entries()? {
         let below = real.join(&entry);
         if kind == Kind::Dir {
             remove_tree(&*folder, &entry, &below, request, depth + 1)?;
         } else {
-            allowed(request, Access::Write, &below)?;
+            check_access(request, Access::Write, &below)?;
             folder.unlink(&entry)?;
             request.permit.leaves(&below, None);
         }
@@ -352,11 +352,11 @@ fn remove_tree(dir: &dyn Dir, name: &OsStr, real: &Path, request: &Request, dept
 }
 
 /// Decides every name of a tree that is about to be moved.
-fn check_tree(dir: &dyn Dir, real: &Path, request: &Request, depth: usize) -> Result<(), Failure> {
-    deeper(request, depth)?;
+fn check_tree(dir: &dyn Dir, real: &Path, request: &Request, depth: usize) -> Result<(), FsError> {
+    check_depth(request, depth)?;
     for (entry, kind) in dir.entries()? {
         let below = real.join(&entry);
-        allowed(request, Access::Write, &below)?;
+        check_access(request, Access::Write, &below)?;
         if kind == Kind::Dir {
             check_tree(&*dir.child(&entry)?, &below, request, depth + 1)?;
         } else if guard!(FsFolderReads) {
@@ -373,23 +373,23 @@ fn targets(folder: &Path, target: &Path) -> BTreeSet<PathBuf> {
 }
 
 /// Records the state in which a copy left a file.
-fn left_at(request: &Request, place: &Place<'_>) {
-    if request.permit.remembers(&place.real) {
-        let stat = place.dir.lstat(place.name).ok();
-        request.permit.leaves(&place.real, stat.map(|stat| stamp(&stat)));
+fn record_copy(request: &Request, entry: &CopyEntry<'_>) {
+    if request.permit.remembers(&entry.real) {
+        let stat = entry.dir.lstat(entry.name).ok();
+        request.permit.leaves(&entry.real, stat.map(|stat| stamp(&stat)));
     }
 }
 
 fn copy_tree(
-    from: &Place<'_>,
-    to: &Place<'_>,
+    from: &CopyEntry<'_>,
+    to: &CopyEntry<'_>,
     options: CopyOptions,
     request: &Request,
     depth: usize,
-) -> Result<(), Failure> {
-    deeper(request, depth)?;
-    allowed(request, Access::Read, &from.real)?;
-    allowed(request, Access::Write, &to.real)?;
+) -> Result<(), FsError> {
+    check_depth(request, depth)?;
+    check_access(request, Access::Read, &from.real)?;
+    check_access(request, Access::Write, &to.real)?;
     let existing = to.dir.lstat(to.name).ok().map(|stat| stat.kind());
     match from.dir.lstat(from.name)?.kind() {
         Kind::Dir => {
@@ -399,16 +399,16 @@ fn copy_tree(
             match existing {
                 None => {
                     to.dir.mkdir(to.name, 0o777)?;
-                    left_at(request, to);
+                    record_copy(request, to);
                 }
                 Some(Kind::Dir) => {}
                 Some(_) => return Err(code(ENOTDIR).into()),
             }
             let (source, target) = (from.dir.child(from.name)?, to.dir.child(to.name)?);
-            check_left(&request.permit, &from.real, || source.stat())?;
+            check_unchanged(&request.permit, &from.real, || source.stat())?;
             for (entry, _) in source.entries()? {
-                let below = Place { dir: &*source, name: &entry, real: from.real.join(&entry) };
-                let there = Place { dir: &*target, name: &entry, real: to.real.join(&entry) };
+                let below = CopyEntry { dir: &*source, name: &entry, real: from.real.join(&entry) };
+                let there = CopyEntry { dir: &*target, name: &entry, real: to.real.join(&entry) };
                 copy_tree(&below, &there, options, request, depth + 1)?;
             }
             Ok(())
@@ -427,16 +427,16 @@ fn copy_tree(
                 let target = from.dir.readlink(from.name)?;
                 let folder = to.real.parent().unwrap_or(&to.real);
                 for names in targets(folder, &target) {
-                    allowed(request, Access::Read, &names)?;
+                    check_access(request, Access::Read, &names)?;
                 }
-                brings(request, &to.real)?;
+                check_protected_below(request, &to.real)?;
                 return Ok(to.dir.symlink(&target, to.name)?);
             }
             if guard!(FsFolderReads) {
                 request.permit.reads_content(&from.real);
             }
             copy(from.dir, (from.name, &from.real), to.dir, to.name, true, request)?;
-            left_at(request, to);
+            record_copy(request, to);
             Ok(())
         }
         _ => Err(code(EINVAL).into()),

@@ -4,8 +4,8 @@
 //! from the target's root. The resulting name consists of components that were each opened without following links, and the
 //! permit decides that name as well.
 
-use super::Inner;
-use super::error::{ELOOP, ENOTDIR, Failure, code};
+use super::FsState;
+use super::error::{ELOOP, ENOTDIR, FsError, code};
 use crate::system::{Dir, Kind, Stat};
 use pijs_hostcall::places::normal;
 use pijs_hostcall::{Access, Permit};
@@ -30,7 +30,7 @@ pub(crate) struct Reached {
 
 /// Says whether a link at the end of the path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
+pub(super) enum FinalLink {
     Follow,
     Keep,
 }
@@ -63,24 +63,30 @@ fn not_a_folder(error: io::Error) -> io::Error {
     if error.raw_os_error() == Some(ELOOP) { code(ENOTDIR) } else { error }
 }
 
-impl Inner {
+impl FsState {
     /// Walks to an absolute, normalised `path` that the gate allowed for `access`.
-    pub(super) fn walk(&self, permit: &Permit, path: &Path, access: Access, last: Last) -> Result<Reached, Failure> {
+    pub(super) fn walk(
+        &self,
+        permit: &Permit,
+        path: &Path,
+        access: Access,
+        last: FinalLink,
+    ) -> Result<Reached, FsError> {
         let named = path;
         let allowed = |path: &Path| match permit.path(access, path) {
             Err(reason) if guard!(FsBeneath) => {
                 if reason.can_be_asked() {
                     permit.refuses_place(named, access, path);
                 }
-                Err(Failure::Denied(access.capability(), reason))
+                Err(FsError::Denied(access.capability(), reason))
             }
             _ => Ok(()),
         };
         let mut path = path.to_owned();
         for _ in 0..=MOST_LINKS {
             let reached = match self.step(permit, &path, last)? {
-                Step::Arrived(reached) => reached,
-                Step::Link(target) => {
+                WalkStep::Arrived(reached) => reached,
+                WalkStep::Link(target) => {
                     allowed(&target)?;
                     path = target;
                     continue;
@@ -89,15 +95,15 @@ impl Inner {
             allowed(&reached.real)?;
             return Ok(reached);
         }
-        Err(Failure::Io(code(ELOOP)))
+        Err(FsError::Io(code(ELOOP)))
     }
 
-    fn step(&self, permit: &Permit, path: &Path, last: Last) -> io::Result<Step> {
+    fn step(&self, permit: &Permit, path: &Path, last: FinalLink) -> io::Result<WalkStep> {
         let (root_path, root) = self.root_for(permit, path)?;
         let rest = path.strip_prefix(&root_path).unwrap_or(path);
         let names: Vec<_> = rest.iter().collect();
         let Some((name, parents)) = names.split_last() else {
-            return Ok(Step::Arrived(Reached { dir: root, name: None, real: root_path }));
+            return Ok(WalkStep::Arrived(Reached { dir: root, name: None, real: root_path }));
         };
         let dir = match root.descend(parents) {
             Ok(None) => root,
@@ -108,17 +114,17 @@ impl Inner {
             Err(error) => return Err(error),
         };
         let folder = path.parent().unwrap_or(path);
-        if last == Last::Follow
+        if last == FinalLink::Follow
             && let Ok(stat) = dir.lstat(name)
             && stat.kind() == Kind::Symlink
         {
-            return Ok(Step::Link(normal(folder, &dir.readlink(name)?)));
+            return Ok(WalkStep::Link(normal(folder, &dir.readlink(name)?)));
         }
-        Ok(Step::Arrived(Reached { dir, name: Some((*name).to_owned()), real: path.to_owned() }))
+        Ok(WalkStep::Arrived(Reached { dir, name: Some((*name).to_owned()), real: path.to_owned() }))
     }
 }
 
-enum Step {
+enum WalkStep {
     Arrived(Reached),
     /// The path with its first link replaced by the link's target.
     Link(PathBuf),
@@ -130,7 +136,7 @@ fn first_link(
     root: Arc<dyn Dir>,
     parents: &[&std::ffi::OsStr],
     last: &std::ffi::OsStr,
-) -> io::Result<Step> {
+) -> io::Result<WalkStep> {
     let mut dir = root;
     let mut real = root_path.to_owned();
     for (at, name) in parents.iter().enumerate() {
@@ -146,11 +152,11 @@ fn first_link(
                 let mut target = normal(&real, &dir.readlink(name)?);
                 target.extend(&parents[at + 1..]);
                 target.push(last);
-                return Ok(Step::Link(target));
+                return Ok(WalkStep::Link(target));
             }
         }
     }
     // The link was removed meanwhile; the next round walks straight through.
     real.push(last);
-    Ok(Step::Link(real))
+    Ok(WalkStep::Link(real))
 }

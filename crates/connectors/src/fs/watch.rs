@@ -1,10 +1,10 @@
 //! Performs `watch`: streams changes until its call is cancelled.
 
-use super::Inner;
-use super::error::{At, EFBIG, Failure, code};
-use super::handles::Share;
-use super::own::check_left;
-use super::walk::Last;
+use super::FsState;
+use super::error::{EFBIG, ErrorContext, FsError, code};
+use super::handles::WatchedFiles;
+use super::walk::FinalLink;
+use super::written::check_unchanged;
 use crate::system::{Change, Dir, Kind, WatchId, Watcher};
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::{Access, ChunkSink, Output, ReadBy, Request};
@@ -37,17 +37,17 @@ pub(super) struct Watch {
     real: PathBuf,
     recursive: bool,
     /// Counts one file for the watch and one for each folder.
-    share: Share,
+    files: WatchedFiles,
 }
 
 /// Watches of an extension, by number.
 #[derive(Default)]
-pub(super) struct Begun {
+pub(super) struct PendingWatches {
     next: u64,
     watches: BTreeMap<u64, Watch>,
 }
 
-impl Inner {
+impl FsState {
     /// Begins a watch synchronously, so that no change is missed; `watch` with its number in `begun` streams the changes since.
     pub(super) fn open_watch(self: &Arc<Self>, request: &Request) -> Result<Output, HostcallError> {
         let watch = self.begin_watch(request)?;
@@ -89,7 +89,7 @@ impl Inner {
                 () = request.cancel.cancelled() => return Err(cancelled("fs")),
                 changes = std::future::poll_fn(|cx| watch.watcher.poll_changes(cx)) => changes,
             };
-            let changes = changes.map_err(|error| At::handle("watch").io(&error))?;
+            let changes = changes.map_err(|error| ErrorContext::handle("watch").io(&error))?;
             let (events, over) = watch.take(changes, &request);
             for event in events {
                 sink.send(Output::new(event))?;
@@ -110,9 +110,9 @@ impl Inner {
             return Err(request.misdirected());
         };
         let recursive = *recursive;
-        let at = At::path("watch", path);
-        let mut share = Share::new(self, request.caller.extension());
-        share.take().and_then(|()| share.take()).map_err(|failure| failure.at(&at))?;
+        let at = ErrorContext::path("watch", path);
+        let mut files = WatchedFiles::new(self, request.caller.extension());
+        files.acquire().and_then(|()| files.acquire()).map_err(|failure| failure.at(&at))?;
         let mut watcher = self.watcher(request.caller.extension()).map_err(|error| match error.kind() {
             std::io::ErrorKind::Unsupported => HostcallError::invalid(
                 "unsupported",
@@ -120,11 +120,11 @@ impl Inner {
             ),
             _ => at.io(&error),
         })?;
-        let begun = self.reach(request, path, Access::Read, Last::Follow).and_then(|reached| {
+        let begun = self.reach(request, path, Access::Read, FinalLink::Follow).and_then(|reached| {
             let name = reached.real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             let mut folders = BTreeMap::new();
             let kind = reached.lstat()?.kind();
-            check_left(&request.permit, &reached.real, || reached.lstat())?;
+            check_unchanged(&request.permit, &reached.real, || reached.lstat())?;
             let top = match kind {
                 Kind::Dir => {
                     let dir = reached.as_dir()?;
@@ -134,7 +134,7 @@ impl Inner {
                 }
                 _ => watcher.add(&*reached.dir, Some(reached.named()?))?,
             };
-            Ok(Watch { watcher, folders, top, name, real: reached.real, recursive, share })
+            Ok(Watch { watcher, folders, top, name, real: reached.real, recursive, files })
         });
         let mut watch = begun.map_err(|failure| failure.at(&at))?;
         if recursive && let Some((dir, _)) = watch.folders.get(&watch.top).cloned() {
@@ -175,7 +175,7 @@ impl Watch {
         depth: usize,
         request: &Request,
         seen: &mut Vec<PathBuf>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FsError> {
         for (entry, kind) in dir.entries()? {
             let below = at.join(&entry);
             seen.push(below.clone());
@@ -194,7 +194,7 @@ impl Watch {
         depth: usize,
         request: &Request,
         seen: &mut Vec<PathBuf>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FsError> {
         // Folders that may not be read, or were removed meanwhile, are skipped.
         if !matches!(request.permit.reads(&self.real.join(at)), Ok(ReadBy::Grant | ReadBy::Making(_))) {
             return Ok(());
@@ -203,11 +203,11 @@ impl Watch {
         if self.folders.len() >= MOST_FOLDERS {
             return Err(code(EFBIG).into());
         }
-        self.share.take()?;
+        self.files.acquire()?;
         let id = match self.watcher.add(&*child, None) {
             Ok(id) => id,
             Err(error) => {
-                self.share.give();
+                self.files.release();
                 return Err(error.into());
             }
         };
@@ -217,7 +217,7 @@ impl Watch {
 
     /// Whether the caller may be notified of a change at a path. In a folder that it may read only because it created it, changes
     /// by others are not reported.
-    fn may_tell(&self, at: &Path, request: &Request) -> bool {
+    fn may_report(&self, at: &Path, request: &Request) -> bool {
         let is_own = || matches!(request.permit.reads(&self.real.join(at)), Ok(ReadBy::Making(_)));
         request.permit.reads(&self.real) == Ok(ReadBy::Grant) || is_own()
     }
@@ -225,7 +225,7 @@ impl Watch {
     /// Returns the events to report, each once, and whether the watched path was removed.
     fn take(&mut self, changes: Vec<Change>, request: &Request) -> (Vec<serde_json::Value>, bool) {
         let mut events: Vec<serde_json::Value> = Vec::new();
-        let mut tell = |event: &str, name: &str| {
+        let mut report = |event: &str, name: &str| {
             let event = json!({ "event": event, "name": name });
             if !events.contains(&event) {
                 events.push(event);
@@ -234,36 +234,36 @@ impl Watch {
         let mut over = false;
         for change in changes {
             match change {
-                Change::Overflow => tell("overflow", ""),
+                Change::Overflow => report("overflow", ""),
                 Change::Gone(watch) if watch == self.top => over = true,
                 Change::Gone(watch) => {
                     if self.folders.remove(&watch).is_some() {
-                        self.share.give();
+                        self.files.release();
                     }
                 }
                 Change::At { watch, name, is_rename, is_new_folder } => {
                     let event = if is_rename { "rename" } else { "change" };
                     let Some((dir, at)) = self.folders.get(&watch).cloned() else {
-                        tell(event, &self.name);
+                        report(event, &self.name);
                         continue;
                     };
                     let Some(name) = name else {
                         // For other folders, the watch of the parent folder reports it.
                         if watch == self.top {
-                            tell(event, &self.name);
+                            report(event, &self.name);
                         }
                         continue;
                     };
                     let below = at.join(&name);
-                    if self.may_tell(&below, request) {
-                        tell(event, &below.to_string_lossy());
+                    if self.may_report(&below, request) {
+                        report(event, &below.to_string_lossy());
                     }
                     if is_new_folder && self.recursive {
                         let mut seen = Vec::new();
                         // A folder that cannot be watched is skipped.
                         let _ = self.folder(&dir, &name, &below, below.iter().count(), request, &mut seen);
-                        for name in seen.into_iter().filter(|name| self.may_tell(name, request)) {
-                            tell("rename", &name.to_string_lossy());
+                        for name in seen.into_iter().filter(|name| self.may_report(name, request)) {
+                            report("rename", &name.to_string_lossy());
                         }
                     }
                 }

@@ -1,7 +1,7 @@
 //! Decides which addresses are public, and resolves names to public addresses only.
 
+use crate::connection_limits::{ConnectionLimits, too_many_names};
 use crate::lookups::TooManyNames;
-use crate::sockets::{Sockets, too_many_names};
 use pijs_hostcall::BoxFuture;
 use pijs_protocol::{ExtensionId, guard};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -168,7 +168,8 @@ impl Resolver for SystemResolver {
     fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let name = name.to_owned();
         Box::pin(async move {
-            crate::block::aside(move || Ok((&*name, 0).to_socket_addrs()?.map(|found| found.ip()).collect())).await?
+            crate::blocking::run_blocking(move || Ok((&*name, 0).to_socket_addrs()?.map(|found| found.ip()).collect()))
+                .await?
         })
     }
 }
@@ -180,7 +181,7 @@ pub(super) const LOCALHOST: &str = "localhost";
 /// second lookup with another result cannot intervene.
 pub(super) struct PublicResolver {
     pub(super) resolver: Arc<dyn Resolver>,
-    pub(super) sockets: Arc<Sockets>,
+    pub(super) limits: Arc<ConnectionLimits>,
     pub(super) extension: ExtensionId,
 }
 
@@ -191,10 +192,10 @@ impl Resolve for PublicResolver {
             let addresses: Addrs = Box::new(both.into_iter().map(|address| SocketAddr::new(address, 0)));
             return Box::pin(std::future::ready(Ok(addresses)));
         }
-        let (resolver, sockets) = (Arc::clone(&self.resolver), Arc::clone(&self.sockets));
+        let (resolver, limits) = (Arc::clone(&self.resolver), Arc::clone(&self.limits));
         let extension = self.extension.clone();
         Box::pin(async move {
-            let found = match sockets.look_up(&extension, &resolver, name.as_str()).await {
+            let found = match limits.look_up(&extension, &resolver, name.as_str()).await {
                 Err(error) if too_many_names(&error).is_some() => return Err(TooManyNames.into()),
                 found => found.map_err(|_| Unresolved)?,
             };

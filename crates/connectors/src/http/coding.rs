@@ -13,7 +13,7 @@ use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue,
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Most codings of one response, as in Node.
-const MOST: usize = 5;
+const MOST_CODINGS: usize = 5;
 
 /// Most bytes of output of one step.
 const PIECE: usize = 64 << 10;
@@ -23,14 +23,14 @@ const DEFLATE_WINDOW: u8 = 15;
 
 /// Bytes that each member of a gzip body counts in addition to its content: an empty member takes 20 bytes of input and creates a
 /// decoder.
-const MEMBER: usize = 1 << 10;
+const MEMBER_COST: usize = 1 << 10;
 
 /// Memory of a deflate decoder, and of a brotli decoder without its window.
 const DEFLATE_BYTES: usize = 64 << 10;
 const BROTLI_BYTES: usize = 4 << 20;
 
 /// Sets `Accept-Encoding` to the codings that `fetch` supports, unless the caller has set it.
-pub(super) fn announce(headers: &mut HeaderMap, scheme: &str) {
+pub(super) fn set_accept_encoding(headers: &mut HeaderMap, scheme: &str) {
     let given: Vec<&[u8]> = headers.get_all(ACCEPT_ENCODING).iter().map(HeaderValue::as_bytes).collect();
     let value = match (headers.contains_key(RANGE), given.is_empty()) {
         // A range of a coded body cannot be decoded.
@@ -48,7 +48,7 @@ pub(super) fn announce(headers: &mut HeaderMap, scheme: &str) {
 /// A body that is being decoded.
 pub(super) struct Decoding {
     /// Decoders, for the outermost coding first.
-    stages: Vec<Stage>,
+    decoders: Vec<ContentDecoder>,
     /// The last piece received, when nothing is decoded.
     plain: Option<Bytes>,
     /// Most bytes of output of each coding.
@@ -57,30 +57,30 @@ pub(super) struct Decoding {
 
 /// Result of one step.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum DecodeStep {
     /// A piece of the body.
     Piece(Bytes),
     /// No output yet; there is more work.
-    Went,
+    Progress,
     /// A decoder needs this many bytes of memory to begin: call [`Decoding::begin`].
-    Begins(usize),
+    NeedsMemory(usize),
     /// All input is decoded.
-    Hungry,
+    NeedsInput,
 }
 
 /// Reason why a body cannot be decoded.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum DecodeError {
     /// Invalid data, with Node's code, number and message.
     Broken(String, i32, String),
     /// More output than allowed.
-    TooMuch,
+    TooLarge,
 }
 
 impl Decoding {
     /// Creates a decoder that passes the body through.
     pub(super) fn none() -> Self {
-        Self { stages: Vec::new(), plain: None, most: usize::MAX }
+        Self { decoders: Vec::new(), plain: None, most: usize::MAX }
     }
 
     /// Creates the decoders for these response headers; each may produce at most `most` bytes.
@@ -88,69 +88,73 @@ impl Decoding {
         let lists = headers.get_all(CONTENT_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
         let all = lists.collect::<Vec<_>>().join(",").to_ascii_lowercase();
         let names: Vec<&str> = if all.is_empty() { Vec::new() } else { all.split(',').map(str::trim).collect() };
-        if names.len() > MOST && guard!(HttpCodings) {
-            let words = format!("too many content-encodings in response: {}, maximum allowed is {MOST}", names.len());
+        if names.len() > MOST_CODINGS && guard!(HttpCodings) {
+            let words =
+                format!("too many content-encodings in response: {}, maximum allowed is {MOST_CODINGS}", names.len());
             return Err(super::io("EPROTO", &words).with("words", words));
         }
-        let stages: Option<Vec<Stage>> = names.iter().rev().map(|name| Stage::named(name)).collect();
-        Ok(Self { stages: stages.unwrap_or_default(), plain: None, most })
+        let decoders: Option<Vec<ContentDecoder>> =
+            names.iter().rev().map(|name| ContentDecoder::named(name)).collect();
+        Ok(Self { decoders: decoders.unwrap_or_default(), plain: None, most })
     }
 
     /// Adds input. All previous input must have been decoded.
     pub(super) fn feed(&mut self, piece: Bytes) {
-        match self.stages.first_mut() {
-            Some(stage) => stage.input = piece,
+        match self.decoders.first_mut() {
+            Some(decoder) => decoder.input = piece,
             None => self.plain = Some(piece),
         }
     }
 
-    /// Starts the decoder that reported [`Step::Begins`], with its memory.
+    /// Starts the decoder that reported [`DecodeStep::NeedsMemory`], with its memory.
     pub(super) fn begin(&mut self, memory: Option<OwnedSemaphorePermit>) {
-        if let Some(stage) = self.stages.iter_mut().find(|stage| stage.wants().is_some()) {
-            stage.begin(memory);
+        if let Some(decoder) = self.decoders.iter_mut().find(|decoder| decoder.needed_memory().is_some()) {
+            decoder.begin(memory);
         }
     }
 
     /// Performs one step.
-    pub(super) fn step(&mut self) -> Result<Step, Failure> {
+    pub(super) fn step(&mut self) -> Result<DecodeStep, DecodeError> {
         if let Some(piece) = self.plain.take() {
-            return Ok(Step::Piece(piece));
+            return Ok(DecodeStep::Piece(piece));
         }
         // The innermost decoder with work goes first, so that none holds more than one piece.
-        let Some(at) = self.stages.iter().rposition(Stage::has_work) else { return Ok(Step::Hungry) };
-        let stage = &mut self.stages[at];
-        if let Some(bytes) = stage.wants() {
-            return Ok(Step::Begins(bytes));
+        let Some(at) = self.decoders.iter().rposition(ContentDecoder::has_work) else {
+            return Ok(DecodeStep::NeedsInput);
+        };
+        let decoder = &mut self.decoders[at];
+        if let Some(bytes) = decoder.needed_memory() {
+            return Ok(DecodeStep::NeedsMemory(bytes));
         }
-        let piece = Bytes::from(stage.step()?);
-        stage.given += piece.len();
-        if stage.given > self.most && guard!(HttpSize) {
-            return Err(Failure::TooMuch);
+        let piece = Bytes::from(decoder.step()?);
+        decoder.produced += piece.len();
+        if decoder.produced > self.most && guard!(HttpSize) {
+            return Err(DecodeError::TooLarge);
         }
-        Ok(match self.stages.get_mut(at + 1) {
-            _ if piece.is_empty() => Step::Went,
+        Ok(match self.decoders.get_mut(at + 1) {
+            _ if piece.is_empty() => DecodeStep::Progress,
             Some(next) => {
                 next.input = piece;
-                Step::Went
+                DecodeStep::Progress
             }
-            None => Step::Piece(piece),
+            None => DecodeStep::Piece(piece),
         })
     }
 }
 
 /// One coding of a body.
-struct Stage {
+struct ContentDecoder {
     codec: Codec,
     input: Bytes,
     /// Whether the last step filled its piece, and may have more output without input.
     is_full: bool,
-    given: usize,
+    produced: usize,
     _memory: Option<OwnedSemaphorePermit>,
 }
 
 enum Codec {
     /// Not started: the first byte of input decides how.
-    Named(Name),
+    Unstarted(CodingName),
     Gzip(Decompress),
     /// Between two members.
     GzipEnd,
@@ -161,21 +165,21 @@ enum Codec {
 }
 
 #[derive(Clone, Copy)]
-enum Name {
+enum CodingName {
     Gzip,
     Deflate,
     Brotli,
 }
 
-impl Stage {
+impl ContentDecoder {
     fn named(name: &str) -> Option<Self> {
         let name = match name {
-            "gzip" | "x-gzip" => Name::Gzip,
-            "deflate" => Name::Deflate,
-            "br" => Name::Brotli,
+            "gzip" | "x-gzip" => CodingName::Gzip,
+            "deflate" => CodingName::Deflate,
+            "br" => CodingName::Brotli,
             _ => return None,
         };
-        Some(Self { codec: Codec::Named(name), input: Bytes::new(), is_full: false, given: 0, _memory: None })
+        Some(Self { codec: Codec::Unstarted(name), input: Bytes::new(), is_full: false, produced: 0, _memory: None })
     }
 
     fn has_work(&self) -> bool {
@@ -183,22 +187,22 @@ impl Stage {
     }
 
     /// Returns the memory that a decoder needs to begin, if it has not begun.
-    fn wants(&self) -> Option<usize> {
-        let (Codec::Named(name), Some(first)) = (&self.codec, self.input.first()) else { return None };
+    fn needed_memory(&self) -> Option<usize> {
+        let (Codec::Unstarted(name), Some(first)) = (&self.codec, self.input.first()) else { return None };
         Some(match name {
-            Name::Gzip | Name::Deflate => DEFLATE_BYTES,
-            Name::Brotli => BROTLI_BYTES + brotli_window(*first),
+            CodingName::Gzip | CodingName::Deflate => DEFLATE_BYTES,
+            CodingName::Brotli => BROTLI_BYTES + brotli_window(*first),
         })
     }
 
     fn begin(&mut self, memory: Option<OwnedSemaphorePermit>) {
-        let (Codec::Named(name), Some(first)) = (&self.codec, self.input.first()) else { return };
+        let (Codec::Unstarted(name), Some(first)) = (&self.codec, self.input.first()) else { return };
         self.codec = match name {
-            Name::Gzip => Codec::Gzip(Decompress::new_gzip(DEFLATE_WINDOW)),
+            CodingName::Gzip => Codec::Gzip(Decompress::new_gzip(DEFLATE_WINDOW)),
             // Some servers send raw deflate without zlib's header and checksum. A header begins with the number of its method.
-            Name::Deflate => Codec::Deflate(Decompress::new_with_window_bits(first & 0x0f == 8, DEFLATE_WINDOW)),
+            CodingName::Deflate => Codec::Deflate(Decompress::new_with_window_bits(first & 0x0f == 8, DEFLATE_WINDOW)),
             // Strict mode refuses large windows (up to 1 GiB), which the `br` coding does not have.
-            Name::Brotli => Codec::Brotli(Box::new(BrotliState::new_strict(
+            CodingName::Brotli => Codec::Brotli(Box::new(BrotliState::new_strict(
                 StandardAlloc::default(),
                 StandardAlloc::default(),
                 StandardAlloc::default(),
@@ -208,19 +212,19 @@ impl Stage {
     }
 
     /// Performs one step: produces at most one piece of output, and consumes the input for it.
-    fn step(&mut self) -> Result<Vec<u8>, Failure> {
+    fn step(&mut self) -> Result<Vec<u8>, DecodeError> {
         if matches!(self.codec, Codec::GzipEnd) {
             // A member cannot begin with zero: it is padding after the last one.
             self.codec = match self.input.first() {
                 Some(0) | None => Codec::Over,
                 Some(_) => {
-                    self.given += MEMBER;
+                    self.produced += MEMBER_COST;
                     Codec::Gzip(Decompress::new_gzip(DEFLATE_WINDOW))
                 }
             };
         }
         let (output, read, ended) = match &mut self.codec {
-            Codec::Named(_) | Codec::GzipEnd | Codec::Over => (Vec::new(), self.input.len(), true),
+            Codec::Unstarted(_) | Codec::GzipEnd | Codec::Over => (Vec::new(), self.input.len(), true),
             Codec::Gzip(state) => {
                 let done = inflate(state, &self.input)?;
                 if done.2 {
@@ -266,13 +270,13 @@ fn brotli_window(first: u8) -> usize {
 }
 
 /// Output, consumed bytes of input, and whether the stream has ended.
-type Done = (Vec<u8>, usize, bool);
+type Decoded = (Vec<u8>, usize, bool);
 
-fn inflate(state: &mut Decompress, input: &[u8]) -> Result<Done, Failure> {
+fn inflate(state: &mut Decompress, input: &[u8]) -> Result<Decoded, DecodeError> {
     let mut output = Vec::with_capacity(PIECE);
     let before = state.total_in();
     let status = state.decompress_vec(input, &mut output, FlushDecompress::Sync).map_err(|error| {
-        let broken = |code: &str, number, words: &str| Failure::Broken(code.to_owned(), number, words.to_owned());
+        let broken = |code: &str, number, words: &str| DecodeError::Broken(code.to_owned(), number, words.to_owned());
         match error.needs_dictionary() {
             Some(_) => broken("Z_NEED_DICT", 2, "Missing dictionary"),
             None => broken("Z_DATA_ERROR", -3, error.message().unwrap_or("invalid data")),
@@ -285,7 +289,7 @@ fn inflate(state: &mut Decompress, input: &[u8]) -> Result<Done, Failure> {
 fn unbrotli(
     state: &mut BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
     input: &[u8],
-) -> Result<Done, Failure> {
+) -> Result<Decoded, DecodeError> {
     let mut output = vec![0; PIECE];
     let (mut left, mut read, mut free, mut written, mut total) = (input.len(), 0, PIECE, 0, 0);
     let result =
@@ -293,7 +297,7 @@ fn unbrotli(
     if matches!(result, BrotliResult::ResultFailure) {
         let name = format!("{:?}", state.error_code);
         let code = format!("ERR_{}", name.strip_prefix("BROTLI_DECODER").unwrap_or(&name));
-        return Err(Failure::Broken(code, state.error_code as i32, "Decompression failed".to_owned()));
+        return Err(DecodeError::Broken(code, state.error_code as i32, "Decompression failed".to_owned()));
     }
     output.truncate(written);
     Ok((output, read, matches!(result, BrotliResult::ResultSuccess)))

@@ -11,31 +11,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
 /// Most uploads in progress of one extension.
-const MOST: usize = 1024;
+const MOST_UPLOADS: usize = 1024;
 
 type Key = (ExtensionId, String);
 
 /// The uploads of all extensions, by the caller's id.
 #[derive(Default)]
 pub(super) struct Uploads {
-    under_way: Arc<Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>>,
+    in_progress: Arc<Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>>,
 }
 
 /// The receiving end of an upload. Dropping it ends the upload.
 pub(super) struct Upload {
-    under_way: Arc<Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>>,
+    in_progress: Arc<Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>>,
     key: Key,
     pieces: Option<mpsc::Receiver<Bytes>>,
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        lock(&self.under_way).remove(&self.key);
+        lock(&self.in_progress).remove(&self.key);
     }
 }
 
-fn lock(under_way: &Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>) -> MutexGuard<'_, BTreeMap<Key, mpsc::Sender<Bytes>>> {
-    under_way.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(in_progress: &Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>) -> MutexGuard<'_, BTreeMap<Key, mpsc::Sender<Bytes>>> {
+    in_progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Upload {
@@ -51,27 +51,27 @@ impl Uploads {
     /// Begins an upload; fails when its id is in use.
     pub(super) fn begin(&self, extension: &ExtensionId, id: &str) -> Result<Upload, HostcallError> {
         let key = (extension.clone(), id.to_owned());
-        let mut under_way = lock(&self.under_way);
-        if under_way.contains_key(&key) {
+        let mut in_progress = lock(&self.in_progress);
+        if in_progress.contains_key(&key) {
             return Err(HostcallError::invalid("duplicate_id", format!("http: an upload {id:?} is under way")));
         }
-        if under_way.keys().filter(|(of, _)| of == extension).count() >= MOST {
-            return Err(HostcallError::denied("quota", format!("http: {MOST} uploads are under way"))
+        if in_progress.keys().filter(|(of, _)| of == extension).count() >= MOST_UPLOADS {
+            return Err(HostcallError::denied("quota", format!("http: {MOST_UPLOADS} uploads are under way"))
                 .with("quota", "uploads")
-                .with("limit", MOST)
+                .with("limit", MOST_UPLOADS)
                 .retryable());
         }
         // One piece is queued while one is sent: a caller that awaits each `send` never has more than two in memory.
         let (send, pieces) = mpsc::channel(1);
-        under_way.insert(key.clone(), send);
-        Ok(Upload { under_way: Arc::clone(&self.under_way), key, pieces: Some(pieces) })
+        in_progress.insert(key.clone(), send);
+        Ok(Upload { in_progress: Arc::clone(&self.in_progress), key, pieces: Some(pieces) })
     }
 
     /// Performs `send`: completes when the piece is queued for the connection.
     pub(super) async fn send(&self, request: &Request, id: &str, data: &[u8]) -> Result<Output, HostcallError> {
         let data = Bytes::copy_from_slice(data);
         let key = (request.caller.extension().clone(), id.to_owned());
-        let sender = lock(&self.under_way).get(&key).cloned();
+        let sender = lock(&self.in_progress).get(&key).cloned();
         let over =
             || HostcallError::io("EPIPE", "write", format!("EPIPE: the request of the upload {id:?} is over, write"));
         let sender = sender.ok_or_else(over)?;
@@ -84,12 +84,12 @@ impl Uploads {
 
     /// Performs `finish`: ends the body.
     pub(super) fn finish(&self, request: &Request, id: &str) -> Output {
-        lock(&self.under_way).remove(&(request.caller.extension().clone(), id.to_owned()));
+        lock(&self.in_progress).remove(&(request.caller.extension().clone(), id.to_owned()));
         Output::empty()
     }
 
     /// Removes the uploads of an extension that has ended.
     pub(super) fn end(&self, extension: &ExtensionId) {
-        lock(&self.under_way).retain(|(of, _), _| of != extension);
+        lock(&self.in_progress).retain(|(of, _), _| of != extension);
     }
 }

@@ -20,14 +20,14 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 
 /// TLS options of a `connect`.
 #[derive(Default)]
-pub(crate) struct Wanted {
+pub(crate) struct TlsSettings {
     /// Authorities in PEM; the system's when empty.
     ca: Vec<String>,
     /// ALPN protocols to offer, in order of preference.
     alpn: Vec<String>,
 }
 
-impl Wanted {
+impl TlsSettings {
     /// Reads the options; fails when `servername` is not the host that was decided.
     pub(super) fn of(tls: &TlsOptions, host: &str) -> Result<Self, HostcallError> {
         let TlsOptions { ca, alpn, servername } = tls;
@@ -50,7 +50,8 @@ impl Wanted {
             let mut roots = RootCertStore::empty();
             for text in &self.ca {
                 for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
-                    let wrong = || HostcallError::invalid("schema", "net: tls.ca holds what is no certificate");
+                    let wrong =
+                        || HostcallError::invalid("schema", "net: tls.ca contains something that is no certificate");
                     roots.add(certificate.map_err(|_| wrong())?).map_err(|_| wrong())?;
                 }
             }
@@ -68,7 +69,7 @@ impl Wanted {
         (local, remote): (SocketAddr, SocketAddr),
     ) -> Result<Connected, HostcallError> {
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
-            .map_err(|_| HostcallError::invalid("url", format!("net: {host:?} is no name of a server")))?;
+            .map_err(|_| HostcallError::invalid("url", format!("net: {host:?} is not a valid server name")))?;
         let connector = TlsConnector::from(Arc::new(self.config()?));
         let stream = match tokio::time::timeout(HANDSHAKE, connector.connect(name, stream)).await {
             Ok(Ok(stream)) => stream,

@@ -52,7 +52,7 @@ fn deepest(sql: &[u8]) -> usize {
 
 /// Runs `work` with a statement of `bytes` bytes. The limit for longer statements than those of a schema is raised only after the
 /// schema has been read, and statements cannot write to the schema while it is raised.
-pub(super) fn with_room<T>(
+pub(super) fn with_statement_limit<T>(
     database: &Connection,
     bytes: usize,
     work: impl FnOnce() -> Result<T, rusqlite::Error>,

@@ -1,7 +1,7 @@
 //! Runs statements on one open database within limits, and converts values in both directions.
 
 use super::limit;
-use super::nesting::{LONGEST_SCHEMA, is_too_deep, with_room};
+use super::nesting::{LONGEST_SCHEMA, is_too_deep, with_statement_limit};
 use pijs_hostcall::connector::{bytes_ref, cancelled, deadline};
 use pijs_hostcall::{Output, Request};
 use pijs_protocol::call::{SqlStatement, SqlValue, SqliteCall};
@@ -28,7 +28,7 @@ const STEPS: i32 = 10_000;
 
 /// Runs one operation of a call.
 pub(super) fn perform(database: &Connection, request: &Request) -> Result<Output, HostcallError> {
-    bound(database, request);
+    set_limits(database, request);
     let outcome = perform_bounded(database, request);
     database.progress_handler(0, None::<fn() -> bool>);
     outcome
@@ -58,8 +58,8 @@ fn perform_bounded(database: &Connection, request: &Request) -> Result<Output, H
     let outcome = match call {
         SqliteCall::Exec { sql, .. } => {
             checked(sql)?;
-            let done = with_room(database, sql.len(), || database.execute_batch(sql));
-            done.map(|()| Output::empty()).map_err(Stop::Sql)
+            let done = with_statement_limit(database, sql.len(), || database.execute_batch(sql));
+            done.map(|()| Output::empty()).map_err(StatementError::Sql)
         }
         SqliteCall::Prepare { sql, .. } => {
             checked(sql)?;
@@ -83,13 +83,13 @@ fn perform_bounded(database: &Connection, request: &Request) -> Result<Output, H
         SqliteCall::Open { .. } | SqliteCall::Close { .. } => return Err(request.misdirected()),
     };
     outcome.map_err(|stop| match stop {
-        Stop::Call(error) => error,
-        Stop::Sql(error) => failure(request, &error),
+        StatementError::Call(error) => error,
+        StatementError::Sql(error) => failure(request, &error),
     })
 }
 
 /// Stops statements at the deadline, or when the call is cancelled.
-fn bound(database: &Connection, request: &Request) {
+fn set_limits(database: &Connection, request: &Request) {
     let limit = limit(request);
     let cancel = request.cancel.clone();
     #[expect(clippy::disallowed_methods, reason = "a deadline of the host; the realm sees no time of it")]
@@ -99,7 +99,7 @@ fn bound(database: &Connection, request: &Request) {
 }
 
 /// Applies the limits of a connection, and removes access to anything but the database.
-pub(super) fn guarded(database: &Connection, request: &Request) -> rusqlite::Result<()> {
+pub(super) fn configure(database: &Connection, request: &Request) -> rusqlite::Result<()> {
     database.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_BYTES)?;
     let longest = if guard!(SqliteNesting) { LONGEST_SCHEMA } else { MAX_BYTES };
     database.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, longest)?;
@@ -150,30 +150,30 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
 }
 
 /// Error of an operation.
-enum Stop {
+enum StatementError {
     Sql(rusqlite::Error),
     Call(HostcallError),
 }
 
-impl From<rusqlite::Error> for Stop {
+impl From<rusqlite::Error> for StatementError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
     }
 }
 
-impl From<HostcallError> for Stop {
+impl From<HostcallError> for StatementError {
     fn from(error: HostcallError) -> Self {
         Self::Call(error)
     }
 }
 
 /// Returns the error for a result that exceeds a limit.
-fn too_much(limit: usize, of_what: &str) -> HostcallError {
+fn too_large(limit: usize, of_what: &str) -> HostcallError {
     HostcallError::io("EFBIG", "sqlite", format!("sqlite: more than {limit} {of_what}; ask for fewer with LIMIT"))
 }
 
-fn prepare(database: &Connection, sql: &str) -> Result<Output, Stop> {
-    let statement = with_room(database, sql.len(), || database.prepare_cached(sql))?;
+fn prepare(database: &Connection, sql: &str) -> Result<Output, StatementError> {
+    let statement = with_statement_limit(database, sql.len(), || database.prepare_cached(sql))?;
     let names: Vec<Value> = (1..=statement.parameter_count())
         .map(|index| statement.parameter_name(index).map_or(Value::Null, Value::from))
         .collect();
@@ -191,8 +191,8 @@ fn columns(statement: &Statement<'_>) -> Value {
 }
 
 /// Runs a statement with its values; returns at most `rows` rows.
-fn rows_of(database: &Connection, query: &SqlStatement, rows: usize) -> Result<Output, Stop> {
-    let mut statement = with_room(database, query.sql.len(), || database.prepare_cached(&query.sql))?;
+fn rows_of(database: &Connection, query: &SqlStatement, rows: usize) -> Result<Output, StatementError> {
+    let mut statement = with_statement_limit(database, query.sql.len(), || database.prepare_cached(&query.sql))?;
     statement.clear_bindings();
     bind(&mut statement, query)?;
     let width = statement.column_count();
@@ -202,7 +202,7 @@ fn rows_of(database: &Connection, query: &SqlStatement, rows: usize) -> Result<O
     while let Some(row) = found.next()? {
         if list.len() == rows {
             if rows == MAX_ROWS {
-                return Err(too_much(MAX_ROWS, "rows").into());
+                return Err(too_large(MAX_ROWS, "rows").into());
             }
             // `run` steps through all rows, `get` needs the first.
             if rows == 1 {
@@ -217,7 +217,7 @@ fn rows_of(database: &Connection, query: &SqlStatement, rows: usize) -> Result<O
             size.add(&cell);
             size.bytes += attachments[attached..].iter().map(Vec::len).sum::<usize>();
             if size.is_too_large() && guard!(SqliteRows) {
-                return Err(too_much(MESSAGE_VALUES, &format!("values, or {MESSAGE_BYTES} bytes of them")).into());
+                return Err(too_large(MESSAGE_VALUES, &format!("values, or {MESSAGE_BYTES} bytes of them")).into());
             }
             cells.push(cell);
         }
@@ -234,7 +234,7 @@ fn rows_of(database: &Connection, query: &SqlStatement, rows: usize) -> Result<O
     Ok(output)
 }
 
-fn bind(statement: &mut Statement<'_>, query: &SqlStatement) -> Result<(), Stop> {
+fn bind(statement: &mut Statement<'_>, query: &SqlStatement) -> Result<(), StatementError> {
     let one = |value: &SqlValue| -> ToSqlOutput<'_> {
         ToSqlOutput::Owned(match value {
             SqlValue::Null => Stored::Null,
@@ -284,11 +284,11 @@ fn failure(request: &Request, error: &rusqlite::Error) -> HostcallError {
             deadline("sqlite", u64::try_from(limit(request).as_millis()).unwrap_or(u64::MAX))
         };
     }
-    plain(error)
+    convert_error(error)
 }
 
 /// Converts an error of SQLite with its own message and code.
-pub(super) fn plain(error: &rusqlite::Error) -> HostcallError {
+pub(super) fn convert_error(error: &rusqlite::Error) -> HostcallError {
     let (code, message) = match error {
         rusqlite::Error::SqliteFailure(inner, message) => {
             (inner.extended_code, message.clone().unwrap_or_else(|| inner.to_string()))

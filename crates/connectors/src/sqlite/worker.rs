@@ -3,9 +3,9 @@
 //! It handles one call at a time. A caller waits until the call's deadline and a short grace period. A thread that has not
 //! answered by then is inside a function that SQLite cannot interrupt, and ends when that function returns.
 
+use super::database_file::{self, DatabaseFile};
 use super::limit;
-use super::place::{self, Place};
-use super::statement::{guarded, kept, perform, plain};
+use super::statement::{configure, convert_error, kept, perform};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::{Output, Request};
 use pijs_protocol::{ErrorCode, HostcallError, guard};
@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const STACK: usize = 64 << 20;
 
 /// Sends jobs to the thread. The thread ends when this is dropped.
-pub(super) struct Worker {
+pub(super) struct DatabaseWorker {
     jobs: Sender<Job>,
     life: Weak<()>,
     kept: Arc<AtomicU64>,
@@ -41,9 +41,9 @@ enum Job {
     Close(SyncSender<()>),
 }
 
-impl Worker {
-    /// Opens a database in a new thread: the one at `place`, or one in memory.
-    pub(super) fn start(place: Option<Place>, request: &Request) -> Result<Self, HostcallError> {
+impl DatabaseWorker {
+    /// Opens a database in a new thread: the one at `file`, or one in memory.
+    pub(super) fn start(file: Option<DatabaseFile>, request: &Request) -> Result<Self, HostcallError> {
         let (jobs, todo) = mpsc::channel();
         let (report, opened) = mpsc::sync_channel(1);
         let alive = Arc::new(());
@@ -53,7 +53,7 @@ impl Worker {
         let shared = Arc::clone(&kept);
         let work = move || {
             let _alive = alive;
-            match open(place, &request) {
+            match open(file, &request) {
                 // The send fails when the caller has gone.
                 Ok(database) => drop(report.send(Ok(())).map(|()| serve(database, &todo, &shared))),
                 Err(error) => drop(report.send(Err(error))),
@@ -124,7 +124,8 @@ fn broken() -> HostcallError {
 
 /// Returns the error for a truncated shared-memory file: its index of the log is lost.
 fn cut_short() -> HostcallError {
-    let message = "sqlite: a file beside the database was cut short while it was in use; the database is closed";
+    let message =
+        "sqlite: another process truncated a file of the database while it was in use; the database is closed";
     HostcallError::io("EIO", "sqlite", message).with("sqlite", 10)
 }
 
@@ -136,18 +137,18 @@ fn met_truncated_map() -> bool {
     false
 }
 
-fn open(place: Option<Place>, request: &Request) -> Result<Connection, HostcallError> {
-    place::begin(STACK / 16)?;
+fn open(file: Option<DatabaseFile>, request: &Request) -> Result<Connection, HostcallError> {
+    database_file::prepare_thread(STACK / 16)?;
     #[cfg(target_os = "linux")]
     if guard!(SqliteTruncatedMap) {
         pijs_engine::survive_truncated_maps();
     }
-    let database = match &place {
-        Some(place) => place.open()?,
-        None => Connection::open_in_memory().map_err(|error| plain(&error))?,
+    let database = match &file {
+        Some(file) => file.open()?,
+        None => Connection::open_in_memory().map_err(|error| convert_error(&error))?,
     };
-    Place::confine(place)?;
-    guarded(&database, request).map_err(|error| plain(&error))?;
+    DatabaseFile::confine(file)?;
+    configure(&database, request).map_err(|error| convert_error(&error))?;
     Ok(database)
 }
 

@@ -64,7 +64,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     let path = context.path(&input.path);
     let kind = context.system.kind(&path).await;
     let unreachable = |error: &std::io::Error| {
-        let (code, _) = pijs_connectors::fs::error_words(error);
+        let (code, _) = pijs_connectors::fs::system_error(error);
         format!("Could not edit file: {}. Error code: {code}.", input.path)
     };
     if kind.map_err(|error| unreachable(&error))? == FileKind::Other {

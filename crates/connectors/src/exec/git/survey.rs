@@ -5,7 +5,7 @@
 //! disabled.
 
 use super::super::ExecOptions;
-use super::super::child::{Child, Exit, Start, start};
+use super::super::child::{Child, ProgramExit, StartOptions, start};
 use super::super::program::Program;
 use super::Settings;
 use pijs_hostcall::Reason;
@@ -124,7 +124,7 @@ pub(super) struct Entry {
 }
 
 /// A folder in which git is run.
-struct Place<'a> {
+struct Repository<'a> {
     path: PathBuf,
     folder: Arc<File>,
     globals: &'a [&'a str],
@@ -132,7 +132,7 @@ struct Place<'a> {
     is_inner: bool,
 }
 
-impl Place<'_> {
+impl Repository<'_> {
     /// Opens a nested repository; `None` when the folder has no `.git` or is a link: git enters neither.
     fn inside(path: PathBuf) -> Option<Self> {
         path.join(".git").symlink_metadata().ok()?;
@@ -142,7 +142,7 @@ impl Place<'_> {
 }
 
 /// The output of git.
-struct Answer {
+struct GitOutput {
     text: Vec<u8>,
     is_success: bool,
     /// Whether it reported errors. It may have continued with an incomplete list then.
@@ -159,12 +159,12 @@ impl Survey<'_> {
     pub(super) fn settings_of_submodules(&self) -> Result<Vec<Entry>, HostcallError> {
         let (mut listed, mut count) = (Vec::new(), 0);
         let mut open = vec![self.here()];
-        while let Some(place) = open.pop() {
-            for submodule in self.submodules(&place)?.into_iter().filter_map(Place::inside) {
+        while let Some(repository) = open.pop() {
+            for submodule in self.submodules(&repository)?.into_iter().filter_map(Repository::inside) {
                 count += 1;
                 if count > MOST_SUBMODULES {
                     return Err(
-                        self.refused(&format!("git in a repository with more than {MOST_SUBMODULES} submodules"))
+                        self.refusal(&format!("git in a repository with more than {MOST_SUBMODULES} submodules"))
                     );
                 }
                 listed.extend(self.settings_at(&submodule)?.into_iter().filter(|entry| !entry.is_users));
@@ -182,17 +182,18 @@ impl Survey<'_> {
         while let Some(folder) = open.pop() {
             folders += 1;
             if folders > MOST_FOLDERS {
-                return Err(self.refused(&format!("git in a repository with more than {MOST_FOLDERS} folders")));
+                return Err(self.refusal(&format!("git in a repository with more than {MOST_FOLDERS} folders")));
             }
             for entry in folder.read_dir().into_iter().flatten().flatten() {
                 let is_repository = entry.file_name().eq_ignore_ascii_case(".git");
                 if is_repository && folders > 1 {
                     repositories += 1;
                     if repositories > MOST_SUBMODULES {
-                        let what = format!("git with more than {MOST_SUBMODULES} repositories inside of one");
-                        return Err(self.refused(&what));
+                        let what = format!("git with more than {MOST_SUBMODULES} repositories inside a repository");
+                        return Err(self.refusal(&what));
                     }
-                    let entries = Place::inside(folder.clone()).map(|nested| self.settings_at(&nested)).transpose()?;
+                    let entries =
+                        Repository::inside(folder.clone()).map(|nested| self.settings_at(&nested)).transpose()?;
                     listed.extend(entries.into_iter().flatten().filter(|entry| !entry.is_users));
                 } else if !is_repository && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     open.push(entry.path());
@@ -203,20 +204,25 @@ impl Survey<'_> {
     }
 
     /// Returns the refusal for this repository.
-    pub(super) fn refused(&self, what: &str) -> HostcallError {
+    pub(super) fn refusal(&self, what: &str) -> HostcallError {
         let hint = format!("exec:{} * permits it", self.command);
         Reason::Scope.refusal("exec", "exec", what).with("hint", hint)
     }
 
-    fn here(&self) -> Place<'_> {
-        Place { path: self.cwd.to_owned(), folder: Arc::clone(self.folder), globals: &self.globals, is_inner: false }
+    fn here(&self) -> Repository<'_> {
+        Repository {
+            path: self.cwd.to_owned(),
+            folder: Arc::clone(self.folder),
+            globals: &self.globals,
+            is_inner: false,
+        }
     }
 
-    fn settings_at(&self, place: &Place<'_>) -> Result<Vec<Entry>, HostcallError> {
+    fn settings_at(&self, repository: &Repository<'_>) -> Result<Vec<Entry>, HostcallError> {
         // If this fails, the call itself fails, too, and reports why: no repository, or a broken file.
-        let entries = parse(&self.ask(place, &["config", "--list", "-z", "--show-scope"], |_| true)?.text);
+        let entries = parse(&self.run(repository, &["config", "--list", "-z", "--show-scope"], |_| true)?.text);
         for entry in entries.iter().filter(|entry| !entry.is_users && entry.key == "core.worktree") {
-            if !self.works_here(place, &entry.value)? && guard!(ExecGitWorkTree) {
+            if !self.works_here(repository, &entry.value)? && guard!(ExecGitWorkTree) {
                 return Err(Reason::Scope
                     .refusal("exec", "exec", "git in a repository whose work tree is elsewhere (core.worktree)")
                     .with("hint", format!("it would write its files there; exec:{} * permits it", self.command)));
@@ -226,9 +232,12 @@ impl Survey<'_> {
     }
 
     /// Whether the work tree that a repository configures is the folder that contains the repository.
-    fn works_here(&self, place: &Place<'_>, work_tree: &str) -> Result<bool, HostcallError> {
-        let found =
-            if place.is_inner { Some((place.path.clone(), git_folder(&place.path))) } else { self.found_in(place)? };
+    fn works_here(&self, repository: &Repository<'_>, work_tree: &str) -> Result<bool, HostcallError> {
+        let found = if repository.is_inner {
+            Some((repository.path.clone(), git_folder(&repository.path)))
+        } else {
+            self.found_in(repository)?
+        };
         let is_it = |(top, git): (PathBuf, PathBuf)| {
             let named = git.join(work_tree).canonicalize();
             matches!((named, top.canonicalize()), (Ok(named), Ok(top)) if named == top)
@@ -237,38 +246,38 @@ impl Survey<'_> {
     }
 
     /// Returns the folder in which git finds the repository of the call, and the repository's own folder.
-    fn found_in(&self, place: &Place<'_>) -> Result<Option<(PathBuf, PathBuf)>, HostcallError> {
-        let git = self.ask_path(place, "--absolute-git-dir")?.and_then(|git| git.canonicalize().ok());
-        let from = changed_folder(&place.path, place.globals).canonicalize().ok();
+    fn found_in(&self, repository: &Repository<'_>) -> Result<Option<(PathBuf, PathBuf)>, HostcallError> {
+        let git = self.run_for_path(repository, "--absolute-git-dir")?.and_then(|git| git.canonicalize().ok());
+        let from = changed_folder(&repository.path, repository.globals).canonicalize().ok();
         let (Some(git), Some(from)) = (git, from) else { return Ok(None) };
         let is_it = |top: &&Path| git_folder(top).canonicalize().is_ok_and(|found| found == git);
         Ok(from.ancestors().find(is_it).map(|top| (top.to_owned(), git.clone())))
     }
 
     /// Returns the top of the work tree; `None` without one.
-    fn top(&self, place: &Place<'_>) -> Result<Option<PathBuf>, HostcallError> {
-        self.ask_path(place, "--show-toplevel")
+    fn top(&self, repository: &Repository<'_>) -> Result<Option<PathBuf>, HostcallError> {
+        self.run_for_path(repository, "--show-toplevel")
     }
 
-    fn ask_path(&self, place: &Place<'_>, option: &str) -> Result<Option<PathBuf>, HostcallError> {
-        let Answer { text, is_success, .. } = self.ask(place, &["rev-parse", option], |_| true)?;
+    fn run_for_path(&self, repository: &Repository<'_>, option: &str) -> Result<Option<PathBuf>, HostcallError> {
+        let GitOutput { text, is_success, .. } = self.run(repository, &["rev-parse", option], |_| true)?;
         let path = text.strip_suffix(b"\n").filter(|path| is_success && !path.is_empty());
         Ok(path.map(|path| PathBuf::from(OsStr::from_bytes(path))))
     }
 
     /// Returns the folders that the index lists as submodules.
-    fn submodules(&self, place: &Place<'_>) -> Result<Vec<PathBuf>, HostcallError> {
+    fn submodules(&self, repository: &Repository<'_>) -> Result<Vec<PathBuf>, HostcallError> {
         let is_link = |record: &[u8]| record.starts_with(b"160000 ");
-        let Answer { text, is_success, has_errors } =
-            self.ask(place, &["ls-files", "--stage", "--full-name", "-z", ":/"], is_link)?;
+        let GitOutput { text, is_success, has_errors } =
+            self.run(repository, &["ls-files", "--stage", "--full-name", "-z", ":/"], is_link)?;
         let is_whole = (is_success && !has_errors) || !guard!(ExecGitWholeIndex);
         if is_whole && text.is_empty() {
             return Ok(Vec::new());
         }
-        let Some(top) = self.top(place)? else { return Ok(Vec::new()) };
+        let Some(top) = self.top(repository)? else { return Ok(Vec::new()) };
         if !is_whole {
             // A sparse index, for example: the call would fetch the missing folders from a server and enter their submodules.
-            return Err(self.refused("git in a repository whose index cannot be listed"));
+            return Err(self.refusal("git in a repository whose index cannot be listed"));
         }
         let paths = text.split(|byte| *byte == 0).filter_map(|record| {
             let tab = record.iter().position(|byte| *byte == b'\t')?;
@@ -295,46 +304,51 @@ impl Survey<'_> {
     }
 
     /// Runs git and returns the NUL-terminated records of its output for which `kept` is true.
-    fn ask(&self, place: &Place<'_>, args: &[&str], kept: fn(&[u8]) -> bool) -> Result<Answer, HostcallError> {
+    fn run(
+        &self,
+        repository: &Repository<'_>,
+        args: &[&str],
+        kept: fn(&[u8]) -> bool,
+    ) -> Result<GitOutput, HostcallError> {
         let failed = |error: io::Error| HostcallError::io("EIO", "git config", format!("exec: git config: {error}"));
-        let start_git = Start {
+        let start_git = StartOptions {
             program: self.git.clone(),
             name: "git".to_owned(),
-            args: place.globals.iter().chain(args).map(|word| (*word).to_owned()).collect(),
-            env: self.environment(place.is_inner),
-            folder: Arc::clone(&place.folder),
-            cwd: place.path.clone(),
+            args: repository.globals.iter().chain(args).map(|word| (*word).to_owned()).collect(),
+            env: self.environment(repository.is_inner),
+            folder: Arc::clone(&repository.folder),
+            cwd: repository.path.clone(),
             has_stdin: false,
             joins_streams: false,
             is_own: false,
             view: self.view.clone(),
         };
-        // Dropping the leash ends the program.
-        let Child { stdout, stderr, ended, leash, .. } = start(start_git, self.options).map_err(failed)?;
-        let (tell, told) = mpsc::channel();
+        // Dropping the tree ends the program.
+        let Child { stdout, stderr, ended, tree, .. } = start(start_git, self.options).map_err(failed)?;
+        let (sender, receiver) = mpsc::channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        let (tell_errors, told_errors) = mpsc::channel();
+        let (errors_sender, errors_receiver) = mpsc::channel();
         let read_errors = move || {
             // The receiver may have been dropped.
-            let _ = tell_errors.send(has_errors(stderr));
+            let _ = errors_sender.send(has_errors(stderr));
         };
         thread("pijs-git-errors").spawn(read_errors).map_err(failed)?;
         let read = move || {
             let read = read_records(stdout, kept);
             // The receiver may have been dropped.
-            let _ = tell.send(read.map(|text| (text, ended.blocking_recv().ok())));
+            let _ = sender.send(read.map(|text| (text, ended.blocking_recv().ok())));
         };
         thread("pijs-git").spawn(read).map_err(failed)?;
-        let told = told.recv_timeout(DEADLINE).and_then(|told| Ok((told, told_errors.recv_timeout(DEADLINE)?)));
-        drop(leash);
-        let Ok((told, has_errors)) = told else {
+        let read = receiver.recv_timeout(DEADLINE).and_then(|read| Ok((read, errors_receiver.recv_timeout(DEADLINE)?)));
+        drop(tree);
+        let Ok((read, has_errors)) = read else {
             return Err(HostcallError::io("ETIMEDOUT", "git config", "exec: git did not list its settings in time"));
         };
-        match told.map_err(failed)? {
-            (text, Some(Exit { code: Some(code), .. }))
+        match read.map_err(failed)? {
+            (text, Some(ProgramExit { code: Some(code), .. }))
                 if text.len() as u64 <= MOST_BYTES && code != UNKNOWN_OPTION =>
             {
-                Ok(Answer { text, is_success: code == 0, has_errors })
+                Ok(GitOutput { text, is_success: code == 0, has_errors })
             }
             // Too many settings, a git that cannot report their origin, or one that was stopped.
             _ => Err(Reason::Scope

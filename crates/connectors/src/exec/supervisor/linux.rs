@@ -1,9 +1,9 @@
 //! Implements both ends of the protocol, and the supervisor's main loop.
 
-use super::super::inherited;
-use super::tree::{self, Group};
-use super::view;
-use super::{ARGUMENT, Order, Word};
+use super::super::ignored_signals;
+use super::file_rules;
+use super::tree::{self, ControlGroup};
+use super::{ARGUMENT, SupervisorMessage, SupervisorRequest};
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -22,20 +22,24 @@ use std::time::{Duration, Instant};
 
 /// Most attached files: folder, stdout, stderr, stdin.
 const MOST_FILES: usize = 4;
-/// Most bytes of an order.
-const LONGEST_ORDER: usize = 64 << 20;
+/// Most bytes of a request.
+const LONGEST_REQUEST: usize = 64 << 20;
 /// Poll interval for orphans that have ended.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Poll interval while the tree is being ended.
-const LOOK_SOON: Duration = Duration::from_millis(10);
+const ENDING_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Longest grace period when the host is gone and nobody waits for a graceful end.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
 /// Processes allowed beyond those that exist, for users that the limit applies to.
-const MORE_PROCESSES: u64 = 4096;
+const EXTRA_PROCESSES: u64 = 4096;
 
-/// Sends an order with its files.
-pub(in super::super) fn send_order(to: &UnixStream, order: &Order, files: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let body = serde_json::to_vec(order)?;
+/// Sends a request with its files.
+pub(in super::super) fn send_request(
+    to: &UnixStream,
+    request: &SupervisorRequest,
+    files: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let body = serde_json::to_vec(request)?;
     let length = u32::try_from(body.len()).map_err(|_| io::Error::from(Errno::TOOBIG))?.to_be_bytes();
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_FILES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -46,7 +50,7 @@ pub(in super::super) fn send_order(to: &UnixStream, order: &Order, files: &[Borr
     (&*to).write_all(&body)
 }
 
-fn receive_order(from: BorrowedFd<'_>) -> io::Result<(Order, Vec<OwnedFd>)> {
+fn receive_request(from: BorrowedFd<'_>) -> io::Result<(SupervisorRequest, Vec<OwnedFd>)> {
     let mut length = [0_u8; 4];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_FILES))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -61,7 +65,7 @@ fn receive_order(from: BorrowedFd<'_>) -> io::Result<(Order, Vec<OwnedFd>)> {
     let mut stream = Descriptor(from);
     stream.read_exact(&mut length[first.bytes..])?;
     let length = u32::from_be_bytes(length) as usize;
-    if length > LONGEST_ORDER {
+    if length > LONGEST_REQUEST {
         return Err(Errno::TOOBIG.into());
     }
     let mut body = vec![0; length];
@@ -70,7 +74,7 @@ fn receive_order(from: BorrowedFd<'_>) -> io::Result<(Order, Vec<OwnedFd>)> {
 }
 
 /// Reads one message; `None` when the supervisor has ended, and the tree with it.
-pub(in super::super) fn receive_word(from: &mut impl io::BufRead) -> io::Result<Option<Word>> {
+pub(in super::super) fn receive_message(from: &mut impl io::BufRead) -> io::Result<Option<SupervisorMessage>> {
     let mut line = String::new();
     if from.read_line(&mut line)? == 0 {
         return Ok(None);
@@ -105,27 +109,30 @@ pub(super) fn run() -> ! {
 }
 
 fn serve(host: BorrowedFd<'_>) -> io::Result<()> {
-    let (order, files) = receive_order(host)?;
-    let grace = Duration::from_millis(order.grace_ms);
-    let group = order.walls.tree.then(Group::enter).flatten();
-    let kills = order.walls.kill;
-    let started = start(order, files);
+    let (request, files) = receive_request(host)?;
+    let grace = Duration::from_millis(request.grace_ms);
+    let group = request.restrictions.tree.then(ControlGroup::enter).flatten();
+    let kills = request.restrictions.kill;
+    let started = start(request, files);
     if let Some(group) = &group {
         group.leave()?;
     }
     match started {
         Ok(program) => {
-            say(host, &Word::Started(program.as_raw_nonzero().get().unsigned_abs()));
-            Supervisor { host, program, running: true, group, ending: None, heard: Vec::new(), grace, kills }.watch();
+            send_message(host, &SupervisorMessage::Started(program.as_raw_nonzero().get().unsigned_abs()));
+            Supervisor { host, program, running: true, group, ending: None, received: Vec::new(), grace, kills }
+                .watch();
         }
-        Err(error) => say(host, &Word::Failed(error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()))),
+        Err(error) => {
+            send_message(host, &SupervisorMessage::Failed(error.raw_os_error().unwrap_or(Errno::IO.raw_os_error())))
+        }
     }
     Ok(())
 }
 
 /// Sends a message to the host, which may be gone.
-fn say(host: BorrowedFd<'_>, word: &Word) {
-    let Ok(mut line) = serde_json::to_vec(word) else { return };
+fn send_message(host: BorrowedFd<'_>, message: &SupervisorMessage) {
+    let Ok(mut line) = serde_json::to_vec(message) else { return };
     line.push(b'\n');
     let _ = rustix::net::send(host, &line, SendFlags::NOSIGNAL);
 }
@@ -133,60 +140,60 @@ fn say(host: BorrowedFd<'_>, word: &Word) {
 /// Drops the capabilities that give access to the environment and memory of other processes, for every program started here: as
 /// root, a program would read the keys in `pi`'s own. Fails silently without the privilege to drop them, since there is nothing
 /// to drop then.
-fn give_up_looking_into_others() {
+fn drop_inspection_capabilities() {
     use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
     for capability in [CapabilitySet::SYS_PTRACE, CapabilitySet::PERFMON, CapabilitySet::SYS_ADMIN] {
         let _ = remove_capability_from_bounding_set(capability);
     }
 }
 
-fn start(order: Order, files: Vec<OwnedFd>) -> io::Result<Pid> {
+fn start(request: SupervisorRequest, files: Vec<OwnedFd>) -> io::Result<Pid> {
     let mut files = files.into_iter();
     let mut next = || files.next().ok_or(io::Error::from(Errno::BADF));
     let (folder, stdout, stderr) = (next()?, next()?, next()?);
-    let stdin = if order.has_stdin { Stdio::from(next()?) } else { Stdio::null() };
+    let stdin = if request.has_stdin { Stdio::from(next()?) } else { Stdio::null() };
     rustix::process::fchdir(&folder)?;
     drop(folder);
-    if order.walls.session {
+    if request.restrictions.session {
         // The program is a member of this session, not its leader, so it cannot acquire a terminal.
         rustix::process::setsid()?;
     }
-    if order.walls.tree {
+    if request.restrictions.tree {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     }
-    give_up_looking_into_others();
-    if order.walls.no_new_privileges {
+    drop_inspection_capabilities();
+    if request.restrictions.no_new_privileges {
         rustix::thread::set_no_new_privs(true)?;
     }
-    inherited::stop_ignoring();
+    ignored_signals::install_handlers();
     close_fds::set_fds_cloexec(3, &[]);
     limit_resources();
-    let mut command = Command::new(&order.program);
+    let mut command = Command::new(&request.program);
     command
-        .arg0(&order.name)
-        .args(&order.args)
+        .arg0(&request.name)
+        .args(&request.args)
         .env_clear()
-        .envs(&order.env)
+        .envs(&request.env)
         .stdin(stdin)
         .stdout(stdout)
         .stderr(stderr)
         .process_group(0);
     let mut spawn = move || -> io::Result<Pid> {
-        let found = std::fs::metadata(&order.program)?;
-        if (found.dev(), found.ino()) != order.identity {
+        let found = std::fs::metadata(&request.program)?;
+        if (found.dev(), found.ino()) != request.identity {
             // The file is not the one that was decided.
             return Err(Errno::STALE.into());
         }
         let child = command.spawn()?;
         i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| Errno::SRCH.into())
     };
-    if order.writable.is_none() && order.closed.is_empty() && order.unwritten.is_empty() {
+    if request.writable.is_none() && request.closed.is_empty() && request.unwritten.is_empty() {
         return spawn();
     }
-    let (writable, closed, unwritten) = (order.writable.clone(), order.closed.clone(), order.unwritten.clone());
+    let (writable, closed, unwritten) = (request.writable.clone(), request.closed.clone(), request.unwritten.clone());
     // Landlock applies to the calling thread and to processes it starts; the supervisor itself must stay free to kill.
     std::thread::spawn(move || {
-        view::confine(&closed, &unwritten)?;
+        file_rules::restrict(&closed, &unwritten)?;
         writable.map_or(Ok(()), |writable| confine(&writable))?;
         spawn()
     })
@@ -220,7 +227,7 @@ fn limit_resources() {
     });
     if let Some(tasks) = tasks {
         let before = rustix::process::getrlimit(Resource::Nproc);
-        let limit = [Some(tasks + MORE_PROCESSES), before.current, before.maximum].into_iter().flatten().min();
+        let limit = [Some(tasks + EXTRA_PROCESSES), before.current, before.maximum].into_iter().flatten().min();
         let _ = rustix::process::setrlimit(Resource::Nproc, Rlimit { current: limit, maximum: limit });
     }
 }
@@ -230,10 +237,10 @@ struct Supervisor<'a> {
     program: Pid,
     /// Whether the program itself runs, whatever its descendants do.
     running: bool,
-    group: Option<Group>,
+    group: Option<ControlGroup>,
     ending: Option<Ending>,
     /// Bytes received from the host after the last complete line.
-    heard: Vec<u8>,
+    received: Vec<u8>,
     grace: Duration,
     /// Whether processes that outlive the grace period are killed.
     kills: bool,
@@ -272,7 +279,7 @@ impl Supervisor<'_> {
                 Ok(Some((pid, status))) if pid == self.program && (status.exited() || status.signaled()) => {
                     self.running = false;
                     let (code, signal) = (status.exit_status(), status.terminating_signal());
-                    say(self.host, &Word::Ended { code, signal });
+                    send_message(self.host, &SupervisorMessage::Ended { code, signal });
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Err(_) => return false,
@@ -292,32 +299,32 @@ impl Supervisor<'_> {
         if let Some(pidfd) = &pidfd {
             fds.push(PollFd::new(pidfd, PollFlags::IN));
         }
-        let limit = if self.ending.is_some() { LOOK_SOON } else { LOOK_EVERY };
+        let limit = if self.ending.is_some() { ENDING_POLL_INTERVAL } else { POLL_INTERVAL };
         let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
         let polled = poll(&mut fds, Some(&limit));
-        let host_speaks = !gone && polled.is_ok() && fds.first().is_some_and(|fd| !fd.revents().is_empty());
+        let host_sent = !gone && polled.is_ok() && fds.first().is_some_and(|fd| !fd.revents().is_empty());
         drop(fds);
-        if host_speaks {
-            self.listen();
+        if host_sent {
+            self.receive();
         }
     }
 
-    fn listen(&mut self) {
+    fn receive(&mut self) {
         let mut piece = [0; 256];
         match rustix::io::read(self.host, &mut piece) {
             Err(Errno::INTR | Errno::AGAIN) => {}
             Ok(0) | Err(_) => self.end(true),
             Ok(read) => {
-                self.heard.extend_from_slice(&piece[..read]);
-                while let Some(at) = self.heard.iter().position(|byte| *byte == b'\n') {
-                    let line: Vec<u8> = self.heard.drain(..=at).collect();
-                    self.obey(String::from_utf8_lossy(&line).trim_end());
+                self.received.extend_from_slice(&piece[..read]);
+                while let Some(at) = self.received.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = self.received.drain(..=at).collect();
+                    self.handle_line(String::from_utf8_lossy(&line).trim_end());
                 }
             }
         }
     }
 
-    fn obey(&mut self, line: &str) {
+    fn handle_line(&mut self, line: &str) {
         if line == "end" {
             self.end(false);
         } else if let Some((word, number)) = line.split_once(' ')
@@ -337,7 +344,7 @@ impl Supervisor<'_> {
     fn end(&mut self, host_is_gone: bool) {
         match &mut self.ending {
             None => {
-                tree::ask(&tree::descendants());
+                tree::terminate(&tree::descendants());
                 let grace = if host_is_gone { self.grace.min(SHORT_GRACE) } else { self.grace };
                 self.ending = Some(Ending { by: Instant::now() + grace, host_is_gone });
             }

@@ -11,7 +11,7 @@ use std::{fs, io};
 const STOP_ROUNDS: usize = 50;
 
 /// Most reads of a process's ancestors; two consecutive ones have to agree.
-const LOOKS: usize = 16;
+const MOST_READS: usize = 16;
 
 /// Most processes of a tree, where control groups limit them.
 const MOST_PROCESSES: u32 = 4096;
@@ -48,15 +48,15 @@ pub(super) fn descendants() -> Vec<Pid> {
 
 /// Sends a signal to a descendant of `ancestor`, which the caller keeps from being reaped meanwhile; returns false when `pid` is
 /// none, or has ended.
-pub(in super::super) fn signal_below(ancestor: Pid, pid: Pid, signal: Signal) -> bool {
+pub(in super::super) fn signal_descendant(ancestor: Pid, pid: Pid, signal: Signal) -> bool {
     // Opened first: later reads of this number are about this process, or it has ended and receives nothing.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
     let is_below = || {
         // A parent that ends during the read, and whose number is reused, shows in a second read: its child has a new parent by
         // then. So two reads have to agree.
-        let mut looks = (0..LOOKS).map(|_| line_to(ancestor, pid));
-        let mut last = looks.next().flatten();
-        for line in looks {
+        let mut reads = (0..MOST_READS).map(|_| ancestry(ancestor, pid));
+        let mut last = reads.next().flatten();
+        for line in reads {
             if line == last {
                 return line.is_some();
             }
@@ -68,7 +68,7 @@ pub(in super::super) fn signal_below(ancestor: Pid, pid: Pid, signal: Signal) ->
 }
 
 /// Returns the processes from `pid` up to `ancestor`; `None` when that is not an ancestor.
-fn line_to(ancestor: Pid, pid: Pid) -> Option<Vec<i32>> {
+fn ancestry(ancestor: Pid, pid: Pid) -> Option<Vec<i32>> {
     let mut line = vec![pid.as_raw_nonzero().get()];
     loop {
         let last = *line.last()?;
@@ -91,7 +91,7 @@ fn state_and_parent(stat: &str) -> Option<(char, i32)> {
 }
 
 /// Sends `SIGTERM` to all of them.
-pub(super) fn ask(processes: &[Pid]) {
+pub(super) fn terminate(processes: &[Pid]) {
     for pid in processes {
         let _ = kill_process(*pid, Signal::TERM);
         // A stopped process would not handle it.
@@ -120,15 +120,15 @@ pub(super) fn kill() {
 }
 
 /// Interval and number of polls for a killed group to become empty.
-const SWEEP_EVERY: Duration = Duration::from_millis(5);
-const SWEEP_LOOKS: usize = 400;
+const SWEEP_INTERVAL: Duration = Duration::from_millis(5);
+const SWEEP_POLLS: usize = 400;
 
 /// A dedicated control group, where one can be created: it also holds processes that the other means miss.
-pub(super) struct Group {
+pub(super) struct ControlGroup {
     folder: PathBuf,
 }
 
-impl Group {
+impl ControlGroup {
     /// Creates a group and enters it, so that the next child belongs to it from the start. [`leave`](Self::leave) goes back.
     pub(super) fn enter() -> Option<Self> {
         let parent = own_group()?;
@@ -156,22 +156,22 @@ impl Group {
     }
 }
 
-impl Group {
+impl ControlGroup {
     /// Kills every process in it, and waits a bounded time until it is empty.
-    fn killed(self) -> Self {
+    fn kill_and_wait(self) -> Self {
         self.kill();
-        for _ in 0..SWEEP_LOOKS {
+        for _ in 0..SWEEP_POLLS {
             let events = fs::read_to_string(self.folder.join("cgroup.events")).unwrap_or_default();
             if !events.contains("populated 1") {
                 break;
             }
-            std::thread::sleep(SWEEP_EVERY);
+            std::thread::sleep(SWEEP_INTERVAL);
         }
         self
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         // Succeeds only for an empty group, which it is when the tree has ended.
         let _ = fs::remove_dir(&self.folder);
@@ -185,7 +185,7 @@ fn folder_of(parent: &Path, supervisor: u32) -> PathBuf {
 /// Ends the processes that a killed supervisor has left in its group. Called by the host, which is in the parent group.
 pub(in super::super) fn sweep(supervisor: u32) {
     if let Some(folder) = own_group().map(|parent| folder_of(&parent, supervisor)).filter(|folder| folder.exists()) {
-        drop(Group { folder }.killed());
+        drop(ControlGroup { folder }.kill_and_wait());
     }
 }
 

@@ -4,7 +4,7 @@
 //! file's state is known only here: each operation that writes reports which file it left in which state, and each operation that
 //! reads compares the file that it opened.
 
-use super::error::Failure;
+use super::error::FsError;
 use super::walk::Reached;
 use crate::system::{File, Kind, Stat};
 use pijs_hostcall::{Access, Permit, ReadBy, Reason, Stamp};
@@ -22,12 +22,16 @@ pub(super) fn stamp(stat: &Stat) -> Stamp {
     }
 }
 
-fn denied(reason: Reason) -> Failure {
-    Failure::Denied(Access::Read.capability(), reason)
+fn denied(reason: Reason) -> FsError {
+    FsError::Denied(Access::Read.capability(), reason)
 }
 
 /// Refuses to read a changed file when the caller may read it only because it wrote it.
-pub(super) fn check_left(permit: &Permit, real: &Path, stat: impl FnOnce() -> io::Result<Stat>) -> Result<(), Failure> {
+pub(super) fn check_unchanged(
+    permit: &Permit,
+    real: &Path,
+    stat: impl FnOnce() -> io::Result<Stat>,
+) -> Result<(), FsError> {
     match permit.reads(real).map_err(denied)? {
         ReadBy::Grant => Ok(()),
         ReadBy::Making(left) if left == stamp(&stat()?) || !guard!(GateUnchangedSinceWrite) => Ok(()),
@@ -36,7 +40,7 @@ pub(super) fn check_left(permit: &Permit, real: &Path, stat: impl FnOnce() -> io
 }
 
 /// Refuses to read anything that no grant lets the caller read.
-pub(super) fn check_granted(permit: &Permit, real: &Path) -> Result<(), Failure> {
+pub(super) fn check_granted(permit: &Permit, real: &Path) -> Result<(), FsError> {
     match permit.reads(real).map_err(denied)? {
         ReadBy::Grant => Ok(()),
         ReadBy::Making(_) | ReadBy::Writing => Err(denied(Reason::Scope)),
@@ -44,7 +48,7 @@ pub(super) fn check_granted(permit: &Permit, real: &Path) -> Result<(), Failure>
 }
 
 /// Records a file that was opened for writing. It counts as the caller's if it was empty, or as the caller left it.
-pub(super) fn opened(permit: &Permit, real: &Path, file: &dyn File) {
+pub(super) fn record_opened(permit: &Permit, real: &Path, file: &dyn File) {
     if !permit.remembers(real) {
         return;
     }
@@ -54,7 +58,7 @@ pub(super) fn opened(permit: &Permit, real: &Path, file: &dyn File) {
 }
 
 /// Changes an open file, and records its state afterwards.
-pub(super) fn changes<R>(
+pub(super) fn change_recorded<R>(
     permit: &Permit,
     real: &Path,
     file: &mut dyn File,
@@ -71,14 +75,14 @@ pub(super) fn changes<R>(
 }
 
 /// Tracks a name, at the end of a walk, that is about to be changed.
-pub(super) struct Named<'a> {
+pub(super) struct TrackedName<'a> {
     permit: &'a Permit,
     reached: &'a Reached,
     remembers: bool,
     is_own: bool,
 }
 
-impl<'a> Named<'a> {
+impl<'a> TrackedName<'a> {
     pub(super) fn new(permit: &'a Permit, reached: &'a Reached) -> Self {
         let remembers = permit.remembers(&reached.real);
         let as_left = || match reached.lstat() {
@@ -93,12 +97,12 @@ impl<'a> Named<'a> {
     }
 
     /// Records a change; the file is the caller's if it was before.
-    pub(super) fn changed(&self) {
-        self.left(self.is_own);
+    pub(super) fn record_change(&self) {
+        self.record(self.is_own);
     }
 
     /// Records whether all of the file is the caller's now.
-    pub(super) fn left(&self, is_own: bool) {
+    pub(super) fn record(&self, is_own: bool) {
         if !self.remembers {
             return;
         }

@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Installs a handler that does nothing for every ignored signal, once for this process. The process keeps ignoring them in
 /// effect.
-pub(super) fn stop_ignoring() {
+pub(super) fn install_handlers() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let ignored = ignored();

@@ -6,7 +6,9 @@ use pijs_protocol::{ErrorCode, HostcallError};
 use std::io;
 
 /// Runs `work` to completion on a dedicated thread. The calling thread may belong to a tokio runtime, which must not block.
-pub(crate) fn on<T: Send>(work: impl Future<Output = Result<T, HostcallError>> + Send) -> Result<T, HostcallError> {
+pub(crate) fn block_on<T: Send>(
+    work: impl Future<Output = Result<T, HostcallError>> + Send,
+) -> Result<T, HostcallError> {
     let broken = |what: String| HostcallError::new(ErrorCode::Internal, what).with("reason", "invariant");
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, || {
@@ -16,21 +18,21 @@ pub(crate) fn on<T: Send>(work: impl Future<Output = Result<T, HostcallError>> +
                 Err(error) => Err(broken(format!("cannot wait: {error}"))),
             }
         });
-        let thread = thread.map_err(|error| refused(&error))?;
+        let thread = thread.map_err(|error| thread_error(&error))?;
         thread.join().unwrap_or_else(|_| Err(broken("the connector panicked; this is a bug in the host".to_owned())))
     })
 }
 
 /// Runs blocking `work` on a dedicated thread. `spawn_blocking` is not used, since it panics when the system refuses a thread.
-pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    let (tell, told) = tokio::sync::oneshot::channel();
+pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
     // The receiver may have been dropped.
-    std::thread::Builder::new().name("pijs-blocking".to_owned()).spawn(move || drop(tell.send(work())))?;
-    told.await.map_err(|_| io::Error::other("the connector panicked; this is a bug in the host"))
+    std::thread::Builder::new().name("pijs-blocking".to_owned()).spawn(move || drop(sender.send(work())))?;
+    receiver.await.map_err(|_| io::Error::other("the connector panicked; this is a bug in the host"))
 }
 
 /// Converts a failure to start a thread: `EAGAIN` when resources are short, otherwise `internal`.
-pub(crate) fn refused(error: &io::Error) -> HostcallError {
+pub(crate) fn thread_error(error: &io::Error) -> HostcallError {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => {
             HostcallError::io("EAGAIN", "clone", "EAGAIN: resource temporarily unavailable, clone")

@@ -1,9 +1,9 @@
 //! Operations that only read metadata and names.
 
-use super::Inner;
-use super::error::{At, ENOENT, Failure, code};
-use super::own::{check_granted, check_left};
-use super::walk::{Last, Reached};
+use super::FsState;
+use super::error::{ENOENT, ErrorContext, FsError, code};
+use super::walk::{FinalLink, Reached};
+use super::written::{check_granted, check_unchanged};
 use crate::system::{Dir, Kind, Stat};
 use pijs_hostcall::{Access, Output, ReadBy, Request};
 use pijs_protocol::HostcallError;
@@ -14,16 +14,22 @@ use std::sync::Arc;
 const MOST_ENTRIES: usize = 1_000_000;
 const DEEPEST: usize = 256;
 
-impl Inner {
+impl FsState {
     /// Walks to a path of the call.
-    pub(super) fn reach(&self, request: &Request, path: &str, access: Access, last: Last) -> Result<Reached, Failure> {
+    pub(super) fn reach(
+        &self,
+        request: &Request,
+        path: &str,
+        access: Access,
+        last: FinalLink,
+    ) -> Result<Reached, FsError> {
         let absolute = request.permit.places().node_path(path).map_err(|_| code(super::error::EINVAL))?;
         self.walk(&request.permit, &absolute, access, last)
     }
 
     pub(super) fn stat(&self, request: &Request, path: &str, follow: bool) -> Result<Output, HostcallError> {
-        let (syscall, last) = if follow { ("stat", Last::Follow) } else { ("lstat", Last::Keep) };
-        let at = At::path(syscall, path);
+        let (syscall, last) = if follow { ("stat", FinalLink::Follow) } else { ("lstat", FinalLink::Keep) };
+        let at = ErrorContext::path(syscall, path);
         let stat = self
             .reach(request, path, if follow { Access::Look } else { Access::Read }, last)
             .and_then(|reached| Ok(reached.lstat()?));
@@ -31,9 +37,9 @@ impl Inner {
     }
 
     pub(super) fn statfs(&self, request: &Request, path: &str) -> Result<Output, HostcallError> {
-        let at = At::path("statfs", path);
+        let at = ErrorContext::path("statfs", path);
         let found = self
-            .reach(request, path, Access::Read, Last::Follow)
+            .reach(request, path, Access::Read, FinalLink::Follow)
             .and_then(|reached| Ok(reached.dir.statfs(reached.name.as_deref())?));
         let found = found.map_err(|failure| failure.at(&at))?;
         Ok(Output::new(json!({
@@ -43,15 +49,15 @@ impl Inner {
     }
 
     pub(super) fn exists(&self, request: &Request, path: &str) -> Result<Output, HostcallError> {
-        let found = self.reach(request, path, Access::Look, Last::Follow).and_then(|reached| Ok(reached.lstat()?));
+        let found = self.reach(request, path, Access::Look, FinalLink::Follow).and_then(|reached| Ok(reached.lstat()?));
         Ok(Output::new(json!({ "exists": found.is_ok() })))
     }
 
     pub(super) fn access(&self, request: &Request, path: &str, mode: u64) -> Result<Output, HostcallError> {
-        let at = At::path("access", path);
+        let at = ErrorContext::path("access", path);
         // The mask leaves three bits.
         let bits = (mode & 7) as u32;
-        let found = self.reach(request, path, Access::Look, Last::Follow).and_then(|reached| {
+        let found = self.reach(request, path, Access::Look, FinalLink::Follow).and_then(|reached| {
             match &reached.name {
                 Some(name) => reached.dir.access(name, bits)?,
                 None => drop(reached.dir.stat()?),
@@ -59,7 +65,7 @@ impl Inner {
             if bits & 2 != 0 {
                 // A file is writable when both the system and the gate allow it.
                 let writing = request.permit.path(Access::Write, &reached.real);
-                writing.map_err(|reason| Failure::Denied("write", reason))?;
+                writing.map_err(|reason| FsError::Denied("write", reason))?;
             }
             Ok(())
         });
@@ -68,8 +74,8 @@ impl Inner {
     }
 
     pub(super) fn readlink(&self, request: &Request, path: &str) -> Result<Output, HostcallError> {
-        let at = At::path("readlink", path);
-        let target = self.reach(request, path, Access::Read, Last::Keep).and_then(|reached| {
+        let at = ErrorContext::path("readlink", path);
+        let target = self.reach(request, path, Access::Read, FinalLink::Keep).and_then(|reached| {
             reached.lstat()?;
             check_granted(&request.permit, &reached.real)?;
             Ok(reached.dir.readlink(reached.named()?)?)
@@ -79,9 +85,9 @@ impl Inner {
     }
 
     pub(super) fn realpath(&self, request: &Request, path: &str) -> Result<Output, HostcallError> {
-        let at = At::path("realpath", path);
+        let at = ErrorContext::path("realpath", path);
         let named = request.permit.places().node_path(path)?;
-        let reached = self.reach(request, path, Access::Read, Last::Follow).and_then(|reached| {
+        let reached = self.reach(request, path, Access::Read, FinalLink::Follow).and_then(|reached| {
             reached.lstat()?;
             // A link's target is content, which the caller may not have written.
             if reached.real != named {
@@ -100,10 +106,10 @@ impl Inner {
         path: &str,
         recursive: bool,
     ) -> Result<Output, HostcallError> {
-        let at = At::path(syscall, path);
-        let listed = self.reach(request, path, Access::Read, Last::Follow).and_then(|reached| {
+        let at = ErrorContext::path(syscall, path);
+        let listed = self.reach(request, path, Access::Read, FinalLink::Follow).and_then(|reached| {
             let dir = reached.as_dir()?;
-            check_left(&request.permit, &reached.real, || dir.stat())?;
+            check_unchanged(&request.permit, &reached.real, || dir.stat())?;
             let mut entries = Vec::new();
             let reads = |path: &std::path::Path| request.permit.reads(path);
             let may_read = |path: &std::path::Path| matches!(reads(path), Ok(ReadBy::Grant | ReadBy::Making(_)));

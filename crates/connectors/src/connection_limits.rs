@@ -15,104 +15,104 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Most connections of one extension, where the process may have many more files.
-const MOST: usize = 1024;
+const MOST_CONNECTIONS: usize = 1024;
 /// Divisors of the process's limit on open files: the part for the connections of one extension, and the part for those of all.
 const SHARE_OF_ONE: usize = 8;
 const SHARE_OF_ALL: usize = 4;
 /// Least number of connections, for a process with a very low limit on open files.
-const LEAST: usize = 4;
+const LEAST_CONNECTIONS: usize = 4;
 /// Limit on open files from which idle connections may be kept for the next request.
-const MANY: usize = 16_384;
+const MANY_FILES: usize = 16_384;
 /// Concurrent lookups of one extension. Each occupies a thread that cannot be stopped.
-const LOOK_UPS: usize = 8;
+const CONCURRENT_LOOKUPS: usize = 8;
 /// Bytes of memory for the decoders of one extension, as much as a realm has, and the unit in which they are counted.
-const DECODERS: usize = 256 << 20;
-const UNIT: usize = 64 << 10;
+const DECODER_BYTES: usize = 256 << 20;
+const DECODER_UNIT: usize = 64 << 10;
 
 /// Limits of all extensions.
-pub(crate) struct Sockets {
+pub(crate) struct ConnectionLimits {
     files: usize,
     all: Arc<Semaphore>,
-    by_extension: Mutex<BTreeMap<ExtensionId, One>>,
+    by_extension: Mutex<BTreeMap<ExtensionId, ExtensionLimits>>,
     /// Kept when an extension restarts.
     lookups: Lookups,
 }
 
 /// Limits of one extension.
 #[derive(Clone)]
-struct One {
+struct ExtensionLimits {
     open: Arc<Semaphore>,
     look_ups: Arc<Semaphore>,
     decoders: Arc<Semaphore>,
 }
 
-/// Returns the refusal inside an error of [`Sockets::look_up`], if there is one.
+/// Returns the refusal inside an error of [`ConnectionLimits::look_up`], if there is one.
 pub(crate) fn too_many_names(error: &io::Error) -> Option<&TooManyNames> {
     error.get_ref()?.downcast_ref()
 }
 
 /// Permit for one connection; released on drop.
 #[derive(Default)]
-pub(crate) struct Room {
+pub(crate) struct ConnectionPermit {
     _held: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
 }
 
-impl Default for Sockets {
+impl Default for ConnectionLimits {
     /// Derives the limits from this process's limit on open files.
     fn default() -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let files = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-        let all = (files / SHARE_OF_ALL).clamp(LEAST, Semaphore::MAX_PERMITS);
+        let all = (files / SHARE_OF_ALL).clamp(LEAST_CONNECTIONS, Semaphore::MAX_PERMITS);
         Self { files, all: Arc::new(Semaphore::new(all)), by_extension: Mutex::default(), lookups: Lookups::default() }
     }
 }
 
-impl Sockets {
-    fn of(&self, extension: &ExtensionId) -> One {
+impl ConnectionLimits {
+    fn of(&self, extension: &ExtensionId) -> ExtensionLimits {
         let mut all = self.by_extension.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || One {
-            open: Arc::new(Semaphore::new((self.files / SHARE_OF_ONE).clamp(LEAST, MOST))),
-            look_ups: Arc::new(Semaphore::new(LOOK_UPS)),
-            decoders: Arc::new(Semaphore::new(DECODERS / UNIT)),
+        let new = || ExtensionLimits {
+            open: Arc::new(Semaphore::new((self.files / SHARE_OF_ONE).clamp(LEAST_CONNECTIONS, MOST_CONNECTIONS))),
+            look_ups: Arc::new(Semaphore::new(CONCURRENT_LOOKUPS)),
+            decoders: Arc::new(Semaphore::new(DECODER_BYTES / DECODER_UNIT)),
         };
         all.entry(extension.clone()).or_insert_with(new).clone()
     }
 
     /// Waits for a permit for one more connection.
-    pub(crate) async fn room(&self, extension: &ExtensionId) -> Room {
+    pub(crate) async fn acquire(&self, extension: &ExtensionId) -> ConnectionPermit {
         if !guard!(NetConnections) {
-            return Room::default();
+            return ConnectionPermit::default();
         }
         // The extension's own quota first, so that an extension over its quota does not occupy the shared one. Neither semaphore
         // is ever closed.
         let own = self.of(extension).open.acquire_owned().await;
         let all = Arc::clone(&self.all).acquire_owned().await;
-        Room { _held: own.ok().zip(all.ok()) }
+        ConnectionPermit { _held: own.ok().zip(all.ok()) }
     }
 
     /// Returns a permit for one more connection, if one is available now.
-    pub(crate) fn room_now(&self, extension: &ExtensionId) -> Option<Room> {
+    pub(crate) fn try_acquire(&self, extension: &ExtensionId) -> Option<ConnectionPermit> {
         if !guard!(NetConnections) {
-            return Some(Room::default());
+            return Some(ConnectionPermit::default());
         }
         let own = self.of(extension).open.try_acquire_owned().ok()?;
         let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
-        Some(Room { _held: Some((own, all)) })
+        Some(ConnectionPermit { _held: Some((own, all)) })
     }
 
     /// Waits until memory for a decoder of `bytes` bytes is available.
-    pub(crate) async fn decoder(&self, extension: &ExtensionId, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn acquire_decoder(&self, extension: &ExtensionId, bytes: usize) -> Option<OwnedSemaphorePermit> {
         if !guard!(HttpDecoders) {
             return None;
         }
-        let units = u32::try_from(bytes.div_ceil(UNIT).min(DECODERS / UNIT)).expect("few units");
+        let units = u32::try_from(bytes.div_ceil(DECODER_UNIT).min(DECODER_BYTES / DECODER_UNIT)).expect("few units");
         // The semaphore is never closed.
         self.of(extension).decoders.acquire_many_owned(units).await.ok()
     }
 
     /// Returns how many idle connections to one server may stay open. Idle connections are not counted.
-    pub(crate) fn idle(&self) -> usize {
-        if self.files < MANY && guard!(NetConnections) { 0 } else { usize::MAX }
+    pub(crate) fn max_idle(&self) -> usize {
+        if self.files < MANY_FILES && guard!(NetConnections) { 0 } else { usize::MAX }
     }
 
     /// Resolves a name. A lookup whose caller no longer waits keeps its slot until it ends.

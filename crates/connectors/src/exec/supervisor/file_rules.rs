@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// Restricts the calling thread. Has no effect on a kernel without Landlock.
-pub(super) fn confine(closed: &[PathBuf], unwritten: &[PathBuf]) -> io::Result<()> {
+pub(super) fn restrict(closed: &[PathBuf], unwritten: &[PathBuf]) -> io::Result<()> {
     if closed.is_empty() && unwritten.is_empty() {
         return Ok(());
     }
@@ -26,17 +26,17 @@ pub(super) fn confine(closed: &[PathBuf], unwritten: &[PathBuf]) -> io::Result<(
     let all = AccessFs::from_write(ABI::V5) | AccessFs::ReadFile;
     let rules = Ruleset::default().handle_access(all).and_then(Ruleset::create).map_err(refused)?;
     let root = openat(CWD, c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let rules = View { closed, unwritten }.permit_inside(rules, &root, Path::new("/"), all).map_err(refused)?;
+    let rules = FileRules { closed, unwritten }.permit_inside(rules, &root, Path::new("/"), all).map_err(refused)?;
     rules.restrict_self().map_err(refused)?;
     Ok(())
 }
 
-struct View<'a> {
+struct FileRules<'a> {
     closed: &'a [PathBuf],
     unwritten: &'a [PathBuf],
 }
 
-impl View<'_> {
+impl FileRules<'_> {
     /// Whether a path is closed, or is a backup copy next to a closed file.
     fn is_closed(&self, path: &Path) -> bool {
         let is_aside = |kept: &PathBuf| {
@@ -111,7 +111,7 @@ mod tests {
     fn reads(file: &Path, closed: &Path) -> bool {
         let (file, closed) = (file.to_owned(), closed.to_owned());
         let confined = std::thread::spawn(move || {
-            confine(&[closed], &[]).expect("Landlock takes the rules");
+            restrict(&[closed], &[]).expect("Landlock takes the rules");
             std::fs::read(file).is_ok()
         });
         confined.join().expect("the thread ends")

@@ -14,7 +14,7 @@
 //!
 //! No other file is removed, whatever a journal contains ([`may_remove`]).
 
-use super::statement::plain;
+use super::statement::convert_error;
 use crate::fs::FsConnector;
 use crate::system::{Dir, Kind, OpenHow};
 use pijs_hostcall::{Access, Reason, Request};
@@ -47,7 +47,7 @@ fn may_remove(path: &Path) -> bool {
 
 /// Prepares this thread for a database: installs the check of removed files, and limits the stack that SQLite uses, so that some
 /// is left to return an error.
-pub(super) fn begin(stack: usize) -> Result<(), HostcallError> {
+pub(super) fn prepare_thread(stack: usize) -> Result<(), HostcallError> {
     #[cfg(unix)]
     {
         pijs_engine::guard_sqlite(may_remove).then_some(()).ok_or_else(cannot_open)?;
@@ -59,7 +59,7 @@ pub(super) fn begin(stack: usize) -> Result<(), HostcallError> {
 }
 
 /// A database file that the permit has allowed.
-pub(super) struct Place {
+pub(super) struct DatabaseFile {
     /// The full path without links.
     real: PathBuf,
     read_only: bool,
@@ -69,7 +69,7 @@ pub(super) struct Place {
     pinned: crate::system::Pinned,
 }
 
-impl Place {
+impl DatabaseFile {
     /// Walks to the file; creates it when it is missing and may be written.
     pub(super) fn find(
         files: &FsConnector,
@@ -90,7 +90,7 @@ impl Place {
         }
         request.permit.reads_content(&found.real);
         let failed = |error: io::Error| {
-            let (name, words) = crate::fs::error_words(&error);
+            let (name, words) = crate::fs::system_error(&error);
             HostcallError::io(name, "open", format!("sqlite: {words}, open '{path}'")).with("path", path)
         };
         exists(&*found.dir, name, read_only).map_err(failed)?.then_some(()).ok_or_else(cannot_open)?;
@@ -109,14 +109,16 @@ impl Place {
         // No URI, so that a path is taken literally. No links, since the decided path has none.
         let open = || {
             let how = mode | How::SQLITE_OPEN_NO_MUTEX | How::SQLITE_OPEN_NOFOLLOW;
-            Connection::open_with_flags(&self.real, how).map_err(|error| plain(&error))
+            Connection::open_with_flags(&self.real, how).map_err(|error| convert_error(&error))
         };
         #[cfg(target_os = "linux")]
         {
             // The opening thread may access less than the thread that works on the database.
             std::thread::scope(|scope| {
-                let opener =
-                    scope.spawn(|| walls::restrict(&[walls::file(&self.pinned, self.read_only)]).and_then(|()| open()));
+                let opener = scope.spawn(|| {
+                    landlock_rules::restrict(&[landlock_rules::file(&self.pinned, self.read_only)])
+                        .and_then(|()| open())
+                });
                 opener.join().unwrap_or_else(|_| Err(cannot_open()))
             })
         }
@@ -124,21 +126,21 @@ impl Place {
         open()
     }
 
-    /// Restricts this thread to the database at `place` and its journals; without a place, to no file.
-    pub(super) fn confine(place: Option<Self>) -> Result<(), HostcallError> {
-        let own = place.as_ref().filter(|place| place.journals).map(|place| journals_of(&place.real));
+    /// Restricts this thread to the database at `file` and its journals; `None`: to no file at all.
+    pub(super) fn confine(file: Option<Self>) -> Result<(), HostcallError> {
+        let own = file.as_ref().filter(|file| file.journals).map(|file| journals_of(&file.real));
         OWN.set(own.unwrap_or_default());
         #[cfg(target_os = "linux")]
         {
-            let rules = place.as_ref().map(|place| {
-                let file = walls::file(&place.pinned, place.read_only);
-                [file, walls::folder(&place.pinned, !place.journals)]
+            let rules = file.as_ref().map(|file| {
+                let database = landlock_rules::file(&file.pinned, file.read_only);
+                [database, landlock_rules::folder(&file.pinned, !file.journals)]
             });
-            walls::restrict(rules.as_ref().map_or(&[], |rules| rules))
+            landlock_rules::restrict(rules.as_ref().map_or(&[], |rules| rules))
         }
         #[cfg(not(target_os = "linux"))]
         {
-            drop(place);
+            drop(file);
             Ok(())
         }
     }
@@ -177,7 +179,7 @@ fn cannot_open() -> HostcallError {
 }
 
 #[cfg(target_os = "linux")]
-mod walls {
+mod landlock_rules {
     use super::cannot_open;
     use crate::system::Pinned;
     use landlock::{
@@ -219,8 +221,8 @@ mod walls {
 
     fn confine(rules: &[Rule<'_>]) -> Result<(), RulesetError> {
         let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(ABI::V5))?.create()?;
-        for (place, access) in rules {
-            ruleset = ruleset.add_rule(PathBeneath::new(place, *access))?;
+        for (file, access) in rules {
+            ruleset = ruleset.add_rule(PathBeneath::new(file, *access))?;
         }
         // SQLite reads random bytes from here.
         if let Ok(random) = PathFd::new("/dev/urandom") {

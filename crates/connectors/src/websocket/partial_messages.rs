@@ -10,19 +10,19 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// Most bytes of incomplete messages of all connections of one extension: four of the largest messages.
-const MOST: usize = 4 * super::MESSAGE;
+const MOST_PARTIAL_BYTES: usize = 4 * super::MESSAGE_BYTES;
 
 /// Bytes of a ping's frame header.
 const HEAD: usize = 2;
 
 /// Counts the incomplete message of one connection.
-pub(super) struct Unfinished {
+pub(super) struct IncompleteMessage {
     /// Bytes of all connections of the extension.
     all: Arc<AtomicUsize>,
     own: AtomicUsize,
 }
 
-impl Unfinished {
+impl IncompleteMessage {
     pub(super) fn new(all: Arc<AtomicUsize>) -> Arc<Self> {
         Arc::new(Self { all, own: AtomicUsize::new(0) })
     }
@@ -30,7 +30,7 @@ impl Unfinished {
     /// Counts received bytes; returns whether they are within the limit.
     fn add(&self, bytes: usize) -> bool {
         self.own.fetch_add(bytes, Ordering::AcqRel);
-        self.all.fetch_add(bytes, Ordering::AcqRel) + bytes <= MOST || !guard!(WebsocketUnfinished)
+        self.all.fetch_add(bytes, Ordering::AcqRel) + bytes <= MOST_PARTIAL_BYTES || !guard!(WebsocketUnfinished)
     }
 
     /// Resets the count when a message is complete. Bytes of the next message that were read with it are at most one read, and
@@ -51,24 +51,24 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for IncompleteMessage {
     fn drop(&mut self) {
         self.complete();
     }
 }
 
 /// The reading side of a connection, whose bytes are counted.
-pub(super) struct Counted {
+pub(super) struct CountedReader {
     pub(super) inner: Reader,
-    pub(super) unfinished: Arc<Unfinished>,
+    pub(super) partial: Arc<IncompleteMessage>,
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountedReader {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, into))?;
         let read = into.filled().len() - before;
-        Poll::Ready(match self.unfinished.add(read) {
+        Poll::Ready(match self.partial.add(read) {
             true => Ok(()),
             false => Err(io::ErrorKind::QuotaExceeded.into()),
         })

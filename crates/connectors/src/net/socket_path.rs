@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use tokio::net::{UnixListener, UnixStream};
 
 /// Location of an existing or future socket.
-pub(super) struct Place {
+pub(super) struct SocketPath {
     folder: File,
     name: OsString,
     /// The full path without links.
@@ -26,14 +26,14 @@ pub(super) struct Place {
 }
 
 /// A listening socket's file, removed on drop.
-pub(super) struct Bound {
-    place: Place,
+pub(super) struct BoundSocket {
+    path: SocketPath,
     /// Device and inode: another file that has the name by then is not removed.
     identity: Option<(rustix::fs::Dev, u64)>,
     _known: Listening,
 }
 
-impl Place {
+impl SocketPath {
     /// Resolves a path and checks the permit for its real location.
     pub(super) fn of(request: &Request, path: &str, access: Access) -> Result<Self, HostcallError> {
         let named = normal(&request.permit.places().project, Path::new(path));
@@ -57,20 +57,20 @@ impl Place {
 
     /// Connects to the file that has the name now, without following a link.
     pub(super) async fn connect(&self) -> io::Result<UnixStream> {
-        if !is_held() {
+        if !has_stable_path() {
             return UnixStream::connect(&self.real).await;
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let socket = rustix::fs::openat(&self.folder, &self.name, flags, rustix::fs::Mode::empty())?;
-        UnixStream::connect(of_descriptor(&socket)).await
+        UnixStream::connect(descriptor_path(&socket)).await
     }
 
     /// Creates the socket and listens.
-    pub(super) fn bind(self, request: &Request) -> io::Result<(UnixListener, Bound)> {
-        let at = if is_held() { of_descriptor(&self.folder).join(&self.name) } else { self.real.clone() };
+    pub(super) fn bind(self, request: &Request) -> io::Result<(UnixListener, BoundSocket)> {
+        let at = if has_stable_path() { descriptor_path(&self.folder).join(&self.name) } else { self.real.clone() };
         let listener = UnixListener::bind(at)?;
         let _known = request.permit.listens_at(&self.real);
-        Ok((listener, Bound { identity: self.identity(), place: self, _known }))
+        Ok((listener, BoundSocket { identity: self.identity(), path: self, _known }))
     }
 
     fn identity(&self) -> Option<(rustix::fs::Dev, u64)> {
@@ -80,20 +80,20 @@ impl Place {
 }
 
 /// Whether an open folder has a stable path (`/proc/self/fd/N`).
-fn is_held() -> bool {
+fn has_stable_path() -> bool {
     cfg!(target_os = "linux") && guard!(NetStablePath)
 }
 
-fn of_descriptor(open: &impl AsFd) -> PathBuf {
+fn descriptor_path(open: &impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", open.as_fd().as_raw_fd()))
 }
 
-impl Drop for Bound {
+impl Drop for BoundSocket {
     fn drop(&mut self) {
         if !guard!(NetStablePath) {
-            let _ = std::fs::remove_file(&self.place.real);
-        } else if self.identity.is_some() && self.place.identity() == self.identity {
-            let _ = rustix::fs::unlinkat(&self.place.folder, &self.place.name, AtFlags::empty());
+            let _ = std::fs::remove_file(&self.path.real);
+        } else if self.identity.is_some() && self.path.identity() == self.identity {
+            let _ = rustix::fs::unlinkat(&self.path.folder, &self.path.name, AtFlags::empty());
         }
     }
 }

@@ -16,7 +16,7 @@ const SWITCHING: &[u8] = b"HTTP/1.1 101";
 
 /// The server that requests may name.
 #[derive(Debug, Clone)]
-pub(super) struct Server {
+pub(super) struct RequestServer {
     /// Its name as it was decided and as the caller wrote it, in lower case.
     pub(super) names: Vec<String>,
     pub(super) port: u16,
@@ -25,17 +25,17 @@ pub(super) struct Server {
 
 /// Filters the requests on one connection.
 #[derive(Debug)]
-pub(super) struct Requests {
-    server: Server,
-    state: State,
+pub(super) struct RequestFilter {
+    server: RequestServer,
+    state: FilterState,
     /// Bytes of an incomplete head, chunk size or trailers.
-    held: Vec<u8>,
+    pending: Vec<u8>,
     upgrade: Upgrade,
     heads: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum FilterState {
     Head,
     /// Remaining bytes of a body.
     Body(u64),
@@ -54,7 +54,7 @@ enum State {
 enum Upgrade {
     None,
     /// The first request asks for one; holds the start of the response.
-    Asked(Vec<u8>),
+    Requested(Vec<u8>),
 }
 
 /// How a request's body is framed.
@@ -64,28 +64,28 @@ enum Framing {
     Chunked,
 }
 
-impl Requests {
-    pub(super) fn new(server: Server) -> Self {
-        Self { server, state: State::Head, held: Vec::new(), upgrade: Upgrade::None, heads: 0 }
+impl RequestFilter {
+    pub(super) fn new(server: RequestServer) -> Self {
+        Self { server, state: FilterState::Head, pending: Vec::new(), upgrade: Upgrade::None, heads: 0 }
     }
 
-    /// Returns the bytes that may be sent now, of these and of those held back before.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<u8>, HostcallError> {
+    /// Returns the bytes that may be sent now, of these and of those pending back before.
+    pub(super) fn filter(&mut self, bytes: &[u8]) -> Result<Vec<u8>, HostcallError> {
         if !guard!(NetRequests) {
             return Ok(bytes.to_vec());
         }
         let mut out = Vec::with_capacity(bytes.len());
         let taken = self.advance(bytes, &mut out);
         taken.map(|()| out).map_err(|problem| {
-            self.state = State::Refused;
-            self.held = Vec::new();
+            self.state = FilterState::Refused;
+            self.pending = Vec::new();
             self.refusal(&problem)
         })
     }
 
     /// Inspects the start of the server's response.
-    pub(super) fn answered(&mut self, bytes: &[u8]) {
-        let Upgrade::Asked(seen) = &mut self.upgrade else { return };
+    pub(super) fn inspect_response(&mut self, bytes: &[u8]) {
+        let Upgrade::Requested(seen) = &mut self.upgrade else { return };
         let missing = SWITCHING.len() - seen.len();
         seen.extend_from_slice(&bytes[..bytes.len().min(missing)]);
         if !SWITCHING.starts_with(seen) {
@@ -93,8 +93,8 @@ impl Requests {
         } else if seen.len() == SWITCHING.len() {
             self.upgrade = Upgrade::None;
             // Any data sent since the request would be ambiguous, so there must be none.
-            if self.state == State::Head && self.held.is_empty() && self.heads == 1 {
-                self.state = State::Upgraded;
+            if self.state == FilterState::Head && self.pending.is_empty() && self.heads == 1 {
+                self.state = FilterState::Upgraded;
             }
         }
     }
@@ -102,51 +102,51 @@ impl Requests {
     fn advance(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         while !bytes.is_empty() {
             match self.state {
-                State::Upgraded => {
+                FilterState::Upgraded => {
                     out.extend_from_slice(bytes);
                     return Ok(());
                 }
-                State::Refused => return Err("an earlier part of the connection was refused".to_owned()),
-                State::Body(left) => {
+                FilterState::Refused => return Err("an earlier part of the connection was refused".to_owned()),
+                FilterState::Body(left) => {
                     let left = pass(&mut bytes, left, out);
-                    self.state = if left == 0 { State::Head } else { State::Body(left) };
+                    self.state = if left == 0 { FilterState::Head } else { FilterState::Body(left) };
                 }
-                State::ChunkData(left) => {
+                FilterState::ChunkData(left) => {
                     let left = pass(&mut bytes, left, out);
-                    self.state = if left == 0 { State::ChunkEnd } else { State::ChunkData(left) };
+                    self.state = if left == 0 { FilterState::ChunkEnd } else { FilterState::ChunkData(left) };
                 }
-                State::ChunkEnd => {
+                FilterState::ChunkEnd => {
                     if self.line(&mut bytes, 2)? {
-                        if self.held != b"\r\n" {
+                        if self.pending != b"\r\n" {
                             return Err("a chunk does not end where it should".to_owned());
                         }
-                        out.append(&mut self.held);
-                        self.state = State::ChunkSize;
+                        out.append(&mut self.pending);
+                        self.state = FilterState::ChunkSize;
                     }
                 }
-                State::ChunkSize => {
+                FilterState::ChunkSize => {
                     if self.line(&mut bytes, LONGEST_LINE)? {
-                        let size = chunk_size(&self.held)?;
-                        out.append(&mut self.held);
-                        self.state = if size == 0 { State::Trailers } else { State::ChunkData(size) };
+                        let size = chunk_size(&self.pending)?;
+                        out.append(&mut self.pending);
+                        self.state = if size == 0 { FilterState::Trailers } else { FilterState::ChunkData(size) };
                     }
                 }
-                State::Trailers => {
-                    if self.line(&mut bytes, LONGEST_HEAD)? && ends_head(&self.held) {
-                        check_trailers(&self.held)?;
-                        out.append(&mut self.held);
-                        self.state = State::Head;
+                FilterState::Trailers => {
+                    if self.line(&mut bytes, LONGEST_HEAD)? && ends_head(&self.pending) {
+                        check_trailers(&self.pending)?;
+                        out.append(&mut self.pending);
+                        self.state = FilterState::Head;
                     }
                 }
-                State::Head => {
-                    self.may_be_request(bytes)?;
-                    if self.line(&mut bytes, LONGEST_HEAD)? && ends_head(&self.held) {
+                FilterState::Head => {
+                    self.check_method(bytes)?;
+                    if self.line(&mut bytes, LONGEST_HEAD)? && ends_head(&self.pending) {
                         let framing = self.head()?;
-                        out.append(&mut self.held);
+                        out.append(&mut self.pending);
                         self.state = match framing {
-                            Framing::Chunked => State::ChunkSize,
-                            Framing::Length(0) => State::Head,
-                            Framing::Length(left) => State::Body(left),
+                            Framing::Chunked => FilterState::ChunkSize,
+                            Framing::Length(0) => FilterState::Head,
+                            Framing::Length(left) => FilterState::Body(left),
                         };
                     }
                 }
@@ -155,43 +155,43 @@ impl Requests {
         Ok(())
     }
 
-    /// Moves bytes up to the end of a line into `held`; returns whether the line is complete.
+    /// Moves bytes up to the end of a line into `pending`; returns whether the line is complete.
     fn line(&mut self, bytes: &mut &[u8], longest: usize) -> Result<bool, String> {
         let end = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
         let (line, rest) = bytes.split_at(end);
-        if self.held.len() + line.len() > longest {
+        if self.pending.len() + line.len() > longest {
             return Err(format!("a head or a line of it has more than {longest} bytes"));
         }
-        self.held.extend_from_slice(line);
+        self.pending.extend_from_slice(line);
         *bytes = rest;
-        if self.held.last() != Some(&b'\n') {
+        if self.pending.last() != Some(&b'\n') {
             return Ok(false);
         }
-        match self.held.ends_with(b"\r\n") {
+        match self.pending.ends_with(b"\r\n") {
             true => Ok(true),
             false => Err("a line ends without a carriage return".to_owned()),
         }
     }
 
     /// Fails early on data that cannot be a request, since it does not begin with a method.
-    fn may_be_request(&self, bytes: &[u8]) -> Result<(), String> {
-        let word = self.held.iter().chain(bytes).take_while(|byte| **byte != b' ').take(32);
+    fn check_method(&self, bytes: &[u8]) -> Result<(), String> {
+        let word = self.pending.iter().chain(bytes).take_while(|byte| **byte != b' ').take(32);
         match word.clone().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_')) && word.count() < 32 {
             true => Ok(()),
-            false => Err("they do not begin with a method".to_owned()),
+            false => Err("the data does not begin with the method of a request".to_owned()),
         }
     }
 
-    /// Checks the complete head in `held`.
+    /// Checks the complete head in `pending`.
     fn head(&mut self) -> Result<Framing, String> {
-        let text = str::from_utf8(&self.held).ok().filter(|text| is_clean(text));
+        let text = str::from_utf8(&self.pending).ok().filter(|text| has_no_controls(text));
         // Bytes above ASCII are allowed in values: read as Latin-1, they contain no delimiter.
         let latin;
         let text = match text {
             Some(text) => text,
             None => {
-                latin = self.held.iter().copied().map(char::from).collect::<String>();
-                if !is_clean(&latin) {
+                latin = self.pending.iter().copied().map(char::from).collect::<String>();
+                if !has_no_controls(&latin) {
                     return Err("a head holds control characters".to_owned());
                 }
                 &latin
@@ -211,7 +211,7 @@ impl Requests {
             }
         }
         match hosts.as_slice() {
-            [host] => self.names_server(host)?,
+            [host] => self.check_authority(host)?,
             [] => return Err("a request has no Host".to_owned()),
             _ => return Err("a request has more than one Host".to_owned()),
         }
@@ -231,7 +231,7 @@ impl Requests {
         }
         self.heads += 1;
         self.upgrade = match upgrades.len() == 1 && self.heads == 1 && framing == Framing::Length(0) {
-            true => Upgrade::Asked(Vec::new()),
+            true => Upgrade::Requested(Vec::new()),
             false => Upgrade::None,
         };
         Ok(framing)
@@ -258,12 +258,12 @@ impl Requests {
             return Err(format!("the target {target:?} is not a URL of this server"));
         }
         let authority = target.split_once("://").map_or("", |(_, rest)| rest);
-        self.names_server(authority.split(['/', '?', '#']).next().unwrap_or_default())?;
+        self.check_authority(authority.split(['/', '?', '#']).next().unwrap_or_default())?;
         Ok(version)
     }
 
     /// Checks that `host` or `host:port` is this server.
-    fn names_server(&self, authority: &str) -> Result<(), String> {
+    fn check_authority(&self, authority: &str) -> Result<(), String> {
         let lower = authority.to_ascii_lowercase();
         let (name, port) = match lower.rsplit_once(':') {
             Some((name, port)) if !port.contains(']') => (name, Some(port)),
@@ -277,7 +277,7 @@ impl Requests {
     }
 
     fn refusal(&self, problem: &str) -> HostcallError {
-        let Server { names, port, .. } = &self.server;
+        let RequestServer { names, port, .. } = &self.server;
         let server = format!("{}:{port}", names.first().map_or("", String::as_str));
         HostcallError::denied(
             "scope",
@@ -300,12 +300,12 @@ fn pass(bytes: &mut &[u8], left: u64, out: &mut Vec<u8>) -> u64 {
     left - count as u64
 }
 
-fn ends_head(held: &[u8]) -> bool {
-    held.ends_with(b"\r\n\r\n") || held == b"\r\n"
+fn ends_head(pending: &[u8]) -> bool {
+    pending.ends_with(b"\r\n\r\n") || pending == b"\r\n"
 }
 
 /// Whether the text has no control characters except tabs and line ends.
-fn is_clean(text: &str) -> bool {
+fn has_no_controls(text: &str) -> bool {
     let is_odd = |c: char| (c < ' ' && c != '\t') || c == '\u{7f}';
     !text.split("\r\n").any(|line| line.contains(is_odd))
 }
@@ -330,7 +330,7 @@ fn decimal(text: &str) -> Option<u64> {
 fn chunk_size(line: &[u8]) -> Result<u64, String> {
     let bad = || "the size of a chunk is not a number".to_owned();
     let text = str::from_utf8(line).map_err(|_| bad())?.trim_end_matches("\r\n");
-    if !is_clean(text) {
+    if !has_no_controls(text) {
         return Err(bad());
     }
     let digits = text.split(';').next().unwrap_or_default();
@@ -339,9 +339,9 @@ fn chunk_size(line: &[u8]) -> Result<u64, String> {
 }
 
 /// Checks the fields after a chunked body. They must not change the framing or the host.
-fn check_trailers(held: &[u8]) -> Result<(), String> {
-    let text: String = held.iter().copied().map(char::from).collect();
-    if !is_clean(&text) {
+fn check_trailers(pending: &[u8]) -> Result<(), String> {
+    let text: String = pending.iter().copied().map(char::from).collect();
+    if !has_no_controls(&text) {
         return Err("trailers hold control characters".to_owned());
     }
     for line in text.trim_end_matches("\r\n").split("\r\n").filter(|line| !line.is_empty()) {
@@ -350,7 +350,7 @@ fn check_trailers(held: &[u8]) -> Result<(), String> {
             .iter()
             .any(|known| name.eq_ignore_ascii_case(known))
         {
-            return Err(format!("the trailer {name:?} belongs into a head"));
+            return Err(format!("the field {name:?} is not allowed in trailers"));
         }
     }
     Ok(())
@@ -360,8 +360,8 @@ fn check_trailers(held: &[u8]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn requests() -> Requests {
-        Requests::new(Server { names: vec!["a.example".to_owned()], port: 80, is_tls: false })
+    fn requests() -> RequestFilter {
+        RequestFilter::new(RequestServer { names: vec!["a.example".to_owned()], port: 80, is_tls: false })
     }
 
     #[test]
@@ -377,7 +377,7 @@ mod tests {
             let mut requests = requests();
             let mut out = Vec::new();
             for piece in sent.as_bytes().chunks(size) {
-                out.extend(requests.take(piece).unwrap_or_else(|error| panic!("{size}: {}", error.message)));
+                out.extend(requests.filter(piece).unwrap_or_else(|error| panic!("{size}: {}", error.message)));
             }
             assert_eq!(String::from_utf8(out).expect("as it was"), sent, "{size}");
         }
@@ -386,8 +386,8 @@ mod tests {
     #[test]
     fn a_head_goes_out_when_all_of_it_is_there() {
         let mut requests = requests();
-        assert_eq!(requests.take(b"GET / HTTP/1.1\r\nHost: a.ex").expect("begins"), b"");
-        assert_eq!(requests.take(b"ample\r\n\r\n").expect("ends").len(), 35);
+        assert_eq!(requests.filter(b"GET / HTTP/1.1\r\nHost: a.ex").expect("begins"), b"");
+        assert_eq!(requests.filter(b"ample\r\n\r\n").expect("ends").len(), 35);
     }
 
     #[test]
@@ -426,10 +426,10 @@ mod tests {
             format!("{get}Content-Length: 1\r\n\r\nxGET / HTTP/1.1\r\nHost: b.example\r\n\r\n"),
         ] {
             let mut requests = requests();
-            let error = requests.take(refused.as_bytes()).expect_err(&refused);
+            let error = requests.filter(refused.as_bytes()).expect_err(&refused);
             assert_eq!(error.details["reason"], "scope", "{refused:?}");
             // Nothing more is sent.
-            requests.take(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").expect_err(&refused);
+            requests.filter(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").expect_err(&refused);
         }
     }
 
@@ -437,25 +437,25 @@ mod tests {
     fn bytes_pass_after_the_server_has_switched_and_not_before() {
         let upgrade = b"GET /ws HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
         let mut switched = requests();
-        switched.take(upgrade).expect("a request");
-        switched.answered(b"HTTP/1.1 1");
-        switched.answered(b"01 Switching Protocols\r\n");
-        assert_eq!(switched.take(b"\x81\x00").expect("a frame"), b"\x81\x00");
+        switched.filter(upgrade).expect("a request");
+        switched.inspect_response(b"HTTP/1.1 1");
+        switched.inspect_response(b"01 Switching Protocols\r\n");
+        assert_eq!(switched.filter(b"\x81\x00").expect("a frame"), b"\x81\x00");
 
         let mut refused = requests();
-        refused.take(upgrade).expect("a request");
-        refused.answered(b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 101 ");
-        refused.take(b"\x81\x00").expect_err("no frame");
+        refused.filter(upgrade).expect("a request");
+        refused.inspect_response(b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 101 ");
+        refused.filter(b"\x81\x00").expect_err("no frame");
 
         let mut early = requests();
-        early.take(upgrade).expect("a request");
-        early.take(b"\x81\x00").expect_err("no frame");
+        early.filter(upgrade).expect("a request");
+        early.filter(b"\x81\x00").expect_err("no frame");
 
         // Only the response to the first request is inspected.
         let mut second = requests();
-        second.take(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").expect("a request");
-        second.take(upgrade).expect("a request");
-        second.answered(b"HTTP/1.1 101 ");
-        second.take(b"\x81\x00").expect_err("no frame");
+        second.filter(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").expect("a request");
+        second.filter(upgrade).expect("a request");
+        second.inspect_response(b"HTTP/1.1 101 ");
+        second.filter(b"\x81\x00").expect_err("no frame");
     }
 }
