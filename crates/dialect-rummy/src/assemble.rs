@@ -27,7 +27,7 @@ pub struct ContextRow {
     pub category: String,
     /// Visible or summarized.
     pub visibility: Visibility,
-    /// Lifecycle.
+    /// The state of the entry.
     pub state: State,
     /// Reason of a failure.
     pub outcome: Option<String>,

@@ -7,7 +7,7 @@ use crate::entry::Visibility;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Settings.
+/// Settings of the budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// `RUMMY_BUDGET_CEILING`, in thousandths, so that the same context has the same ceiling on every machine.

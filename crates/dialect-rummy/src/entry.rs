@@ -123,11 +123,11 @@ pub struct Entry {
     pub scheme: Option<String>,
     /// Namespace of the content.
     pub scope: String,
-    /// Content.
+    /// The content of the entry.
     pub body: String,
     /// Object in JSON.
     pub attributes: String,
-    /// Lifecycle.
+    /// The state in the lifecycle of the entry.
     pub state: State,
     /// Reason of a failure or cancellation.
     pub outcome: Option<String>,

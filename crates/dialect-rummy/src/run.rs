@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub enum Mode {
     /// Questions: files are not changed.
     Ask,
-    /// Work.
+    /// Work: files may be changed and commands run.
     Act,
 }
 

@@ -19,12 +19,12 @@ pub enum End {
     },
     /// Its client stopped it.
     Aborted {
-        /// Why.
+        /// The reason.
         reason: Option<String>,
     },
     /// The server stopped it. Clients are notified by the hook `stream.cancelled`.
     Cancelled {
-        /// Why.
+        /// The reason.
         reason: Option<String>,
     },
 }

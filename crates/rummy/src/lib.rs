@@ -45,7 +45,8 @@ pub use pijs_dialect_rummy::rpc::Notification;
 pub use pijs_dialect_rummy::run::Mode as RunMode;
 pub use proposals::{Decision, Proposal};
 pub use realm::{
-    Delivered, Dispatched, Fault, HandlerRefusal, Loaded, PluginRealm, PluginReport, RealmOptions, Told, TurnContext,
+    ClientEvent, Delivered, Dispatched, Fault, HandlerRefusal, Loaded, PluginRealm, PluginReport, RealmOptions,
+    TurnContext,
 };
 pub use run::{ModelSource, Project, RunClient, RunDriver, RunFlags, RunLimits, RunOutcome, RunRequest};
 pub use service::{CallPath, EntryConnector, Ticket};

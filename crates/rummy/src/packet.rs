@@ -53,14 +53,14 @@ impl RunDriver<'_> {
         turn: &Turn<'_>,
         packet: &Packet,
     ) -> Result<Result<Value, String>, RummyError> {
-        let told = json!({ "rummy": turn.hooks.reference(), "ctx": packet.ctx });
+        let facts = json!({ "rummy": turn.hooks.reference(), "ctx": packet.ctx });
         let asked = json!({
             "messages": packet.messages, "rows": packet.ctx["rows"], "contextSize": state.context_size,
             "lastPromptTokens": packet.ctx["lastContextTokens"], "assembledTokens": packet.tokens,
             "ok": packet.overflow.is_none(), "overflow": packet.overflow.unwrap_or_default(),
         });
-        let asked = self.realm.filter("turn.beforeDispatch", asked, vec![told.clone()]).await?;
-        let asked = match self.realm.call("budget.enforce", vec![asked.clone(), told]).await? {
+        let asked = self.realm.filter("turn.beforeDispatch", asked, vec![facts.clone()]).await?;
+        let asked = match self.realm.call("budget.enforce", vec![asked.clone(), facts]).await? {
             Some(enforced) if enforced["ok"] == Value::Bool(false) => enforced,
             _ => asked,
         };
@@ -82,8 +82,8 @@ impl RunDriver<'_> {
         let rows = self.store(|store| store.context_rows(run_id))?;
         let views = self.views(&rows).await?;
         let rows = self.store(|store| store.materialize(run_id, Some(state.loop_id), turn.number, rows, views))?;
-        let told = json!({ "runId": run_id, "turn": turn.number, "rowCount": rows.len() });
-        self.emit("context.materialized", told).await?;
+        let facts = json!({ "runId": run_id, "turn": turn.number, "rowCount": rows.len() });
+        self.emit("context.materialized", facts).await?;
         let costs: Vec<Cost> = rows.iter().map(|row| row.cost.clone()).collect();
         let numbers = Numbers::of(&costs, self.tokens(&prompt)?, state.context_size, self.limits.budget);
         let about = json!({ "run_id": run_id });

@@ -13,7 +13,7 @@ mod route;
 use crate::error::RummyError;
 use crate::service::{CallPath, EntryConnector, Ticket};
 use crate::settings;
-use crate::stage::{ExternalPlugin, PluginSet, Staged, remove_others, told_of_several};
+use crate::stage::{ExternalPlugin, PluginSet, Staged, options_with_externals, remove_others};
 use parts::{Answer, Emitted, RealmPart};
 use pijs_extc::FileAccess;
 use pijs_host::{CallbackOutcome, Host};
@@ -142,7 +142,7 @@ pub struct HandlerRefusal {
 
 /// An event of a plugin for clients.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Told {
+pub struct ClientEvent {
     /// The hook: `ui.render`, `ui.notify` or `stream.cancelled`.
     pub hook: String,
     /// Its payload.
@@ -150,7 +150,7 @@ pub struct Told {
 }
 
 /// Receives notifications for clients.
-type Listener = Box<dyn Fn(Told)>;
+type Listener = Box<dyn Fn(ClientEvent)>;
 
 /// The realms of a session's plugins.
 ///
@@ -168,7 +168,7 @@ pub struct PluginRealm {
     /// Whether the functions of each realm have been collected.
     is_surveyed: Cell<bool>,
     /// Whether each realm has the current registrations of the others.
-    is_told: Cell<bool>,
+    is_shared: Cell<bool>,
     listener: RefCell<Option<Listener>>,
 }
 
@@ -187,13 +187,13 @@ impl PluginRealm {
     ) -> Result<Self, RummyError> {
         let RealmOptions { profile, bundled, faithful, stage, session } = options;
         let externals = plugins.externals();
-        let told = json!({ "profile": profile, "bundled": bundled, "faithful": faithful });
-        let told = told_of_several(told, externals);
+        let options_json = json!({ "profile": profile, "bundled": bundled, "faithful": faithful });
+        let options_json = options_with_externals(options_json, externals);
         let access = FileAccess::new(environment.places());
         remove_others(&stage, externals)?;
-        let mut staged = vec![(plugins.stage(&stage, &told, &access)?, None)];
+        let mut staged = vec![(plugins.stage(&stage, &options_json, &access)?, None)];
         for external in externals {
-            staged.push((external.stage(&stage, &told, &access)?, Some(external)));
+            staged.push((external.stage(&stage, &options_json, &access)?, Some(external)));
         }
         let packages: Vec<CopiedPackage> =
             staged.into_iter().map(|(staged, external)| copied(environment, staged, external)).collect();
@@ -210,8 +210,8 @@ impl PluginRealm {
         let builder = SessionBuilder::new(environment)
             .config(config)
             .host_options(move |options| {
-                if let Some(told) = options.facts.get_mut("env").and_then(Value::as_object_mut) {
-                    told.extend(variables);
+                if let Some(env) = options.facts.get_mut("env").and_then(Value::as_object_mut) {
+                    env.extend(variables);
                 }
             })
             .interface(interface)
@@ -227,12 +227,12 @@ impl PluginRealm {
         };
         parts.iter().for_each(|part| entries.subscribe(part.owner.extension.as_str()));
         let host = session.host().clone();
-        let (emitted, docs, is_surveyed, is_told, listener) = Default::default();
-        Ok(Self { session, host, entries, parts, emitted, docs, is_surveyed, is_told, listener })
+        let (emitted, docs, is_surveyed, is_shared, listener) = Default::default();
+        Ok(Self { session, host, entries, parts, emitted, docs, is_surveyed, is_shared, listener })
     }
 
     /// Sets the listener for notifications of plugins to clients.
-    pub fn listen(&self, listener: impl Fn(Told) + 'static) {
+    pub fn listen(&self, listener: impl Fn(ClientEvent) + 'static) {
         self.listener.replace(Some(Box::new(listener)));
     }
 
@@ -303,7 +303,7 @@ impl PluginRealm {
         let answer: Answer = self.read(op, answer)?;
         if let Some(now) = answer.order.filter(|now| *now != *order.borrow()) {
             order.replace(now);
-            self.is_told.set(false);
+            self.is_shared.set(false);
         }
         self.emitted.borrow_mut().extend(answer.emitted.into_iter().map(|one| (part, one)));
         if let Some(listener) = self.listener.borrow().as_deref() {

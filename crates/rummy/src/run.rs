@@ -334,11 +334,11 @@ impl<'a> RunDriver<'a> {
         if let Ok((end, _)) = &done {
             let turn = self.run_row(run_id)?["next_turn"].as_i64().unwrap_or(1) - 1;
             let summary = end.summary.as_deref().unwrap_or_default();
-            self.tell_state(project_id, run_id, (turn, i64::from(end.status)), summary, true).await?;
+            self.notify_state(project_id, run_id, (turn, i64::from(end.status)), summary, true).await?;
         }
         if !matches!(done, Err(RummyError::Ended(_))) {
-            let told = json!({ "projectId": project_id, "run": alias, "status": end, "turn": turns });
-            self.emit(&format!("{mode}.completed"), told).await?;
+            let facts = json!({ "projectId": project_id, "run": alias, "status": end, "turn": turns });
+            self.emit(&format!("{mode}.completed"), facts).await?;
             let over = json!({ "runId": run_id, "loopId": loop_id, "mode": mode, "turns": turns });
             self.emit("loop.completed", over).await?;
         }
@@ -456,7 +456,7 @@ impl<'a> RunDriver<'a> {
     }
 
     /// Notifies clients and plugins of a run's state.
-    pub(crate) async fn tell_state(
+    pub(crate) async fn notify_state(
         &self,
         project: i64,
         run_id: i64,
@@ -464,9 +464,9 @@ impl<'a> RunDriver<'a> {
         summary: &str,
         has_ended_turn: bool,
     ) -> Result<(), RummyError> {
-        let told = self.store(|store| store.run_state(run_id, at, summary, has_ended_turn))?;
-        self.client.notify(project, &told);
-        let mut payload = serde_json::to_value(&told).unwrap_or_default()["params"].take();
+        let facts = self.store(|store| store.run_state(run_id, at, summary, has_ended_turn))?;
+        self.client.notify(project, &facts);
+        let mut payload = serde_json::to_value(&facts).unwrap_or_default()["params"].take();
         payload["projectId"] = project.into();
         self.emit("run.state", payload).await.map(drop)
     }

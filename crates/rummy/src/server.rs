@@ -14,7 +14,7 @@ use futures_util::future::{FutureExt as _, LocalBoxFuture};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{SinkExt as _, StreamExt as _};
 use handshake::{ClientAdmission, Handshake};
-use hub::{Audience, Hub, Place};
+use hub::{Audience, Hub, ServedFolder};
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -62,14 +62,14 @@ async fn serve_all(
     let Some(first) = sessions.first() else { return Ok(()) };
     let hub = Hub::default();
     let audiences: Vec<Audience<'_>> = (0..sessions.len()).map(|session| Audience { hub: &hub, session }).collect();
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let mut places = Vec::new();
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let mut folders = Vec::new();
     for (number, (session, audience)) in sessions.iter().zip(&audiences).enumerate() {
-        places.push(Place::open(session, audience).await?);
-        let tell = tell.clone();
+        folders.push(ServedFolder::open(session, audience).await?);
+        let sender = sender.clone();
         // The receiver lives as long as this server.
-        session.realm().listen(move |one| drop(tell.send((number, one))));
-        hub.ready(number, session.left());
+        session.realm().listen(move |one| drop(sender.send((number, one))));
+        hub.ready(number, session.unfinished_runs());
     }
     let cannot = |source| RummyError::File { path: format!("127.0.0.1:{port}").into(), source };
     let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(cannot)?;
@@ -85,7 +85,7 @@ async fn serve_all(
     tokio::pin!(stop);
     loop {
         for (number, run_id, cancel) in hub.take_ready() {
-            work.push(hub.drain(&places[number], number, run_id, cancel).boxed_local());
+            work.push(hub.drain(&folders[number], number, run_id, cancel).boxed_local());
         }
         tokio::select! {
             () = &mut stop => {
@@ -101,12 +101,12 @@ async fn serve_all(
                 tokio::spawn(connection(stream, next, admission.begin(), said.clone()));
             }
             Some(done) = work.next(), if !work.is_empty() => done?,
-            Some((number, one)) = told.recv() => hub.told(number, &one),
+            Some((number, one)) = events.recv() => hub.forward(number, &one),
             // The requests of clients beyond this wait in their sockets.
             Some(event) = heard.recv(), if work.len() < MOST_WORK => match event {
                 Said::Opened(id, out) => hub.opened(id, out),
                 Said::Closed(id) => hub.closed(id),
-                Said::Text(id, text) => work.push(hub.answer(&places, id, text).boxed_local()),
+                Said::Text(id, text) => work.push(hub.answer(&folders, id, text).boxed_local()),
             },
         }
     }

@@ -55,7 +55,7 @@ struct Inner {
     tickets: Tickets,
     waiters: Waiting,
     /// Changes that realms have not received yet, by extension.
-    untold: BTreeMap<String, Vec<Value>>,
+    undelivered: BTreeMap<String, Vec<Value>>,
 }
 
 #[derive(Default)]
@@ -83,8 +83,8 @@ impl Inner {
 
     /// Keeps changes for every realm but the one that made them.
     fn keep_untold(&mut self, changes: &[Value], by: Option<&str>) {
-        for (_, untold) in self.untold.iter_mut().filter(|(realm, _)| Some(realm.as_str()) != by) {
-            untold.extend_from_slice(changes);
+        for (_, undelivered) in self.undelivered.iter_mut().filter(|(realm, _)| Some(realm.as_str()) != by) {
+            undelivered.extend_from_slice(changes);
         }
     }
 }
@@ -107,8 +107,8 @@ impl EntryConnector {
             Some(path) => Store::open(path, options)?,
             None => Store::in_memory(options)?,
         };
-        let (tickets, waiters, untold) = (Tickets::default(), Waiting::default(), BTreeMap::new());
-        let inner = Mutex::new(Inner { store, tickets, waiters, untold });
+        let (tickets, waiters, undelivered) = (Tickets::default(), Waiting::default(), BTreeMap::new());
+        let inner = Mutex::new(Inner { store, tickets, waiters, undelivered });
         Ok(Self(Arc::new(Shared { inner, ambient })))
     }
 
@@ -154,17 +154,17 @@ impl EntryConnector {
 
     /// Keeps changes for a realm from now on.
     pub(crate) fn subscribe(&self, extension: &str) {
-        self.locked().untold.entry(extension.to_owned()).or_default();
+        self.locked().undelivered.entry(extension.to_owned()).or_default();
     }
 
     /// Takes the changes that others made since the last call.
     pub(crate) fn take_untold(&self, extension: &str) -> Vec<Value> {
-        self.locked().untold.get_mut(extension).map(std::mem::take).unwrap_or_default()
+        self.locked().undelivered.get_mut(extension).map(std::mem::take).unwrap_or_default()
     }
 
     /// Reports whether there are changes that a realm has not received.
-    pub(crate) fn has_untold(&self, extension: &str) -> bool {
-        self.locked().untold.get(extension).is_some_and(|untold| !untold.is_empty())
+    pub(crate) fn has_undelivered_changes(&self, extension: &str) -> bool {
+        self.locked().undelivered.get(extension).is_some_and(|undelivered| !undelivered.is_empty())
     }
 
     /// Waits until an entry is no longer proposed, or is removed.

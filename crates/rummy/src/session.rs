@@ -72,7 +72,7 @@ pub struct RummySession {
     models: RefCell<BTreeMap<String, Arc<dyn Provider>>>,
     rules: Option<RuleSet>,
     /// Runs with loops that a killed process has left.
-    left: Vec<i64>,
+    unfinished_runs: Vec<i64>,
     /// Marks this process as a user of the store.
     _at_work: Option<File>,
 }
@@ -274,12 +274,12 @@ impl RummySession {
         }));
         let rules = RuleSet::of_session(environment, &config.rules)?.filter(|rules| !rules.files.is_empty());
         let (environment, models) = (environment.clone(), RefCell::default());
-        Ok(Self { realm, environment, config, ambient, models, rules, left, _at_work: mark })
+        Ok(Self { realm, environment, config, ambient, models, rules, unfinished_runs: left, _at_work: mark })
     }
 
     /// Runs with loops that a killed process has left.
-    pub fn left(&self) -> &[i64] {
-        &self.left
+    pub fn unfinished_runs(&self) -> &[i64] {
+        &self.unfinished_runs
     }
 
     /// The realm of the plugins.

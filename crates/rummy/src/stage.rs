@@ -14,7 +14,7 @@ mod external;
 
 pub(crate) use copy::leads_out;
 pub use external::ExternalPlugin;
-pub(crate) use external::{remove_others, told_of_several};
+pub(crate) use external::{options_with_externals, remove_others};
 
 use crate::error::RummyError;
 use copy::{Copied, Copier, Source};

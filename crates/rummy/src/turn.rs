@@ -191,10 +191,10 @@ impl RunDriver<'_> {
 
     pub(crate) async fn progress(&self, state: &Loop, turn: &Turn<'_>, status: &str) -> Result<(), RummyError> {
         let (run, number) = (self.alias(state.run_id)?, turn.number);
-        let told = json!({ "projectId": state.project.id, "run": run, "turn": number, "status": status });
+        let facts = json!({ "projectId": state.project.id, "run": run, "turn": number, "status": status });
         let notification = Notification::RunProgress { run, turn: number, status: status.to_owned() };
         self.client.notify(state.project.id, &notification);
-        self.emit("run.progress", told).await.map(drop)
+        self.emit("run.progress", facts).await.map(drop)
     }
 
     fn stats(&self, turn: &Turn<'_>, usage: &Value, measured: i64, reasoning: &Value) -> Result<(), RummyError> {
@@ -319,7 +319,7 @@ impl RunDriver<'_> {
         })?;
         self.emit("tool.after", around).await?;
         self.emit("entry.created", one.entry.clone()).await?;
-        self.tell_state(state.project.id, state.run_id, (turn.number, 102), "", false).await?;
+        self.notify_state(state.project.id, state.run_id, (turn.number, 102), "", false).await?;
         let prepared = json!({ "rummy": turn.hooks.reference(), "recorded": [one.entry] });
         self.emit("proposal.prepare", prepared).await?;
         let accepted = self.settle_all(state, &turn.hooks.reference()).await?;
@@ -377,7 +377,7 @@ impl RunDriver<'_> {
         });
         self.emit("turn.completed", result).await?;
         let at = (turn.number, 102);
-        self.tell_state(state.project.id, state.run_id, at, end.summary.as_deref().unwrap_or_default(), true).await?;
+        self.notify_state(state.project.id, state.run_id, at, end.summary.as_deref().unwrap_or_default(), true).await?;
         let step = json!({ "projectId": state.project.id, "run": self.alias(state.run_id)?, "turn": turn.number });
         self.emit("run.step.completed", step).await?;
         Ok(end)
@@ -392,12 +392,12 @@ impl RunDriver<'_> {
         summary: Option<String>,
         judged: Verdict,
     ) -> Result<TurnEnd, RummyError> {
-        let told = json!({
+        let facts = json!({
             "store": turn.hooks.store(), "runId": state.run_id, "loopId": state.loop_id, "turn": turn.number,
             "recorded": entries, "summaryText": summary,
         });
-        let voted = self.realm.filter("turn.verdict", json!({ "continue": true }), vec![told.clone()]).await?;
-        let voted = match self.realm.call("error.verdict", vec![told]).await? {
+        let voted = self.realm.filter("turn.verdict", json!({ "continue": true }), vec![facts.clone()]).await?;
+        let voted = match self.realm.call("error.verdict", vec![facts]).await? {
             Some(verdict) if verdict["continue"] == Value::Bool(false) => verdict,
             _ => voted,
         };

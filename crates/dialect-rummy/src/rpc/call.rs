@@ -46,7 +46,7 @@ pub enum Work {
         run: String,
         /// Log entry of the producer.
         path: String,
-        /// Why.
+        /// The reason.
         reason: Option<String>,
     },
 }
@@ -58,7 +58,7 @@ pub struct ToolCall {
     pub run_id: i64,
     /// The tool.
     pub name: String,
-    /// Target.
+    /// The path attribute of the tag.
     pub path: String,
     /// Body of the tag.
     pub body: String,

@@ -219,9 +219,9 @@ pub struct GetEntries {
     pub pattern: Option<String>,
     /// Scheme; `file` for bare paths.
     pub scheme: Option<String>,
-    /// State.
+    /// State of the entries; all unless given.
     pub state: Option<String>,
-    /// Visibility.
+    /// Visibility of the entries; all unless given.
     pub visibility: Option<String>,
     /// Text or pattern that bodies have to contain.
     pub body_filter: Option<String>,
@@ -252,7 +252,7 @@ pub struct Stream {
     pub path: String,
     /// 1 for output, 2 for errors, more for others.
     pub channel: u32,
-    /// Text.
+    /// The new output.
     pub chunk: String,
 }
 
@@ -276,7 +276,7 @@ pub struct StreamEnded {
     pub run: String,
     /// Log entry of the producer.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
     /// For people to read.
     pub duration: Option<String>,
@@ -287,7 +287,7 @@ pub struct StreamEnded {
 pub struct Tool {
     /// Alias of the run.
     pub run: String,
-    /// Target.
+    /// The path attribute of the tag.
     #[serde(default)]
     pub path: String,
     /// Body of the tag.
@@ -353,13 +353,13 @@ pub enum Notification {
         run: String,
         /// Log entry of the producer.
         path: String,
-        /// Why.
+        /// The reason.
         reason: Option<String>,
     },
     /// Text to show.
     #[serde(rename = "ui/render")]
     UiRender {
-        /// Text.
+        /// The text to show.
         text: String,
         /// Whether it continues the text before.
         append: bool,
@@ -367,7 +367,7 @@ pub enum Notification {
     /// A message to show for a moment.
     #[serde(rename = "ui/notify")]
     UiNotify {
-        /// Text.
+        /// The text to show.
         text: String,
         /// info, warning or error.
         level: String,

@@ -4,7 +4,7 @@
 //! called in one order, by priority and then by realm, so a hook is delivered in segments: the subscribers of one realm whose
 //! priorities lie next to each other.
 
-use super::{Fault, Told};
+use super::{ClientEvent, Fault};
 use pijs_host::RegistrationOwner;
 use pijs_protocol::Handle;
 use serde::Deserialize;
@@ -49,7 +49,7 @@ pub(super) struct Answer {
     #[serde(default)]
     pub(super) faults: Vec<Fault>,
     #[serde(default)]
-    pub(super) told: Vec<Told>,
+    pub(super) told: Vec<ClientEvent>,
     #[serde(default)]
     pub(super) order: Option<CallOrder>,
     #[serde(default)]

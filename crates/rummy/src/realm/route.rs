@@ -172,13 +172,13 @@ impl PluginRealm {
         for part in 0..self.parts.len() {
             self.deliver_to(part, "plugins", Map::new()).await?;
         }
-        self.is_told.set(false);
+        self.is_shared.set(false);
         self.share().await
     }
 
     /// Sends each realm the registrations of the others, if they have changed.
     async fn share(&self) -> Result<(), RummyError> {
-        if self.is_told.replace(true) {
+        if self.is_shared.replace(true) {
             return Ok(());
         }
         let orders: Vec<CallOrder> = self.parts.iter().map(|part| part.order.borrow().clone()).collect();
@@ -191,11 +191,11 @@ impl PluginRealm {
             let schemes: BTreeSet<&String> = schemes.collect();
             let docs = if part == 0 { self.docs.borrow().clone() } else { Value::Null };
             let docs = if docs.is_object() { docs } else { json!({}) };
-            let told = json!({ "tools": tools, "schemes": schemes, "events": events, "docs": docs });
-            self.deliver_to(part, "foreign", told.as_object().cloned().unwrap_or_default()).await?;
+            let registrations = json!({ "tools": tools, "schemes": schemes, "events": events, "docs": docs });
+            self.deliver_to(part, "foreign", registrations.as_object().cloned().unwrap_or_default()).await?;
         }
         // This message is no registration of theirs, so the flag is set again.
-        self.is_told.set(true);
+        self.is_shared.set(true);
         Ok(())
     }
 
@@ -213,7 +213,7 @@ impl PluginRealm {
         }
         if *self.docs.borrow() != docs {
             self.docs.replace(docs);
-            self.is_told.set(false);
+            self.is_shared.set(false);
         }
         Ok(())
     }
@@ -233,7 +233,9 @@ impl PluginRealm {
             self.emitted.borrow_mut().clear();
         }
         for part in 0..self.parts.len() {
-            if self.entries.has_untold(self.parts[part].owner.extension.as_str()) && self.hears_changes(part) {
+            if self.entries.has_undelivered_changes(self.parts[part].owner.extension.as_str())
+                && self.hears_changes(part)
+            {
                 faults.extend(self.deliver_to(part, "changes", Map::new()).await?.faults);
             }
         }

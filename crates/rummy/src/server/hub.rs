@@ -3,14 +3,14 @@
 //! | state | belongs to |
 //! |---|---|
 //! | [`Peer`] | one connection: its queue of messages, and the project that it named |
-//! | [`Place`] | one folder: its session, the driver of its runs, what its plugins offer |
+//! | [`ServedFolder`] | one folder: its session, the driver of its runs, what its plugins offer |
 //! | [`Hub`] | the server: all connections, all runs under way, those that are to begin |
 //!
 //! A client hears of the runs of its own project only.
 
 use crate::error::RummyError;
 use crate::proposals::{Decision, Proposal};
-use crate::realm::Told;
+use crate::realm::ClientEvent;
 use crate::run::{RunClient, RunDriver, RunOutcome};
 use crate::service::CallPath;
 use crate::session::RummySession;
@@ -34,7 +34,7 @@ struct Peer {
     out: mpsc::Sender<String>,
     rpc: Connection,
     /// The folder that it named with `rummy/hello`.
-    place: Option<usize>,
+    folder: Option<usize>,
 }
 
 /// Everything that requests share.
@@ -56,7 +56,7 @@ pub(super) struct Audience<'h> {
 
 impl RunClient for Audience<'_> {
     fn notify(&self, project: i64, notification: &Notification) {
-        self.hub.tell(self.session, Some(project), &notification.message());
+        self.hub.send_to_clients(self.session, Some(project), &notification.message());
     }
 
     /// Clients decide by a call, which resolves the entry.
@@ -70,14 +70,14 @@ impl RunClient for Audience<'_> {
 }
 
 /// One folder.
-pub(super) struct Place<'s> {
+pub(super) struct ServedFolder<'s> {
     session: &'s RummySession,
     driver: RunDriver<'s>,
     root: PathBuf,
     offered: Offered,
 }
 
-impl<'s> Place<'s> {
+impl<'s> ServedFolder<'s> {
     pub(super) async fn open(session: &'s RummySession, audience: &'s Audience<'s>) -> Result<Self, RummyError> {
         let driver = session.driver(audience).await?;
         let root = session.environment().dirs.cwd.clone();
@@ -102,7 +102,7 @@ impl<'s> Place<'s> {
 
 impl Hub {
     pub(super) fn opened(&self, id: u64, out: mpsc::Sender<String>) {
-        self.peers.borrow_mut().insert(id, Peer { out, rpc: Connection::default(), place: None });
+        self.peers.borrow_mut().insert(id, Peer { out, rpc: Connection::default(), folder: None });
         self.send(id, &Notification::Hello { rummy_version: rpc::PROTOCOL.to_owned() }.message());
     }
 
@@ -117,8 +117,8 @@ impl Hub {
     }
 
     /// Queues runs that have loops to do.
-    pub(super) fn ready(&self, place: usize, runs: &[i64]) {
-        self.waiting.borrow_mut().extend(runs.iter().map(|run| (place, *run)));
+    pub(super) fn ready(&self, folder: usize, runs: &[i64]) {
+        self.waiting.borrow_mut().extend(runs.iter().map(|run| (folder, *run)));
     }
 
     /// Takes the runs that may begin, oldest first. A run in progress continues with its loops by itself.
@@ -138,32 +138,32 @@ impl Hub {
     }
 
     /// Sends a message to the clients of a folder, or of one of its projects; a client that does not read is disconnected.
-    fn tell(&self, place: usize, project: Option<i64>, message: &Value) {
+    fn send_to_clients(&self, folder: usize, project: Option<i64>, message: &Value) {
         let text = message.to_string();
         self.peers.borrow_mut().retain(|_, peer| {
             let of_project = |id| peer.rpc.project().is_some_and(|own| own.id == id);
-            let hears = peer.place == Some(place) && project.is_none_or(of_project);
+            let hears = peer.folder == Some(folder) && project.is_none_or(of_project);
             !hears || peer.out.try_send(text.clone()).is_ok()
         });
     }
 
     /// Forwards a notification of a plugin to clients.
-    pub(super) fn told(&self, number: usize, told: &Told) {
-        let mut params = told.payload.clone();
+    pub(super) fn forward(&self, number: usize, event: &ClientEvent) {
+        let mut params = event.payload.clone();
         let project = params.as_object_mut().and_then(|members| members.remove("projectId"));
-        let message = json!({ "jsonrpc": "2.0", "method": told.hook.replace('.', "/"), "params": params });
-        self.tell(number, project.and_then(|id| id.as_i64()), &message);
+        let message = json!({ "jsonrpc": "2.0", "method": event.hook.replace('.', "/"), "params": params });
+        self.send_to_clients(number, project.and_then(|id| id.as_i64()), &message);
     }
 
     /// Works off the queue of a run.
     pub(super) async fn drain(
         &self,
-        place: &Place<'_>,
+        folder: &ServedFolder<'_>,
         number: usize,
         run_id: i64,
         cancel: CancellationToken,
     ) -> Result<(), RummyError> {
-        let drained = place.driver.with_cancel(cancel).drain(run_id).await;
+        let drained = folder.driver.with_cancel(cancel).drain(run_id).await;
         self.runs.borrow_mut().remove(&(number, run_id));
         let why = match drained {
             Ok(Some(RunOutcome { status, reason: Some(reason), .. })) => format!("ended with {status}: {reason}"),
@@ -172,15 +172,15 @@ impl Hub {
             // A fault of one run ends no other.
             Err(error) => format!("failed: {error}"),
         };
-        let row = place.driver.run_row(run_id)?;
+        let row = folder.driver.run_row(run_id)?;
         let text = format!("the run {} {why}", row["alias"].as_str().unwrap_or_default());
         let notification = Notification::UiNotify { text, level: "error".to_owned() };
-        self.tell(number, row["project_id"].as_i64(), &notification.message());
+        self.send_to_clients(number, row["project_id"].as_i64(), &notification.message());
         Ok(())
     }
 
     /// Answers one message of a client.
-    pub(super) async fn answer(&self, places: &[Place<'_>], id: u64, text: String) -> Result<(), RummyError> {
+    pub(super) async fn answer(&self, folders: &[ServedFolder<'_>], id: u64, text: String) -> Result<(), RummyError> {
         let incoming = match Incoming::read(&text) {
             Ok(incoming) => incoming,
             Err(refusal) => {
@@ -188,7 +188,7 @@ impl Hub {
                 return Ok(());
             }
         };
-        let done = self.perform(places, id, &incoming).await;
+        let done = self.perform(folders, id, &incoming).await;
         // The realms of the plugins have ended, and so has the server's work.
         if let Err(RummyError::Ended(reason)) = done {
             return Err(RummyError::Ended(reason));
@@ -211,24 +211,24 @@ impl Hub {
         }
     }
 
-    async fn perform(&self, places: &[Place<'_>], id: u64, incoming: &Incoming) -> Result<Value, RummyError> {
+    async fn perform(&self, folders: &[ServedFolder<'_>], id: u64, incoming: &Incoming) -> Result<Value, RummyError> {
         let gone = || RummyError::Absent("such connection".to_owned());
-        let number = self.peers.borrow().get(&id).ok_or_else(gone)?.place;
+        let number = self.peers.borrow().get(&id).ok_or_else(gone)?.folder;
         let number = match incoming.method.as_str() {
-            "rummy/hello" => self.greeted(places, incoming).await?,
+            "rummy/hello" => self.greeted(folders, incoming).await?,
             _ => number.unwrap_or_default(),
         };
-        let place = &places[number];
+        let folder = &folders[number];
         let (log, reply) = {
             let mut peers = self.peers.borrow_mut();
             let peer = peers.get_mut(&id).ok_or_else(gone)?;
-            let called = place
+            let called = folder
                 .session
                 .realm()
                 .entries()
-                .with(|store| peer.rpc.call(store, incoming, &place.offered, place.now()))?;
+                .with(|store| peer.rpc.call(store, incoming, &folder.offered, folder.now()))?;
             if incoming.method == "rummy/hello" && called.1.is_ok() {
-                peer.place = Some(number);
+                peer.folder = Some(number);
             }
             called
         };
@@ -236,18 +236,18 @@ impl Hub {
             let made = json!({
                 "id": value["projectId"], "name": incoming.params.get("name"), "project_root": value["projectRoot"],
             });
-            place.driver.emit("project.init.completed", made).await?;
+            folder.driver.emit("project.init.completed", made).await?;
         }
         match reply? {
             Reply::Done(value) => Ok(value),
             Reply::Begun(value, work) => {
-                self.begun(place, number, work).await?;
+                self.begun(folder, number, work).await?;
                 Ok(value)
             }
             Reply::Work(work) => {
                 let project = self.peers.borrow().get(&id).and_then(|peer| peer.rpc.project().cloned());
-                let done = self.work(place, project.map(|project| project.id), work).await;
-                place.session.realm().entries().with(|store| match &done {
+                let done = self.work(folder, project.map(|project| project.id), work).await;
+                folder.session.realm().entries().with(|store| match &done {
                     Ok(value) => store.log_rpc_end(log, Ok(value)),
                     Err(error) => store.log_rpc_end(log, Err(&error.to_string())),
                 })?;
@@ -257,25 +257,27 @@ impl Hub {
     }
 
     /// Returns the index of the folder that a client names.
-    async fn greeted(&self, places: &[Place<'_>], incoming: &Incoming) -> Result<usize, RummyError> {
+    async fn greeted(&self, folders: &[ServedFolder<'_>], incoming: &Incoming) -> Result<usize, RummyError> {
         let text = |key: &str| incoming.params.get(key).and_then(Value::as_str);
         let Some(root) = text("projectRoot") else { return Ok(0) };
         let named = Path::new(root).canonicalize().unwrap_or_else(|_| root.into());
-        let is_it = |place: &Place<'_>| place.root == named || place.root.canonicalize().is_ok_and(|own| own == named);
-        let Some(number) = places.iter().position(is_it) else {
-            let served: Vec<String> = places.iter().map(|place| place.root.display().to_string()).collect();
+        let is_it = |folder: &ServedFolder<'_>| {
+            folder.root == named || folder.root.canonicalize().is_ok_and(|own| own == named)
+        };
+        let Some(number) = folders.iter().position(is_it) else {
+            let served: Vec<String> = folders.iter().map(|folder| folder.root.display().to_string()).collect();
             let served = served.join(", ");
             return Err(RummyError::Store(format!(
                 "rummy/hello: this server serves {served}; start one for {root}: pi rummy serve --project {root}"
             )));
         };
         let about = json!({ "projectName": text("name"), "projectRoot": root });
-        places[number].driver.emit("project.init.started", about).await?;
+        folders[number].driver.emit("project.init.started", about).await?;
         Ok(number)
     }
 
     /// Performs the work that a call started.
-    async fn begun(&self, place: &Place<'_>, number: usize, work: Work) -> Result<(), RummyError> {
+    async fn begun(&self, folder: &ServedFolder<'_>, number: usize, work: Work) -> Result<(), RummyError> {
         match work {
             Work::Drain { run_id, .. } => self.ready(number, &[run_id]),
             Work::Abort { run_id, .. } => {
@@ -284,48 +286,48 @@ impl Hub {
                 }
             }
             Work::Cancelled { run, path, reason } => {
-                let row = place
+                let row = folder
                     .session
                     .realm()
                     .entries()
                     .with(|store| store.statement("get_run_by_alias", "get", &json!({ "alias": run })))?;
-                let told = json!({ "projectId": row["project_id"], "run": run, "path": path, "reason": reason });
-                place.driver.emit("stream.cancelled", told).await?;
+                let payload = json!({ "projectId": row["project_id"], "run": run, "path": path, "reason": reason });
+                folder.driver.emit("stream.cancelled", payload).await?;
             }
             _ => {}
         }
         Ok(())
     }
 
-    async fn work(&self, place: &Place<'_>, project: Option<i64>, work: Work) -> Result<Value, RummyError> {
+    async fn work(&self, folder: &ServedFolder<'_>, project: Option<i64>, work: Work) -> Result<Value, RummyError> {
         match work {
             // A command that is run here takes its time.
             Work::Resolve(resolution) => {
-                let settled = place.driver.resolve(&resolution, false).await?;
+                let settled = folder.driver.resolve(&resolution, false).await?;
                 Ok(json!({ "ok": true, "state": settled.state, "outcome": settled.outcome }))
             }
-            Work::Tool(call) => self.in_time(place, &call.name, self.tool(place, project, &call)).await,
+            Work::Tool(call) => self.in_time(folder, &call.name, self.tool(folder, project, &call)).await,
             Work::Plugin { method, params } => {
                 let context = json!({
-                    "projectId": project, "projectRoot": place.root, "db": { "$db": true }, "entries": { "$entries": null },
+                    "projectId": project, "projectRoot": folder.root, "db": { "$db": true }, "entries": { "$entries": null },
                 });
                 let call = json!({ "method": method, "params": params, "context": context });
-                let called = async { Ok(place.session.realm().deliver("rpc", call).await?.value) };
-                self.in_time(place, &method, called).await
+                let called = async { Ok(folder.session.realm().deliver("rpc", call).await?.value) };
+                self.in_time(folder, &method, called).await
             }
-            begun => self.begun(place, 0, begun).await.map(|()| json!({ "ok": true })),
+            begun => self.begun(folder, 0, begun).await.map(|()| json!({ "ok": true })),
         }
     }
 
     /// Gives a call of a plugin its time.
     async fn in_time(
         &self,
-        place: &Place<'_>,
+        folder: &ServedFolder<'_>,
         method: &str,
         call: impl Future<Output = Result<Value, RummyError>>,
     ) -> Result<Value, RummyError> {
-        let limit = settings::number(place.session.environment(), "RUMMY_RPC_TIMEOUT").unwrap_or(30_000);
-        let late = place.session.ambient().timer.sleep(Wait::Call, Duration::from_millis(limit));
+        let limit = settings::number(folder.session.environment(), "RUMMY_RPC_TIMEOUT").unwrap_or(30_000);
+        let late = folder.session.ambient().timer.sleep(Wait::Call, Duration::from_millis(limit));
         tokio::select! {
             result = call => result,
             () = late => Err(RummyError::Store(format!("{method} took longer than {limit} ms"))),
@@ -333,12 +335,17 @@ impl Hub {
     }
 
     /// Dispatches a tool that a client called.
-    async fn tool(&self, place: &Place<'_>, project: Option<i64>, call: &ToolCall) -> Result<Value, RummyError> {
-        let realm = place.session.realm();
+    async fn tool(
+        &self,
+        folder: &ServedFolder<'_>,
+        project: Option<i64>,
+        call: &ToolCall,
+    ) -> Result<Value, RummyError> {
+        let realm = folder.session.realm();
         self.contexts.set(self.contexts.get() + 1);
         let facts = json!({
             "runId": call.run_id, "projectId": project, "sequence": 0, "writer": "client", "type": "act",
-            "project": { "id": project, "project_root": place.root },
+            "project": { "id": project, "project_root": folder.root },
         });
         let rummy = realm.context(&format!("call{}", self.contexts.get()), facts, CallPath::Client).await?;
         let logged = realm.entries().with(|store| store.log_path(call.run_id, 0, &call.name, &call.path))?;

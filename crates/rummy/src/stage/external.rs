@@ -67,7 +67,7 @@ pub(crate) fn remove_others(beside: &Path, named: &[ExternalPlugin]) -> Result<(
 }
 
 /// Returns the members of the options that all realms of a session have, when there are several.
-pub(crate) fn told_of_several(mut options: Value, externals: &[ExternalPlugin]) -> Value {
+pub(crate) fn options_with_externals(mut options: Value, externals: &[ExternalPlugin]) -> Value {
     if !externals.is_empty() {
         options["isOneOfSeveral"] = json!(true);
         options["taken"] = externals.iter().map(|one| Value::from(one.name.as_str())).collect();
