@@ -399,8 +399,12 @@ impl Command {
 /// `pi install SOURCE`
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InstallArgs {
-    /// A folder, npm:NAME[@RANGE], a bare npm name, git:HOST/PATH[@REF] or a git URL; without one, packages that settings list
-    /// and that are missing are restored from the lock file
+    /// The first source.
+    // Not a doc comment: rustdoc takes `[@RANGE]` for a link.
+    #[arg(
+        help = "A folder, npm:NAME[@RANGE], a bare npm name, git:HOST/PATH[@REF] or a git URL; without one, packages that settings \
+                  list and that are missing are restored from the lock file"
+    )]
     pub(crate) source: Option<String>,
     /// More sources
     #[arg(value_name = "SOURCE")]
