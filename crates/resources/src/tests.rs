@@ -130,7 +130,11 @@ fn a_text_that_an_extension_may_not_name_is_left_out() {
     fs::remove_file(root.join("ext/kept/SKILL.md")).unwrap();
     link("ext/kept/SKILL.md", "notes/SKILL.md");
     let problem = found.expand("/skill:kept").unwrap_err();
-    assert!(problem.message.contains("notes/SKILL.md now"), "{}", problem.message);
+    assert!(
+        problem.message.contains("it now links to") && problem.message.contains("notes/SKILL.md;"),
+        "{}",
+        problem.message
+    );
 }
 
 #[test]

@@ -300,7 +300,7 @@ mod tests {
             .into_iter()
             .map(|activity| activity.reason.map(|reason| reason.to_string()))
             .collect();
-        let shadowed = Some("a project rule of the same name counts (p1)".to_owned());
+        let shadowed = Some("overridden by a project rule of the same name (p1)".to_owned());
         assert_eq!(reasons, [shadowed.clone(), None, shadowed.clone(), shadowed, None]);
     }
 }
