@@ -135,6 +135,6 @@ fn the_catalogue_is_whole() {
     {
         assert!(catalogue["notifications"][method]["params"].is_object(), "{method}");
     }
-    assert_eq!(catalogue["methods"]["stream"]["params"]["chunk"], "Text.");
+    assert_eq!(catalogue["methods"]["stream"]["params"]["chunk"], "The new output.");
     assert_eq!(catalogue["methods"]["getRuns"]["params"]["limit"], "optional: Most rows.");
 }
