@@ -7,8 +7,7 @@
 //!
 //! Folders above a root are accessible, because a root may have to be created; every other path is refused.
 
-use crate::OsVfs;
-use crate::os::{self, OsFile};
+use crate::os::{self, OsFile, OsVfs};
 use crate::owner::Owner;
 use crate::vfs::{Kind, LinkInTheWay, Open, Stat, Vfs, VfsFile};
 use rustix::fs::{self, AtFlags, Mode, OFlags, RawMode};
@@ -209,7 +208,7 @@ impl Vfs for Beneath {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Disk;
+    use crate::disk::Disk;
     use std::os::unix::fs::symlink;
 
     /// Creates `root/inside/file`, `root/out -> ../outside`, `outside/victim/file`.

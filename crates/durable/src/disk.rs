@@ -1,8 +1,9 @@
 //! Replaces, reads and removes files durably.
 
+use crate::fault;
+use crate::os::{OsVfs, path_of_handle};
 use crate::owner::Owner;
 use crate::vfs::{Kind, LinkInTheWay, Open, Vfs, VfsFile};
-use crate::{OsVfs, fault};
 use pijs_protocol::guard;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -382,7 +383,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// The error of the system, for example when nothing exists at the path.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     #[cfg(target_os = "linux")]
-    if let Some(real) = crate::os::path_of_handle(path)? {
+    if let Some(real) = path_of_handle(path)? {
         return Ok(real);
     }
     path.canonicalize()

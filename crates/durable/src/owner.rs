@@ -1,6 +1,7 @@
 //! Owners of temporary files, encoded in their names, so that files of dead processes can be removed and those of running ones
 //! are kept.
 
+use crate::entropy::entropy;
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +26,7 @@ impl Owner {
             Some(token) => *token,
             None => {
                 let mut bytes = [0; 4];
-                crate::entropy(&mut bytes)?;
+                entropy(&mut bytes)?;
                 *TOKEN.get_or_init(|| u32::from_le_bytes(bytes))
             }
         };

@@ -12,7 +12,7 @@ mod survey;
 pub use power::{Loss, Power};
 pub use survey::{Case, Density, ERRORS, Survey, Work, survey};
 
-use crate::OsVfs;
+use crate::os::OsVfs;
 use crate::owner::Owner;
 use crate::vfs::{Open, Stat, Vfs, VfsFile};
 use std::ffi::OsString;
@@ -208,11 +208,6 @@ pub fn from_environment() -> Option<Arc<dyn Vfs>> {
         SHARED.get_or_init(|| Arc::new(FaultShared { plan, kills: true, record: None, state: Mutex::default() }));
     let owner = Owner::this_process().ok()?;
     Some(Arc::new(FaultVfs { shared: Arc::clone(shared), owner, machine: Arc::new(OsVfs) }))
-}
-
-/// Returns whether `PIJS_FAULT` is `entropy`: the system has no randomness. False in a build without guard switches.
-pub(crate) fn has_no_entropy() -> bool {
-    pijs_protocol::guard::SWITCHES && std::env::var_os("PIJS_FAULT").is_some_and(|fault| fault == "entropy")
 }
 
 fn ended_error() -> io::Error {
