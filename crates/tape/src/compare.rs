@@ -1,7 +1,7 @@
 //! The first place where a replay parts from its recording.
 
 use crate::record::read_json;
-use crate::source::SourcePosition;
+use crate::source_position::SourcePosition;
 use pijs_protocol::{ExtensionId, Seq};
 use serde::Serialize;
 use serde_json::Value;

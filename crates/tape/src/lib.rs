@@ -41,6 +41,7 @@
 #![warn(missing_docs)]
 
 mod agent;
+mod agent_record;
 mod align;
 mod block;
 mod compare;
@@ -58,11 +59,13 @@ mod recorder;
 mod replay;
 mod rerun;
 mod source;
+mod source_position;
 mod spans;
 mod summary;
 mod writer;
 
-pub use agent::{AgentDivergence, AgentRecord, agent_records, outline, tick_of_record};
+pub use agent::{AgentDivergence, agent_records, tick_of_record};
+pub use agent_record::{AgentRecord, outline};
 pub use compare::Divergence;
 pub use edit::{Kept, redact, trim};
 pub use error::TapeError;
@@ -75,7 +78,8 @@ pub use record::{Blob, End, Event, EventRef, ModuleSet, Opening, RealmNumber, Re
 pub use recorder::{AgentWire, FLUSH_EVERY, OnFailure, RecordedHost, RecordedRealm, Recorder, Wire};
 pub use replay::{Outcome, RealmState, Replay, ReplayError, ReplayOptions, ReplayServices, ended_before};
 pub use rerun::{Change, Changes, changes, cut, rerecord};
-pub use source::{Relation, SourcePosition, locate};
+pub use source::locate;
+pub use source_position::{Relation, SourcePosition};
 pub use spans::{Span, SpanKind, Spans};
 pub use summary::{KindCount, RealmSummary, Summary};
 pub use writer::TapeWriter;

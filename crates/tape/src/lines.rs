@@ -1,9 +1,10 @@
 //! Compares what a replay makes with the lines of its tape.
 
 use crate::compare::{Difference, compare};
-use crate::record::{EventRef, RealmNumber};
+use crate::record::{EventRef, RealmNumber, encode};
 use crate::writer::Encoder;
 use pijs_redact::Redactor;
+
 /// Encodes what a replay makes, to compare it with a tape.
 pub(crate) struct Lines {
     /// Gives text that looks like a credential a stand-in.
@@ -18,7 +19,7 @@ impl Lines {
     }
 
     pub(crate) fn compare(&self, realm: RealmNumber, recorded: &[u8], event: EventRef<'_>) -> Option<Difference> {
-        let plain = crate::record::encode(realm, event, |_| None).map(|encoded| encoded.line).unwrap_or_default();
+        let plain = encode(realm, event, |_| None).map(|encoded| encoded.line).unwrap_or_default();
         if plain == recorded {
             return None;
         }

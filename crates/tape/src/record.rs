@@ -4,7 +4,7 @@
 //! size of the engine's heap: how much an allocator hands out says nothing about what an extension did. Behind it the
 //! written line of a turn's end has that size and the digest of all turns of the realm up to here.
 
-use crate::agent::AgentRecord;
+use crate::agent_record::AgentRecord;
 use crate::error::{TapeError, TapeFault};
 use crate::header::TapeHeader;
 use base64::Engine as _;

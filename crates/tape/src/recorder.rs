@@ -7,11 +7,11 @@
 //! is queued, at most [`FLUSH_EVERY`] later; it is woken earlier only if the queue is half full. A recording that
 //! cannot be written ends with one notice, and the session continues.
 
-use crate::agent::AgentRecord;
+use crate::agent_record::AgentRecord;
 use crate::header::TapeHeader;
 use crate::index::Subject;
 use crate::modules;
-use crate::record::{Event, EventRef, ModuleSet, Opening, RealmNumber};
+use crate::record::{Event, EventRef, ModuleSet, Opening, RealmNumber, attachments};
 use crate::writer::{BlockWriter, Encoder};
 use pijs_artifact::Verified;
 use pijs_protocol::wire::{RealmOptions, Size, Task};
@@ -377,7 +377,7 @@ fn size(event: &Event) -> usize {
         },
         _ => 0,
     };
-    let lists = event.as_ref().map(crate::record::attachments).unwrap_or_default();
+    let lists = event.as_ref().map(attachments).unwrap_or_default();
     values + lists.into_iter().flatten().map(Vec::len).sum::<usize>()
 }
 

@@ -10,6 +10,7 @@ use crate::compare::{Divergence, OutputSite};
 use crate::reader::TapeReader;
 use crate::record::ModuleSet;
 use crate::replay::{Replay, ReplayOptions, ReplayServices};
+use crate::source_position::{Relation, SourcePosition};
 use pijs_artifact::{Artifact, PositionMap, Verified, innermost};
 use pijs_engine::{EngineRealm, SyncHost, Trace};
 use pijs_protocol::artifact::EngineBuild;
@@ -17,54 +18,12 @@ use pijs_protocol::message::Position;
 use pijs_protocol::wire::{RealmOptions, StreamAnswer, Task};
 use pijs_protocol::{CallId, Delivery, Handle, Message, Now, Seq, StreamDelta, Termination, TimerId, Yield};
 use pijs_realm::{Patience, Progress, Realm};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::Read;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// A position in the source of an extension, and how it is related to an output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SourcePosition {
-    /// Path inside the package.
-    pub file: String,
-    /// 1-based.
-    pub line: u32,
-    /// 1-based.
-    pub column: u32,
-    /// How it is related to the output.
-    pub of: Relation,
-}
-
-/// How a position in the source is related to an output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Relation {
-    /// The code at the position made the output.
-    Statement,
-    /// The code at the position threw the error that is the output.
-    Thrown,
-    /// The output came from the function that is registered at the position; where inside is not known.
-    Function,
-    /// The output came after the code at the position, which had armed a timer or made a call.
-    After,
-}
-
-impl fmt::Display for SourcePosition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, column, of } = self;
-        let relation = match of {
-            Relation::Statement => "at",
-            Relation::Thrown => "thrown at",
-            Relation::Function => "in the function registered at",
-            Relation::After => "in the code that waited for",
-        };
-        write!(f, "{relation} {file}:{line}:{column}")
-    }
-}
 
 /// Finds the position behind a difference that a replay of the same tape, with the same services, came to.
 ///

@@ -1,6 +1,6 @@
 //! Counts the content of a tape.
 
-use crate::agent::AgentRecord;
+use crate::agent_record::AgentRecord;
 use crate::error::TapeError;
 use crate::reader::TapeReader;
 use crate::record::{Event, RealmNumber};

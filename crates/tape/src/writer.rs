@@ -1,6 +1,6 @@
 //! From what crosses the wires to lines, and from lines to blocks.
 
-use crate::agent::AgentRecord;
+use crate::agent_record::AgentRecord;
 use crate::block::{self, Chain};
 use crate::digest::TurnDigest;
 use crate::header::TapeHeader;

@@ -1,7 +1,7 @@
 //! The outputs of an extension that changed, and how they are printed.
 
 use crate::compare::{brief, differences};
-use crate::source::SourcePosition;
+use crate::source_position::SourcePosition;
 use pijs_protocol::{ExtensionId, Seq};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
