@@ -27,9 +27,16 @@
 //!
 //! Edits are made in the author's text, so that everything else, line breaks included, stays unchanged.
 
-use crate::scan::Edit;
 use oxc_sourcemap::SourceMap;
 use string_wizard::{MagicString, SourceMapOptions};
+
+/// A replacement of bytes `start..end` of the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Edit {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) text: String,
+}
 
 /// The part of a location that an expression needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -27,10 +27,10 @@
 //! No line is skipped for an expression with a state (flags `g` and `y`), except in a whole text that cannot match anywhere.
 //! `fixtures/node/growing-text` and `fixtures/node/growing-text-shapes` compare with Node.
 
-use super::Edit;
-use super::bindings::{Bindings, member_name, property_name};
-use super::walk::plain;
+use super::bindings::Bindings;
+use super::syntax::{member_name, plain, property_name};
 use crate::parse::Parsed;
+use crate::rewrite::Edit;
 use std::collections::{HashMap, HashSet};
 use swc_core::common::{BytePos, Span, Spanned};
 use swc_core::ecma::ast::*;

@@ -18,8 +18,8 @@
 //! `extc` links a package that imports `node:async_hooks` a second time, with these insertions; other packages pay nothing. `pi:web/contexts`
 //! binds callbacks of promises, timers, ticks and chunks besides.
 
-use super::Edit;
 use crate::parse::Parsed;
+use crate::rewrite::Edit;
 use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};

@@ -3,11 +3,12 @@
 //! Follows `import`, `require`, `await import` and destructuring of those; not assignments, not
 //! parameters. Constants that hold a string literal are followed too, for hosts and programs.
 
+use super::syntax::{export_name, member_name, property_name, text_of};
 use std::collections::HashMap;
 use swc_core::common::Mark;
 use swc_core::ecma::ast::{
-    BinaryOp, CallExpr, Callee, Expr, Id, Ident, ImportDecl, ImportSpecifier, Lit, MemberExpr, MemberProp,
-    ModuleExportName, ObjectPatProp, Pat, PropName, VarDeclKind, VarDeclarator,
+    BinaryOp, CallExpr, Callee, Expr, Id, Ident, ImportDecl, ImportSpecifier, Lit, MemberExpr, ObjectPatProp, Pat,
+    VarDeclKind, VarDeclarator,
 };
 
 /// The value that a name stands for.
@@ -181,37 +182,6 @@ fn join(left: Text, right: Option<Text>) -> Text {
     }
 }
 
-pub(super) fn text_of(literal: &swc_core::ecma::ast::Str) -> String {
-    literal.value.to_string_lossy().into_owned()
-}
-
 fn cooked(quasi: &swc_core::ecma::ast::TplElement) -> Option<String> {
     Some(quasi.cooked.as_ref()?.to_string_lossy().into_owned())
-}
-
-pub(super) fn export_name(name: &ModuleExportName) -> String {
-    match name {
-        ModuleExportName::Ident(ident) => ident.sym.to_string(),
-        ModuleExportName::Str(literal) => text_of(literal),
-    }
-}
-
-pub(super) fn property_name(name: &PropName) -> Option<String> {
-    match name {
-        PropName::Ident(ident) => Some(ident.sym.to_string()),
-        PropName::Str(literal) => Some(text_of(literal)),
-        _ => None,
-    }
-}
-
-/// Returns `x` of `a.x` and of `a["x"]`.
-pub(super) fn member_name(property: &MemberProp) -> Option<String> {
-    match property {
-        MemberProp::Ident(ident) => Some(ident.sym.to_string()),
-        MemberProp::Computed(computed) => match computed.expr.as_ref() {
-            Expr::Lit(Lit::Str(literal)) => Some(text_of(literal)),
-            _ => None,
-        },
-        MemberProp::PrivateName(_) => None,
-    }
 }

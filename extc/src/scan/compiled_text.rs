@@ -12,37 +12,15 @@
 //!
 //! The realm requests the capability for other texts at run time (`pijs-engine`, `text_code`).
 
-use super::bindings::{Bindings, member_name, text_of};
+use super::bindings::Bindings;
 use super::calls::is_global_object;
-use super::walk::plain;
+use super::syntax::{member_name, plain, text_of};
+use super::uses::CompiledText;
 use crate::parse::Parsed;
 use std::collections::HashSet;
 use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
-
-/// The findings about the compiled text of a package.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct CompiledText {
-    /// Whether the module compiles text that it assembles at run time.
-    is_computed: bool,
-    /// Whether it does so through another name of `Function`, as libraries do that probe first.
-    is_by_other_name: bool,
-    is_probed: bool,
-}
-
-impl CompiledText {
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.is_computed |= other.is_computed;
-        self.is_by_other_name |= other.is_by_other_name;
-        self.is_probed |= other.is_probed;
-    }
-
-    /// Returns whether the capability is requested.
-    pub(crate) fn needs_grant(self) -> bool {
-        self.is_computed || (self.is_by_other_name && !self.is_probed)
-    }
-}
 
 /// A call that gets a remark.
 pub(super) struct TextCompilation {

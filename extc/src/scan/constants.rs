@@ -13,8 +13,9 @@
 //!
 //! `pi:pi/constants` defines the global.
 
-use super::Edit;
+use super::syntax::plain;
 use crate::parse::Parsed;
+use crate::rewrite::Edit;
 use std::collections::HashSet;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
@@ -89,7 +90,7 @@ impl ConstantFinder<'_> {
 
     /// Rewrites a target that is an expression: a name, in parentheses or with a type.
     fn expression(&mut self, target: &Expr) {
-        if let Expr::Ident(name) = super::walk::plain(target) {
+        if let Expr::Ident(name) = plain(target) {
             self.written(name, false);
         }
     }

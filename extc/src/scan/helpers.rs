@@ -19,8 +19,8 @@
 //!
 //! The bundler renames the top level of an ES module correctly.
 
-use super::Edit;
 use crate::parse::Parsed;
+use crate::rewrite::Edit;
 use swc_core::common::Mark;
 use swc_core::ecma::ast::{AssignPatProp, Ident, ModuleItem, Program, Prop};
 use swc_core::ecma::visit::{Visit, VisitWith};

@@ -11,8 +11,8 @@
 //! CustomEditor.prototype.handleInput.call(editor, key);       only read
 //! ```
 
-use super::bindings::{Binding, Bindings, member_name};
-use super::walk::plain;
+use super::bindings::{Binding, Bindings};
+use super::syntax::{member_name, plain};
 use crate::parse::Parsed;
 use std::collections::{HashMap, HashSet};
 use swc_core::common::{Span, Spanned};

@@ -7,10 +7,10 @@
 //! try { decodeURIComponent(text); } catch { return; }   →   try { globalThis.decodeURIComponent(text); } catch { return; }
 //! ```
 
-use super::Edit;
-use super::bindings::{Bindings, member_name};
-use super::walk::plain;
+use super::bindings::Bindings;
+use super::syntax::{member_name, plain};
 use crate::parse::Parsed;
+use crate::rewrite::Edit;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 

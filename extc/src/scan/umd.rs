@@ -15,10 +15,10 @@
 //! });                                                     });
 //! ```
 
-use super::Edit;
 use super::bindings::Bindings;
-use super::walk::plain;
+use super::syntax::plain;
 use crate::parse::Parsed;
+use crate::rewrite::Edit;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 

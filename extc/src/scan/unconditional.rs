@@ -13,8 +13,7 @@
 //! ```
 
 use super::api::{Names, id_of};
-use super::bindings::{member_name, property_name};
-use super::walk::plain;
+use super::syntax::{member_name, plain, property_name};
 use std::collections::HashSet;
 use swc_core::common::Span;
 use swc_core::ecma::ast::*;

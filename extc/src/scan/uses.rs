@@ -1,6 +1,5 @@
 //! The capabilities that modules can use, with the literals of their scopes.
 
-use super::compiled_text::CompiledText;
 use pijs_protocol::artifact::Offers;
 use pijs_protocol::hostcall::Capability;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
@@ -109,6 +108,29 @@ impl AnswerUses {
     fn merge(&mut self, other: &Self) {
         self.events.extend(&other.events);
         self.words.extend(&other.words);
+    }
+}
+
+/// Uses of compilers of text, by which the capability `eval` is requested.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct CompiledText {
+    /// Whether the module compiles text that it assembles at run time.
+    pub(super) is_computed: bool,
+    /// Whether it does so through another name of `Function`, as libraries do that probe first.
+    pub(super) is_by_other_name: bool,
+    pub(super) is_probed: bool,
+}
+
+impl CompiledText {
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.is_computed |= other.is_computed;
+        self.is_by_other_name |= other.is_by_other_name;
+        self.is_probed |= other.is_probed;
+    }
+
+    /// Returns whether the capability is requested.
+    pub(crate) fn needs_grant(self) -> bool {
+        self.is_computed || (self.is_by_other_name && !self.is_probed)
     }
 }
 

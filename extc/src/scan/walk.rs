@@ -1,17 +1,16 @@
-//! The walk over the syntax tree: first names, then uses.
+//! Second pass of the scan: the walk over the syntax tree that finds uses.
 
 use super::accumulated::{self, AccumulatedEdits};
-use super::bindings::{Binding, Bindings, Text, export_name, member_name, property_name, text_of};
+use super::bindings::{Binding, Text};
 use super::findings::Findings;
+use super::module_names::ModuleNames;
+use super::module_scan::{ImportSite, ImportedName, ModuleScan, ScanOptions, Template};
+use super::syntax::{export_name, is_import_meta, member_name, plain, property_name, text_of};
 use super::unicode_sets;
 use super::uses::Uses;
-use super::{
-    Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, Template, api, awaits, calls, compiled_text, constants,
-    helpers, offers, patches, pi, servers, throwing_calls, umd,
-};
+use super::{api, awaits, calls, compiled_text, constants, helpers, offers, patches, pi, servers, throwing_calls, umd};
 use crate::parse::Parsed;
-use crate::rewrite::{Location, computed_import, location};
-use std::collections::HashSet;
+use crate::rewrite::{Edit, Location, computed_import, location};
 use swc_core::common::{GLOBALS, Globals, Mark, Span, Spanned};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::transforms::base::resolver;
@@ -24,9 +23,7 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
     GLOBALS.set(&Globals::new(), || {
         let (unresolved, top_level) = (Mark::new(), Mark::new());
         resolver(unresolved, top_level, true).process(&mut parsed.program);
-        let mut names =
-            ModuleNames { bindings: Bindings::new(unresolved), created: HashSet::new(), api: HashSet::new() };
-        parsed.program.visit_with(&mut names);
+        let names = ModuleNames::of(&parsed.program, unresolved);
         let source = parsed.source.clone();
         let mut walker = Walker {
             parsed: &parsed,
@@ -63,7 +60,7 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         edits.extend(more);
         edits.extend(constants::assigned(&parsed));
         edits.extend(umd::given(&parsed, &names.bindings));
-        let edits = super::joined(edits, helpers::own_names(&parsed, unresolved));
+        let edits = joined(edits, helpers::own_names(&parsed, unresolved));
         let awaits = awaits::awaits(&parsed);
         let api = api::api_uses(&parsed, &names.bindings, None);
         let findings = findings.found;
@@ -71,120 +68,26 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
     })
 }
 
+/// Joins all edits in source order. A rename that overlaps another edit at one occurrence is dropped at all occurrences.
+fn joined(edits: Vec<Edit>, names: Vec<Edit>) -> Vec<Edit> {
+    let in_order = |mut edits: Vec<Edit>| {
+        edits.sort_by_key(|edit| (edit.start, edit.end));
+        edits.dedup();
+        edits
+    };
+    let both = in_order([edits.as_slice(), names.as_slice()].concat());
+    let is_apart = both.array_windows().all(|[before, after]| before.end <= after.start);
+    if is_apart { both } else { in_order(edits) }
+}
+
 /// Finds the uses of pi's API again in a scanned module, with `assumptions` of other modules.
 pub(crate) fn api_again(mut parsed: Parsed, assumptions: &api::Assumptions) -> api::ApiUses {
     GLOBALS.set(&Globals::new(), || {
         let (unresolved, top_level) = (Mark::new(), Mark::new());
         resolver(unresolved, top_level, true).process(&mut parsed.program);
-        let mut names =
-            ModuleNames { bindings: Bindings::new(unresolved), created: HashSet::new(), api: HashSet::new() };
-        parsed.program.visit_with(&mut names);
+        let names = ModuleNames::of(&parsed.program, unresolved);
         api::api_uses(&parsed, &names.bindings, Some(assumptions))
     })
-}
-
-/// First pass: the meaning of names. Sets are only queried, never iterated.
-struct ModuleNames {
-    bindings: Bindings,
-    /// Names that hold `createRequire(import.meta.url)`.
-    created: HashSet<Id>,
-    /// Parameters that hold pi's API, by their type or their position.
-    api: HashSet<Id>,
-}
-
-impl ModuleNames {
-    fn see_parameter(&mut self, pattern: &Pat, is_api: bool) {
-        let Pat::Ident(name) = pattern else { return };
-        let typed = name.type_ann.as_ref().is_some_and(|annotation| match annotation.type_ann.as_ref() {
-            TsType::TsTypeRef(reference) => match &reference.type_name {
-                TsEntityName::Ident(ident) => ident.sym == *"ExtensionAPI",
-                TsEntityName::TsQualifiedName(_) => false,
-            },
-            _ => false,
-        });
-        if is_api || typed {
-            self.api.insert(name.to_id());
-        }
-    }
-
-    /// Returns whether an expression is `createRequire(import.meta.url)`, or of `__filename`.
-    fn creates_require(&self, expr: &Expr) -> bool {
-        let Expr::Call(call) = expr else { return false };
-        let Callee::Expr(callee) = &call.callee else { return false };
-        let Some(Binding::Member(module, name)) = self.bindings.resolve(callee) else { return false };
-        if module.strip_prefix("node:").unwrap_or(&module) != "module" || name != "createRequire" {
-            return false;
-        }
-        match call.args.first().map(|argument| argument.expr.as_ref()) {
-            Some(Expr::Ident(ident)) => ident.sym == *"__filename",
-            Some(Expr::Member(member)) => {
-                is_import_meta(&member.obj) && matches!(member_name(&member.prop).as_deref(), Some("url" | "filename"))
-            }
-            _ => false,
-        }
-    }
-}
-
-impl Visit for ModuleNames {
-    fn visit_import_decl(&mut self, import: &ImportDecl) {
-        if !import.type_only {
-            self.bindings.import(import);
-        }
-    }
-
-    fn visit_ts_import_equals_decl(&mut self, import: &TsImportEqualsDecl) {
-        if let TsModuleRef::TsExternalModuleRef(module) = &import.module_ref {
-            self.bindings.bind_module(&import.id, text_of(&module.expr));
-        }
-    }
-
-    fn visit_var_decl(&mut self, declaration: &VarDecl) {
-        for declarator in &declaration.decls {
-            self.bindings.declare(declarator, declaration.kind);
-            if let (Pat::Ident(name), Some(init)) = (&declarator.name, &declarator.init)
-                && self.creates_require(init)
-            {
-                self.created.insert(name.to_id());
-            }
-        }
-        declaration.visit_children_with(self);
-    }
-
-    fn visit_export_default_decl(&mut self, export: &ExportDefaultDecl) {
-        if let DefaultDecl::Fn(function) = &export.decl
-            && let Some(first) = function.function.params.first()
-        {
-            self.see_parameter(&first.pat, true);
-        }
-        export.visit_children_with(self);
-    }
-
-    fn visit_export_default_expr(&mut self, export: &ExportDefaultExpr) {
-        match export.expr.as_ref() {
-            Expr::Arrow(arrow) => arrow.params.first().into_iter().for_each(|first| self.see_parameter(first, true)),
-            Expr::Fn(function) => {
-                function.function.params.first().into_iter().for_each(|first| self.see_parameter(&first.pat, true));
-            }
-            _ => {}
-        }
-        export.visit_children_with(self);
-    }
-
-    fn visit_function(&mut self, function: &Function) {
-        for parameter in &function.params {
-            self.see_parameter(&parameter.pat, false);
-        }
-        function.visit_children_with(self);
-    }
-
-    fn visit_arrow_expr(&mut self, arrow: &ArrowExpr) {
-        for parameter in &arrow.params {
-            self.see_parameter(parameter, false);
-        }
-        arrow.visit_children_with(self);
-    }
-
-    fn visit_ts_type(&mut self, _: &TsType) {}
 }
 
 /// Returns whether declarations show that a module is an ES module: one that only imports may still assign to `module.exports`.
@@ -621,20 +524,6 @@ impl Visit for Walker<'_> {
     }
 
     fn visit_ts_type(&mut self, _: &TsType) {}
-}
-
-pub(super) fn plain(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Paren(inner) => plain(&inner.expr),
-        Expr::TsAs(cast) => plain(&cast.expr),
-        Expr::TsNonNull(inner) => plain(&inner.expr),
-        Expr::TsSatisfies(cast) => plain(&cast.expr),
-        _ => expr,
-    }
-}
-
-fn is_import_meta(expr: &Expr) -> bool {
-    matches!(expr, Expr::MetaProp(meta) if meta.kind == MetaPropKind::ImportMeta)
 }
 
 fn without_scheme(module: &str) -> &str {

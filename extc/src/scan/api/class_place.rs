@@ -1,7 +1,6 @@
 //! The class around a node of the syntax tree, and the fields of its `this`.
 
-use super::super::bindings::member_name;
-use super::super::walk::plain;
+use super::super::syntax::{member_name, plain};
 use swc_core::common::{Span, SyntaxContext};
 use swc_core::ecma::ast::*;
 

@@ -1,7 +1,7 @@
 //! The exports of a module: functions that pi calls, and functions that other modules of the package call.
 
-use super::super::bindings::{Bindings, export_name, member_name};
-use super::super::walk::plain;
+use super::super::bindings::Bindings;
+use super::super::syntax::{export_name, member_name, plain};
 use super::WrongDefault;
 use super::names::{Kind, Names, parameters};
 use crate::interface::GivenObject;

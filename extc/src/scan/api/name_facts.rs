@@ -1,6 +1,6 @@
 //! Facts that the first pass collects about the names of a module, each kind with its queries.
 
-use super::super::bindings::{export_name, text_of};
+use super::super::syntax::{export_name, text_of};
 use crate::interface::{GivenObject, HostName};
 use std::collections::{HashMap, HashSet};
 use swc_core::ecma::ast::*;

@@ -1,7 +1,7 @@
 //! Second pass: finds the uses of the names of the first pass.
 
-use super::super::bindings::{Bindings, member_name, property_name};
-use super::super::walk::plain;
+use super::super::bindings::Bindings;
+use super::super::syntax::{member_name, plain, property_name};
 use super::class_place::ClassPlace;
 use super::names::{Given, Kind, Known, Names, is_plain_member, tool_literal};
 use super::{ApiUse, Pass, Used};

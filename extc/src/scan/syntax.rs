@@ -1,0 +1,53 @@
+//! Helpers that read nodes of the syntax tree: names, literals, and expressions without parentheses and casts.
+
+use swc_core::ecma::ast::{Expr, Lit, MemberProp, MetaPropKind, ModuleExportName, PropName, Str};
+
+/// Returns an expression without parentheses and casts.
+pub(super) fn plain(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Paren(inner) => plain(&inner.expr),
+        Expr::TsAs(cast) => plain(&cast.expr),
+        Expr::TsNonNull(inner) => plain(&inner.expr),
+        Expr::TsSatisfies(cast) => plain(&cast.expr),
+        _ => expr,
+    }
+}
+
+/// Returns the value of a string literal.
+pub(super) fn text_of(literal: &Str) -> String {
+    literal.value.to_string_lossy().into_owned()
+}
+
+/// Returns the name of an import or export.
+pub(super) fn export_name(name: &ModuleExportName) -> String {
+    match name {
+        ModuleExportName::Ident(ident) => ident.sym.to_string(),
+        ModuleExportName::Str(literal) => text_of(literal),
+    }
+}
+
+/// Returns the name of a property that is not computed.
+pub(super) fn property_name(name: &PropName) -> Option<String> {
+    match name {
+        PropName::Ident(ident) => Some(ident.sym.to_string()),
+        PropName::Str(literal) => Some(text_of(literal)),
+        _ => None,
+    }
+}
+
+/// Returns `x` of `a.x` and of `a["x"]`.
+pub(super) fn member_name(property: &MemberProp) -> Option<String> {
+    match property {
+        MemberProp::Ident(ident) => Some(ident.sym.to_string()),
+        MemberProp::Computed(computed) => match computed.expr.as_ref() {
+            Expr::Lit(Lit::Str(literal)) => Some(text_of(literal)),
+            _ => None,
+        },
+        MemberProp::PrivateName(_) => None,
+    }
+}
+
+/// Returns whether an expression is `import.meta`.
+pub(super) fn is_import_meta(expr: &Expr) -> bool {
+    matches!(expr, Expr::MetaProp(meta) if meta.kind == MetaPropKind::ImportMeta)
+}
