@@ -5,128 +5,32 @@
 //! `ext:/INDEX/index.js`, and entry *i* is module *i* of the artifact.
 
 use crate::access::FileAccess;
-use crate::cache::{Cache, Key};
+use crate::cache::Key;
+use crate::compiled::{Compiled, known};
 use crate::component;
 use crate::contract;
-use crate::dependency_manifest::{self, DependencyManifest};
-use crate::diagnostics::{BuildFailure, Code, Diagnostic, Severity};
+use crate::dependency_manifest;
 use crate::emit::compile_modules;
 use crate::imports::{HostImports, check_names, facades, host_imports};
 use crate::interface::HostInterface;
 use crate::limits::{Limits, with_large_stack};
 use crate::link::{Chunk, LinkOptions, Modules, link};
 use crate::maps::PositionTable;
+use crate::options::{BuildOptions, CheckOptions};
+use crate::output::{BuildOutput, CheckOutput, verdict};
+use crate::package::Package;
 use crate::phase::Phase;
 use crate::prebuilt;
-use crate::resolve::{Input, Package, resolve};
+use crate::resolve::{Input, resolve};
 use crate::scan::Uses;
-use crate::sealed::{self, Seal};
-use crate::tree::{FileEvidence, SourceTree};
+use crate::sealed;
+use crate::tree::SourceTree;
 use pijs_artifact::{Artifact, Module, Verified, digest, encode};
-use pijs_protocol::artifact::{ArtifactMetadata, Verdict};
-use std::collections::BTreeMap;
-use std::io;
-use std::path::PathBuf;
+use pijs_diagnostics::{BuildFailure, Code, Diagnostic, Severity};
+use pijs_protocol::artifact::ArtifactMetadata;
 use std::sync::Arc;
 use tracing::field::Empty;
 use tracing::{Span, debug_span};
-
-/// Settings of [`build`].
-#[derive(Debug, Clone)]
-pub struct BuildOptions {
-    /// Minifies the bundled source. Bytecode does not get smaller by it; off by default.
-    pub minify: bool,
-    /// The cache of finished artifacts; `None` compiles every time.
-    pub cache: Option<Cache>,
-    /// The host modules that imports are checked against.
-    pub host: HostInterface,
-    /// Caps on the input.
-    pub limits: Limits,
-    /// Decides which files the build may read. By default the package's and those of its dependencies.
-    pub access: FileAccess,
-    /// Compiles in a sandboxed child process: for code that is not the user's. The program has to call
-    /// [`enter`](crate::worker::enter) first in `main`.
-    pub sealed: Option<Seal>,
-}
-
-impl Default for BuildOptions {
-    fn default() -> Self {
-        let (host, limits, access) = (HostInterface::embedded(), Limits::default(), FileAccess::default());
-        Self { minify: false, cache: None, host, limits, access, sealed: None }
-    }
-}
-
-/// A finished build.
-#[derive(Debug)]
-pub struct BuildOutput {
-    /// The artifact, verified and ready to load.
-    pub artifact: Verified,
-    /// Digest of the encoded artifact, `sha256:HEX`.
-    pub(crate) digest: String,
-    /// Remarks, in the order of files and lines.
-    pub diagnostics: Vec<Diagnostic>,
-    /// Whether the artifact came from the cache.
-    pub cached: bool,
-    /// Number of input files that the cache lookup read: zero where all stamps match.
-    pub read: usize,
-    /// The folder that the names of the author's files are relative to: that of the package, or of a single file.
-    pub root: PathBuf,
-    /// The paths that decide what code it is: files that were compiled, links, and locations where imports were looked for first.
-    pub places: Vec<PathBuf>,
-    /// The access decisions on files that are not plain source of the package, by canonical path: foreign files, files that may
-    /// hold secrets, refused files.
-    pub evidence: BTreeMap<PathBuf, FileEvidence>,
-}
-
-impl BuildOutput {
-    /// Returns the metadata that `extc build -o` writes as `artifact.json`, with the digest of the file.
-    pub fn metadata(&self) -> ArtifactMetadata {
-        ArtifactMetadata { artifact: self.digest.clone(), ..self.artifact.artifact().metadata.clone() }
-    }
-
-    /// Returns the encoded artifact that `extc build -o` writes as `extension.artifact`.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the cache has lost the sources since the build; building again restores them.
-    pub fn encoded(&self) -> io::Result<Vec<u8>> {
-        let lost = || io::Error::new(io::ErrorKind::NotFound, "the cache lost the sources; build it again");
-        self.artifact.whole().map(|whole| encode(&whole)).ok_or_else(lost)
-    }
-}
-
-/// Settings of [`check`].
-#[derive(Debug, Clone)]
-pub struct CheckOptions {
-    /// The host modules that imports are checked against.
-    pub host: HostInterface,
-    /// Caps on the input.
-    pub limits: Limits,
-    /// Decides which files the check may read.
-    pub access: FileAccess,
-}
-
-impl Default for CheckOptions {
-    fn default() -> Self {
-        Self { host: HostInterface::embedded(), limits: Limits::default(), access: FileAccess::default() }
-    }
-}
-
-/// The result of [`check`].
-#[derive(Debug)]
-pub struct CheckOutput {
-    /// The metadata that a build would write, unless it would fail.
-    pub metadata: Option<ArtifactMetadata>,
-    /// Errors first, then remarks in the order of files and lines.
-    pub diagnostics: Vec<Diagnostic>,
-}
-
-impl CheckOutput {
-    /// Returns the [`verdict`] on all of it.
-    pub fn verdict(&self) -> Verdict {
-        verdict(&self.diagnostics)
-    }
-}
 
 /// Compiles a package or an extension file to a loadable artifact.
 ///
@@ -172,14 +76,6 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
     })
 }
 
-/// The output of the compiler, before it is stored in the cache.
-pub(crate) struct Compiled {
-    pub(crate) artifact: Artifact,
-    pub(crate) record: DependencyManifest,
-    pub(crate) diagnostics: Vec<Diagnostic>,
-    pub(crate) evidence: BTreeMap<PathBuf, FileEvidence>,
-}
-
 /// Compiles in this process, without a cache.
 pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOptions) -> Result<Compiled, BuildFailure> {
     if package.artifact {
@@ -195,8 +91,7 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
         let linked = link_all(package, &modules, options.minify)?;
         modules.tree().in_phase(Phase::Emit, || emit(linked, &modules))
     })??;
-    let (record, evidence) = (DependencyManifest::new(package, modules.tree()), modules.tree().evidence());
-    Ok(Compiled { artifact, record, diagnostics: modules.diagnostics(), evidence })
+    Ok(Compiled::new(artifact, modules.diagnostics(), package, modules.tree()))
 }
 
 /// Checks a package without building it: verdict, capabilities, locations.
@@ -245,7 +140,7 @@ fn check_linked(package: &Package, modules: &Arc<Modules>, linked: Vec<Vec<Chunk
         }
     }
     check_names(modules, &imports);
-    let entries: Vec<String> = package.entries.iter().map(|entry| name_of(modules.tree(), entry)).collect();
+    let entries: Vec<String> = package.entries.iter().map(|entry| modules.tree().name_of(entry)).collect();
     contract::check(modules, &entries);
     let diagnostics = modules.diagnostics();
     if diagnostics.iter().any(|diagnostic| diagnostic.severity() == Severity::Error) {
@@ -266,16 +161,6 @@ fn check_linked(package: &Package, modules: &Arc<Modules>, linked: Vec<Vec<Chunk
     let mut modules = in_order(linked);
     modules.extend(facades);
     Ok(Linked { metadata, modules })
-}
-
-/// Returns the metadata that needs no compiler: the package's identity and the files that were read for it.
-pub(crate) fn known(package: &Package, tree: &SourceTree) -> ArtifactMetadata {
-    tree.expect_manifest(&package.manifest);
-    ArtifactMetadata {
-        entries: package.entries.iter().map(|entry| name_of(tree, entry)).collect(),
-        inputs: tree.sources(),
-        ..ArtifactMetadata::new(package.name.clone(), package.version.clone(), pijs_engine::engine_build())
-    }
 }
 
 /// Orders chunks: entries first, in manifest order; then the other chunks of each.
@@ -320,10 +205,6 @@ fn emit(linked: Linked, modules: &Modules) -> Result<Artifact, BuildFailure> {
     Ok(Artifact { metadata, modules: emitted })
 }
 
-pub(crate) fn name_of(tree: &SourceTree, path: &std::path::Path) -> String {
-    tree.locate(path).map_or_else(|| path.display().to_string(), |located| located.name)
-}
-
 fn content_key(package: &Package, linked: &[Vec<Chunk>], host: &HostInterface) -> Key {
     let mut key = Key::builder("artifact");
     key.field(&package.manifest);
@@ -336,16 +217,4 @@ fn content_key(package: &Package, linked: &[Vec<Chunk>], host: &HostInterface) -
         }
     }
     key.finish()
-}
-
-/// Returns the worst verdict among the diagnostics; an error that prevents a build is `blocked`.
-pub fn verdict(diagnostics: &[Diagnostic]) -> Verdict {
-    diagnostics
-        .iter()
-        .map(|diagnostic| match diagnostic.severity() {
-            Severity::Warning => Verdict::Warning,
-            Severity::Blocked | Severity::Error => Verdict::Blocked,
-        })
-        .max()
-        .unwrap_or(Verdict::Compatible)
 }

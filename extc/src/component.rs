@@ -7,15 +7,15 @@
 //! Imports serve as the scan does for JavaScript: they show what the extension can request. An import of `calls`, which takes any
 //! method, shows nothing; such an extension declares its capabilities in its manifest.
 
-use crate::build::{BuildOptions, Compiled, known, name_of};
 use crate::cache::Key;
-use crate::dependency_manifest::DependencyManifest;
-use crate::diagnostics::{BuildFailure, Code, Diagnostic};
-use crate::resolve::Package;
+use crate::compiled::{Compiled, known};
+use crate::options::BuildOptions;
+use crate::package::Package;
 use crate::tree::SourceTree;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use pijs_artifact::{Artifact, COMPONENT_SCHEME, Module};
+use pijs_diagnostics::{BuildFailure, Code, Diagnostic};
 use pijs_protocol::Capability;
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
@@ -48,11 +48,10 @@ const NEEDS: &[(&str, &str, &str)] = &[
 
 /// Compiles a package whose entry is a `.wasm`, in this process and without a cache.
 pub(crate) fn compile(package: &Package, tree: SourceTree, _options: &BuildOptions) -> Result<Compiled, BuildFailure> {
-    let file = name_of(&tree, &package.entries[0]);
+    let file = tree.name_of(&package.entries[0]);
     let bytes = tree.read(&package.entries[0])?;
     let artifact = artifact(&bytes, known(package, &tree), &file)?;
-    let (record, evidence) = (DependencyManifest::new(package, &tree), tree.evidence());
-    Ok(Compiled { artifact, record, diagnostics: Vec::new(), evidence })
+    Ok(Compiled::new(artifact, Vec::new(), package, &tree))
 }
 
 /// Recompiles the component of an artifact.

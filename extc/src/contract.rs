@@ -5,11 +5,11 @@
 //! no function and a schema that is none at the call, an unknown event and a tool's name as warnings. Members are those of the
 //! host modules that make these objects, events those of [`pijs_node_compat::events`].
 
-use crate::diagnostics::{Code, Diagnostic, Severity};
 use crate::interface::HostInterface;
 use crate::link::Modules;
 use crate::parse::parse;
 use crate::scan::{ApiUse, ApiUses, Assumptions, Pass, Used, api_again};
+use pijs_diagnostics::{Code, Diagnostic, Severity};
 use pijs_node_compat::events;
 use pijs_protocol::registration::tool_name_problem;
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,10 +5,11 @@
 //! without following links, and records what was read or refused as evidence.
 
 use crate::access::FileAccess;
-use crate::diagnostics::{Code, Diagnostic};
 use crate::limits::Limits;
+use crate::package::Folders;
 use crate::resolve::folders_around;
-use crate::tree::{FileEvidence, Folders, SourceTree};
+use crate::tree::{FileEvidence, SourceTree};
+use pijs_diagnostics::{Code, Diagnostic};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -14,15 +14,16 @@
 //! forged one leads to a key without an authentic artifact. No package leads to another's artifact, since the request contains
 //! its location.
 
-use crate::build::{BuildOptions, BuildOutput};
 use crate::cache::{Cache, Key, KeyBuilder};
-use crate::diagnostics::Diagnostic;
 use crate::limits::Limits;
+use crate::options::BuildOptions;
+use crate::output::BuildOutput;
+use crate::package::{LockEntry, Package};
 use crate::probe::PathKind;
-use crate::resolve::Package;
-use crate::stamps::{Check, LockEntry, Stamps, Unsure};
+use crate::stamps::{Check, Stamps, Unsure};
 use crate::tree::{FileEvidence, SourceTree};
 use pijs_artifact::Artifact;
+use pijs_diagnostics::Diagnostic;
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -332,8 +333,8 @@ fn id(key: &Key) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::package::Folders;
     use crate::resolve::{Input, resolve};
-    use crate::tree::Folders;
     use pijs_artifact::InstallKey;
     use pijs_protocol::artifact::ArtifactMetadata;
     use std::fs;

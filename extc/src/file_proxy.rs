@@ -1,8 +1,9 @@
 //! File access of a sandboxed build: the child requests each file from its parent.
 //!
-//! The child opens no file. The parent serves its requests from a [`SourceTree`] of its own, which refuses, counts and remembers
-//! as in any build. So the parent knows the inputs of the artifact without trusting a compromised compiler: the note for the
-//! cache comes from that tree, and a different list of inputs is refused.
+//! The child opens no file. The parent serves its requests from a [`SourceTree`](crate::tree::SourceTree) of its own
+//! ([`file_server`](crate::file_server)), which refuses, counts and remembers as in any build. So the parent knows the inputs of the
+//! artifact without trusting a compromised compiler: the note for the cache comes from that tree, and a different list of inputs is
+//! refused.
 //!
 //! ```text
 //! child   {"Probe":"/pkg/a.ts"}           →    parent
@@ -14,30 +15,22 @@
 //!
 //! A message is a head in JSON and bytes, each preceded by its length.
 
-use crate::diagnostics::Diagnostic;
-use crate::link::ManifestStubs;
-use crate::phase::{PhaseNotice, PhaseSpans};
+use crate::manifest_stubs::ManifestStubs;
+use crate::phase::PhaseNotice;
 use crate::probe::PathKind;
-use crate::tree::SourceTree;
+use pijs_diagnostics::Diagnostic;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Most bytes of requests, each counted with [`COST`]: remembering them takes about as much memory. A build whose artifact can be
-/// cached sends a third of it.
-const MOST_REQUESTED: u64 = 128 << 20;
-/// Memory that a request takes in addition to its text, in bytes.
-const COST: u64 = 128;
-/// Most bytes of an answer: an artifact with its sources, maps and bytecode.
-const MOST_ANSWER: u64 = 512 << 20;
 /// No system has longer paths, so no file exists at one.
 const LONGEST_PATH: usize = 32 << 10;
 
 /// A message of the child.
 #[derive(Serialize, Deserialize)]
-enum ChildMessage<T> {
+pub(crate) enum ChildMessage<T> {
     /// Requests the kind of item at a path.
     Probe(PathBuf),
     /// Requests permission to read the file that an import leads to.
@@ -56,7 +49,7 @@ enum ChildMessage<T> {
 
 /// The parent's reply to a message.
 #[derive(Serialize, Deserialize)]
-enum ParentReply {
+pub(crate) enum ParentReply {
     Kind(PathKind),
     Admitted,
     /// The bytes follow.
@@ -97,45 +90,6 @@ pub(crate) fn receive<T: DeserializeOwned>(input: &mut impl Read, most: u64) -> 
 /// Sends the final message.
 pub(crate) fn done<T: Serialize>(last: T, bytes: &[u8]) -> io::Result<()> {
     send(&mut io::stdout().lock(), &ChildMessage::Done(last), bytes)
-}
-
-/// Serves a child out of `tree` until it is done; returns its final message, and the bytes with it.
-pub(crate) fn serve<T: DeserializeOwned>(
-    tree: &SourceTree,
-    from: &mut impl Read,
-    to: &mut impl Write,
-) -> io::Result<(T, Vec<u8>)> {
-    let mut requested = 0;
-    let mut phases = PhaseSpans::default();
-    loop {
-        let (message, length, bytes) = receive::<ChildMessage<T>>(from, MOST_ANSWER)?;
-        requested += COST + length;
-        let (reply, bytes) = match message {
-            ChildMessage::Done(last) => return Ok((last, bytes)),
-            _ if requested > MOST_REQUESTED => return Err(io::Error::other("it sends requests without an end")),
-            ChildMessage::Phase(notice) => {
-                phases.take(notice);
-                continue;
-            }
-            ChildMessage::Probe(path) => (ParentReply::Kind(tree.probe(&path)), Vec::new()),
-            ChildMessage::Admit(path, specifier) => match tree.admit(&path, &specifier) {
-                Ok(()) => (ParentReply::Admitted, Vec::new()),
-                Err(diagnostic) => (ParentReply::Refused(diagnostic), Vec::new()),
-            },
-            ChildMessage::List(path) => (ParentReply::Bytes, serde_json::to_vec(&tree.list(&path))?),
-            // The parent would not record another file as an input.
-            ChildMessage::Manifest(path) if !path.ends_with("package.json") => (ParentReply::Nothing, Vec::new()),
-            ChildMessage::Manifest(path) => match tree.manifest(&path) {
-                Some(bytes) => (ParentReply::Bytes, bytes),
-                None => (ParentReply::Nothing, Vec::new()),
-            },
-            ChildMessage::Read(path) => match tree.read(&path) {
-                Ok(bytes) => (ParentReply::Bytes, bytes),
-                Err(diagnostic) => (ParentReply::Refused(diagnostic), Vec::new()),
-            },
-        };
-        send(to, &reply, &bytes)?;
-    }
 }
 
 /// The child's connection to its parent: one request at a time, from whichever thread holds the lock.

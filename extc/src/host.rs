@@ -7,12 +7,12 @@
 //! Host modules and supplied packages are compiled without sources and maps, since every start reads them.
 
 use crate::cache::{Cache, Key};
-use crate::diagnostics::{BuildFailure, Code, Diagnostic};
 use crate::embedded;
 use crate::emit::compile_modules;
 use crate::limits::{Limits, with_large_stack};
 use crate::strip::strip_types;
 use pijs_artifact::{Artifact, Module, Verified};
+use pijs_diagnostics::{BuildFailure, Code, Diagnostic};
 use pijs_protocol::artifact::ArtifactMetadata;
 use std::sync::Arc;
 

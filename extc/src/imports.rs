@@ -1,11 +1,11 @@
 //! Host modules and names that linked chunks import, read from the bundle itself, after unused code is gone.
 
-use crate::diagnostics::{Code, Diagnostic};
-use crate::interface::{HostInterface, HostName};
+use crate::interface::{HostInterface, HostName, exports_of};
 use crate::limits::Limits;
 use crate::link::{Chunk, Modules};
 use crate::parse::parse;
 use pijs_artifact::Module;
+use pijs_diagnostics::{Code, Diagnostic};
 use pijs_engine::FACADE_PREFIX;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,7 +126,7 @@ pub(crate) fn facades(host: &HostInterface, imports: &mut HostImports, tag: Opti
 pub(crate) fn exported_names(chunk: &Chunk) -> BTreeSet<String> {
     let limits = Limits { file_bytes: Limits::default().total_bytes, ..Limits::default() };
     let Ok(parsed) = parse(&chunk.file, &chunk.code, &limits) else { return BTreeSet::new() };
-    crate::interface::exports_of(&parsed.program)
+    exports_of(&parsed.program)
 }
 
 #[derive(Default)]

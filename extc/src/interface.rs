@@ -13,7 +13,8 @@
 //!
 //! A builtin of Node that [`pijs_node_compat::MODULES`] lacks throws `ERR_UNKNOWN_BUILTIN_MODULE` when it is evaluated.
 
-use crate::host::{HostSource, embedded, embedded_key};
+use crate::cache::Key;
+use crate::host::{HostSource, embedded, embedded_key, fingerprint};
 use crate::limits::Limits;
 use crate::parse::parse;
 use crate::supply::Supply;
@@ -219,7 +220,7 @@ impl HostInterface {
         static EMBEDDED: OnceLock<HostInterface> = OnceLock::new();
         EMBEDDED
             .get_or_init(|| {
-                let mut key = crate::cache::Key::builder("host modules and supply");
+                let mut key = Key::builder("host modules and supply");
                 key.field(&embedded_key().bytes()).field(Supply::fingerprint());
                 let modules = embedded().into_iter().map(|module| {
                     let HostSource { specifier, path, source } = module;
@@ -237,7 +238,7 @@ impl HostInterface {
 
     /// Makes an interface of modules by their specifiers; [`compile_host_modules`](crate::compile_host_modules) compiles them.
     pub fn new(modules: &[HostSource<'_>]) -> Self {
-        let fingerprint = crate::host::fingerprint(modules);
+        let fingerprint = fingerprint(modules);
         let modules = modules
             .iter()
             .map(|module| {

@@ -6,26 +6,29 @@
 //! | module | does |
 //! |---|---|
 //! | `resolve` | finds the package and its extension entries |
+//! | `package` | that package, as the phases hand it on |
 //! | `tree` | reads the files of one package, and no others; names them |
 //! | `access`, `no_follow` | decides which files those are; opens files without following links |
 //! | `copied` | reads files that are copied into a package before it is built |
-//! | `sealed`, `file_proxy` | compiles in a sandboxed process; serves its file access |
-//! | `probe` | the file system as the resolver sees it, with remembered answers |
+//! | `sealed`, `worker` | compiles in a sandboxed process: the parent, the child |
+//! | `file_proxy`, `file_server` | file access of that process: the child, the parent |
+//! | `probe` | the kind of item at a path |
 //! | `parse` | text to syntax tree (swc) |
 //! | `scan` | imports, capabilities, findings, edits |
 //! | `rewrite` | module locations and created requires, in the author's text |
 //! | `interface` | the host modules, under one spelling each |
-//! | `link` | modules to chunks (rolldown); the only place that names it |
+//! | `link` | modules to chunks (rolldown); with `manifest_stubs`, which it reads in a sandbox, the only place that names it |
 //! | `contract` | the default export, members, events and schemas that an entry gets wrong |
 //! | `imports` | the host modules that chunks import |
 //! | `emit` | chunks to bytecode |
 //! | `prebuilt` | an artifact as input: its sources, compiled again |
 //! | `component` | a WebAssembly component as input: its imports, native code |
 //! | `build` | the pipeline |
+//! | `options`, `compiled`, `output` | its settings, the artifact before it is stored, its result |
 //! | `cache`, `dependency_manifest` | finished artifacts; finds a hit without linking |
 //! | `embedded` | prebuilt artifacts in a release |
 //! | `host`, `strip` | the host module set |
-//! | `supply` | npm packages beside it, fetched when an extension imports them |
+//! | `supply`, `compile_unit` | npm packages beside it, fetched when an extension imports them |
 //! | `maps` | from a position in a chunk to the author's file |
 //!
 //! Invariants: the same input gives the same bytes, whatever the folder it lies in; nothing
@@ -36,6 +39,8 @@
 mod access;
 mod build;
 mod cache;
+mod compile_unit;
+mod compiled;
 #[cfg(feature = "wasm")]
 mod component;
 #[cfg(not(feature = "wasm"))]
@@ -47,14 +52,19 @@ mod dependency_manifest;
 pub mod embedded;
 mod emit;
 mod file_proxy;
+mod file_server;
 mod functions;
 mod host;
 mod imports;
 mod interface;
 mod limits;
 mod link;
+mod manifest_stubs;
 mod maps;
 mod no_follow;
+mod options;
+mod output;
+mod package;
 mod parse;
 mod phase;
 mod prebuilt;
@@ -67,26 +77,20 @@ mod stamps;
 mod strip;
 mod supply;
 mod tree;
-
-use pijs_diagnostics as diagnostics;
-
-/// The side of a sealed build that compiles: this program once more.
-pub mod worker {
-    pub use crate::sealed::enter;
-}
+pub mod worker;
 
 pub use access::FileAccess;
-pub use build::{BuildOptions, BuildOutput, CheckOptions, CheckOutput, build, check, verdict};
+pub use build::{build, check};
 pub use cache::Cache;
 pub use copied::CopiedFolder;
 pub use functions::Functions;
 pub use host::{HostSource, compile_host_modules, host_modules};
 pub use interface::HostInterface;
-pub use limits::Limits;
+pub use limits::{Limits, MOST_ARTIFACT_BYTES};
 pub use maps::SourceMaps;
+pub use options::{BuildOptions, CheckOptions, Seal};
+pub use output::{BuildOutput, CheckOutput, verdict};
 pub use pijs_diagnostics::{BuildFailure, Code, Diagnostic, Place, Severity, sanitise};
-pub use prebuilt::MOST_ARTIFACT_BYTES;
 pub use resolve::Input;
-pub use sealed::Seal;
 pub use supply::{Pinned, Supply, Unit};
 pub use tree::FileEvidence;

@@ -3,7 +3,7 @@
 //! A parser recurses where its input nests, so nesting is bounded by a scan that does not recurse,
 //! and the compiler runs on a thread whose stack fits that bound.
 
-use crate::diagnostics::{Code, Diagnostic};
+use pijs_diagnostics::{Code, Diagnostic};
 use pijs_engine::{Nested, NestingCaps};
 use pijs_protocol::guard;
 use std::sync::Arc;
@@ -29,6 +29,17 @@ impl Default for Limits {
         Self { file_bytes: 12 << 20, total_bytes: 32 << 20, files: 20_000, nesting: 1_000, operators: 20_000 }
     }
 }
+
+impl Limits {
+    /// Returns the caps on files of a package that is an artifact.
+    pub(crate) fn of_artifact(self) -> Self {
+        let most = MOST_ARTIFACT_BYTES as usize;
+        Self { file_bytes: most, total_bytes: most, ..self }
+    }
+}
+
+/// Bytes of an artifact that are read: four times what one build takes in, for sources, maps and bytecode.
+pub const MOST_ARTIFACT_BYTES: u64 = 128 << 20;
 
 /// Stack size of the compiler's threads. It reserves address space; the system commits pages on first use.
 pub(crate) const STACK_BYTES: usize = 256 << 20;

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::diagnostics::Place;
+use pijs_diagnostics::Place;
 
 /// Maps positions of an artifact's modules.
 ///

@@ -3,8 +3,8 @@
 //! Accepts the syntax that pi's own loader accepts: TypeScript with decorators and enums, JSX where the file name says so, ES
 //! modules and CommonJS. Every caller runs on the compiler's large stack, after [`crate::limits::check_nesting`].
 
-use crate::diagnostics::{Code, Diagnostic};
 use crate::limits::{Limits, check_nesting};
+use pijs_diagnostics::{Code, Diagnostic};
 use std::sync::Arc;
 use swc_core::common::{BytePos, FileName, SourceMap, Span, Spanned, sync::Lrc};
 use swc_core::ecma::ast::{EsVersion, Program};

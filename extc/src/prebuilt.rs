@@ -18,21 +18,22 @@
 //! The input is a file `*.artifact`, or a folder with `extension.artifact`. `entries` of its metadata is the number of entries.
 
 use crate::access::{Area, BuildRead, FileAccess};
-use crate::build::{BuildOptions, Compiled, known, verdict};
 use crate::cache::Key;
+use crate::compiled::{Compiled, known};
 use crate::component;
-use crate::dependency_manifest::DependencyManifest;
-use crate::diagnostics::{BuildFailure, Code, Diagnostic, sanitise};
 use crate::emit::compile_modules;
 use crate::imports::{HostImports, facades, host_imports};
 use crate::interface::{HostInterface, HostName};
-use crate::limits::{Limits, with_large_stack};
+use crate::limits::{Limits, MOST_ARTIFACT_BYTES, with_large_stack};
 use crate::link::Chunk;
 use crate::maps::PositionTable;
+use crate::options::BuildOptions;
+use crate::output::verdict;
+use crate::package::Package;
 use crate::parse::parse;
-use crate::resolve::Package;
 use crate::tree::SourceTree;
 use pijs_artifact::{Artifact, ArtifactError, Module, decode, read_metadata};
+use pijs_diagnostics::{BuildFailure, Code, Diagnostic, sanitise};
 use pijs_durable::read_regular;
 use pijs_engine::FACADE_PREFIX;
 use pijs_protocol::artifact::ArtifactMetadata;
@@ -41,8 +42,6 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-/// Bytes of an artifact that are read: four times what one build takes in, for sources, maps and bytecode.
-pub const MOST_ARTIFACT_BYTES: u64 = 128 << 20;
 /// Most bytes of an artifact's metadata.
 const MOST_METADATA: usize = 4 << 20;
 /// Most entries of one artifact.
@@ -53,11 +52,6 @@ const LONGEST_NAME: usize = 214;
 const LONGEST_FILE: usize = 1_024;
 
 const BUILD_AGAIN: &str = "build it again from its sources: extc build FOLDER -o OUT";
-
-/// Returns the caps on files of a package that is an artifact.
-pub(crate) fn limits(limits: Limits) -> Limits {
-    Limits { file_bytes: MOST_ARTIFACT_BYTES as usize, total_bytes: MOST_ARTIFACT_BYTES as usize, ..limits }
-}
 
 /// The identity that an artifact claims.
 #[derive(Debug)]
@@ -88,7 +82,7 @@ fn bounded(text: &str, most: usize) -> String {
 
 /// Compiles a package that is an artifact, in this process and without a cache.
 pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOptions) -> Result<Compiled, BuildFailure> {
-    let file = crate::build::name_of(&tree, &package.entries[0]);
+    let file = tree.name_of(&package.entries[0]);
     let bytes = tree.read(&package.entries[0])?;
     let known = known(package, &tree);
     let artifact = with_large_stack(|| {
@@ -96,7 +90,7 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
         compile_again(artifact, known, &file, options)
     })??;
     let diagnostics = artifact.metadata.findings.iter().filter_map(Diagnostic::from_finding).collect();
-    Ok(Compiled { artifact, record: DependencyManifest::new(package, &tree), diagnostics, evidence: tree.evidence() })
+    Ok(Compiled::new(artifact, diagnostics, package, &tree))
 }
 
 fn compile_again(

@@ -4,11 +4,9 @@
 //! whatever surrounds it: [`access`](crate::access) decides about its imports.
 
 use crate::access::{Area, BuildRead, FileAccess};
-use crate::diagnostics::{Code, Diagnostic};
-use crate::limits::Limits;
+use crate::package::{LockEntry, Package, without_mark};
 use crate::prebuilt;
-use crate::stamps::LockEntry;
-use crate::tree::Folders;
+use pijs_diagnostics::{Code, Diagnostic};
 use pijs_durable::{read_regular, real_path};
 use pijs_packages::{InstallCode, PackageError, is_artifact_file, is_component_file, package_entries};
 use pijs_protocol::guard;
@@ -77,43 +75,6 @@ impl Input {
     pub fn with_dependencies(mut self, folders: Vec<PathBuf>) -> Self {
         self.dependencies = Some(folders);
         self
-    }
-}
-
-/// A package that was found.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Package {
-    /// Canonical folder; imports do not leave it.
-    pub(crate) root: PathBuf,
-    pub(crate) name: String,
-    pub(crate) version: String,
-    /// Bytes of `package.json`, empty without one.
-    pub(crate) manifest: Vec<u8>,
-    /// Canonical files, in the order they are loaded; at least one.
-    pub(crate) entries: Vec<PathBuf>,
-    /// Folders beside the package that hold dependencies.
-    pub(crate) dependencies: Vec<PathBuf>,
-    /// Whether the package is a loose file.
-    pub(crate) loose: bool,
-    /// Whether the entry is an artifact, which holds the modules.
-    pub(crate) artifact: bool,
-    /// Whether the entry is a WebAssembly component.
-    pub(crate) component: bool,
-}
-
-impl Package {
-    /// Returns the caps on the input files.
-    pub(crate) fn limits(&self, limits: Limits) -> Limits {
-        if self.artifact || self.component { prebuilt::limits(limits) } else { limits }
-    }
-
-    /// Returns the folders that the build reads from.
-    pub(crate) fn folders(&self) -> Folders {
-        Folders {
-            package: self.root.clone(),
-            dependencies: self.dependencies.clone(),
-            loose: self.loose.then(|| self.entries[0].clone()),
-        }
     }
 }
 
@@ -219,11 +180,6 @@ fn read_manifest(root: &Path, loose: bool, access: &FileAccess) -> Result<Vec<u8
         return if loose { Ok(Vec::new()) } else { Err(refused("outside the package")) };
     }
     Ok(read_regular(&path, LONGEST_MANIFEST).unwrap_or_default())
-}
-
-/// Strips the byte order mark that some editors put before a manifest, as npm does.
-pub(crate) fn without_mark(manifest: &[u8]) -> &[u8] {
-    manifest.strip_prefix(b"\xef\xbb\xbf").unwrap_or(manifest)
 }
 
 fn contained(root: &Path, entry: PathBuf) -> Result<PathBuf, Diagnostic> {

@@ -1,9 +1,9 @@
 //! Sandboxed builds: compiles code that is not the user's own in a child process that can do nothing else.
 //!
 //! Parsers and linkers process whatever a package contains; a bug in one of them must not reach further than the build. So
-//! [`build`](crate::build()) with [`BuildOptions::sealed`](crate::BuildOptions) starts its own program as a child process. The
-//! child gets a request on stdin, closes everything else off, compiles, and writes the artifact to stdout. It reads files through
-//! the same streams ([`file_proxy`](crate::file_proxy)):
+//! [`build`](crate::build()) with [`BuildOptions::sealed`](crate::BuildOptions) starts its own program as a child process
+//! ([`worker`](crate::worker)). The child gets a request on stdin, closes everything else off, compiles, and writes the artifact to
+//! stdout. It reads files through the same streams ([`file_proxy`](crate::file_proxy)):
 //!
 //! - limits on memory, processor time, files and processes, no core dump, nothing written to any file;
 //! - Landlock: no file can be opened; no TCP, no signals to others;
@@ -15,14 +15,15 @@
 //!
 //! On systems without Landlock or seccomp the other measures apply.
 
-use crate::build::{self, BuildOptions, Compiled, known};
-use crate::dependency_manifest::DependencyManifest;
-use crate::diagnostics::{BuildFailure, Code, Diagnostic};
-use crate::file_proxy::{FileProxy, done, receive, send, serve};
+use crate::compiled::{Compiled, known};
+use crate::file_proxy::send;
+use crate::file_server::serve;
 use crate::limits::Limits;
-use crate::resolve::Package;
-use crate::tree::{Folders, SourceTree};
-use pijs_artifact::{Artifact, decode, encode};
+use crate::options::{BuildOptions, Seal};
+use crate::package::{Folders, Package};
+use crate::tree::SourceTree;
+use pijs_artifact::{Artifact, decode};
+use pijs_diagnostics::{BuildFailure, Code, Diagnostic};
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
@@ -31,83 +32,26 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The argument that starts a program as a build worker.
-const ARGUMENT: &str = "--pijs-build-worker";
+pub(crate) const ARGUMENT: &str = "--pijs-build-worker";
 /// Poll interval of a running child.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Bounds of a sealed build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seal {
-    /// Longest wall-clock time.
-    pub deadline: Duration,
-    /// Longest processor time, in seconds.
-    pub cpu_seconds: u64,
-    /// Address space, in bytes. Stacks are reserved from it: 256 MiB for each processor.
-    pub memory_bytes: u64,
-}
-
-impl Default for Seal {
-    /// A minute, two minutes of processor time, 8 GiB of address space: twenty times the need of the largest published extension.
-    fn default() -> Self {
-        Self { deadline: Duration::from_secs(60), cpu_seconds: 120, memory_bytes: 8 << 30 }
-    }
-}
-
 /// The request to the child.
 #[derive(Serialize, Deserialize)]
-struct BuildRequest {
-    package: Package,
-    folders: Folders,
-    minify: bool,
-    limits: Limits,
-    seal: (u64, u64),
+pub(crate) struct BuildRequest {
+    pub(crate) package: Package,
+    pub(crate) folders: Folders,
+    pub(crate) minify: bool,
+    pub(crate) limits: Limits,
+    /// Address space in bytes, and processor time in seconds.
+    pub(crate) seal: (u64, u64),
 }
 
 /// The head of the child's answer; the artifact's bytes follow.
 #[derive(Serialize, Deserialize)]
-enum BuildAnswer {
+pub(crate) enum BuildAnswer {
     Built(Vec<Diagnostic>),
     Failed(Vec<Diagnostic>),
-}
-
-/// Compiles and exits, if this process was started to compile. Call it first in `main`.
-///
-/// Returns at once in every other process.
-pub fn enter() {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == ARGUMENT) && arguments.next().is_none() {
-        work();
-    }
-}
-
-#[expect(clippy::exit, reason = "a worker has no caller to return to")]
-fn work() -> ! {
-    let code = match answer() {
-        Ok(()) => 0,
-        Err(_) => 1,
-    };
-    std::process::exit(code)
-}
-
-fn answer() -> io::Result<()> {
-    let (request, _, _) = receive::<BuildRequest>(&mut io::stdin().lock(), u64::MAX)?;
-    let parent = FileProxy::new();
-    walls::close_off(request.seal.0, request.seal.1);
-    let options = BuildOptions { minify: request.minify, limits: request.limits, ..BuildOptions::default() };
-    let limits = request.package.limits(request.limits);
-    let tree = SourceTree::asking(parent, request.folders, limits);
-    let (answer, bytes) = match build::compile(&request.package, tree, &options) {
-        Ok(Compiled { artifact, diagnostics, .. }) => (BuildAnswer::Built(bounded(diagnostics)), encode(&artifact)),
-        Err(failure) => (BuildAnswer::Failed(bounded(failure.diagnostics().to_vec())), Vec::new()),
-    };
-    done(answer, &bytes)
-}
-
-/// Limits the number of diagnostics: every excerpt carries its whole file.
-fn bounded(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
-    const EXCERPTS: usize = 20;
-    diagnostics.iter_mut().skip(EXCERPTS).for_each(Diagnostic::forget_excerpt);
-    diagnostics
 }
 
 /// Compiles `package` out of `tree` in a child process.
@@ -139,8 +83,7 @@ pub(crate) fn compile(
             if !is_true(&artifact, package, &tree) && guard!(BuildInputList) {
                 return Err(broken());
             }
-            let (record, evidence) = (DependencyManifest::new(package, &tree), tree.evidence());
-            Ok(Compiled { artifact, record, diagnostics, evidence })
+            Ok(Compiled::new(artifact, diagnostics, package, &tree))
         }
     }
 }
@@ -204,85 +147,4 @@ fn wait(child: &mut Child, deadline: Duration) -> Result<std::process::ExitStatu
             Err(error) => return Err(error.to_string()),
         }
     }
-}
-
-#[cfg(target_os = "linux")]
-mod walls {
-    use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
-    use pijs_protocol::guard;
-    use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
-    use seccompiler::{SeccompAction, SeccompFilter};
-    use std::collections::BTreeMap;
-
-    /// System calls that the sandbox refuses. A compiler needs threads and memory, so this is a deny list.
-    const REFUSED: &[i64] = &[
-        libc::SYS_socket,
-        libc::SYS_socketpair,
-        libc::SYS_connect,
-        libc::SYS_bind,
-        libc::SYS_listen,
-        libc::SYS_accept4,
-        libc::SYS_sendmsg,
-        libc::SYS_execve,
-        libc::SYS_execveat,
-        libc::SYS_ptrace,
-        libc::SYS_process_vm_readv,
-        libc::SYS_process_vm_writev,
-        libc::SYS_pidfd_getfd,
-        libc::SYS_kill,
-        libc::SYS_io_uring_setup,
-        libc::SYS_unshare,
-        libc::SYS_setns,
-        libc::SYS_mount,
-        libc::SYS_bpf,
-        libc::SYS_perf_event_open,
-        libc::SYS_keyctl,
-        libc::SYS_add_key,
-        libc::SYS_memfd_create,
-    ];
-
-    /// Sandboxes this process. Call it while the process has a single thread.
-    pub(super) fn close_off(memory_bytes: u64, cpu_seconds: u64) {
-        let _ = set_parent_process_death_signal(Some(Signal::KILL));
-        let limits = [
-            (Resource::As, memory_bytes),
-            (Resource::Cpu, cpu_seconds),
-            (Resource::Nofile, 256),
-            (Resource::Core, 0),
-            (Resource::Fsize, 0),
-        ];
-        for (resource, most) in limits {
-            // Fails only when a lower hard limit is in force already, which satisfies the bound.
-            let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
-        }
-        if guard!(BuildFiles) {
-            let _ = restrict_files();
-        }
-        let _ = refuse_calls();
-    }
-
-    fn restrict_files() -> Result<(), landlock::RulesetError> {
-        const NEWEST: ABI = ABI::V6;
-        let rules = Ruleset::default()
-            .set_compatibility(CompatLevel::BestEffort)
-            .handle_access(AccessFs::from_all(NEWEST))?
-            .handle_access(AccessNet::from_all(NEWEST))?
-            .scope(Scope::from_all(NEWEST))?
-            .create()?;
-        rules.restrict_self().map(drop)
-    }
-
-    fn refuse_calls() -> Result<(), Box<dyn std::error::Error>> {
-        let rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect::<BTreeMap<_, _>>();
-        let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, std::env::consts::ARCH.try_into()?)?;
-        let program: seccompiler::BpfProgram = filter.try_into()?;
-        Ok(seccompiler::apply_filter(&program)?)
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod walls {
-    /// This system enforces the deadline only.
-    pub(super) fn close_off(_memory_bytes: u64, _cpu_seconds: u64) {}
 }

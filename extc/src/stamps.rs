@@ -21,6 +21,7 @@
 //! lists as it lies there, the own files are stamped, and of its dependencies the `node_modules` folders: another dependency in the
 //! place of one is another name in them.
 
+use crate::package::LockEntry;
 use crate::tree::SourceTree;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -116,13 +117,6 @@ enum FolderMark {
     Stamped(Stamp),
     /// No folder of that name exists.
     Absent,
-}
-
-/// The lock file that lists an installed package, and the package's name in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LockEntry {
-    pub(crate) file: PathBuf,
-    pub(crate) identity: String,
 }
 
 impl LockEntry {

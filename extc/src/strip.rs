@@ -3,9 +3,9 @@
 //! Used for host modules, which are TypeScript of ours and are not bundled: each stays a module of its own, so that a realm loads
 //! only those that an extension imports.
 
-use crate::diagnostics::Diagnostic;
 use crate::limits::Limits;
 use crate::parse::{Parsed, parse};
+use pijs_diagnostics::Diagnostic;
 use swc_core::common::source_map::SourceMapGenConfig;
 use swc_core::common::{FileName, GLOBALS, Globals, Mark};
 use swc_core::ecma::ast::Pass;

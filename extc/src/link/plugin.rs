@@ -2,17 +2,19 @@
 //! Hooks never fail a build by themselves. They note a diagnostic and answer with a module that
 //! throws, so that one run finds everything; the linker looks at the notes when it is done.
 
+mod templates;
+
 use super::SideEffects;
 use super::resolver::Resolver;
 use super::virtuals::{Virtual, is_virtual};
-use crate::diagnostics::{Code, Diagnostic};
 use crate::interface::{HostInterface, HostName};
+use crate::limits::check_nesting;
 use crate::parse::parse;
-use crate::probe::PathKind;
-use crate::rewrite::{Edit, Location, computed_import, location, reach, reaching_import, rewrite};
-use crate::scan::{ModuleScan, ScanOptions, Template, computed, scan};
+use crate::rewrite::{Edit, Location, location, rewrite};
+use crate::scan::{ModuleScan, ScanOptions, scan};
 use crate::tree::{Located, SourceTree};
 use oxc_sourcemap::SourceMap;
+use pijs_diagnostics::{Code, Diagnostic};
 use pijs_protocol::guard;
 use rolldown::ModuleType;
 use rolldown_common::side_effects::HookSideEffects;
@@ -24,7 +26,7 @@ use rolldown_plugin::{
 };
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Shared by all runs over one package: a module is read, parsed and scanned once.
@@ -133,7 +135,7 @@ impl Modules {
 
     /// Records the file that a realm evaluates first.
     pub(crate) fn enter(&self, entry: &Path) {
-        let name = crate::build::name_of(&self.tree, entry);
+        let name = self.tree.name_of(entry);
         self.state().entries.insert(name);
     }
 
@@ -142,7 +144,7 @@ impl Modules {
         if args.kind == ImportKind::Import
             && let Some(importer) = args.importer
         {
-            let name = |path: &str| crate::build::name_of(&self.tree, Path::new(path));
+            let name = |path: &str| self.tree.name_of(Path::new(path));
             let (importer, file) = (name(importer), name(file));
             self.state().evaluates.entry(importer).or_default().insert(file);
         }
@@ -220,7 +222,7 @@ impl Modules {
     fn note_absent(&self, args: &HookResolveIdArgs<'_>, diagnostic: Diagnostic) {
         match args.importer.filter(|_| args.kind == ImportKind::Import) {
             Some(importer) => {
-                let importer = crate::build::name_of(&self.tree, Path::new(importer));
+                let importer = self.tree.name_of(Path::new(importer));
                 self.state().absent.push((importer, diagnostic));
             }
             None => self.note(diagnostic),
@@ -342,7 +344,7 @@ impl Modules {
             return Ok((text.to_owned(), ModuleType::Js));
         }
         if matches!(kind, ModuleType::Json) {
-            crate::limits::check_nesting(&located.name, &Arc::from(text.as_str()), self.tree.limits())?;
+            check_nesting(&located.name, &Arc::from(text.as_str()), self.tree.limits())?;
             // The bundler's own message does not name the position.
             if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&text) {
                 return Err(Diagnostic::of_json(Code::Syntax, &located.name, &text, &error));
@@ -378,103 +380,6 @@ impl Modules {
         };
         (is_entry && names_servers() == Some(true)).then_some("export default () => {};\n")
     }
-
-    /// Links the files that computed imports of a module can reach, so that they exist at run time.
-    fn reach_templates(&self, path: &Path, name: &str, place: Option<&str>, scan: &mut ModuleScan) {
-        let Some(folder) = path.parent() else { return };
-        let mut reached: BTreeSet<String> = BTreeSet::new();
-        for template in &scan.templates {
-            let found = self.files_like(folder, template);
-            if found.is_empty() {
-                scan.findings.push(computed(template, name, &scan.source));
-            }
-            reached.extend(found);
-        }
-        reached.retain(|specifier| self.is_module_beside(path, folder, specifier));
-        if reached.is_empty() {
-            return;
-        }
-        let (plain, reaching) = (computed_import(name, place), reaching_import(name, place));
-        scan.edits.iter_mut().filter(|edit| edit.text == plain).for_each(|edit| edit.text.clone_from(&reaching));
-        let reached: Vec<String> = reached.into_iter().take(MOST_REACHED).collect();
-        let end = scan.source.len();
-        scan.insertions.push(Edit { start: end, end, text: reach(&reached) });
-        let files = reached.iter().filter_map(|specifier| beside(folder, specifier));
-        self.state().reached.extend(files.filter_map(|file| file.to_str().map(str::to_owned)));
-    }
-
-    /// Returns the specifiers that a computed target can take, relative to the importer's folder.
-    fn files_like(&self, folder: &Path, template: &Template) -> Vec<String> {
-        let (within, stem) = template.start.rsplit_once('/').expect("it is relative");
-        let Some(place) = beside(folder, within) else { return Vec::new() };
-        if stem.is_empty() && self.tree.is_around_loose(&place) {
-            return Vec::new();
-        }
-        let listed = self.tree.list(&place);
-        let begins = |name: &str| name.starts_with(stem);
-        match template.end.split_once('/') {
-            // `./plugins/${name}/index.ts`
-            Some((tail, rest)) => {
-                let folders =
-                    listed.iter().filter(|(name, is_folder)| *is_folder && begins(name) && name.ends_with(tail));
-                folders.map(|(name, _)| format!("{within}/{name}/{rest}")).collect()
-            }
-            None => {
-                let is_meant = |name: &str| {
-                    let alias = template.end.strip_suffix("js").map(|stem| format!("{stem}ts"));
-                    name.ends_with(&template.end) || alias.is_some_and(|alias| name.ends_with(&alias))
-                };
-                let files = listed.iter().filter(|(name, is_folder)| !is_folder && begins(name) && is_meant(name));
-                let mut found: Vec<String> = files.map(|(name, _)| format!("{within}/{name}")).collect();
-                // A folder may stand for its index module.
-                let folders = listed.iter().filter(|(name, is_folder)| *is_folder && begins(name));
-                for (name, _) in folders.filter(|_| template.end.is_empty()) {
-                    let inside = beside(folder, &format!("{within}/{name}"));
-                    let inside = inside.map(|inside| self.tree.list(&inside)).unwrap_or_default();
-                    let index = inside.iter().find(|(name, is_folder)| !is_folder && name.starts_with("index."));
-                    found.extend(index.map(|(index, _)| format!("{within}/{name}/{index}")));
-                }
-                found
-            }
-        }
-    }
-
-    /// Returns whether a specifier names another module that compiles: a broken one fails only its importers.
-    fn is_module_beside(&self, importer: &Path, folder: &Path, specifier: &str) -> bool {
-        let Some(file) = beside(folder, specifier).filter(|file| file != importer) else { return false };
-        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let is_declaration = [".d.ts", ".d.mts", ".d.cts"].iter().any(|ending| name.ends_with(ending));
-        let kind = file.extension().and_then(|extension| extension.to_str()).and_then(|it| module_type(Some(it)));
-        let Some(kind) = kind.filter(|_| !is_declaration) else { return false };
-        let Some(located) = self.tree.locate(&file).filter(|_| self.tree.probe(&file) == PathKind::File) else {
-            return false;
-        };
-        let Some(text) = self.tree.read(&file).ok().and_then(|bytes| String::from_utf8(bytes).ok()) else {
-            return false;
-        };
-        match kind {
-            ModuleType::Json => serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok(),
-            _ => parse(&located.name, &text, self.tree.limits()).is_ok(),
-        }
-    }
-}
-
-/// Most files that the computed imports of one module can add.
-const MOST_REACHED: usize = 200;
-
-/// Returns the path that a relative specifier names, without access to the file system.
-fn beside(folder: &Path, specifier: &str) -> Option<PathBuf> {
-    let mut path = folder.to_owned();
-    for part in specifier.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                path.pop().then_some(())?;
-            }
-            part => path.push(part),
-        }
-    }
-    Some(path)
 }
 
 /// Returns the module type of a file suffix; `None` for files that are not modules.

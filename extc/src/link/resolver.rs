@@ -3,7 +3,7 @@
 //! The bundler's own resolver would not report its file accesses. So imports are resolved here, through [`ProbedFiles`], and the
 //! bundler receives the result: the file, and the manifest that determines the file's module kind.
 
-use crate::probe::ProbedFiles;
+use super::probed_files::ProbedFiles;
 use crate::tree::SourceTree;
 use oxc_resolver::{Resolution, ResolveError, ResolveOptions, ResolverGeneric};
 use rolldown_common::ImportKind;

@@ -22,16 +22,16 @@ mod class_place;
 mod exported;
 mod name_facts;
 mod names;
+mod unconditional;
 mod uses;
 
-pub(super) use names::{Names, id_of};
-
 use super::bindings::Bindings;
-use super::unconditional::straight_calls;
 use crate::interface::GivenObject;
 use crate::parse::Parsed;
 use exported::Exported;
+use names::Names;
 use std::collections::{BTreeMap, BTreeSet};
+use unconditional::straight_calls;
 
 /// The uses that one module makes of pi's API.
 #[derive(Debug, Clone, Default)]

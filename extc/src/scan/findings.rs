@@ -1,7 +1,7 @@
 //! Messages of the scan, with one constructor each: the finding, and how to fix it.
 
 use super::compiled_text::TextCompilation;
-use crate::diagnostics::{Code, Diagnostic, is_hidden};
+use pijs_diagnostics::{Code, Diagnostic, is_hidden};
 use pijs_protocol::guard;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -45,7 +45,7 @@ impl Known {
 
 /// The names of a module and their meanings. Sets and maps are only queried; iteration uses lists.
 #[derive(Default)]
-pub(in crate::scan) struct Names {
+pub(super) struct Names {
     typed: TypedNames,
     contexts: HandlerContexts,
     /// `const a = b`
@@ -167,12 +167,12 @@ impl Names {
     }
 
     /// Returns whether a name is never reassigned.
-    pub(in crate::scan) fn is_fixed(&self, name: &Id) -> bool {
+    pub(super) fn is_fixed(&self, name: &Id) -> bool {
         self.calls.parameters(name).is_some() && !self.changed.assigned.contains(name)
     }
 
     /// Returns the class whose instance a name holds.
-    pub(in crate::scan) fn class_of(&self, instance: &Id) -> Option<&Id> {
+    pub(super) fn class_of(&self, instance: &Id) -> Option<&Id> {
         self.instances.get(instance).filter(|_| !self.changed.assigned.contains(instance))
     }
 
@@ -292,7 +292,7 @@ pub(super) fn parameters(function: &Function) -> Vec<Option<Id>> {
 }
 
 /// Returns the name of a parameter or a variable; a destructuring pattern gets a synthetic name.
-pub(in crate::scan) fn id_of(pattern: &Pat) -> Option<Id> {
+pub(super) fn id_of(pattern: &Pat) -> Option<Id> {
     match pattern {
         Pat::Ident(name) => Some(name.to_id()),
         Pat::Object(object) => Some(unnamed(object)),

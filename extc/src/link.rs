@@ -7,16 +7,15 @@
 //! Everything runs on one thread of our own pool, whose stacks fit the limits, so that neither order nor depth depends on the
 //! machine.
 
-mod manifest_stubs;
 mod plugin;
+mod probed_files;
 mod resolver;
 mod virtuals;
 
-pub(crate) use manifest_stubs::ManifestStubs;
 pub(crate) use plugin::Modules;
 
-use crate::diagnostics::{Code, Diagnostic};
 use oxc_sourcemap::SourceMap;
+use pijs_diagnostics::{Code, Diagnostic};
 use plugin::LinkPlugin;
 use rolldown::{
     AttachDebugInfo, Bundler, BundlerOptions, BundlerTransformOptions, CommentsOptions, DecoratorOptions,

@@ -9,19 +9,19 @@
 //! -/typebox/chunk.js
 //! ```
 
-use super::{Offer, Unit, lacks};
 use crate::access::FileAccess;
-use crate::build::name_of;
 use crate::cache::{Cache, Key};
-use crate::diagnostics::{BuildFailure, Code, Diagnostic, Severity};
 use crate::embedded;
 use crate::emit::compile_modules;
 use crate::imports::{HostImports, exported_names, facades, host_imports};
 use crate::interface::HostInterface;
 use crate::limits::{Limits, with_large_stack};
 use crate::link::{LinkInput, LinkInputs, Modules, SideEffects, link_inputs};
-use crate::tree::{Folders, SourceTree};
+use crate::package::Folders;
+use crate::supply::{Offer, Unit};
+use crate::tree::SourceTree;
 use pijs_artifact::{Artifact, Module, Verified, encode};
+use pijs_diagnostics::{BuildFailure, Code, Diagnostic, Severity};
 use pijs_protocol::artifact::ArtifactMetadata;
 use std::collections::BTreeMap;
 use std::fs;
@@ -132,7 +132,7 @@ impl Unit {
             cache_key: self.key().to_string(),
             inputs: inputs
                 .into_values()
-                .map(|file| (name_of(modules.tree(), &file.path), format!("sha256:{}", hex::encode(file.sha256))))
+                .map(|file| (modules.tree().name_of(&file.path), format!("sha256:{}", hex::encode(file.sha256))))
                 .collect(),
             host_imports: imports.into_iter().map(|(module, names)| (module, names.into_iter().collect())).collect(),
             ..ArtifactMetadata::new(self.id(), env!("CARGO_PKG_VERSION"), pijs_engine::engine_build())
@@ -210,10 +210,17 @@ fn place(file: &str) -> serde_json::Value {
     format!("../node_modules/{file}").into()
 }
 
+/// Returns the failure of a module that lacks a name the lock file lists.
+fn lacks(module: &str, names: &[&str]) -> BuildFailure {
+    Diagnostic::new(Code::Link, format!("`{module}` does not export {}", names.join(", ")))
+        .help("the lock file and its packages disagree; this is a bug of PiJS; report it")
+        .into()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::Supply;
     use super::*;
+    use crate::supply::Supply;
 
     /// A lock file with one unit `typebox`, and its package in a folder.
     fn unit(names: &str, files: &[(&str, &str)]) -> (Supply, tempfile::TempDir) {

@@ -27,10 +27,7 @@
 //! returns the unit of a module, and the `host_imports` of that unit name the units that it needs in turn.
 //! `Package::with_supplied` passes them to the realm after the host modules and before the extension.
 
-mod compile;
-
 use crate::cache::{Cache, Key};
-use crate::diagnostics::{BuildFailure, Code, Diagnostic};
 use crate::embedded;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -39,7 +36,7 @@ use std::io;
 use std::sync::OnceLock;
 
 /// The committed lock file.
-const LOCK: &str = include_str!("../../../fixtures/supply/lock.json");
+const LOCK: &str = include_str!("../../fixtures/supply/lock.json");
 
 /// The id that the MAC of kept data is bound to.
 const MADE: &str = "pijs:supply:made";
@@ -66,7 +63,7 @@ pub struct Unit {
     #[serde(skip)]
     name: String,
     packages: BTreeMap<String, Pin>,
-    modules: BTreeMap<String, Offer>,
+    pub(crate) modules: BTreeMap<String, Offer>,
     /// Replacements by a host module or another unit: files of the packages, and imports in them; `FILE IMPORT` is an import of
     /// one file only.
     #[serde(default)]
@@ -97,7 +94,7 @@ pub struct Pinned<'a> {
 /// The exports of one module of a unit.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-enum Offer {
+pub(crate) enum Offer {
     /// All exports of one file, which replace a host module.
     Whole { from: String, names: BTreeSet<String> },
     /// Selected names, each with its file, in addition to the exports of a host module of ours.
@@ -221,27 +218,20 @@ impl Unit {
     }
 
     /// Iterates files and imports that a host module replaces, each with its specifier.
-    fn replaces(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn replaces(&self) -> impl Iterator<Item = (&str, &str)> {
         self.replaces.iter().map(|(replaced, specifier)| (replaced.as_str(), specifier.as_str()))
     }
 
     /// Whether a file lies in one of its packages.
-    fn holds(&self, file: &str) -> bool {
+    pub(crate) fn holds(&self, file: &str) -> bool {
         self.packages.keys().any(|name| file.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')))
     }
-}
-
-/// Returns the failure of a module that lacks a name the lock file lists.
-fn lacks(module: &str, names: &[&str]) -> BuildFailure {
-    Diagnostic::new(Code::Link, format!("`{module}` does not export {}", names.join(", ")))
-        .help("the lock file and its packages disagree; this is a bug of PiJS; report it")
-        .into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::HostInterface;
+    use crate::interface::{HostInterface, HostName};
 
     #[test]
     fn every_package_is_pinned_by_version_and_sha512() {
@@ -330,7 +320,7 @@ mod tests {
     #[test]
     fn both_typebox_names_and_both_scopes_lead_to_a_unit() {
         for written in ["typebox", "@sinclair/typebox/value", "@mariozechner/pi-tui", "@earendil-works/pi-tui"] {
-            let Some(crate::interface::HostName::Package(specifier)) = crate::interface::HostName::of(written) else {
+            let Some(HostName::Package(specifier)) = HostName::of(written) else {
                 panic!("{written} is a host package")
             };
             assert!(Supply::pinned().unit_of(&specifier).is_some(), "{written}");

@@ -31,7 +31,6 @@ mod servers;
 mod syntax;
 mod throwing_calls;
 mod umd;
-mod unconditional;
 mod unicode_sets;
 mod uses;
 mod walk;
@@ -41,8 +40,8 @@ pub(crate) use module_scan::{ModuleScan, ScanOptions, Template};
 pub(crate) use uses::Uses;
 pub(crate) use walk::api_again;
 
-use crate::diagnostics::{Code, Diagnostic};
 use crate::parse::Parsed;
+use pijs_diagnostics::{Code, Diagnostic};
 use std::sync::Arc;
 
 /// Scans one parsed module.

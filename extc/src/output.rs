@@ -1,0 +1,76 @@
+//! Results of builds and checks.
+
+use crate::tree::FileEvidence;
+use pijs_artifact::{Verified, encode};
+use pijs_diagnostics::{Diagnostic, Severity};
+use pijs_protocol::artifact::{ArtifactMetadata, Verdict};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+
+/// A finished build.
+#[derive(Debug)]
+pub struct BuildOutput {
+    /// The artifact, verified and ready to load.
+    pub artifact: Verified,
+    /// Digest of the encoded artifact, `sha256:HEX`.
+    pub(crate) digest: String,
+    /// Remarks, in the order of files and lines.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Whether the artifact came from the cache.
+    pub cached: bool,
+    /// Number of input files that the cache lookup read: zero where all stamps match.
+    pub read: usize,
+    /// The folder that the names of the author's files are relative to: that of the package, or of a single file.
+    pub root: PathBuf,
+    /// The paths that decide what code it is: files that were compiled, links, and locations where imports were looked for first.
+    pub places: Vec<PathBuf>,
+    /// The access decisions on files that are not plain source of the package, by canonical path: foreign files, files that may
+    /// hold secrets, refused files.
+    pub evidence: BTreeMap<PathBuf, FileEvidence>,
+}
+
+impl BuildOutput {
+    /// Returns the metadata that `extc build -o` writes as `artifact.json`, with the digest of the file.
+    pub fn metadata(&self) -> ArtifactMetadata {
+        ArtifactMetadata { artifact: self.digest.clone(), ..self.artifact.artifact().metadata.clone() }
+    }
+
+    /// Returns the encoded artifact that `extc build -o` writes as `extension.artifact`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the cache has lost the sources since the build; building again restores them.
+    pub fn encoded(&self) -> io::Result<Vec<u8>> {
+        let lost = || io::Error::new(io::ErrorKind::NotFound, "the cache lost the sources; build it again");
+        self.artifact.whole().map(|whole| encode(&whole)).ok_or_else(lost)
+    }
+}
+
+/// The result of [`check`](crate::check()).
+#[derive(Debug)]
+pub struct CheckOutput {
+    /// The metadata that a build would write, unless it would fail.
+    pub metadata: Option<ArtifactMetadata>,
+    /// Errors first, then remarks in the order of files and lines.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl CheckOutput {
+    /// Returns the [`verdict`] on all of it.
+    pub fn verdict(&self) -> Verdict {
+        verdict(&self.diagnostics)
+    }
+}
+
+/// Returns the worst verdict among the diagnostics; an error that prevents a build is `blocked`.
+pub fn verdict(diagnostics: &[Diagnostic]) -> Verdict {
+    diagnostics
+        .iter()
+        .map(|diagnostic| match diagnostic.severity() {
+            Severity::Warning => Verdict::Warning,
+            Severity::Blocked | Severity::Error => Verdict::Blocked,
+        })
+        .max()
+        .unwrap_or(Verdict::Compatible)
+}
