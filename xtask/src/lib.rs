@@ -1,6 +1,7 @@
 //! The commands of `cargo xtask`, as a library, so that tests can run them.
 
 pub mod bench;
+pub mod circles;
 pub mod codegen;
 pub mod links;
 pub mod messages;
@@ -12,9 +13,11 @@ pub mod references;
 pub mod release;
 pub mod rules;
 pub mod size;
+mod sources;
 pub mod start;
 pub mod tapes;
 pub mod unused;
+pub mod violation;
 
 use std::path::PathBuf;
 

@@ -6,7 +6,7 @@
 //!
 //! Markdown in `fixtures` and `src` is input of tests or data, and is not checked.
 
-use crate::rules::{Violation, violation};
+use crate::violation::{Violation, violation};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;

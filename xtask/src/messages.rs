@@ -5,7 +5,7 @@
 //!
 //! The test of this package compares [`table`] with a snapshot, so that a changed text is seen, and read, in one place.
 
-use crate::rules::sources;
+use crate::sources::{is_test, sources};
 use anyhow::{Context, Result};
 use proc_macro2::{TokenStream, TokenTree};
 use std::fmt::Write as _;
@@ -166,14 +166,6 @@ impl Collector {
         self.within(name, visit);
         self.prints_docs = before;
     }
-}
-
-fn is_test(attributes: &[syn::Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        attribute.path().is_ident("test")
-            || (attribute.path().is_ident("cfg")
-                && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "test"))
-    })
 }
 
 fn is_clap_derive(attribute: &syn::Attribute) -> bool {

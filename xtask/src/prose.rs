@@ -5,7 +5,8 @@
 //!
 //! Both numbers may only fall: lower [`MOST_COMMENTS`] after a change that removes some.
 
-use crate::rules::{Violation, files, violation};
+use crate::sources::files;
+use crate::violation::{Violation, violation};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;

@@ -1,13 +1,15 @@
 //! Checks that names in pages and lists of the workspace exist, and that indexes are complete.
 //!
-//! - **Crates.** Every `pijs-NAME` of [`PAGES`], of `docs/`, of the sources of this package and of [`LAYERS`] is a package of the workspace; the map in
-//!   `docs/architecture.md` has every crate once.
+//! - **Crates.** Every `pijs-NAME` of [`PAGES`], of `docs/`, of the sources of this package and of
+//!   [`LAYERS`](crate::rules::LAYERS) is a package of the workspace; the map in `docs/architecture.md` has every crate once.
 //! - **Files.** Every path of these pages that is written as code and begins with a folder of the workspace exists.
 //! - **Fixtures.** `fixtures/README.md` has a row for each folder of fixtures, with the file that runs it.
 //! - **Citations.** No source cites a requirement document by number: `docs/spec/README.md` says which page replaces it.
 //! - **Test binaries.** `tests/README.md` has a row for each.
 
-use crate::rules::{LAYERS, Violation, sources, violation};
+use crate::links;
+use crate::sources::sources;
+use crate::violation::{Violation, violation};
 use anyhow::{Context, Result};
 use cargo_metadata::{Metadata, TargetKind};
 use std::collections::BTreeSet;
@@ -23,16 +25,16 @@ const OTHER_NAMES: &[&str] = &["pijs-host-modules", "pijs-lock"];
 /// Folders that paths begin with.
 const FOLDERS: &[&str] = &["crates/", "docs/", "extc/", "fixtures/", "fuzz/", "schema/", "tests/", "xtask/", ".ci/"];
 
-/// Returns names in pages and lists that do not exist.
-pub fn violations(metadata: &Metadata) -> Result<Vec<Violation>> {
+/// Returns names in pages and lists that do not exist. `layers` are the crates of each layer.
+pub fn violations(metadata: &Metadata, layers: &[&[&str]]) -> Result<Vec<Violation>> {
     let packages = metadata.workspace_packages();
     let crates: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     let read = |page: &str| fs::read_to_string(crate::root().join(page)).with_context(|| format!("reading {page}"));
     let mut found = Vec::new();
-    for name in LAYERS.iter().flat_map(|layer| *layer).filter(|name| !crates.contains(*name)) {
+    for name in layers.iter().flat_map(|layer| *layer).filter(|name| !crates.contains(*name)) {
         found.push(violation("xtask/src/rules.rs", format!("LAYERS names {name}, which does not exist")));
     }
-    let docs = crate::links::pages(&crate::root().join("docs"))?;
+    let docs = links::pages(&crate::root().join("docs"))?;
     let docs = docs.iter().map(|page| format!("docs/{}", page.display()));
     for page in PAGES.iter().map(|page| (*page).to_owned()).chain(docs) {
         let text = read(&page)?;

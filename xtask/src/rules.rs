@@ -10,17 +10,20 @@
 //! - **Links.** Links between pages lead somewhere, and the book has every page ([`links`](crate::links)).
 //! - **Own modules.** No source of one crate includes a file of another by `#[path]`.
 //! - **Prose.** No more comments and commit subjects than before hide what an item is ([`prose`](crate::prose)).
+//! - **Circles.** The modules of a crate do not import each other in large circles ([`circles`](crate::circles)).
 //! - **Size.** No crate is larger than a reader can take in ([`size`](crate::size)).
 //! - **Dead weight.** Each dependency is used ([`unused`](crate::unused)).
 //! - **Foreign crates.** None of [`BANNED`], and each under a licence of [`LICENCES`]. `deny.toml` holds the same
 //!   lists for cargo-deny, which looks up advisories besides; a test compares them.
 
+use crate::sources::sources;
+use crate::violation::{Violation, violation};
+use crate::{circles, links, prose, references, size, unused};
 use anyhow::{Context, Result};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Layers from the bottom up, as in `docs/architecture.md`.
 pub const LAYERS: &[&[&str]] = &[
@@ -73,25 +76,6 @@ pub const LICENCES: &[&str] = &[
     "Zlib",
 ];
 
-/// A broken rule.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Violation {
-    /// Crate or file.
-    pub place: String,
-    /// The violation, and the rule.
-    pub what: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
-    }
-}
-
-pub(crate) fn violation(place: impl Into<String>, what: impl Into<String>) -> Violation {
-    Violation { place: place.into(), what: what.into() }
-}
-
 /// The workspace's metadata of cargo.
 pub struct Workspace {
     metadata: Metadata,
@@ -136,12 +120,13 @@ impl Workspace {
             ));
             found.extend(unsafe_words(package)?);
             found.extend(includes(package)?);
-            found.extend(crate::size::violations(package)?);
+            found.extend(size::violations(package)?);
+            found.extend(circles::violations(package)?);
         }
-        found.extend(crate::references::violations(&self.metadata)?);
-        found.extend(crate::links::violations()?);
-        found.extend(crate::unused::violations(&self.metadata)?);
-        found.extend(crate::prose::violations(&crate::root())?);
+        found.extend(references::violations(&self.metadata, LAYERS)?);
+        found.extend(links::violations()?);
+        found.extend(unused::violations(&self.metadata)?);
+        found.extend(prose::violations(&crate::root())?);
         let names: Vec<&str> = self.metadata.packages.iter().map(|package| package.name.as_str()).collect();
         found.extend(foreign(&names));
         let run = self.metadata.workspace_default_packages();
@@ -315,31 +300,4 @@ pub fn says_unsafe(line: &str) -> bool {
                 && !before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
         })
     })
-}
-
-/// Returns the Rust files of a package, sorted.
-pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
-    files(folder, "rs")
-}
-
-/// Returns the files below a folder with an extension, sorted; `target` and hidden folders are not entered.
-pub(crate) fn files(folder: &Path, wanted: &str) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let mut folders = vec![folder.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))? {
-            let entry = entry?;
-            let (path, name) = (entry.path(), entry.file_name());
-            let hidden = name.to_string_lossy().starts_with('.');
-            if entry.file_type()?.is_dir() {
-                if !hidden && name != "target" && name != "node_modules" {
-                    folders.push(path);
-                }
-            } else if path.extension().is_some_and(|extension| extension == wanted) {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
 }

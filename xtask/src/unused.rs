@@ -5,7 +5,8 @@
 //! package. What only a macro's argument names is listed in [`EXCEPTIONS`]; an exception that is not needed any more is
 //! reported too. The same goes for `[workspace.dependencies]`: each is named by some crate.
 
-use crate::rules::{Violation, sources, violation};
+use crate::sources::sources;
+use crate::violation::{Violation, violation};
 use anyhow::{Context, Result};
 use cargo_metadata::{Dependency, DependencyKind, Metadata, Package};
 use std::fs;

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use xtask::circles::{MOST_MODULES, circles, read, too_large};
 use xtask::links::{anchors, links, unlisted};
 use xtask::messages::messages;
 use xtask::picture::{drawing, shown};
 use xtask::prose::headless;
 use xtask::references::{cited, map, paths, unindexed, unknown_crates};
-use xtask::rules::{BANNED, LICENCES, Violation, Workspace, directions, foreign, leaves, licensed, says_unsafe};
+use xtask::rules::{BANNED, LICENCES, Workspace, directions, foreign, leaves, licensed, says_unsafe};
 use xtask::unused::{shared, uses};
+use xtask::violation::Violation;
 
 #[test]
 fn the_workspace_keeps_its_rules() {
@@ -193,6 +195,32 @@ fn a_citation_by_number_is_named() {
     let text = format!("//! The loop (document{}).\n", " 004, section 3");
     assert!(matches!(&cited("a.rs", &text)[..], [one] if one.place == "a.rs:1"));
     assert!(cited("a.rs", "//! The loop (`docs/spec/tick-loop.md`).\n").is_empty());
+}
+
+/// The fixture has one circle of five modules, through a re-export of its root, a path in a macro and a file of a folder; tests close no other one.
+#[test]
+fn a_circle_of_modules_is_found() {
+    let files = read(&xtask::root().join("fixtures/circles")).expect("the sources of the fixture");
+    let found = circles(&files).expect("it is Rust");
+    assert_eq!(found, [["clock", "engine", "queue", "realm", "registry"]]);
+    let listed = too_large("pijs-x", &found, &[]);
+    assert!(matches!(&listed[..], [one] if one.what.contains("clock, engine, queue, realm, registry")), "{listed:?}");
+
+    let mut apart = files.clone();
+    apart.insert("registry.rs".into(), "pub struct Registry;".to_owned());
+    assert!(circles(&apart).expect("it is Rust").is_empty());
+}
+
+#[test]
+fn a_larger_circle_needs_an_exception_and_an_exception_a_circle() {
+    let circle = |modules: usize| vec![(0..modules).map(|number| format!("m{number}")).collect::<Vec<_>>()];
+    let exceptions = [("pijs-x", MOST_MODULES + 2, "a reason")];
+    assert!(too_large("pijs-x", &circle(MOST_MODULES), &[]).is_empty());
+    assert_eq!(too_large("pijs-x", &circle(MOST_MODULES + 1), &[]).len(), 1);
+    assert!(too_large("pijs-x", &circle(MOST_MODULES + 2), &exceptions).is_empty());
+    assert_eq!(too_large("pijs-x", &circle(MOST_MODULES + 3), &exceptions).len(), 1);
+    assert_eq!(too_large("pijs-y", &circle(MOST_MODULES + 1), &exceptions).len(), 1);
+    assert_eq!(too_large("pijs-x", &circle(MOST_MODULES), &exceptions).len(), 1);
 }
 
 #[test]
