@@ -53,13 +53,15 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
         Some(seal) => sealed::compile(&package, open()?, options, seal),
         None => compile(&package, open()?, options),
     })?;
-    let Compiled { artifact, record, mut diagnostics, evidence } = compiled;
-    let places = record.places();
+    let Compiled { artifact, dependency_manifest, mut diagnostics, evidence } = compiled;
+    let places = dependency_manifest.places();
     let digest = digest(&encode(&artifact));
     if let Some(cache) = &options.cache {
         let _store = debug_span!("build.store").entered();
         let tree = open()?;
-        if let Err(error) = record.store(cache, (&package, input.lock()), &tree, options, (&artifact, &digest)) {
+        if let Err(error) =
+            dependency_manifest.store(cache, (&package, input.lock()), &tree, options, (&artifact, &digest))
+        {
             let message = format!("the artifact cache {} cannot be written: {error}", cache.dir().display());
             diagnostics.push(Diagnostic::new(Code::Cache, message).help("every start compiles again until it can"));
         }

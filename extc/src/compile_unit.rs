@@ -140,8 +140,8 @@ impl Unit {
     }
 
     /// Returns the linker's inputs by specifier: files that export the names of each module.
-    fn entries(&self) -> BTreeMap<&str, Entry<'_>> {
-        let mut entries: BTreeMap<&str, Entry<'_>> = BTreeMap::new();
+    fn entries(&self) -> BTreeMap<&str, UnitEntry<'_>> {
+        let mut entries: BTreeMap<&str, UnitEntry<'_>> = BTreeMap::new();
         for (specifier, offer) in &self.modules {
             match offer {
                 Offer::Whole { from, names } => {
@@ -151,7 +151,7 @@ impl Unit {
                     if names.contains(&"default") {
                         text.push_str(&format!("export {{ default }} from {from};\n"));
                     }
-                    entries.insert(specifier, Entry { text, names });
+                    entries.insert(specifier, UnitEntry { text, names });
                 }
                 Offer::Parts { parts } => {
                     for (name, file) in parts.iter().filter(|(_, file)| self.holds(file)) {
@@ -200,7 +200,7 @@ impl Unit {
 
 /// One input of the linker.
 #[derive(Debug, Default)]
-struct Entry<'a> {
+struct UnitEntry<'a> {
     text: String,
     names: Vec<&'a str>,
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// The output of the compiler, before it is stored in the cache.
 pub(crate) struct Compiled {
     pub(crate) artifact: Artifact,
-    pub(crate) record: DependencyManifest,
+    pub(crate) dependency_manifest: DependencyManifest,
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) evidence: BTreeMap<PathBuf, FileEvidence>,
 }
@@ -20,7 +20,12 @@ pub(crate) struct Compiled {
 impl Compiled {
     /// Adds to an artifact what the tree knows of its inputs.
     pub(crate) fn new(artifact: Artifact, diagnostics: Vec<Diagnostic>, package: &Package, tree: &SourceTree) -> Self {
-        Self { artifact, record: DependencyManifest::new(package, tree), diagnostics, evidence: tree.evidence() }
+        Self {
+            artifact,
+            dependency_manifest: DependencyManifest::new(package, tree),
+            diagnostics,
+            evidence: tree.evidence(),
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::options::BuildOptions;
 use crate::output::BuildOutput;
 use crate::package::{LockEntry, Package};
 use crate::probe::PathKind;
-use crate::stamps::{Check, Stamps, Unsure};
+use crate::stamps::{StampCheck, Stamps, Unsure};
 use crate::tree::{FileEvidence, SourceTree};
 use pijs_artifact::Artifact;
 use pijs_diagnostics::Diagnostic;
@@ -116,7 +116,7 @@ impl DependencyManifest {
             return Err(io::Error::other(format!("its imports were looked for in {answers} places")));
         }
         let known = Stamps::default();
-        let unsure = self.unsure(tree, &Check::new(&known, tree, None));
+        let unsure = self.unsure(tree, &StampCheck::new(&known, tree, None));
         let stamps = self.stamp_anew(cache, (package, lock), tree, &known, &unsure);
         if !self.holds(package, tree, &unsure) {
             return Err(io::Error::other("the package changed while it was compiled"));
@@ -131,7 +131,7 @@ impl DependencyManifest {
 
     /// Returns the inputs that no stamp shows to be unchanged. Each file is judged again, since a stamp grants no permission to
     /// read.
-    fn unsure(&self, tree: &SourceTree, check: &Check<'_>) -> Unsure {
+    fn unsure(&self, tree: &SourceTree, check: &StampCheck<'_>) -> Unsure {
         let manifests = self.manifests.iter().filter(|(_, digest)| digest.is_some()).map(|(path, _)| path);
         let is_unsure = |path: &&PathBuf| !(check.is_same_file(path) && tree.admits(path));
         let files = self.files.keys().chain(manifests).filter(is_unsure).cloned().collect();
@@ -243,7 +243,7 @@ pub(crate) fn lookup(
     let record: DependencyManifest = serde_json::from_slice(&note).ok()?;
     let of_record = |stamps: &Stamps| stamps.record == digest_of(&note);
     let known = cache.load_stamps(&request).filter(of_record).unwrap_or_default();
-    let check = Check::new(&known, tree, lock);
+    let check = StampCheck::new(&known, tree, lock);
     let unsure = record.unsure(tree, &check);
     let anew = match unsure.is_empty() && !check.has_other_lock() {
         true => None,

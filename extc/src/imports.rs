@@ -20,7 +20,7 @@ pub(crate) type HostImports = BTreeMap<String, BTreeSet<String>>;
 
 /// Reads the host imports of chunks.
 pub(crate) fn host_imports(chunks: &[Chunk], limits: &Limits) -> HostImports {
-    let mut collect = Collect::default();
+    let mut collect = HostImportCollector::default();
     // Bundles of many modules are larger than a file of one, and nest no deeper.
     let limits = Limits { file_bytes: limits.total_bytes, ..*limits };
     for chunk in chunks {
@@ -130,11 +130,11 @@ pub(crate) fn exported_names(chunk: &Chunk) -> BTreeSet<String> {
 }
 
 #[derive(Default)]
-struct Collect {
+struct HostImportCollector {
     imports: HostImports,
 }
 
-impl Collect {
+impl HostImportCollector {
     /// Returns the set of names imported from a host module; `None` for another chunk.
     fn names(&mut self, source: &Str) -> Option<&mut BTreeSet<String>> {
         let specifier = source.value.to_string_lossy().into_owned();
@@ -142,7 +142,7 @@ impl Collect {
     }
 }
 
-impl Visit for Collect {
+impl Visit for HostImportCollector {
     fn visit_import_decl(&mut self, import: &ImportDecl) {
         let Some(names) = self.names(&import.src) else { return };
         for specifier in &import.specifiers {

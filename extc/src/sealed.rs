@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 /// The argument that starts a program as a build worker.
 pub(crate) const ARGUMENT: &str = "--pijs-build-worker";
 /// Poll interval of a running child.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The request to the child.
 #[derive(Serialize, Deserialize)]
@@ -138,7 +138,7 @@ fn wait(child: &mut Child, deadline: Duration) -> Result<std::process::ExitStatu
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(status),
-            Ok(None) if started.elapsed() < deadline => std::thread::sleep(LOOK),
+            Ok(None) if started.elapsed() < deadline => std::thread::sleep(POLL_INTERVAL),
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();

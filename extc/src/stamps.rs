@@ -146,7 +146,7 @@ impl Stamps {
 }
 
 /// Compares the inputs of a record with their stamps.
-pub(crate) struct Check<'a> {
+pub(crate) struct StampCheck<'a> {
     known: &'a Stamps,
     tree: &'a SourceTree,
     /// Whether the lock file vouches for dependencies, and is unchanged.
@@ -156,7 +156,7 @@ pub(crate) struct Check<'a> {
     stable: RefCell<HashMap<PathBuf, bool>>,
 }
 
-impl<'a> Check<'a> {
+impl<'a> StampCheck<'a> {
     pub(crate) fn new(known: &'a Stamps, tree: &'a SourceTree, lock: Option<&LockEntry>) -> Self {
         let lock_now = lock.and_then(LockEntry::stamp);
         let locked = lock_now.is_some_and(|now| known.lock == Some((now, true)));
@@ -216,8 +216,8 @@ impl Stamps {
         let now = lock.and_then(|lock| Some((lock, lock.stamp()?)));
         if stamps.lock.map(|(stamp, _)| stamp) != now.map(|(_, stamp)| stamp) {
             // All dependencies that the lock file vouched for are unverified.
-            let told = now.filter(|(_, stamp)| stamp.is_before(moment));
-            stamps.lock = told.map(|(lock, stamp)| (stamp, is_locked(lock)));
+            let vouching = now.filter(|(_, stamp)| stamp.is_before(moment));
+            stamps.lock = vouching.map(|(lock, stamp)| (stamp, is_locked(lock)));
         }
         let is_locked = stamps.lock.is_some_and(|(_, vouches)| vouches);
         if is_locked {

@@ -64,9 +64,9 @@ struct MemberLinks {
 #[derive(Debug)]
 enum Files {
     /// This process, below these handles of the roots, as far as `FileAccess` admits.
-    Here(Vec<Dir>, FileAccess),
+    Local(Vec<Dir>, FileAccess),
     /// The process that started this one.
-    Asked(FileProxy),
+    Proxied(FileProxy),
 }
 
 #[derive(Debug)]
@@ -125,20 +125,20 @@ impl SourceTree {
                 Err(error) => return Err(error),
             }
         }
-        let tree = Self::new(Folders { dependencies, ..folders }, limits, Files::Here(Vec::new(), access.clone()));
+        let tree = Self::new(Folders { dependencies, ..folders }, limits, Files::Local(Vec::new(), access.clone()));
         let open = |path: &Path| match guard!(BuildRootHandles) {
             // No part of the path is a link at this point, so a decision about a path holds for the file below the handle.
             true => no_follow::folder_without_links(path),
             false => Dir::open_ambient_dir(path, ambient_authority()),
         };
         let handles = tree.roots().map(open).collect::<io::Result<_>>()?;
-        Ok(Self { files: Files::Here(handles, access.clone()), ..tree })
+        Ok(Self { files: Files::Local(handles, access.clone()), ..tree })
     }
 
     /// Makes a tree that requests every file from `parent`, for a process that may open nothing. `folders` are those of the
     /// parent's tree.
-    pub(crate) fn asking(parent: FileProxy, folders: Folders, limits: Limits) -> Self {
-        Self::new(folders, limits, Files::Asked(parent))
+    pub(crate) fn over_proxy(parent: FileProxy, folders: Folders, limits: Limits) -> Self {
+        Self::new(folders, limits, Files::Proxied(parent))
     }
 
     fn new(folders: Folders, limits: Limits, files: Files) -> Self {
@@ -171,8 +171,8 @@ impl SourceTree {
     /// Returns the parent that serves this tree.
     pub(crate) fn parent(&self) -> Option<&FileProxy> {
         match &self.files {
-            Files::Here(..) => None,
-            Files::Asked(parent) => Some(parent),
+            Files::Local(..) => None,
+            Files::Proxied(parent) => Some(parent),
         }
     }
 
@@ -212,7 +212,7 @@ impl SourceTree {
 
     /// Decides about reading a file without reading it. An admission is evidence where a read is.
     pub(crate) fn admits(&self, path: &Path) -> bool {
-        let (Some((root, _)), Files::Here(_, access)) = (self.root_of(path), &self.files) else { return false };
+        let (Some((root, _)), Files::Local(_, access)) = (self.root_of(path), &self.files) else { return false };
         match self.judge(access, root, path, false) {
             Ok(admission) => {
                 self.remember_admission(path, admission);
@@ -343,11 +343,11 @@ impl SourceTree {
     pub(crate) fn admit(&self, path: &Path, specifier: &str) -> Result<(), Diagnostic> {
         let Some((root, _)) = self.root_of(path) else { return Ok(()) };
         match &self.files {
-            Files::Here(_, access) => match self.judge(access, root, path, true) {
+            Files::Local(_, access) => match self.judge(access, root, path, true) {
                 Ok(_) => Ok(()),
                 Err(refusal) => Err(self.refused(path, specifier, refusal)),
             },
-            Files::Asked(parent) => parent.admit(path, specifier),
+            Files::Proxied(parent) => parent.admit(path, specifier),
         }
     }
 
@@ -488,7 +488,7 @@ impl SourceTree {
     }
 
     fn read_bounded(&self, root: &Root, relative: &Path, path: &Path) -> Result<Vec<u8>, ReadFailure> {
-        let Files::Here(handles, access) = &self.files else {
+        let Files::Local(handles, access) = &self.files else {
             return Err(io::Error::from(io::ErrorKind::Unsupported).into());
         };
         if let Some(real) = self.behind_member_link(path) {

@@ -35,7 +35,7 @@ fn answer() -> io::Result<()> {
     sandbox::enter(request.seal.0, request.seal.1);
     let options = BuildOptions { minify: request.minify, limits: request.limits, ..BuildOptions::default() };
     let limits = request.package.limits(request.limits);
-    let tree = SourceTree::asking(parent, request.folders, limits);
+    let tree = SourceTree::over_proxy(parent, request.folders, limits);
     let (answer, bytes) = match build::compile(&request.package, tree, &options) {
         Ok(Compiled { artifact, diagnostics, .. }) => (BuildAnswer::Built(bounded(diagnostics)), encode(&artifact)),
         Err(failure) => (BuildAnswer::Failed(bounded(failure.diagnostics().to_vec())), Vec::new()),

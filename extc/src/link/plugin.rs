@@ -38,11 +38,11 @@ pub(crate) struct Modules {
     /// Host modules by the path of the file that each replaces, and by the import that it replaces as written: everywhere, or in
     /// the file whose path precedes the import.
     replaced: BTreeMap<String, String>,
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LinkState {
     /// Scans by name; no two files share one.
     scanned: BTreeMap<String, Scanned>,
     /// Diagnostics in the order of discovery; sorted before they are returned.
@@ -61,7 +61,7 @@ struct State {
     has_contexts: bool,
 }
 
-impl State {
+impl LinkState {
     fn evaluated_at_load(&self) -> BTreeSet<&str> {
         let mut reached = BTreeSet::new();
         let mut waiting: Vec<&str> = self.entries.iter().map(String::as_str).collect();
@@ -150,7 +150,7 @@ impl Modules {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LinkState> {
         // A thread that panicked left whole entries: each insert is one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

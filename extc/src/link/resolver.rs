@@ -45,9 +45,9 @@ impl Resolver {
     /// Returns the manifest from which the bundler reads a file's module kind.
     fn manifest(&self, found: &Resolution) -> Option<String> {
         let manifest = found.package_json()?;
-        let stand_in = self.tree.parent().and_then(|parent| parent.manifest_stubs.of(manifest, found.path()));
+        let stub = self.tree.parent().and_then(|parent| parent.manifest_stubs.of(manifest, found.path()));
         let real = || manifest.realpath.to_str().expect("what is seen has names in text").to_owned();
-        Some(stand_in.unwrap_or_else(real))
+        Some(stub.unwrap_or_else(real))
     }
 }
 

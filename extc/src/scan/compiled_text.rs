@@ -52,7 +52,7 @@ struct CompilerNames<'a> {
 
 /// The kind of a callee, by how it is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Compiler {
+enum TextCompiler {
     Function,
     FunctionByOtherName,
     Eval,
@@ -68,33 +68,33 @@ impl CompilerNames<'_> {
             None if is_member => {
                 self.functions.insert(name.to_id());
             }
-            Some(Compiler::Function | Compiler::FunctionByOtherName) => {
+            Some(TextCompiler::Function | TextCompiler::FunctionByOtherName) => {
                 self.functions.insert(name.to_id());
             }
-            Some(Compiler::Eval | Compiler::DirectEval) => {
+            Some(TextCompiler::Eval | TextCompiler::DirectEval) => {
                 self.evals.insert(name.to_id());
             }
             None => {}
         }
     }
 
-    fn callee(&self, expr: &Expr) -> Option<Compiler> {
+    fn callee(&self, expr: &Expr) -> Option<TextCompiler> {
         match plain(expr) {
             Expr::Ident(name) if self.bindings.is_global(name) => match &*name.sym {
-                "Function" => Some(Compiler::Function),
-                "eval" => Some(Compiler::DirectEval),
+                "Function" => Some(TextCompiler::Function),
+                "eval" => Some(TextCompiler::DirectEval),
                 _ => None,
             },
-            Expr::Ident(name) if self.functions.contains(&name.to_id()) => Some(Compiler::FunctionByOtherName),
-            Expr::Ident(name) if self.evals.contains(&name.to_id()) => Some(Compiler::Eval),
+            Expr::Ident(name) if self.functions.contains(&name.to_id()) => Some(TextCompiler::FunctionByOtherName),
+            Expr::Ident(name) if self.evals.contains(&name.to_id()) => Some(TextCompiler::Eval),
             Expr::Seq(sequence) => match self.callee(sequence.exprs.last()?)? {
-                Compiler::DirectEval => Some(Compiler::Eval),
+                TextCompiler::DirectEval => Some(TextCompiler::Eval),
                 other => Some(other),
             },
             Expr::Member(member) => match member_name(&member.prop)?.as_str() {
-                "Function" if self.is_global_object(&member.obj) => Some(Compiler::Function),
-                "eval" if self.is_global_object(&member.obj) => Some(Compiler::Eval),
-                "constructor" if is_function_or_its_prototype(&member.obj) => Some(Compiler::FunctionByOtherName),
+                "Function" if self.is_global_object(&member.obj) => Some(TextCompiler::Function),
+                "eval" if self.is_global_object(&member.obj) => Some(TextCompiler::Eval),
+                "constructor" if is_function_or_its_prototype(&member.obj) => Some(TextCompiler::FunctionByOtherName),
                 _ => None,
             },
             Expr::Cond(either) => self.callee(&either.cons).or_else(|| self.callee(&either.alt)),
@@ -151,14 +151,14 @@ impl CompilerCallFinder<'_> {
     fn see(&mut self, callee: &Expr, arguments: &[ExprOrSpread], is_new: bool, span: Span) {
         let Some(callee) = self.names.callee(callee) else { return };
         let what = match callee {
-            Compiler::Function | Compiler::FunctionByOtherName if is_new => "new Function",
-            Compiler::Function | Compiler::FunctionByOtherName => "Function",
-            Compiler::Eval | Compiler::DirectEval => "eval",
+            TextCompiler::Function | TextCompiler::FunctionByOtherName if is_new => "new Function",
+            TextCompiler::Function | TextCompiler::FunctionByOtherName => "Function",
+            TextCompiler::Eval | TextCompiler::DirectEval => "eval",
         };
         self.note(callee, what, arguments, span);
     }
 
-    fn note(&mut self, callee: Compiler, what: &'static str, arguments: &[ExprOrSpread], span: Span) {
+    fn note(&mut self, callee: TextCompiler, what: &'static str, arguments: &[ExprOrSpread], span: Span) {
         let is_function = what != "eval";
         if is_function && is_global_object(arguments) {
             // The compiler replaces this call.
@@ -171,11 +171,11 @@ impl CompilerCallFinder<'_> {
         }
         if !is_literal && (!self.is_caught || is_of_ajv(arguments)) {
             match callee {
-                Compiler::FunctionByOtherName => self.found.is_by_other_name = true,
+                TextCompiler::FunctionByOtherName => self.found.is_by_other_name = true,
                 _ => self.found.is_computed = true,
             }
         }
-        self.places.push(TextCompilation { what, span, is_direct: callee == Compiler::DirectEval });
+        self.places.push(TextCompilation { what, span, is_direct: callee == TextCompiler::DirectEval });
     }
 }
 
@@ -191,9 +191,9 @@ impl Visit for CompilerCallFinder<'_> {
                 // The arguments are a list.
                 Expr::Member(member)
                     if matches!(member_name(&member.prop).as_deref(), Some("apply" | "call" | "bind"))
-                        && matches!(self.names.callee(&member.obj), Some(Compiler::Function)) =>
+                        && matches!(self.names.callee(&member.obj), Some(TextCompiler::Function)) =>
                 {
-                    self.note(Compiler::Function, "Function", call.args.get(1..).unwrap_or_default(), call.span);
+                    self.note(TextCompiler::Function, "Function", call.args.get(1..).unwrap_or_default(), call.span);
                 }
                 Expr::Seq(_) if is_this(&call.args) => {}
                 callee => self.see(callee, &call.args, false, call.span()),

@@ -46,7 +46,7 @@ impl Visit for Wrappers<'_> {
         {
             for (param, arg) in wrapper.function.params.iter().zip(&call.args) {
                 if let (Pat::Ident(factory), Expr::Fn(module)) = (&param.pat, plain(&arg.expr)) {
-                    let mut calls = Calls { factory: &factory.id, bindings: self.bindings, at: None };
+                    let mut calls = FactoryCallFinder { factory: &factory.id, bindings: self.bindings, at: None };
                     wrapper.function.body.visit_with(&mut calls);
                     self.step_aside(calls.at, &module.function);
                 }
@@ -68,13 +68,13 @@ impl Wrappers<'_> {
 }
 
 /// Finds the call of one function, and the index of the argument that is the module's `require`.
-struct Calls<'a> {
+struct FactoryCallFinder<'a> {
     factory: &'a Ident,
     bindings: &'a Bindings,
     at: Option<usize>,
 }
 
-impl Visit for Calls<'_> {
+impl Visit for FactoryCallFinder<'_> {
     fn visit_call_expr(&mut self, call: &CallExpr) {
         let is_factory = |callee: &Expr| matches!(callee, Expr::Ident(name) if name.to_id() == self.factory.to_id());
         if let Callee::Expr(callee) = &call.callee

@@ -3,7 +3,7 @@
 use super::super::bindings::Bindings;
 use super::super::syntax::{export_name, member_name, plain};
 use super::WrongDefault;
-use super::names::{Kind, Names, parameters};
+use super::names::{Names, ValueKind, parameters};
 use crate::interface::GivenObject;
 use crate::parse::Parsed;
 use std::collections::HashMap;
@@ -101,9 +101,9 @@ impl Exported {
             let (kind, span) = match declaration {
                 ModuleDecl::ExportDefaultExpr(export) => (names.kind(&export.expr), export.expr.span()),
                 ModuleDecl::ExportDefaultDecl(export) => match &export.decl {
-                    DefaultDecl::Fn(function) => (Kind::Function(parameters(&function.function)), export.span),
+                    DefaultDecl::Fn(function) => (ValueKind::Function(parameters(&function.function)), export.span),
                     DefaultDecl::Class(_) => {
-                        (Kind::Other("a class, which cannot be called without `new`"), export.span)
+                        (ValueKind::Other("a class, which cannot be called without `new`"), export.span)
                     }
                     // A type does not exist at run time.
                     DefaultDecl::TsInterfaceDecl(_) => continue,
@@ -111,7 +111,7 @@ impl Exported {
                 ModuleDecl::TsExportAssignment(export) => (names.kind(&export.expr), export.expr.span()),
                 ModuleDecl::ExportNamed(export) if !export.type_only => match default_of(export) {
                     Some((name, span)) if export.src.is_none() => (names.kind(&Expr::Ident(name)), span),
-                    Some((_, span)) => (Kind::Unknown, span),
+                    Some((_, span)) => (ValueKind::Unknown, span),
                     None => continue,
                 },
                 _ => continue,
@@ -132,14 +132,14 @@ impl Exported {
         }
     }
 
-    fn from(parsed: &Parsed, kind: Kind, span: Span) -> Self {
+    fn from(parsed: &Parsed, kind: ValueKind, span: Span) -> Self {
         match kind {
-            Kind::Function(parameters) => Self { parameters, ..Self::default() },
-            Kind::Other(what) => {
+            ValueKind::Function(parameters) => Self { parameters, ..Self::default() },
+            ValueKind::Other(what) => {
                 let (start, end) = parsed.range(span);
                 Self { wrong: Some(WrongDefault { what: Some(what), start, end }), ..Self::default() }
             }
-            Kind::Unknown => Self::default(),
+            ValueKind::Unknown => Self::default(),
         }
     }
 }

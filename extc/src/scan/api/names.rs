@@ -55,7 +55,7 @@ pub(super) struct Names {
     changed: ChangedNames,
     pub(super) calls: CallGraph,
     /// The kinds of values that constants, functions and classes are declared as.
-    declared: HashMap<Id, Kind>,
+    declared: HashMap<Id, ValueKind>,
     /// Tools in constants.
     pub(super) tools: HashMap<Id, ObjectLit>,
     /// Names of imports of files, with the module and the export.
@@ -67,7 +67,7 @@ pub(super) struct Names {
 
 /// The kind of a value, as far as the source shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     /// A function, with the parameters that can be followed.
     Function(Vec<Option<Id>>),
     /// A value of another kind, described.
@@ -256,33 +256,33 @@ impl Names {
         }
     }
 
-    fn declare(&mut self, name: &Ident, kind: Kind) {
-        if let Kind::Function(parameters) = &kind {
+    fn declare(&mut self, name: &Ident, kind: ValueKind) {
+        if let ValueKind::Function(parameters) = &kind {
             self.calls.declare(name.to_id(), parameters.clone());
         }
         self.declared.insert(name.to_id(), kind);
     }
 
-    pub(super) fn kind(&self, expr: &Expr) -> Kind {
+    pub(super) fn kind(&self, expr: &Expr) -> ValueKind {
         match plain(expr) {
-            Expr::Arrow(arrow) => Kind::Function(arrow.params.iter().map(id_of).collect()),
-            Expr::Fn(function) => Kind::Function(parameters(&function.function)),
+            Expr::Arrow(arrow) => ValueKind::Function(arrow.params.iter().map(id_of).collect()),
+            Expr::Fn(function) => ValueKind::Function(parameters(&function.function)),
             // pi's loader treats an object that holds the function in `default` as a CommonJS module.
             Expr::Object(object) if object.props.iter().all(|prop| is_plain_member(prop, "default")) => {
-                Kind::Other("an object")
+                ValueKind::Other("an object")
             }
-            Expr::Array(_) => Kind::Other("an array"),
-            Expr::Class(_) => Kind::Other("a class, which cannot be called without `new`"),
-            Expr::Lit(Lit::Str(_)) | Expr::Tpl(_) => Kind::Other("a string"),
-            Expr::Lit(Lit::Num(_)) => Kind::Other("a number"),
-            Expr::Lit(Lit::Bool(_)) => Kind::Other("a boolean"),
-            Expr::Lit(Lit::Null(_)) => Kind::Other("null"),
-            Expr::Lit(Lit::Regex(_)) => Kind::Other("a regular expression"),
-            Expr::Ident(ident) if ident.sym == *"undefined" => Kind::Other("undefined"),
+            Expr::Array(_) => ValueKind::Other("an array"),
+            Expr::Class(_) => ValueKind::Other("a class, which cannot be called without `new`"),
+            Expr::Lit(Lit::Str(_)) | Expr::Tpl(_) => ValueKind::Other("a string"),
+            Expr::Lit(Lit::Num(_)) => ValueKind::Other("a number"),
+            Expr::Lit(Lit::Bool(_)) => ValueKind::Other("a boolean"),
+            Expr::Lit(Lit::Null(_)) => ValueKind::Other("null"),
+            Expr::Lit(Lit::Regex(_)) => ValueKind::Other("a regular expression"),
+            Expr::Ident(ident) if ident.sym == *"undefined" => ValueKind::Other("undefined"),
             Expr::Ident(ident) if !self.changed.assigned.contains(&ident.to_id()) => {
-                self.declared.get(&ident.to_id()).cloned().unwrap_or(Kind::Unknown)
+                self.declared.get(&ident.to_id()).cloned().unwrap_or(ValueKind::Unknown)
             }
-            _ => Kind::Unknown,
+            _ => ValueKind::Unknown,
         }
     }
 }
@@ -341,12 +341,12 @@ impl Visit for Names {
     }
 
     fn visit_fn_decl(&mut self, declaration: &FnDecl) {
-        self.declare(&declaration.ident, Kind::Function(parameters(&declaration.function)));
+        self.declare(&declaration.ident, ValueKind::Function(parameters(&declaration.function)));
         declaration.visit_children_with(self);
     }
 
     fn visit_class_decl(&mut self, declaration: &ClassDecl) {
-        self.declare(&declaration.ident, Kind::Other("a class, which cannot be called without `new`"));
+        self.declare(&declaration.ident, ValueKind::Other("a class, which cannot be called without `new`"));
         self.calls.declare(declaration.ident.to_id(), constructor(&declaration.class));
         declaration.visit_children_with(self);
     }
@@ -428,7 +428,7 @@ impl Visit for Names {
                 self.instances.insert(name.to_id(), class.to_id());
             }
             let kind = self.kind(init);
-            if declaration.kind == VarDeclKind::Const || matches!(kind, Kind::Function(_)) {
+            if declaration.kind == VarDeclKind::Const || matches!(kind, ValueKind::Function(_)) {
                 self.declare(&name.id, kind);
             }
             if let Some(tool) = tool_literal(init).filter(|_| declaration.kind == VarDeclKind::Const) {

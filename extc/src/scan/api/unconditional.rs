@@ -29,10 +29,18 @@ pub(super) fn straight_calls(
 ) -> HashSet<Span> {
     loop {
         let (calls, called, methods) = Default::default();
-        let mut lines =
-            Lines { factory, functions: &functions, names, is_on: false, class: None, calls, called, methods };
+        let mut lines = UnconditionalCallFinder {
+            factory,
+            functions: &functions,
+            names,
+            is_on: false,
+            class: None,
+            calls,
+            called,
+            methods,
+        };
         program.visit_with(&mut lines);
-        let Lines { calls, called, methods, .. } = lines;
+        let UnconditionalCallFinder { calls, called, methods, .. } = lines;
         let before = functions.len();
         functions.extend(called.into_iter().filter(|name| names.is_fixed(name)));
         functions.extend(methods);
@@ -42,7 +50,7 @@ pub(super) fn straight_calls(
     }
 }
 
-struct Lines<'a> {
+struct UnconditionalCallFinder<'a> {
     factory: Option<&'a Id>,
     /// Functions, constructors and methods that are called unconditionally.
     functions: &'a HashSet<Id>,
@@ -61,7 +69,7 @@ fn method(class: &Id, name: &str) -> Id {
     (format!("{}.{name}", class.0).into(), class.1)
 }
 
-impl Lines<'_> {
+impl UnconditionalCallFinder<'_> {
     fn with(&mut self, is_on: bool, visit: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.is_on, is_on);
         visit(self);
@@ -93,7 +101,7 @@ impl Lines<'_> {
     }
 }
 
-impl Visit for Lines<'_> {
+impl Visit for UnconditionalCallFinder<'_> {
     fn visit_function(&mut self, function: &Function) {
         self.function(function, false);
     }
@@ -244,14 +252,14 @@ impl Visit for Lines<'_> {
 
 /// Returns whether a statement may end its function.
 fn may_end(statement: &Stmt) -> bool {
-    let mut ends = Ends(false);
+    let mut ends = EndFinder(false);
     statement.visit_with(&mut ends);
     ends.0
 }
 
-struct Ends(bool);
+struct EndFinder(bool);
 
-impl Visit for Ends {
+impl Visit for EndFinder {
     fn visit_return_stmt(&mut self, _: &ReturnStmt) {
         self.0 = true;
     }

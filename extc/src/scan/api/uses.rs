@@ -3,7 +3,7 @@
 use super::super::bindings::Bindings;
 use super::super::syntax::{member_name, plain, property_name};
 use super::class_place::ClassPlace;
-use super::names::{Given, Kind, Known, Names, is_plain_member, tool_literal};
+use super::names::{Given, Known, Names, ValueKind, is_plain_member, tool_literal};
 use super::{ApiUse, Pass, Used};
 use crate::interface::GivenObject;
 use crate::parse::Parsed;
@@ -22,16 +22,16 @@ pub(super) fn uses(
 ) -> (Vec<ApiUse>, Vec<Pass>) {
     let (mentioned, found, passes) = Default::default();
     let place = ClassPlace::default();
-    let mut uses = Uses { parsed, bindings, names, known, straight, place, tries: 0, mentioned, found, passes };
+    let mut uses = ApiUseFinder { parsed, bindings, names, known, straight, place, tries: 0, mentioned, found, passes };
     parsed.program.visit_with(&mut uses);
-    let Uses { mentioned, mut found, passes, .. } = uses;
+    let ApiUseFinder { mentioned, mut found, passes, .. } = uses;
     let is_asked_for =
         |what: &Used| matches!(what, Used::Call(object, member) if mentioned.contains(&(*object, member.clone())));
     found.retain(|used| !is_asked_for(&used.what));
     (found, passes)
 }
 
-struct Uses<'a> {
+struct ApiUseFinder<'a> {
     parsed: &'a Parsed,
     bindings: &'a Bindings,
     names: &'a Names,
@@ -58,7 +58,7 @@ struct Called {
     is_cast: bool,
 }
 
-impl Uses<'_> {
+impl ApiUseFinder<'_> {
     /// Returns the object of pi's that an expression evaluates to.
     fn given(&self, object: &Expr) -> Option<Given> {
         if let Some(given) = self.place.name(object).and_then(|name| self.known.object(&name)) {
@@ -184,12 +184,12 @@ impl Uses<'_> {
         match value {
             Some(Some(value)) => {
                 let what = match self.names.kind(&value) {
-                    Kind::Function(_) => "a function",
-                    Kind::Other("an object" | "a regular expression") => return None,
-                    Kind::Other(what) if what.starts_with("a class") => "a class",
-                    Kind::Other(what) => what,
+                    ValueKind::Function(_) => "a function",
+                    ValueKind::Other("an object" | "a regular expression") => return None,
+                    ValueKind::Other(what) if what.starts_with("a class") => "a class",
+                    ValueKind::Other(what) => what,
                     // A concatenated string.
-                    Kind::Unknown => self.bindings.text(plain(&value)).map(|_| "a string")?,
+                    ValueKind::Unknown => self.bindings.text(plain(&value)).map(|_| "a string")?,
                 };
                 Some((what, value.span()))
             }
@@ -200,7 +200,7 @@ impl Uses<'_> {
     }
 }
 
-impl Visit for Uses<'_> {
+impl Visit for ApiUseFinder<'_> {
     fn visit_class(&mut self, class: &Class) {
         let before = self.place.enter_class(class);
         class.visit_children_with(self);
