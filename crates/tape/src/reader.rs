@@ -38,7 +38,7 @@ pub struct TapeReader<R> {
     /// Whether the end of the recording was read.
     is_complete: bool,
     is_over: bool,
-    detour: Detour<R>,
+    detour: SkippedBlocks<R>,
 }
 
 /// Lines of the block that is being read.
@@ -64,25 +64,25 @@ impl BlockLines {
 
 /// Blocks that a reader does not read.
 #[derive(Debug)]
-struct Detour<R> {
+struct SkippedBlocks<R> {
     gaps: VecDeque<Gap>,
     /// Realms whose turns were passed over in part: their digests say nothing.
     realms: BTreeSet<RealmNumber>,
     seek: fn(&mut R, u64) -> io::Result<()>,
-    passed: Passed,
+    passed: SkippedRecords,
 }
 
 /// Counts what a reader passed over since it was asked last.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Passed {
+pub(crate) struct SkippedRecords {
     pub(crate) ticks: u64,
     pub(crate) realms: u64,
 }
 
-impl<R> Default for Detour<R> {
+impl<R> Default for SkippedBlocks<R> {
     fn default() -> Self {
         let seek = |_: &mut R, _| Err(io::Error::from(io::ErrorKind::Unsupported));
-        Self { gaps: VecDeque::new(), realms: BTreeSet::new(), seek, passed: Passed::default() }
+        Self { gaps: VecDeque::new(), realms: BTreeSet::new(), seek, passed: SkippedRecords::default() }
     }
 }
 
@@ -93,7 +93,7 @@ impl<R: Read + Seek> TapeReader<R> {
         let gaps =
             index.gaps(&realms).into_iter().filter(|gap| gap.from.first > self.number + u64::from(self.block.left));
         let seek = |input: &mut R, at| input.seek(SeekFrom::Start(at)).map(drop);
-        self.detour = Detour { gaps: gaps.collect(), realms, seek, passed: Passed::default() };
+        self.detour = SkippedBlocks { gaps: gaps.collect(), realms, seek, passed: SkippedRecords::default() };
         self
     }
 }
@@ -140,7 +140,7 @@ impl<R: Read> TapeReader<R> {
             canonical: Vec::new(),
             is_complete: false,
             is_over: false,
-            detour: Detour::default(),
+            detour: SkippedBlocks::default(),
         };
         let none = || TapeError::at(1, TapeFault::NoTape);
         let line = reader.next_line()?.ok_or_else(none)?;
@@ -186,7 +186,7 @@ impl<R: Read> TapeReader<R> {
     }
 
     /// Returns what was passed over since the last call.
-    pub(crate) fn take_passed(&mut self) -> Passed {
+    pub(crate) fn take_passed(&mut self) -> SkippedRecords {
         std::mem::take(&mut self.detour.passed)
     }
 

@@ -64,14 +64,14 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    jobs: Vec<Job>,
+    jobs: Vec<WriteStep>,
     bytes: usize,
     /// Nothing more is queued.
     is_closed: bool,
 }
 
 /// The next step of the thread that writes.
-enum Job {
+enum WriteStep {
     /// Describes the modules of a realm and writes its opening.
     Open { realm: RealmNumber, options: RealmOptions, now: Now, modules: Vec<Arc<Verified>> },
     /// Writes what crossed a wire.
@@ -84,7 +84,7 @@ impl Queue {
     }
 
     /// Queues a job, and waits while there is too much in the queue. A closed queue drops it.
-    fn push(&self, job: Job, bytes: usize) {
+    fn push(&self, job: WriteStep, bytes: usize) {
         let mut waiting = self.lock();
         while !waiting.is_closed && (waiting.jobs.len() >= MOST_WAITING || waiting.bytes >= MOST_WAITING_BYTES) {
             waiting = self.drained.wait(waiting).unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +106,7 @@ impl Queue {
     }
 
     /// Takes what is queued, at the latest after [`FLUSH_EVERY`], and says whether more may come.
-    fn take(&self) -> (Vec<Job>, bool) {
+    fn take(&self) -> (Vec<WriteStep>, bool) {
         let is_early = |waiting: &mut Waiting| {
             !waiting.is_closed && waiting.jobs.len() < MOST_WAITING / 2 && waiting.bytes < MOST_WAITING_BYTES / 2
         };
@@ -119,9 +119,9 @@ impl Queue {
 }
 
 /// Closes the queue when the writing thread ends, also by a panic, so that no recorder waits for it.
-struct Closing(Arc<Queue>);
+struct CloseOnDrop(Arc<Queue>);
 
-impl Drop for Closing {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -146,7 +146,7 @@ impl Recorder {
         let queue = Arc::<Queue>::default();
         let writing = Arc::clone(&queue);
         let write = move || {
-            let writing = Closing(writing);
+            let writing = CloseOnDrop(writing);
             let mut tape = Tape { encoder, blocks, known: Vec::new() };
             if let Err(error) = tape.write(&writing.0) {
                 on_failure(&error);
@@ -162,7 +162,7 @@ impl Recorder {
         self.0.realms.set(realm.0);
         let wire =
             Wire { queue: Arc::clone(&self.0.queue), realm, is_in_turn: true, owes_reply: false, has_ended: false };
-        self.0.queue.push(Job::Open { realm, options: options.clone(), now, modules: modules.to_vec() }, 0);
+        self.0.queue.push(WriteStep::Open { realm, options: options.clone(), now, modules: modules.to_vec() }, 0);
         wire
     }
 
@@ -218,17 +218,17 @@ impl<W: Write> Tape<W> {
         }
     }
 
-    fn carry_out(&mut self, job: Job) -> io::Result<()> {
+    fn carry_out(&mut self, job: WriteStep) -> io::Result<()> {
         match job {
-            Job::Open { realm, options, now, modules } => {
+            WriteStep::Open { realm, options, now, modules } => {
                 let modules = modules.iter().map(|modules| self.describe(modules)).collect::<io::Result<_>>()?;
                 self.record(realm, EventRef::Open(&Opening { options, now, modules }))
             }
-            Job::Event(_, Event::Agent(record)) => {
+            WriteStep::Event(_, Event::Agent(record)) => {
                 let line = self.encoder.agent(*record)?;
                 self.blocks.append(&line, Subject::Agent)
             }
-            Job::Event(realm, event) => event.as_ref().map_or(Ok(()), |event| self.record(realm, event)),
+            WriteStep::Event(realm, event) => event.as_ref().map_or(Ok(()), |event| self.record(realm, event)),
         }
     }
 
@@ -283,7 +283,7 @@ impl Wire {
 
     fn record(&self, event: Event) {
         let bytes = size(&event);
-        self.queue.push(Job::Event(self.realm, event), bytes);
+        self.queue.push(WriteStep::Event(self.realm, event), bytes);
     }
 
     fn begins(&mut self, delivery: Delivery) {
@@ -334,7 +334,7 @@ impl AgentWire {
             AgentRecord::Part { value, .. } | AgentRecord::Answer { value, .. } => Size::of(value).bytes,
             _ => 0,
         };
-        self.queue.push(Job::Event(RealmNumber(0), Event::Agent(Box::new(record))), bytes);
+        self.queue.push(WriteStep::Event(RealmNumber(0), Event::Agent(Box::new(record))), bytes);
     }
 
     /// Records a question to a port and returns its number.

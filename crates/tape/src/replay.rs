@@ -394,7 +394,7 @@ impl<'a, R: Read> Replay<'a, R> {
             self.outcome.skipped += u64::from(!turn.is_empty());
             return Ok(());
         }
-        let mut script = Script::new(number, &turn, &self.lines);
+        let mut script = RecordedReplies::new(number, &turn, &self.lines);
         let mut deliveries = Vec::new();
         let mut opening = None;
         for step in &turn {
@@ -471,7 +471,7 @@ pub(crate) fn are_usual(limits: &Limits) -> bool {
 fn run_all(
     realm: Option<&mut (dyn Realm + '_)>,
     deliveries: Vec<Delivery>,
-    script: &mut Script<'_>,
+    script: &mut RecordedReplies<'_>,
 ) -> Result<Yield, Termination> {
     let gone = || Termination::Protocol { detail: "the realm had ended".to_owned() };
     let realm = realm.ok_or_else(gone)?;
@@ -486,7 +486,7 @@ fn run_all(
     all.ok_or_else(gone)
 }
 
-fn run(realm: &mut dyn Realm, delivery: Delivery, script: &mut Script<'_>) -> Result<Yield, Termination> {
+fn run(realm: &mut dyn Realm, delivery: Delivery, script: &mut RecordedReplies<'_>) -> Result<Yield, Termination> {
     let mut progress = realm.start(delivery, script);
     loop {
         match progress {
@@ -551,7 +551,7 @@ pub(crate) fn modules_of<R: Read>(
 }
 
 /// Answers the synchronous calls of a turn from the tape.
-struct Script<'a> {
+struct RecordedReplies<'a> {
     realm: RealmNumber,
     lines: &'a Lines,
     calls: Vec<(&'a Step, Option<&'a SyncReply>)>,
@@ -561,7 +561,7 @@ struct Script<'a> {
     now: Now,
 }
 
-impl<'a> Script<'a> {
+impl<'a> RecordedReplies<'a> {
     fn new(realm: RealmNumber, turn: &'a [Step], lines: &'a Lines) -> Self {
         let mut calls: Vec<(&Step, Option<&SyncReply>)> = Vec::new();
         let mut now = Now::default();
@@ -588,7 +588,7 @@ impl<'a> Script<'a> {
     }
 }
 
-impl SyncHost for Script<'_> {
+impl SyncHost for RecordedReplies<'_> {
     fn call(&mut self, call: HostCall) -> SyncReply {
         let recorded = self.calls.get(self.next).copied();
         self.next += 1;

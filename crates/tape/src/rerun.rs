@@ -26,7 +26,7 @@ use pijs_protocol::wire::{EntriesDelta, StateDelta, Task};
 use pijs_protocol::{CallId, Delivery, ExtensionId, Handle, HostResult, Message, Seq, Termination, TimerId, Yield};
 use pijs_realm::{Patience, Progress, Realm};
 use pijs_redact::Redactor;
-use script::{Host, Script};
+use script::{CallScript, ScriptHost};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -51,7 +51,7 @@ const MOST_CHANGES: usize = 200;
 pub fn changes<R: Read>(tape: TapeReader<R>, services: &dyn ReplayServices) -> Result<Changes, ReplayError> {
     let latest = Latest::default();
     let traced = Traced::new(services, &latest);
-    Rerun::<R, std::io::Sink>::new(tape, &traced, Some(latest), None, Inputs::OfReplaced)
+    Rerun::<R, std::io::Sink>::new(tape, &traced, Some(latest), None, RerunInputs::OfReplaced)
         .run()
         .map(|(changes, _)| changes)
 }
@@ -66,7 +66,7 @@ pub fn rerecord<R: Read, W: Write>(
     services: &dyn ReplayServices,
     out: W,
 ) -> Result<W, ReplayError> {
-    written(tape, services, out, Inputs::OfReplaced).map(|(_, out)| out)
+    written(tape, services, out, RerunInputs::OfReplaced).map(|(_, out)| out)
 }
 
 /// Writes the tape that all extensions of a tape make of its inputs without those of some ticks. Returns it and the number of
@@ -82,14 +82,14 @@ pub fn cut<R: Read, W: Write>(
     ticks: Vec<RangeInclusive<u64>>,
     out: W,
 ) -> Result<(W, u64), ReplayError> {
-    written(tape, services, out, Inputs::Without(ticks)).map(|(changes, out)| (out, changes.left_out))
+    written(tape, services, out, RerunInputs::Without(ticks)).map(|(changes, out)| (out, changes.left_out))
 }
 
 fn written<R: Read, W: Write>(
     tape: TapeReader<R>,
     services: &dyn ReplayServices,
     out: W,
-    inputs: Inputs,
+    inputs: RerunInputs,
 ) -> Result<(Changes, W), ReplayError> {
     let mut header = tape.header().clone();
     (header.engine, header.host_modules) = (services.engine(), services.host_modules());
@@ -100,7 +100,7 @@ fn written<R: Read, W: Write>(
 }
 
 /// The inputs that are run.
-enum Inputs {
+enum RerunInputs {
     /// Those of the extension that is replaced.
     OfReplaced,
     /// Those of all extensions but for some ticks.
@@ -112,11 +112,11 @@ struct Rerun<'a, R, W: Write> {
     services: &'a dyn ReplayServices,
     latest: Option<Latest>,
     out: Option<TapeWriter<W>>,
-    players: BTreeMap<RealmNumber, Player>,
+    players: BTreeMap<RealmNumber, RerunRealm>,
     modules: BTreeMap<String, Arc<Verified>>,
     found: Changes,
     tick: u64,
-    inputs: Inputs,
+    inputs: RerunInputs,
 }
 
 /// The inputs of a turn.
@@ -129,14 +129,14 @@ struct TurnInputs {
 }
 
 /// One realm of the tape.
-enum Player {
+enum RerunRealm {
     /// Of another extension: its records are passed on.
     Other,
     /// Of the extension.
-    Own(Box<Own>),
+    Own(Box<OwnRealm>),
 }
 
-struct Own {
+struct OwnRealm {
     id: ExtensionId,
     realm: Option<Box<dyn Realm>>,
     /// Events of the turn that is gathered, with the number of their tick.
@@ -154,7 +154,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         services: &'a dyn ReplayServices,
         latest: Option<Latest>,
         out: Option<TapeWriter<W>>,
-        inputs: Inputs,
+        inputs: RerunInputs,
     ) -> Self {
         let (players, modules, found) = (BTreeMap::new(), BTreeMap::new(), Changes::default());
         Self { tape, services, latest, out, players, modules, found, tick: 0, inputs }
@@ -179,11 +179,11 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         if let Event::Open(opening) = &event {
             let is_replaced = |set: &ModuleSet| set.source.is_some() && self.services.replacement(set).is_some();
             let is_own = match self.inputs {
-                Inputs::OfReplaced => opening.modules.iter().any(is_replaced),
-                Inputs::Without(_) => true,
+                RerunInputs::OfReplaced => opening.modules.iter().any(is_replaced),
+                RerunInputs::Without(_) => true,
             };
             let player = match is_own {
-                true => Player::Own(Box::new(Own {
+                true => RerunRealm::Own(Box::new(OwnRealm {
                     id: opening.extension().clone(),
                     realm: None,
                     turn: Vec::new(),
@@ -193,7 +193,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
                 })),
                 false => {
                     self.copy_sources(opening)?;
-                    Player::Other
+                    RerunRealm::Other
                 }
             };
             self.players.insert(realm, player);
@@ -201,18 +201,18 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         let Some(what) = event.as_ref() else { return Ok(()) };
         let ends_turn = what.ends_turn();
         match self.players.get_mut(&realm) {
-            Some(Player::Own(own)) => {
+            Some(RerunRealm::Own(own)) => {
                 own.turn.push((self.tick, event));
                 if ends_turn {
                     let mut own = self.players.remove(&realm).expect("it is there");
-                    if let Player::Own(own) = &mut own {
+                    if let RerunRealm::Own(own) = &mut own {
                         self.play(realm, own)?;
                     }
                     self.players.insert(realm, own);
                 }
                 Ok(())
             }
-            Some(Player::Other) => self.write(realm, what),
+            Some(RerunRealm::Other) => self.write(realm, what),
             // The reader has seen to it that every realm was opened.
             None => Ok(()),
         }
@@ -237,7 +237,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
     }
 
     /// Runs a turn whose end was read.
-    fn play(&mut self, number: RealmNumber, own: &mut Own) -> Result<(), ReplayError> {
+    fn play(&mut self, number: RealmNumber, own: &mut OwnRealm) -> Result<(), ReplayError> {
         let mut turn = std::mem::take(&mut own.turn);
         let recorded = match turn.pop() {
             Some((_, Event::Termination(reason))) => return self.pass_stopped(number, own, turn, &reason),
@@ -246,13 +246,13 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
             _ => return Ok(()),
         };
         self.found.ticks += 1;
-        let mut script = Script::new(&turn);
+        let mut script = CallScript::new(&turn);
         let TurnInputs { opened, deliveries, seq, input } = self.inputs_of(turn, own);
         if own.realm.is_none() && opened.is_none() {
             self.found.left_out += deliveries.len() as u64;
             return Ok(());
         }
-        let place = At { tick: self.tick, id: own.id.clone(), seq, input, deliveries: deliveries.len() };
+        let place = TurnSite { tick: self.tick, id: own.id.clone(), seq, input, deliveries: deliveries.len() };
         let booted = match opened {
             Some(opening) => Some(Ok(self.boot(number, own, opening, &mut script)?)),
             None => None,
@@ -284,7 +284,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
     fn pass_stopped(
         &mut self,
         number: RealmNumber,
-        own: &mut Own,
+        own: &mut OwnRealm,
         turn: Vec<(u64, Event)>,
         reason: &Termination,
     ) -> Result<(), ReplayError> {
@@ -299,7 +299,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
     }
 
     /// Returns the inputs of a turn with the ids of the extension as it is now. Counts those without a receiver.
-    fn inputs_of(&mut self, turn: Vec<(u64, Event)>, own: &mut Own) -> TurnInputs {
+    fn inputs_of(&mut self, turn: Vec<(u64, Event)>, own: &mut OwnRealm) -> TurnInputs {
         let mut inputs =
             TurnInputs { opened: None, deliveries: Vec::new(), seq: Seq::default(), input: "open".to_owned() };
         for (tick, event) in turn {
@@ -327,16 +327,16 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
     fn boot(
         &mut self,
         number: RealmNumber,
-        own: &mut Own,
+        own: &mut OwnRealm,
         mut opening: Opening,
-        script: &mut Script,
+        script: &mut CallScript,
     ) -> Result<Yield, ReplayError> {
         if !are_usual(&opening.options.limits) {
             return Err(ReplayError::Limits);
         }
         let options = ReplayOptions { accept_build: true, ..ReplayOptions::default() };
         let modules = modules_of(&opening, &self.tape, self.services, &mut self.modules, options)?;
-        let host = &mut Host { script, own };
+        let host = &mut ScriptHost { script, own };
         let started = self.services.open(&opening.options, modules.clone(), opening.now, host);
         let (realm, booted) = started.map_err(ReplayError::Open)?;
         own.realm = Some(realm);
@@ -350,9 +350,9 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
     fn deliver(
         &mut self,
         number: RealmNumber,
-        own: &mut Own,
+        own: &mut OwnRealm,
         deliveries: Vec<Delivery>,
-        script: &mut Script,
+        script: &mut CallScript,
         booted: Option<Result<Yield, Termination>>,
     ) -> Result<Option<Result<Yield, Termination>>, ReplayError> {
         let mut done = booted;
@@ -361,7 +361,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
             self.write(number, EventRef::Delivery(&delivery))?;
             script.now = delivery.now;
             let mut realm = own.realm.take();
-            let ran = realm.as_deref_mut().map(|realm| run(realm, delivery, &mut Host { script, own }));
+            let ran = realm.as_deref_mut().map(|realm| run(realm, delivery, &mut ScriptHost { script, own }));
             own.realm = realm;
             self.write_calls(number, script)?;
             match ran {
@@ -385,8 +385,8 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
     fn is_cut(&self, tick: u64, task: &Task) -> bool {
         let is_load = matches!(task, Task::Message(message) if matches!(message.as_ref(), Message::Load(_)));
         match &self.inputs {
-            Inputs::OfReplaced => false,
-            Inputs::Without(ticks) => !is_load && ticks.iter().any(|range| range.contains(&tick)),
+            RerunInputs::OfReplaced => false,
+            RerunInputs::Without(ticks) => !is_load && ticks.iter().any(|range| range.contains(&tick)),
         }
     }
 
@@ -397,7 +397,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         self.write(realm, event)
     }
 
-    fn write_calls(&mut self, realm: RealmNumber, script: &mut Script) -> Result<(), ReplayError> {
+    fn write_calls(&mut self, realm: RealmNumber, script: &mut CallScript) -> Result<(), ReplayError> {
         for (call, reply) in std::mem::take(&mut script.made) {
             self.write(realm, EventRef::Call(&call))?;
             self.write(realm, EventRef::Reply(&reply))?;
@@ -422,7 +422,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         Ok(())
     }
 
-    fn compare(&mut self, at: &At, own: &mut Own, recorded: &Yield, replayed: &Yield) {
+    fn compare(&mut self, at: &TurnSite, own: &mut OwnRealm, recorded: &Yield, replayed: &Yield) {
         let outputs = |done: &Yield| done.messages.iter().map(Output::of_message).collect::<Vec<_>>();
         let (left, right) = (outputs(recorded), outputs(replayed));
         let value = |output: &Output| output.value.clone();
@@ -462,21 +462,21 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         }
     }
 
-    fn report(&mut self, at: &At, output: OutputSite, recorded: Value, replayed: Value) {
+    fn report(&mut self, at: &TurnSite, output: OutputSite, recorded: Value, replayed: Value) {
         self.found.count += 1;
         if self.found.changes.len() >= MOST_CHANGES {
             return;
         }
         let latest = self.latest.as_ref().and_then(|latest| latest.borrow().clone());
         let source = latest.and_then(|realm| realm.borrow().position(at.deliveries, output));
-        let At { tick, id, seq, input, .. } = at;
+        let TurnSite { tick, id, seq, input, .. } = at;
         let (tick, realm, seq, input) = (*tick, id.clone(), *seq, input.clone());
         self.found.changes.push(Change { tick, realm, seq, input, recorded, replayed, source });
     }
 }
 
 /// The turn of a change.
-struct At {
+struct TurnSite {
     tick: u64,
     id: ExtensionId,
     seq: Seq,
@@ -513,7 +513,7 @@ fn changed_registration(left: &Value, right: &Value) -> Option<usize> {
     (0..right.len()).find(|at| left.get(*at) != right.get(*at))
 }
 
-fn run(realm: &mut dyn Realm, delivery: Delivery, host: &mut Host<'_>) -> Result<Yield, Termination> {
+fn run(realm: &mut dyn Realm, delivery: Delivery, host: &mut ScriptHost<'_>) -> Result<Yield, Termination> {
     let mut progress = realm.start(delivery, host);
     loop {
         match progress {
@@ -524,7 +524,7 @@ fn run(realm: &mut dyn Realm, delivery: Delivery, host: &mut Host<'_>) -> Result
     }
 }
 
-impl Own {
+impl OwnRealm {
     fn leave_out(&mut self, state: Option<&StateDelta>) {
         if let Some(state) = state {
             self.state = Some(match self.state.take() {

@@ -74,7 +74,7 @@ impl SpanKind {
 }
 
 /// One realm while its records are read.
-struct Open {
+struct OpenRealm {
     root: usize,
     turn: Option<usize>,
     call: Option<usize>,
@@ -106,7 +106,7 @@ impl Spans {
     /// A tape that is damaged elsewhere.
     pub fn of(tape: &mut TapeReader<impl Read>) -> Result<Self, TapeError> {
         let mut spans = Self { header: tape.header().clone(), realms: BTreeMap::new(), spans: Vec::new() };
-        let mut open: BTreeMap<RealmNumber, Open> = BTreeMap::new();
+        let mut open: BTreeMap<RealmNumber, OpenRealm> = BTreeMap::new();
         let mut tick = 0_u64;
         for record in tape.by_ref() {
             let record = match record {
@@ -119,7 +119,7 @@ impl Spans {
                 let root =
                     spans.begin(record.realm, None, SpanKind::Realm, opening.extension().to_string(), opening.now);
                 let (calls, timers) = (BTreeMap::new(), BTreeMap::new());
-                let state = Open { root, turn: None, call: None, now: opening.now, calls, timers };
+                let state = OpenRealm { root, turn: None, call: None, now: opening.now, calls, timers };
                 open.insert(record.realm, state);
             }
             if let Some(state) = open.get_mut(&record.realm) {
@@ -146,7 +146,7 @@ impl Spans {
         self.spans[at].attributes.insert(name.to_owned(), value.into());
     }
 
-    fn take(&mut self, realm: RealmNumber, state: &mut Open, event: Event, tick: u64) {
+    fn take(&mut self, realm: RealmNumber, state: &mut OpenRealm, event: Event, tick: u64) {
         match event {
             Event::Open(_) => {
                 let turn = self.begin(realm, Some(state.root), SpanKind::Turn, "open".to_owned(), state.now);
@@ -192,7 +192,7 @@ impl Spans {
     }
 
     /// Ends what waited for an input.
-    fn arrived(&mut self, state: &mut Open, task: &Task) {
+    fn arrived(&mut self, state: &mut OpenRealm, task: &Task) {
         let Task::Message(message) = task else { return };
         match message.as_ref() {
             Message::HostResult(result) if result.is_final() => {
@@ -219,7 +219,7 @@ impl Spans {
         }
     }
 
-    fn yielded(&mut self, realm: RealmNumber, state: &mut Open, done: &Yield) {
+    fn yielded(&mut self, realm: RealmNumber, state: &mut OpenRealm, done: &Yield) {
         let Some(turn) = state.turn.take() else { return };
         self.set(turn, "jobs", done.usage.jobs);
         self.set(turn, "fuel", done.usage.fuel);

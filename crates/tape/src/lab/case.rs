@@ -1,6 +1,6 @@
 //! A tape, as the lab runs it: for each realm its inputs in order, and the answers of its calls.
 
-use super::run::Made;
+use super::run::RunOutput;
 use crate::align::Output;
 use crate::reader::TapeReader;
 use crate::record::{Event, Opening, RealmNumber};
@@ -18,13 +18,13 @@ use std::sync::Arc;
 /// A tape, made ready for runs under many schedules.
 pub struct Case<'a> {
     pub(crate) services: &'a dyn ReplayServices,
-    realms: Vec<Script>,
+    realms: Vec<RealmScript>,
     /// The outputs of each extension under the schedule of zeros.
-    pub(crate) usual: RefCell<BTreeMap<usize, Made>>,
+    pub(crate) usual: RefCell<BTreeMap<usize, RunOutput>>,
 }
 
 /// The recording of one realm, without its order.
-pub(crate) struct Script {
+pub(crate) struct RealmScript {
     pub(crate) opening: Opening,
     pub(crate) modules: Vec<Arc<Verified>>,
     pub(crate) inputs: Vec<Input>,
@@ -71,7 +71,7 @@ impl From<ReplayError> for LabError {
 
 /// A realm while its records are read.
 struct Reading {
-    script: Script,
+    script: RealmScript,
     state: Option<StateDelta>,
     answered: usize,
     /// Synchronous calls of the turn, and what they asked.
@@ -122,7 +122,7 @@ impl<'a> Case<'a> {
                 realm.take(record.event);
             }
         }
-        let realms: Vec<Script> =
+        let realms: Vec<RealmScript> =
             reading.into_values().map(|reading| reading.script).filter(|script| !script.inputs.is_empty()).collect();
         if realms.is_empty() { Err(LabError::Empty) } else { Ok(Self { services, realms, usual: RefCell::default() }) }
     }
@@ -132,7 +132,7 @@ impl<'a> Case<'a> {
         self.realms.len()
     }
 
-    pub(crate) fn script(&self, at: usize) -> &Script {
+    pub(crate) fn script(&self, at: usize) -> &RealmScript {
         &self.realms[at]
     }
 }
@@ -140,7 +140,7 @@ impl<'a> Case<'a> {
 impl Reading {
     fn new(opening: Opening, modules: Vec<Arc<Verified>>) -> Self {
         let (replies, answers, inputs) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let script = Script { opening, modules, inputs, replies, answers };
+        let script = RealmScript { opening, modules, inputs, replies, answers };
         Self { script, state: None, answered: 0, sync: Vec::new(), flight: BTreeMap::new() }
     }
 

@@ -1,6 +1,6 @@
 //! One run of an extension under one schedule.
 
-use super::case::{Case, Input, Script, is_answer, key};
+use super::case::{Case, Input, RealmScript, is_answer, key};
 use super::inputs::Inputs;
 use crate::align::Output;
 use crate::replay::ReplayServices;
@@ -34,10 +34,10 @@ const MOST_DELAYS: usize = 4;
 const ZEROS: &str = "lab1:";
 
 /// The ways in which a call may end besides its answer.
-const FAULTS: [Fault; 5] = [Fault::Timeout, Fault::Denied, Fault::Io, Fault::Dropped, Fault::Killed];
+const FAULTS: [LabFault; 5] = [LabFault::Timeout, LabFault::Denied, LabFault::Io, LabFault::Dropped, LabFault::Killed];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+enum LabFault {
     Timeout,
     Denied,
     Io,
@@ -50,7 +50,7 @@ enum Fault {
 
 /// Everything that an extension made in one run, apart from its order.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Made {
+pub(crate) struct RunOutput {
     /// Answers in the order of the inputs that they answer, by kind.
     answers: Vec<Value>,
     /// Unhandled errors.
@@ -76,7 +76,7 @@ struct Decisions<'c> {
 
 impl Decisions<'_> {
     /// Decides which of these faults happens, if one does.
-    fn fault(&mut self, faults: &[Fault]) -> Option<Fault> {
+    fn fault(&mut self, faults: &[LabFault]) -> Option<LabFault> {
         if self.faults == 0 || faults.is_empty() {
             return None;
         }
@@ -90,7 +90,7 @@ impl Decisions<'_> {
 pub(crate) struct Run<'a> {
     case: &'a Case<'a>,
     at: usize,
-    script: &'a Script,
+    script: &'a RealmScript,
     faults: usize,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Run<'a> {
         if let Some((usual, made)) = differs {
             return fail(format!("an answer depends on the order of completions\n- usual: {usual}\n+ here:  {made}"));
         }
-        let more = |left: &Made, right: &Made| {
+        let more = |left: &RunOutput, right: &RunOutput| {
             let differs = left.calls.iter().find(|(call, count)| right.calls.get(*call).unwrap_or(&0) < count);
             differs.map(|(call, _)| call.clone())
         };
@@ -138,12 +138,12 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the outputs of the extension under the schedule of zeros.
-    fn usual(&self) -> Result<Made, String> {
+    fn usual(&self) -> Result<RunOutput, String> {
         let mut known = self.case.usual.borrow_mut();
         if let Some(made) = known.get(&self.at) {
             return Ok(made.clone());
         }
-        let made = RefCell::new(Made::default());
+        let made = RefCell::new(RunOutput::default());
         replay(ZEROS, |chooser| {
             *made.borrow_mut() = self.run(&mut Decisions { chooser, faults: 0 })?;
             Ok(())
@@ -153,7 +153,7 @@ impl<'a> Run<'a> {
         Ok(made)
     }
 
-    fn run(&self, decisions: &mut Decisions<'_>) -> Result<Made, String> {
+    fn run(&self, decisions: &mut Decisions<'_>) -> Result<RunOutput, String> {
         let mut world = World::open(self.case.services, self.script)?;
         let mut last_timers = 0;
         for _ in 0..MOST_STEPS {
@@ -178,17 +178,17 @@ impl<'a> Run<'a> {
                 true => 0,
                 false => decisions.chooser.choose_operation(&numbers),
             };
-            let faults: &[Fault] = match moves[picked] {
+            let faults: &[LabFault] = match moves[picked] {
                 _ if world.is_loading() => &[],
                 Move::End(_) => &FAULTS,
-                Move::Input if world.inputs.may_swap(world.answered) => &[Fault::Killed, Fault::Swapped],
-                Move::Input => &[Fault::Killed],
+                Move::Input if world.inputs.may_swap(world.answered) => &[LabFault::Killed, LabFault::Swapped],
+                Move::Input => &[LabFault::Killed],
                 Move::Time => &[],
             };
             let fault = decisions.fault(faults);
             match (moves[picked], fault) {
-                (_, Some(Fault::Killed)) => world.kill()?,
-                (Move::Input, fault) => world.hand_in(fault == Some(Fault::Swapped)),
+                (_, Some(LabFault::Killed)) => world.kill()?,
+                (Move::Input, fault) => world.hand_in(fault == Some(LabFault::Swapped)),
                 (Move::Time, _) => world.advance(),
                 (Move::End(call), fault) => world.end_call(call, fault),
             }
@@ -219,7 +219,7 @@ impl Move {
 }
 
 /// A call in flight.
-struct Flight {
+struct CallInFlight {
     number: u64,
     id: CallId,
     key: String,
@@ -229,7 +229,7 @@ struct Flight {
 /// The realm and what surrounds it.
 struct World<'a> {
     services: &'a dyn ReplayServices,
-    script: &'a Script,
+    script: &'a RealmScript,
     realm: Option<Box<dyn Realm>>,
     ticks: TickLoop<Task>,
     arrived: VecDeque<Input>,
@@ -238,14 +238,14 @@ struct World<'a> {
     inputs: Inputs,
     answered: usize,
     replies: Replies<'a>,
-    made: Made,
+    made: RunOutput,
 }
 
 /// Asynchronous calls of the extension.
 #[derive(Default)]
 struct PendingCalls {
     /// Those in flight, the oldest first.
-    in_flight: Vec<Flight>,
+    in_flight: Vec<CallInFlight>,
     /// Number of the next one.
     next: u64,
     /// Timers that fired while calls were in flight.
@@ -258,11 +258,11 @@ impl PendingCalls {
     fn begin(&mut self, call: &HostCall, key: String) {
         let (number, id) = (self.next, call.call_id.clone());
         self.next += 1;
-        self.in_flight.push(Flight { number, id, key, is_file: call.method.as_str() == "fs" });
+        self.in_flight.push(CallInFlight { number, id, key, is_file: call.method.as_str() == "fs" });
     }
 
     /// Takes the call of a number.
-    fn end(&mut self, number: u64) -> Option<Flight> {
+    fn end(&mut self, number: u64) -> Option<CallInFlight> {
         let at = self.in_flight.iter().position(|call| call.number == number)?;
         Some(self.in_flight.remove(at))
     }
@@ -270,7 +270,7 @@ impl PendingCalls {
 
 /// Answers synchronous calls from the tape.
 struct Replies<'a> {
-    script: &'a Script,
+    script: &'a RealmScript,
     given: BTreeMap<String, usize>,
     now: Now,
     calls: BTreeMap<String, usize>,
@@ -300,7 +300,7 @@ impl SyncHost for Replies<'_> {
 }
 
 impl<'a> World<'a> {
-    fn open(services: &'a dyn ReplayServices, script: &'a Script) -> Result<Self, String> {
+    fn open(services: &'a dyn ReplayServices, script: &'a RealmScript) -> Result<Self, String> {
         let now = script.opening.now;
         let mut replies = Replies { script, given: BTreeMap::new(), now, calls: BTreeMap::new() };
         let (options, modules) = (&script.opening.options, script.modules.clone());
@@ -318,7 +318,7 @@ impl<'a> World<'a> {
             inputs: Inputs::of(&script.inputs),
             answered: 0,
             replies,
-            made: Made::default(),
+            made: RunOutput::default(),
         };
         world.apply(booted);
         Ok(world)
@@ -402,17 +402,17 @@ impl<'a> World<'a> {
         }
     }
 
-    fn end_call(&mut self, number: u64, fault: Option<Fault>) {
-        let Some(Flight { id, key, .. }) = self.pending.end(number) else { return };
+    fn end_call(&mut self, number: u64, fault: Option<LabFault>) {
+        let Some(CallInFlight { id, key, .. }) = self.pending.end(number) else { return };
         let error = match fault {
-            None | Some(Fault::Killed | Fault::Swapped) => None,
-            Some(Fault::Dropped) => {
+            None | Some(LabFault::Killed | LabFault::Swapped) => None,
+            Some(LabFault::Dropped) => {
                 self.made.dropped = true;
                 return;
             }
-            Some(Fault::Timeout) => Some(HostcallError::new(ErrorCode::Timeout, "the lab lets the call time out")),
-            Some(Fault::Denied) => Some(HostcallError::denied("no_grant", "the lab denies the call")),
-            Some(Fault::Io) => Some(HostcallError::io("EIO", "lab", "EIO: the lab lets the call fail")),
+            Some(LabFault::Timeout) => Some(HostcallError::new(ErrorCode::Timeout, "the lab lets the call time out")),
+            Some(LabFault::Denied) => Some(HostcallError::denied("no_grant", "the lab denies the call")),
+            Some(LabFault::Io) => Some(HostcallError::io("EIO", "lab", "EIO: the lab lets the call fail")),
         };
         self.made.failed_call |= error.is_some();
         let results = match error {
@@ -471,7 +471,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn end(mut self) -> Made {
+    fn end(mut self) -> RunOutput {
         let asked = Inputs::all_questions(&self.script.inputs);
         self.made.unanswered = asked.saturating_sub(self.answered);
         // Answers have ids: sorted by them they do not depend on who was first.

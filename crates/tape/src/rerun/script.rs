@@ -1,6 +1,6 @@
 //! Synchronous calls of a turn that is run again, answered from the tape.
 
-use super::Own;
+use super::OwnRealm;
 use crate::align::Output;
 use crate::record::Event;
 use pijs_protocol::{ErrorCode, HostCall, HostResult, HostcallError, Now, SyncReply};
@@ -14,7 +14,7 @@ struct Answered {
 }
 
 /// The synchronous calls of a turn.
-pub(super) struct Script {
+pub(super) struct CallScript {
     recorded: Vec<Answered>,
     next: usize,
     pub(super) now: Now,
@@ -26,7 +26,7 @@ pub(super) struct Script {
     pub(super) changes: Vec<(Option<usize>, Value, Value)>,
 }
 
-impl Script {
+impl CallScript {
     pub(super) fn new(turn: &[(u64, Event)]) -> Self {
         let mut recorded: Vec<Answered> = Vec::new();
         let mut now = Now::default();
@@ -47,7 +47,7 @@ impl Script {
     }
 
     /// Leaves the recorded calls before an index out.
-    fn skip_to(&mut self, index: usize, own: &mut Own) {
+    fn skip_to(&mut self, index: usize, own: &mut OwnRealm) {
         for at in self.next..index {
             let Answered { output, reply } = &self.recorded[at];
             self.changes.push((None, output.value.clone(), Value::Null));
@@ -57,18 +57,18 @@ impl Script {
         self.next = index;
     }
 
-    pub(super) fn skip_rest(&mut self, own: &mut Own) {
+    pub(super) fn skip_rest(&mut self, own: &mut OwnRealm) {
         self.skip_to(self.recorded.len(), own);
     }
 }
 
 /// Answers the synchronous calls of a turn from the tape.
-pub(super) struct Host<'a> {
-    pub(super) script: &'a mut Script,
-    pub(super) own: &'a mut Own,
+pub(super) struct ScriptHost<'a> {
+    pub(super) script: &'a mut CallScript,
+    pub(super) own: &'a mut OwnRealm,
 }
 
-impl SyncHost for Host<'_> {
+impl SyncHost for ScriptHost<'_> {
     fn call(&mut self, call: HostCall) -> SyncReply {
         let Self { script, own } = self;
         let (output, index) = (Output::of_call(&call), script.count);
