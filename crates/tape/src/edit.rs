@@ -8,7 +8,7 @@ use crate::error::TapeError;
 use crate::modules::{self, ModuleError};
 use crate::reader::TapeReader;
 use crate::record::{Blob, Event, Opening, RealmNumber, Record};
-use crate::replay::ReplayError;
+use crate::replay_services::ReplayError;
 use crate::writer::TapeWriter;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

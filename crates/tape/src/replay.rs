@@ -8,12 +8,12 @@ use crate::compare::{Difference, Divergence, OutputSite, USAGE, compare};
 use crate::error::TapeError;
 use crate::header::TapeHeader;
 use crate::lines::Lines;
-use crate::modules::{ModuleError, compile_sources};
 use crate::reader::TapeReader;
-use crate::record::{Event, EventRef, ModuleSet, Opening, RealmNumber, Record};
-use pijs_artifact::{Artifact, PositionMap, Verified};
+use crate::record::{Event, EventRef, RealmNumber, Record};
+use crate::replay_services::{ReplayError, ReplayOptions, ReplayServices, are_usual, modules_of};
+use pijs_artifact::Verified;
 use pijs_protocol::artifact::EngineBuild;
-use pijs_protocol::wire::{Json, Limits, RealmOptions, StreamAnswer, Task};
+use pijs_protocol::wire::{Json, StreamAnswer, Task};
 use pijs_protocol::{
     CallId, Delivery, ErrorCode, ExtensionId, HostCall, HostResult, HostcallError, Message, Now, Seq, SyncReply,
     Termination, TimerId, Usage, Yield,
@@ -22,65 +22,12 @@ use pijs_realm::{Patience, Progress, Realm, SyncHost};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest wait at a time for a realm in another process.
 const PATIENCE: Duration = Duration::from_millis(100);
-
-/// Most memory of a realm that a tape may ask for; `max_memory_mb` of a session may be more.
-const MOST_MEMORY: u64 = 16 << 30;
-
-/// Least stack of a realm.
-const LEAST_STACK: u64 = 256 << 10;
-
-/// Gives a replay the things that are not on the tape.
-pub trait ReplayServices {
-    /// The engine that runs realms here.
-    fn engine(&self) -> EngineBuild;
-
-    /// The digest of the host modules here, see [`code_digest`](crate::code_digest).
-    fn host_modules(&self) -> String;
-
-    /// Returns the modules that are played in the place of an extension's own. `None`: those of the tape.
-    fn replacement(&self, _recorded: &ModuleSet) -> Option<Arc<Verified>> {
-        None
-    }
-
-    /// Returns modules that come with pi. `None` when this pi has none of that name.
-    fn modules(&self, modules: &ModuleSet) -> Option<Arc<Verified>>;
-
-    /// Reads the source maps of an extension's modules, for [`locate`](crate::locate).
-    fn positions(&self, _artifact: &Artifact) -> Option<Box<dyn PositionMap>> {
-        None
-    }
-
-    /// Opens a realm and evaluates its runtime.
-    ///
-    /// # Errors
-    ///
-    /// Why there is none.
-    fn open(
-        &self,
-        options: &RealmOptions,
-        modules: Vec<Arc<Verified>>,
-        now: Now,
-        host: &mut dyn SyncHost,
-    ) -> Result<(Box<dyn Realm>, Yield), String>;
-}
-
-/// Options of a replay.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ReplayOptions {
-    /// Stops after the tick of this number.
-    pub until: Option<u64>,
-    /// Compares from the tick of this number on.
-    pub from: Option<u64>,
-    /// Replays although engine or host modules are others than those of the recording.
-    pub accept_build: bool,
-}
 
 /// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -116,73 +63,6 @@ pub struct RealmState {
     pub timers: BTreeMap<TimerId, bool>,
     /// Asynchronous hostcalls without a final answer: id and method.
     pub calls: Vec<(CallId, String)>,
-}
-
-/// Why a tape is not replayed.
-#[derive(Debug)]
-pub enum ReplayError {
-    /// The tape cannot be read.
-    Tape(TapeError),
-    /// Engine or host modules are others.
-    Build(Vec<String>),
-    /// Modules of a realm cannot be had.
-    Modules(ModuleError),
-    /// A realm of the tape has limits that no session of ours has.
-    Limits,
-    /// A realm cannot be opened.
-    Open(String),
-}
-
-impl ReplayError {
-    /// The taxonomy's word for it.
-    pub fn code(&self) -> ErrorCode {
-        match self {
-            Self::Tape(error) => error.code(),
-            Self::Build(_) | Self::Modules(_) | Self::Limits => ErrorCode::InvalidRequest,
-            Self::Open(_) => ErrorCode::Io,
-        }
-    }
-
-    /// The next step for the user.
-    pub fn help(&self) -> &'static str {
-        match self {
-            Self::Tape(error) => error.help(),
-            Self::Build(_) => "replay it with the pi that recorded it, or pass --accept-build and expect differences",
-            Self::Modules(ModuleError::Absent { .. } | ModuleError::Differs { .. }) => {
-                "replay it with the pi that recorded it, or pass --accept-build"
-            }
-            Self::Modules(_) | Self::Limits => "record the session again",
-            Self::Open(_) => "try the other kind of realm: --isolation thread or process",
-        }
-    }
-}
-
-impl fmt::Display for ReplayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tape(error) => error.fmt(f),
-            Self::Build(differences) => {
-                write!(f, "this tape was recorded by another build: {}", differences.join("; "))
-            }
-            Self::Modules(error) => error.fmt(f),
-            Self::Limits => f.write_str("a realm's limits are not those of a session"),
-            Self::Open(error) => write!(f, "a realm of the tape cannot be opened: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ReplayError {}
-
-impl From<TapeError> for ReplayError {
-    fn from(error: TapeError) -> Self {
-        Self::Tape(error)
-    }
-}
-
-impl From<ModuleError> for ReplayError {
-    fn from(error: ModuleError) -> Self {
-        Self::Modules(error)
-    }
 }
 
 /// A tape that is being replayed.
@@ -455,18 +335,6 @@ impl<'a, R: Read> Replay<'a, R> {
     }
 }
 
-/// Whether a session of ours may have these limits: a tape comes from anywhere, and must not take this machine.
-pub(crate) fn are_usual(limits: &Limits) -> bool {
-    let usual = Limits::default();
-    limits.jobs <= usual.jobs
-        && limits.fuel <= usual.fuel
-        && limits.stream_fuel <= usual.stream_fuel
-        && limits.timers <= usual.timers
-        // 0 is without a limit.
-        && (LEAST_STACK..=usual.stack_bytes).contains(&limits.stack_bytes)
-        && limits.memory_bytes <= MOST_MEMORY
-}
-
 /// Runs deliveries one after the other; what several come to together is one yield, as the recording has it.
 fn run_all(
     realm: Option<&mut (dyn Realm + '_)>,
@@ -511,43 +379,6 @@ pub(crate) fn joined(mut before: Yield, done: Yield) -> Yield {
         heap_bytes: right.heap_bytes,
     };
     before
-}
-
-pub(crate) fn modules_of<R: Read>(
-    opening: &Opening,
-    tape: &TapeReader<R>,
-    services: &dyn ReplayServices,
-    known: &mut BTreeMap<String, Arc<Verified>>,
-    options: ReplayOptions,
-) -> Result<Vec<Arc<Verified>>, ModuleError> {
-    let modules_of = |set: &ModuleSet| {
-        if let Some(modules) = known.get(&set.digest) {
-            return Ok(Arc::clone(modules));
-        }
-        if let Some(replacement) = set.source.as_ref().and_then(|_| services.replacement(set)) {
-            known.insert(set.digest.clone(), Arc::clone(&replacement));
-            return Ok(replacement);
-        }
-        let (modules, here) = match &set.source {
-            Some(blob) => {
-                let blob = tape.blob(blob).ok_or_else(|| ModuleError::Sources("they are not on it".to_owned()))?;
-                compile_sources(&blob)?
-            }
-            None => {
-                let name = format!("{} {}", set.name, set.version);
-                let modules = services.modules(set).ok_or(ModuleError::Absent { name })?;
-                let here = crate::code_digest(modules.artifact());
-                (modules, here)
-            }
-        };
-        if here != set.digest && !options.accept_build {
-            let (name, recorded) = (set.name.clone(), set.digest.clone());
-            return Err(ModuleError::Differs { name, recorded, here });
-        }
-        known.insert(set.digest.clone(), Arc::clone(&modules));
-        Ok(modules)
-    };
-    opening.modules.iter().map(modules_of).collect()
 }
 
 /// Answers the synchronous calls of a turn from the tape.

@@ -9,7 +9,8 @@
 use crate::compare::{Divergence, OutputSite};
 use crate::reader::TapeReader;
 use crate::record::ModuleSet;
-use crate::replay::{Replay, ReplayOptions, ReplayServices};
+use crate::replay::Replay;
+use crate::replay_services::{ReplayOptions, ReplayServices};
 use crate::source_position::{Relation, SourcePosition};
 use pijs_artifact::{Artifact, PositionMap, Verified, innermost};
 use pijs_engine::{EngineRealm, SyncHost, Trace};

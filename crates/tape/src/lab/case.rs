@@ -4,7 +4,7 @@ use super::run::RunOutput;
 use crate::align::Output;
 use crate::reader::TapeReader;
 use crate::record::{Event, Opening, RealmNumber};
-use crate::replay::{ReplayError, ReplayOptions, ReplayServices, are_usual, modules_of};
+use crate::replay_services::{ReplayError, ReplayOptions, ReplayServices, are_usual, modules_of};
 use crate::rerun::merged;
 use pijs_artifact::Verified;
 use pijs_protocol::wire::{StateDelta, Task};

@@ -3,7 +3,7 @@
 use super::case::{Case, Input, RealmScript, is_answer, key};
 use super::inputs::Inputs;
 use crate::align::Output;
-use crate::replay::ReplayServices;
+use crate::replay_services::ReplayServices;
 use pijs_protocol::message::ErrorReport;
 use pijs_protocol::wire::Task;
 use pijs_protocol::{
