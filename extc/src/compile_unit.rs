@@ -222,7 +222,7 @@ mod tests {
     use super::*;
     use crate::supply::Supply;
 
-    /// A lock file with one unit `typebox`, and its package in a folder.
+    /// Returns a lock file with one unit `typebox`, and its package in a folder.
     fn unit(names: &str, files: &[(&str, &str)]) -> (Supply, tempfile::TempDir) {
         let text = format!(
             r#"{{"version": 1, "units": {{"typebox": {{

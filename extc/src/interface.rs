@@ -215,7 +215,7 @@ struct Exports {
 }
 
 impl HostInterface {
-    /// The modules that `pijs-host` embeds, and the packages that this program supplies.
+    /// Returns the modules that `pijs-host` embeds, and the packages that this program supplies.
     pub fn embedded() -> Self {
         static EMBEDDED: OnceLock<HostInterface> = OnceLock::new();
         EMBEDDED
@@ -268,7 +268,7 @@ impl HostInterface {
         self.objects[object as usize].get_or_init(read).as_ref()
     }
 
-    /// Whether the host serves a module.
+    /// Returns whether the host serves a module.
     pub(crate) fn has_module(&self, specifier: &str) -> bool {
         self.modules.contains_key(specifier) || self.supply.is_some_and(|supply| supply.has_module(specifier))
     }

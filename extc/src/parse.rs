@@ -20,7 +20,7 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
-    /// Byte offsets of a span in [`source`](Self::source).
+    /// Returns the byte offsets of a span in [`source`](Self::source).
     pub(crate) fn range(&self, span: Span) -> (usize, usize) {
         offsets(self.base, span)
     }
@@ -47,7 +47,7 @@ pub(crate) fn parse(file: &str, source: &str, limits: &Limits) -> Result<Parsed,
     Ok(Parsed { program, source_map, source, base })
 }
 
-/// `.ts`, `.mts`, `.cts` are TypeScript, `.tsx` with JSX; anything else is JavaScript with JSX.
+/// Returns the syntax by suffix: `.ts`, `.mts`, `.cts` are TypeScript, `.tsx` with JSX; anything else is JavaScript with JSX.
 fn syntax(file: &str) -> Syntax {
     let extension = file.rsplit_once('.').map_or("", |(_, extension)| extension);
     match extension {

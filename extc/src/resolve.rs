@@ -26,7 +26,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// The folder or file.
+    /// Returns the folder or file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -40,7 +40,7 @@ impl Input {
         }
     }
 
-    /// A package folder, an extension file, or an artifact or the folder of one. Dependencies may come from the package and from the
+    /// Takes a package folder, an extension file, or an artifact or the folder of one. Dependencies may come from the package and the
     /// `node_modules` folders around it, as under Node.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), entries: None, dependencies: None, lock: None }

@@ -285,7 +285,7 @@ fn is_inner(tree: &SourceTree, path: &Path) -> bool {
     path.parent().is_some_and(|folder| is_of_dependency(tree, folder))
 }
 
-/// Whether a folder is that of a dependency or one within it, but none of dependencies.
+/// Returns whether a folder is that of a dependency or one within it, but none of dependencies.
 fn is_inner_folder(tree: &SourceTree, folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name != "node_modules") && is_of_dependency(tree, folder)
 }

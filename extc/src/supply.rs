@@ -130,12 +130,12 @@ impl Supply {
         self.units().filter(|unit| unit.modules.values().all(|offer| matches!(offer, Offer::Whole { .. })))
     }
 
-    /// Whether some unit serves a host module as a whole.
+    /// Returns whether some unit serves a host module as a whole.
     pub(crate) fn has_module(&self, specifier: &str) -> bool {
         matches!(self.offer(specifier), Some(Offer::Whole { .. }))
     }
 
-    /// The names of a module that is served as a whole.
+    /// Returns the names of a module that is served as a whole.
     pub(crate) fn names(&self, specifier: &str) -> Option<&BTreeSet<String>> {
         match self.offer(specifier) {
             Some(Offer::Whole { names, .. }) => Some(names),
@@ -153,7 +153,7 @@ impl Supply {
         parts.flatten().map(|(name, file)| (name.as_str(), file.as_str()))
     }
 
-    /// The unit of this name.
+    /// Returns the unit of this name.
     pub fn unit(&self, name: &str) -> Option<&Unit> {
         self.units.get(name)
     }
@@ -191,7 +191,7 @@ impl Supply {
 }
 
 impl Unit {
-    /// Its name in the lock file.
+    /// Returns its name in the lock file.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -222,7 +222,7 @@ impl Unit {
         self.replaces.iter().map(|(replaced, specifier)| (replaced.as_str(), specifier.as_str()))
     }
 
-    /// Whether a file lies in one of its packages.
+    /// Returns whether a file lies in one of its packages.
     pub(crate) fn holds(&self, file: &str) -> bool {
         self.packages.keys().any(|name| file.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')))
     }

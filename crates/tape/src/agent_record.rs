@@ -89,7 +89,7 @@ pub enum AgentRecord {
 }
 
 impl AgentRecord {
-    /// Whether the agent made it.
+    /// Returns whether the agent made it.
     pub fn is_output(&self) -> bool {
         matches!(self, Self::Ask { .. } | Self::Shown { .. })
     }
@@ -128,7 +128,7 @@ impl AgentRecord {
         record
     }
 
-    /// Its members that hold what was said.
+    /// Returns the member that holds the content.
     pub(crate) fn value_mut(&mut self) -> Option<&mut Value> {
         match self {
             Self::Begin { parts } => Some(parts),

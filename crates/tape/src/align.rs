@@ -183,7 +183,7 @@ impl Output {
         self.kind() == other.kind()
     }
 
-    /// The text that equal outputs share.
+    /// Returns the text that equal outputs share.
     pub(crate) fn key(&self) -> String {
         self.value.to_string()
     }
@@ -275,7 +275,7 @@ impl Names {
         self.early.push((key, replayed.clone()));
     }
 
-    /// Whether both refer to the same earlier outputs.
+    /// Returns whether both refer to the same earlier outputs.
     pub(crate) fn refer_alike(&mut self, recorded: &Output, replayed: &Output) -> bool {
         recorded.references.len() == replayed.references.len()
             && recorded.references.iter().zip(&replayed.references).all(|((kind, left), (other, right))| {
@@ -335,7 +335,7 @@ fn gap(
     aligned.extend(free.into_iter().map(Aligned::Added));
 }
 
-/// Index pairs of a longest common subsequence.
+/// Returns the index pairs of a longest common subsequence.
 fn common(left: &[String], right: &[String]) -> Vec<(usize, usize)> {
     let begin = left.iter().zip(right).take_while(|(left, right)| left == right).count();
     let most = left.len().min(right.len()) - begin;

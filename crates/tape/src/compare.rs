@@ -73,7 +73,7 @@ impl OutputSite {
 pub(crate) const USAGE: &str = "yield /usage";
 
 impl Divergence {
-    /// Whether another replay came to this difference, too. What a traced turn consumed is its own.
+    /// Returns whether another replay came to this difference, too. What a traced turn consumed is its own.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let place = |divergence: &Self| (divergence.tick, divergence.record, divergence.realm.clone(), divergence.seq);
         let is_usage = |divergence: &Self| divergence.at.starts_with(USAGE);
@@ -166,7 +166,7 @@ fn first_difference(left: &Value, right: &Value, pointer: &mut String) -> (Value
     (left.clone(), right.clone())
 }
 
-/// The members in which two values differ, in document order: a pointer and both sides, absent where there is none.
+/// Returns the members in which two values differ, in document order: a pointer and both sides, absent where there is none.
 pub(crate) fn differences(left: &Value, right: &Value) -> Vec<(String, Option<Value>, Option<Value>)> {
     fn collect(
         left: Option<&Value>,

@@ -30,12 +30,12 @@ impl TapeError {
         Self { record, what }
     }
 
-    /// Number of the record that cannot be read, from 1. Those before it are good.
+    /// Returns the number of the record that cannot be read, from 1. Those before it are good.
     pub fn record(&self) -> u64 {
         self.record
     }
 
-    /// The taxonomy's word for it.
+    /// Returns the error's code.
     pub fn code(&self) -> ErrorCode {
         match self.what {
             TapeFault::Io(_) | TapeFault::Cut => ErrorCode::Io,
@@ -43,12 +43,12 @@ impl TapeError {
         }
     }
 
-    /// Whether the recording was cut off here, as by a kill: the tape is good up to this record.
+    /// Returns whether the recording was cut off here, as by a kill: the tape is good up to this record.
     pub fn is_cut(&self) -> bool {
         self.what == TapeFault::Cut
     }
 
-    /// The next step for the user.
+    /// Returns the next step for the user.
     pub fn help(&self) -> &'static str {
         match self.what {
             TapeFault::Io(_) => "see whether the file can be read",

@@ -38,7 +38,7 @@ pub struct TapeHeader {
 }
 
 impl TapeHeader {
-    /// A header of this version for an engine and a host module set; the caller fills in the session's settings.
+    /// Returns a header of this version for an engine and a host module set; the caller fills in the session's settings.
     pub fn new(pi: &str, engine: EngineBuild, host_modules: String) -> Self {
         Self {
             schema: TAPE_SCHEMA.to_owned(),

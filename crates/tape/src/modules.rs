@@ -29,7 +29,7 @@ struct Source {
     source_map: Option<String>,
 }
 
-/// `sha256:HEX` of the specifiers and the bytecode of a module set.
+/// Returns `sha256:HEX` of the specifiers and the bytecode of a module set.
 pub fn code_digest(artifact: &Artifact) -> String {
     let mut hash = Sha256::new();
     for module in &artifact.modules {
@@ -157,7 +157,7 @@ pub(crate) fn compile_sources(blob: &[u8]) -> Result<(Arc<Verified>, String), Mo
     Ok((Arc::new(Verified::compiled_here(artifact)), digest))
 }
 
-/// `sha256:HEX` of a blob.
+/// Returns `sha256:HEX` of a blob.
 pub(crate) fn blob_digest(bytes: &[u8]) -> String {
     digest(bytes)
 }

@@ -160,17 +160,17 @@ impl<R: Read> TapeReader<R> {
         Ok(reader)
     }
 
-    /// A replay has this in common with the recording.
+    /// Returns the header, which a replay shares with the recording.
     pub fn header(&self) -> &TapeHeader {
         &self.header
     }
 
-    /// Number of the record that was read last, from 1; the header is record 1.
+    /// Returns the number of the record that was read last, from 1; the header is record 1.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whether the recording ended by itself, known once everything is read. Otherwise it was cut off.
+    /// Returns whether the recording ended by itself, known once everything is read. Otherwise it was cut off.
     pub fn is_complete(&self) -> bool {
         self.is_complete
     }
@@ -180,7 +180,7 @@ impl<R: Read> TapeReader<R> {
         self.blobs.by_digest.get(digest).cloned()
     }
 
-    /// The canonical line of the record that was read last.
+    /// Returns the canonical line of the record that was read last.
     pub(crate) fn canonical(&self) -> &[u8] {
         &self.canonical
     }

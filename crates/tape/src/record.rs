@@ -140,12 +140,12 @@ impl Event {
         })
     }
 
-    /// Whether it begins a tick: the opening of a realm or a macrotask.
+    /// Returns whether it begins a tick: the opening of a realm or a macrotask.
     pub fn begins_tick(&self) -> bool {
         matches!(self, Self::Open(_) | Self::Delivery(_))
     }
 
-    /// The kind as it is written.
+    /// Returns the kind as it is written.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Header(_) => "header",
@@ -158,7 +158,7 @@ impl Event {
 }
 
 impl EventRef<'_> {
-    /// The kind as it is written.
+    /// Returns the kind as it is written.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Open(_) => "open",
@@ -170,7 +170,7 @@ impl EventRef<'_> {
         }
     }
 
-    /// Whether it ends a turn.
+    /// Returns whether it ends a turn.
     pub fn ends_turn(self) -> bool {
         matches!(self, Self::Yield(_) | Self::Termination(_))
     }
@@ -323,7 +323,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<
     Ok(value)
 }
 
-/// Deepest nesting of lists and objects.
+/// Returns the deepest nesting of lists and objects.
 fn depth(json: &[u8]) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     let (mut in_text, mut is_escaped) = (false, false);
@@ -343,7 +343,7 @@ fn depth(json: &[u8]) -> usize {
     deepest
 }
 
-/// The attachments of each message that may carry some, in order.
+/// Returns the attachments of each message that may carry some, in order.
 pub(crate) fn attachments(event: EventRef<'_>) -> Vec<&Vec<Vec<u8>>> {
     let of = |message| match message {
         &Message::HostCall(HostCall { ref bytes, .. }) => Some(bytes),
@@ -385,7 +385,7 @@ fn attachments_mut(event: &mut Event) -> Vec<&mut Vec<Vec<u8>>> {
     }
 }
 
-/// A yield without the size of the heap, and without numbers that JSON lacks: a delay that is not finite is written as
+/// Returns a yield without the size of the heap, and without numbers that JSON lacks: a delay that is not finite is written as
 /// the 1 ms that the loop makes of it.
 fn canonical(output: &Yield) -> Yield {
     let mut output = output.clone();
@@ -401,7 +401,7 @@ fn canonical(output: &Yield) -> Yield {
 }
 
 impl Opening {
-    /// The extension of the realm.
+    /// Returns the extension of the realm.
     pub fn extension(&self) -> &ExtensionId {
         &self.options.extension
     }

@@ -355,7 +355,7 @@ impl AgentWire {
     }
 }
 
-/// The delivery of a streamed delta.
+/// Returns the delivery of a streamed delta.
 fn delta_at(seq: Seq, now: Now, delta: &StreamDelta) -> Delivery {
     Delivery { seq, now, task: Task::Stream(delta.clone()), state: None }
 }

@@ -412,7 +412,7 @@ impl<'a> RecordedReplies<'a> {
         Self { realm, lines, calls, next: 0, difference: None, now }
     }
 
-    /// A recorded call that was not made.
+    /// Returns a recorded call that was not made.
     fn left_over(&self) -> Option<Difference> {
         let (step, _) = self.calls.get(self.next)?;
         compare(Some(&step.line), None)

@@ -22,10 +22,10 @@ const LEAST_STACK: u64 = 256 << 10;
 
 /// Gives a replay the things that are not on the tape.
 pub trait ReplayServices {
-    /// The engine that runs realms here.
+    /// Returns the engine that runs realms here.
     fn engine(&self) -> EngineBuild;
 
-    /// The digest of the host modules here, see [`code_digest`](crate::code_digest).
+    /// Returns the digest of the host modules here, see [`code_digest`](crate::code_digest).
     fn host_modules(&self) -> String;
 
     /// Returns the modules that are played in the place of an extension's own. `None`: those of the tape.
@@ -82,7 +82,7 @@ pub enum ReplayError {
 }
 
 impl ReplayError {
-    /// The taxonomy's word for it.
+    /// Returns the error's code.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Tape(error) => error.code(),
@@ -91,7 +91,7 @@ impl ReplayError {
         }
     }
 
-    /// The next step for the user.
+    /// Returns the next step for the user.
     pub fn help(&self) -> &'static str {
         match self {
             Self::Tape(error) => error.help(),
@@ -133,7 +133,7 @@ impl From<ModuleError> for ReplayError {
     }
 }
 
-/// Whether a session of ours may have these limits: a tape comes from anywhere, and must not take this machine.
+/// Returns whether a session of ours may have these limits: a tape comes from anywhere, and must not take this machine.
 pub(crate) fn are_usual(limits: &Limits) -> bool {
     let usual = Limits::default();
     limits.jobs <= usual.jobs

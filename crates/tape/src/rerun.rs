@@ -382,7 +382,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         Ok(done)
     }
 
-    /// Whether the caller wants an input left out.
+    /// Returns whether the caller wants an input left out.
     fn is_cut(&self, tick: u64, task: &Task) -> bool {
         let is_load = matches!(task, Task::Message(message) if matches!(message.as_ref(), Message::Load(_)));
         match &self.inputs {
@@ -507,7 +507,7 @@ pub(crate) fn name(task: &Task) -> String {
     }
 }
 
-/// The first registration that differs.
+/// Returns the first registration that differs.
 fn changed_registration(left: &Value, right: &Value) -> Option<usize> {
     let of = |value: &Value| value.pointer("/payload/registrations").and_then(Value::as_array).cloned();
     let (left, right) = (of(left)?, of(right)?);
@@ -535,7 +535,7 @@ impl OwnRealm {
         }
     }
 
-    /// State of an input, after that of the inputs before it which were left out.
+    /// Returns the state of an input, merged after that of the omitted inputs before it.
     fn with_state(&mut self, state: Option<StateDelta>) -> Option<StateDelta> {
         match (self.state.take(), state) {
             (Some(before), Some(state)) => Some(merged(before, state)),
@@ -544,7 +544,7 @@ impl OwnRealm {
     }
 }
 
-/// Two changes of the readable state as one.
+/// Joins two changes of the readable state.
 pub(crate) fn merged(mut before: StateDelta, state: StateDelta) -> StateDelta {
     before.set.extend(state.set);
     let entries = match (before.entries, state.entries) {
@@ -563,7 +563,7 @@ pub(crate) fn merged(mut before: StateDelta, state: StateDelta) -> StateDelta {
 }
 
 impl Names {
-    /// An input with the ids of the replay; `None` when nothing waits for it any more.
+    /// Returns an input with the ids of the replay; `None` when nothing waits for it any more.
     fn translate(&self, mut delivery: Delivery) -> Option<Delivery> {
         let Task::Message(message) = &mut delivery.task else { return Some(delivery) };
         match message.as_mut() {

@@ -192,7 +192,7 @@ impl TracedRealm {
         self.turns.push(Turn { task, trace, messages: done.messages.clone(), stream: done.stream.clone() });
     }
 
-    /// The position behind an output of the latest turn, which had so many macrotasks.
+    /// Returns the position behind an output of the latest turn, which had so many macrotasks.
     pub(crate) fn position(&self, deliveries: usize, output: OutputSite) -> Option<SourcePosition> {
         let first = self.turns.len().saturating_sub(deliveries.max(1));
         match output {
@@ -239,7 +239,7 @@ impl TracedRealm {
         })
     }
 
-    /// The code that the turn ran.
+    /// Returns the code that the turn ran.
     fn of_turn(&self, first: usize) -> Option<SourcePosition> {
         let Some(Task::Message(message)) = self.turns.get(first)?.task.as_ref() else { return None };
         match message.as_ref() {
@@ -263,7 +263,7 @@ impl TracedRealm {
     }
 }
 
-/// The member of a message that names a function.
+/// Returns the member of a message that names a function.
 fn handle_in(value: &Value) -> Option<Handle> {
     value.get("handle")?.as_u64()?.try_into().ok().map(Handle)
 }

@@ -84,17 +84,17 @@ struct OpenRealm {
 }
 
 impl Spans {
-    /// The header of the tape.
+    /// Returns the header of the tape.
     pub fn header(&self) -> &TapeHeader {
         &self.header
     }
 
-    /// The extension of each realm.
+    /// Returns the extension of each realm.
     pub fn realms(&self) -> &BTreeMap<RealmNumber, ExtensionId> {
         &self.realms
     }
 
-    /// The spans in the order in which they began.
+    /// Iterates the spans in the order in which they began.
     pub fn iter(&self) -> impl Iterator<Item = &Span> {
         self.spans.iter()
     }
@@ -251,7 +251,7 @@ impl Spans {
         }
     }
 
-    /// The document that Chrome's `about:tracing` and Perfetto open.
+    /// Returns the document that Chrome's `about:tracing` and Perfetto open.
     pub fn chrome(&self) -> Value {
         let mut events: Vec<Value> = Vec::new();
         for (realm, extension) in &self.realms {
@@ -276,7 +276,7 @@ impl Spans {
         json!({ "traceEvents": events, "displayTimeUnit": "ms", "otherData": { "pi": self.header.pi } })
     }
 
-    /// The document that collectors of OpenTelemetry take (`ExportTraceServiceRequest` as JSON).
+    /// Returns the document that collectors of OpenTelemetry take (`ExportTraceServiceRequest` as JSON).
     pub fn otel(&self) -> Value {
         let header = serde_json::to_vec(&self.header).unwrap_or_default();
         let digest = digest(&header);
@@ -313,7 +313,7 @@ impl Spans {
     }
 }
 
-/// `fs readFile`: the connector, and the operation where there are several.
+/// Returns the name of a call, such as `fs readFile`: the connector, and the operation where there are several.
 fn call_name(call: &HostCall) -> String {
     match call.params.get("op").and_then(Value::as_str) {
         Some(op) => format!("{} {op}", call.method),

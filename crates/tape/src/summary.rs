@@ -107,7 +107,7 @@ impl Summary {
     }
 }
 
-/// The kind of a record, and what it is about.
+/// Returns the kind of a record, and what it is about.
 fn name(event: &Event) -> String {
     let about = match event {
         Event::Delivery(delivery) => match &delivery.task {
@@ -126,7 +126,7 @@ fn name(event: &Event) -> String {
     format!("{} {about}", event.kind())
 }
 
-/// The type of a message as it is written.
+/// Returns the type of a message as it is written.
 fn type_of(message: &Message) -> String {
     let written = serde_json::to_value(message).unwrap_or_default();
     written.get("type").and_then(Value::as_str).unwrap_or_default().to_owned()

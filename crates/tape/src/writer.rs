@@ -225,7 +225,7 @@ impl<W: Write> TapeWriter<W> {
         Ok(tape)
     }
 
-    /// Text with the stand-ins of this tape, where it has secrets.
+    /// Returns a text with substitutes for its secrets; `None` where it has none.
     pub(crate) fn without_secrets(&self, text: &[u8]) -> Option<Vec<u8>> {
         self.encoder.text_without_secrets(text)
     }

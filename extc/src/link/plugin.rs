@@ -371,7 +371,7 @@ impl Modules {
 }
 
 impl Modules {
-    /// The module that a package without code has for its entry: a manifest of MCP servers.
+    /// Returns the module that a package without code has for its entry: a manifest of MCP servers.
     fn stands_for_servers(&self, name: &str, manifest: &str) -> Option<&'static str> {
         let is_entry = name == pijs_packages::MANIFEST_FILE && self.state().entries.contains(name);
         let names_servers = || {

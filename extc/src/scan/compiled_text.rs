@@ -108,7 +108,7 @@ impl CompilerNames<'_> {
     }
 }
 
-/// `(async () => {})`, or `Object.getPrototypeOf(async function () {})`.
+/// Returns whether an expression is `(async () => {})`, or `Object.getPrototypeOf(async function () {})`.
 fn is_function_or_its_prototype(expr: &Expr) -> bool {
     match plain(expr) {
         Expr::Arrow(_) | Expr::Fn(_) => true,

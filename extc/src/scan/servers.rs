@@ -30,7 +30,7 @@ pub(super) fn see(uses: &mut Uses, args: &[ExprOrSpread], text: impl Fn(&Expr) -
     }
 }
 
-/// The command line, as far as it can be said in a scope: arguments that are computed, or have blanks, may be any.
+/// Returns the command line as a scope: arguments that are computed, or have blanks, may be any.
 fn with_arguments(command: String, config: &ObjectLit, whole: impl Fn(&Expr) -> Option<String>) -> String {
     let Some(Expr::Array(list)) = member(config, "args") else { return command };
     let arguments = list.elems.iter().map(|argument| {

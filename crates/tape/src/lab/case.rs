@@ -80,7 +80,7 @@ struct Reading {
     flight: BTreeMap<CallId, (String, Vec<HostResult>)>,
 }
 
-/// Whether a message answers an input.
+/// Returns whether a message answers an input.
 pub(crate) fn is_answer(message: &Message) -> bool {
     match message {
         Message::Register(register) => register.ready,
@@ -89,7 +89,7 @@ pub(crate) fn is_answer(message: &Message) -> bool {
     }
 }
 
-/// The text that equal calls share.
+/// Returns the text that equal calls share.
 pub(crate) fn key(call: &HostCall) -> String {
     Output::of_call(call).key()
 }
@@ -127,7 +127,7 @@ impl<'a> Case<'a> {
         if realms.is_empty() { Err(LabError::Empty) } else { Ok(Self { services, realms, usual: RefCell::default() }) }
     }
 
-    /// Number of extensions that are run.
+    /// Returns the number of extensions that are run.
     pub fn extensions(&self) -> usize {
         self.realms.len()
     }

@@ -33,19 +33,19 @@ impl Inputs {
         Self { waiting, questions: 0, loads: Vec::new(), started: None, state: None, reloading: 0 }
     }
 
-    /// Whether an input can be handed in after so many answers.
+    /// Returns whether an input can be handed in after so many answers.
     pub(super) fn is_ready(&self, answered: usize) -> bool {
         self.waiting.front().is_some_and(|input| input.after <= answered)
     }
 
-    /// Whether entries are being loaded.
+    /// Returns whether entries are being loaded.
     pub(super) fn is_loading(&self, answered: usize) -> bool {
         self.reloading > 0
             || answered < self.loads.len()
             || self.waiting.front().is_some_and(|input| message(input, is_load))
     }
 
-    /// Whether another order of the next two is as possible: one comes from another extension, whose realm runs by itself.
+    /// Returns whether the next two may be swapped: one comes from another extension, whose realm runs by itself.
     pub(super) fn may_swap(&self, answered: usize) -> bool {
         let (Some(first), Some(second)) = (self.waiting.front(), self.waiting.get(1)) else { return false };
         let is_bus = |input: &Input| message(input, |message| matches!(message, Message::BusEvent(_)));

@@ -276,7 +276,7 @@ struct Replies<'a> {
     calls: BTreeMap<String, usize>,
 }
 
-/// The answer of this number, or the last one there is.
+/// Returns the answer of this number, or the last one there is.
 fn nth<'b, T>(answers: Option<&'b Vec<T>>, given: &mut BTreeMap<String, usize>, key: &str) -> Option<&'b T> {
     let answers = answers?;
     let count = given.entry(key.to_owned()).or_default();
@@ -344,7 +344,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether entries are still being loaded.
+    /// Returns whether entries are still being loaded.
     fn is_loading(&self) -> bool {
         self.inputs.is_loading(self.answered)
     }
@@ -365,7 +365,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// The moves that are possible: the oldest call first.
+    /// Returns the moves that are possible: the oldest call first.
     fn moves(&self) -> Vec<Move> {
         let mut moves = Vec::new();
         let mut has_file = false;

@@ -77,7 +77,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Both sides; of two long texts that begin alike, what differs and a little before it.
+/// Returns both sides; of two long texts that begin alike, what differs and a little before it.
 fn excerpts(left: Option<&Value>, right: Option<&Value>) -> (Option<Value>, Option<Value>) {
     if let (Some(Value::String(left)), Some(Value::String(right))) = (left, right) {
         let alike = left.chars().zip(right.chars()).take_while(|(left, right)| left == right).count();

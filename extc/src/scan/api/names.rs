@@ -516,7 +516,7 @@ impl Visit for Patterns {
     fn visit_ts_type(&mut self, _: &TsType) {}
 }
 
-/// `null` and `undefined`
+/// Returns whether an expression is `null` or `undefined`.
 fn is_nothing(expr: &Expr) -> bool {
     match plain(expr) {
         Expr::Lit(Lit::Null(_)) => true,
