@@ -18,7 +18,7 @@ use crate::caller::Caller;
 use crate::completion_order::CompletionOrder;
 use crate::connector::Connector;
 use crate::gate::{Gate, Judgement};
-use crate::in_flight::{InFlightState, EndOnDrop, InFlightCall, StartedCall};
+use crate::in_flight::{EndOnDrop, InFlightCall, InFlightState, StartedCall};
 use crate::ledger::Ledger;
 use crate::output::panicked;
 use crate::quota::{Quotas, used_up};
