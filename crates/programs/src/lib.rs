@@ -21,7 +21,7 @@ mod plain_uses;
 pub mod variables;
 
 pub use folder_readers::{FolderReading, folder_reading, folder_reading_of_line};
-pub use named_uses::stays_as_named;
+pub use named_uses::{names_relative_file, stays_as_named};
 
 use file_tools::FILE_TOOLS;
 use interpreters::INTERPRETERS;
@@ -268,6 +268,24 @@ pub fn files_of_argument(arg: &str) -> impl Iterator<Item = &str> {
     });
     let parts = [Some(arg), behind('='), behind('@'), behind('<'), behind(','), cluster(), address];
     parts.into_iter().flatten().filter(|part| !part.is_empty())
+}
+
+/// Returns whether an argument is neither an option nor an absolute path, or is an option whose value behind `=` is like that.
+fn is_relative(arg: &str) -> bool {
+    let value = arg.split_once('=').map(|(_, value)| value);
+    match arg.starts_with('-') {
+        true => {
+            value.is_some_and(|value| is_relative_file(value) || is_relative_file(value.trim_start_matches("exec=")))
+        }
+        false => !arg.starts_with('/') && !arg.contains("://"),
+    }
+}
+
+/// Returns whether an argument, or the value of an option, looks like a relative path: it has a slash, or a dot inside.
+fn is_relative_file(arg: &str) -> bool {
+    let parts = [Some(arg), arg.rsplit_once('=').map(|(_, value)| value)];
+    let mut parts = parts.into_iter().flatten().filter(|part| !part.starts_with(['-', '/']) && !part.contains("://"));
+    parts.any(|part| part.contains('/') || part.trim_matches('.').contains('.'))
 }
 
 /// Returns whether a name is that of standard input: `-`, a device, a descriptor.

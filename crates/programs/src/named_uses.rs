@@ -8,7 +8,10 @@
 //!
 //! The value of an option is not an operand: `sh -o pipefail` names no script.
 
-use super::{INTERPRETERS, Kind, input, is_plain, kind_of, name_of, names_folder};
+use super::{
+    INTERPRETERS, Kind, input, is_file_tool, is_plain, is_relative, is_relative_file, kind_of, name_of, names_folder,
+    tool,
+};
 
 /// Options of interpreters that control output or the number of jobs.
 const HARMLESS_OPTIONS: &[&str] = &[
@@ -249,6 +252,34 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
         })
 }
 
+/// Returns whether one of the arguments that a grant names may be a file relative to the working folder, which the program runs or
+/// obeys. Such a grant means the file of one folder.
+pub fn names_relative_file(command: &str, args: &[&str]) -> bool {
+    let name = name_of(command).to_ascii_lowercase();
+    let is_spelled = |arg: &&str| arg.starts_with("./") || arg.starts_with("../");
+    match kind_of(command) {
+        // Of an unknown program, only what is written as a path.
+        Kind::Plain => !is_file_tool(command) && args.iter().any(is_spelled),
+        Kind::Options => tool(&name).is_some_and(|tool| tool.names_relative_file(args)),
+        Kind::Interpreter => {
+            let starter = STARTERS.iter().find(|starter| starter.names.contains(&name.as_str()));
+            match starter.map(|starter| starter.started(args)) {
+                Some(Started::At(at)) => {
+                    let is_path = args[at].contains('/') && is_relative(args[at]);
+                    is_path
+                        || args[..at].iter().any(|arg| is_relative_file(arg))
+                        || names_relative_file(args[at], &args[at + 1..])
+                }
+                Some(Started::Unknown) => args.iter().any(|arg| is_relative(arg)),
+                None if input::starts_another(&name) || input::runs_scripts(&name) => {
+                    args.iter().any(|arg| is_relative(arg))
+                }
+                Some(Started::None) | None => args.iter().any(|arg| is_relative_file(arg)),
+            }
+        }
+    }
+}
+
 /// Returns whether a grant that names a started program with leading arguments covers it with all of its arguments.
 fn covers_started(program: &str, args: &[&str], named: usize) -> bool {
     let is_elsewhere = || named > 0 && names_folder(program, &args[named..]);
@@ -357,6 +388,20 @@ mod tests {
             assert!(!stays(line), "{line}");
         }
         assert!(stays_as_named("ls", &["-l", "-a"], 1), "no interpreter");
+    }
+
+    #[test]
+    fn a_file_that_a_grant_names_by_a_relative_path_is_known() {
+        let names = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            names_relative_file(words[0], &words[1..])
+        };
+        for line in command_lines(include_str!("../../../fixtures/programs/relative-files.txt")) {
+            assert!(names(line), "{line}");
+        }
+        for line in command_lines(include_str!("../../../fixtures/programs/no-relative-files.txt")) {
+            assert!(!names(line), "{line}");
+        }
     }
 
     #[test]

@@ -40,6 +40,9 @@ pub(super) struct PlainTool {
     uses: &'static [PlainUse],
     /// Whether the program obeys files in its working folder, also in its plain uses.
     pub(super) obeys_folder: bool,
+    /// Whether a file of its working folder names the program that runs in its place, even for `--version`: nothing is plain
+    /// unless a grant names more than the program.
+    only_by_name: bool,
 }
 
 /// The syntax of a program's options.
@@ -97,12 +100,16 @@ impl PlainUse {
 }
 
 const fn tool(names: &'static [&'static str], syntax: Syntax, uses: &'static [PlainUse]) -> PlainTool {
-    PlainTool { names, syntax, front: "", front_with_value: &[], uses, obeys_folder: false }
+    PlainTool { names, syntax, front: "", front_with_value: &[], uses, obeys_folder: false, only_by_name: false }
 }
 
 impl PlainTool {
     const fn obeying_its_folder(self) -> Self {
         Self { obeys_folder: true, ..self }
+    }
+
+    const fn replaced_by_its_folder(self) -> Self {
+        Self { obeys_folder: true, only_by_name: true, ..self }
     }
 
     const fn with_front(self, front: &'static str, with_value: &'static [&'static str]) -> Self {
@@ -111,6 +118,9 @@ impl PlainTool {
 
     /// Returns whether a use is plain. The `named` leading arguments are named by the grant and count as allowed.
     pub(super) fn is_plain(&self, args: &[&str], named: usize) -> bool {
+        if self.only_by_name && named == 0 {
+            return false;
+        }
         if args == ["--version"] {
             return true;
         }
@@ -139,6 +149,22 @@ impl PlainTool {
             return letters.chars().all(is_permitted) && known.permits(open, self.syntax);
         }
         known.permits(open, self.syntax)
+    }
+
+    /// Returns whether one of these arguments of a grant may be the name of a file relative to the working folder, which the
+    /// program runs or obeys.
+    pub(super) fn names_relative_file(&self, args: &[&str]) -> bool {
+        let is_value = |at: usize| at > 0 && args[at - 1].starts_with('-');
+        let is_any = |at: usize| super::is_relative(args[at]);
+        let has_commands = self.uses.iter().any(|known| !known.command.is_empty());
+        match self.syntax {
+            Syntax::Script => (0..args.len()).any(is_any),
+            Syntax::ScriptFile => args.iter().any(|arg| super::is_relative_file(arg)),
+            _ if self.is_plain(args, 0) => false,
+            _ if !has_commands && !self.obeys_folder => (0..args.len()).any(is_any),
+            _ => (0..args.len())
+                .any(|at| super::is_relative_file(args[at]) || (is_value(at) && is_any(at) && !self.obeys_folder)),
+        }
     }
 
     /// Returns the number of arguments before the sub-command; `None` if one of them is not plain.

@@ -25,7 +25,8 @@ pub(crate) const TOOLS: &[PlainTool] = &[
         )
         .without(is_no_file)],
     ),
-    tool(&["bun"], Syntax::ScriptFile, &[plain("", &["--silent --no-install --smol"]).without(is_no_file)]),
+    tool(&["bun"], Syntax::ScriptFile, &[plain("", &["--silent --no-install --smol"]).without(is_no_file)])
+        .obeying_its_folder(),
     tool(
         &["python", "pypy"],
         Syntax::Script,
@@ -211,6 +212,17 @@ pub(crate) const TOOLS: &[PlainTool] = &[
     ),
     tool(&["clang-cl"], Syntax::Words, &[plain("", &["-c -o -O2 -g -w -Wall -Wextra -Werror -v -I: -D: -U: -fsyntax-only --version"])
         .without(begins_with_slash_or_list)]),
+    // `rustup` starts them, and `cargo`, from the folder that `rust-toolchain.toml` of the working folder names; `.cargo/config.toml`
+    // names compilers.
+    tool(
+        &[
+            "cargo-clippy", "cargo-fmt", "cargo-miri", "clippy-driver", "rls", "rust-analyzer", "rust-gdb", "rust-gdbgui",
+            "rust-lldb", "rustdoc", "rustfmt",
+        ],
+        Syntax::Letters,
+        &[plain("", NOTHING)],
+    )
+    .replaced_by_its_folder(),
     tool(
         &["rustc"],
         Syntax::Letters,
@@ -221,7 +233,7 @@ pub(crate) const TOOLS: &[PlainTool] = &[
         )
         .without(begins_with_plus_or_list)],
     )
-    .obeying_its_folder(),
+    .replaced_by_its_folder(),
     tool(
         &["cargo"],
         Syntax::Letters,
@@ -236,7 +248,7 @@ pub(crate) const TOOLS: &[PlainTool] = &[
             plain("version", &["-v --verbose"]),
         ],
     )
-    .obeying_its_folder(),
+    .replaced_by_its_folder(),
     tool(
         &["go"],
         Syntax::Words,
