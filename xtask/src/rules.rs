@@ -6,13 +6,13 @@
 //!   of the two engines, `pijs-engine` and `pijs-wasm`, say `unsafe`.
 //! - **Switches.** Only `pijs-tests` turns `guard-switches` on, and it is no default member of the workspace. Only tests
 //!   turn `test-hooks` on.
-//! - **Names.** Pages and lists name crates and files that exist, and indexes are complete ([`references`](crate::references)).
-//! - **Links.** Links between pages lead somewhere, and the book has every page ([`links`](crate::links)).
+//! - **Names.** Pages and lists name crates and files that exist, and indexes are complete ([`references`]).
+//! - **Links.** Links between pages lead somewhere, and the book has every page ([`links`]).
 //! - **Own modules.** No source of one crate includes a file of another by `#[path]`.
-//! - **Prose.** No more comments and commit subjects than before hide what an item is ([`prose`](crate::prose)).
-//! - **Circles.** The modules of a crate do not import each other in large circles ([`circles`](crate::circles)).
-//! - **Size.** No crate is larger than a reader can take in ([`size`](crate::size)).
-//! - **Dead weight.** Each dependency is used ([`unused`](crate::unused)).
+//! - **Prose.** No more comments and commit subjects than before hide what an item is ([`prose`]).
+//! - **Circles.** The modules of a crate do not import each other in large circles ([`circles`]).
+//! - **Size.** No crate is larger than a reader can take in ([`size`]).
+//! - **Dead weight.** Each dependency is used ([`unused`]).
 //! - **Foreign crates.** None of [`BANNED`], and each under a licence of [`LICENCES`]. `deny.toml` holds the same
 //!   lists for cargo-deny, which looks up advisories besides; a test compares them.
 
