@@ -317,8 +317,11 @@ fn folder(request: &Request, named: Option<&str>) -> Result<io::Result<(PathBuf,
         reading.map_err(|reason| reason.refusal("read", "exec", &format!("cwd '{named}'")))?;
         // A program writes relative to its working folder, for example `git apply` in `.git/hooks`.
         let is_own = |root: &Path| real.starts_with(root) && permit.places().is_installed(root);
-        // No program can write to an extension's data folder ([`view`]), and none loads code from it.
-        let is_data = |root: &Path| permit.places().data_folder(root).as_deref() == Some(&*real);
+        // No program can write to these folders ([`view`]). In that of its data only programs start that obey no file there.
+        let is_data = |root: &Path| {
+            let places = permit.places();
+            [places.data_folder(root), places.server_folder(root)].iter().any(|data| data.as_deref() == Some(&*real))
+        };
         let own = permit.package_root().is_some_and(|root| is_own(root) || is_data(root));
         if !own && matches!(permit.places().protection(&real, None), Protection::Write | Protection::All) {
             return Err(Reason::ProtectedPath.refusal("write", "exec", &format!("cwd '{named}'")));

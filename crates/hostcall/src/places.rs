@@ -179,22 +179,46 @@ impl Places {
         let names: Vec<&OsStr> = path.iter().collect();
         let runs = |at: usize| anywhere(&names[at..]) != Protection::None;
         root.is_some_and(|root| {
-            self.beside_extensions(path).is_some_and(|names| own_data::is_own_data(&names, root, access))
-                && !(0..names.len()).any(runs)
+            self.beside_extensions(path).is_some_and(|(folder, names)| {
+                own_data::is_own_data(&names, root, access) && self.keeps_data(&folder, &names, root)
+            }) && !(0..names.len()).any(runs)
         })
     }
 
     /// Returns the folder in which the package at `root` keeps data: `extensions/NAME` of the agent folder. `None` for a package that lies neither in
-    /// a store nor among the extensions.
+    /// a store nor among the extensions, and where the folder belongs to another one.
     pub fn data_folder(&self, root: &Path) -> Option<PathBuf> {
-        own_data::own_name(root).map(|name| self.agent_dir.join("extensions").join(name))
+        let name = own_data::own_name(root)?;
+        let extensions = self.agent_dir.join("extensions");
+        self.keeps_data(&extensions, &[OsStr::new(name), OsStr::new("")], root).then(|| extensions.join(name))
     }
 
-    /// Returns the components below a folder in which pi looks for extensions.
-    fn beside_extensions<'a>(&self, path: &'a Path) -> Option<Vec<&'a OsStr>> {
+    /// Returns the folder in which servers of the package at `root` start while the project is not trusted: an empty one, in which
+    /// neither the extension nor a program writes. `None` for a package that lies neither in a store nor among the extensions.
+    pub fn server_folder(&self, root: &Path) -> Option<PathBuf> {
+        own_data::own_name(root).map(|name| self.agent_dir.join("extensions/.empty").join(name))
+    }
+
+    /// Returns whether `names` in an extensions folder may be data of the package at `root`: not if an extension or an installed
+    /// package is called so and is another one, and not from the project into the user's folders.
+    fn keeps_data(&self, folder: &Path, names: &[&OsStr], root: &Path) -> bool {
+        let [agent, home, project] = &self.pi_folders;
+        let is_of_project = |path: &Path| project != home && path.starts_with(project);
+        let Some(first) = names.first().and_then(|name| name.to_str()) else { return true };
+        let name = if names.len() == 1 { own_data::stem(first) } else { first };
+        let stores = [agent, home].map(|folder| folder.join("npm/node_modules"));
+        let linked = self.own.stores.iter().map(|store| store.join("node_modules"));
+        let installed = stores.into_iter().chain(linked).map(|store| store.join(name)).find(|package| package.exists());
+        let owner = own_data::extension_called(folder, name).or(installed);
+        let is_owner = |owner: PathBuf| std::fs::canonicalize(owner).is_ok_and(|owner| owner == root);
+        (owner.is_none_or(is_owner) && (is_of_project(folder) || !is_of_project(root))) || !guard!(PlacesDataOwner)
+    }
+
+    /// Returns a folder in which pi looks for extensions, and the components of `path` below it.
+    fn beside_extensions<'a>(&self, path: &'a Path) -> Option<(PathBuf, Vec<&'a OsStr>)> {
         let usual = self.pi_folders.iter().flat_map(|folder| EXTENSIONS.map(|name| folder.join(name)));
-        let folders = usual.chain(self.own.extensions.iter().cloned());
-        folders.filter_map(|folder| under(path, &folder)).next()
+        let mut folders = usual.chain(self.own.extensions.iter().cloned());
+        folders.find_map(|folder| under(path, &folder).map(|names| (folder, names)))
     }
 
     /// Returns whether a folder or a link at `path` would contain a protected path. Its entries are not decided one by one,
@@ -211,7 +235,7 @@ impl Places {
             under(folder, path).is_some() || under(path, folder).is_some_and(|rest| begins(&rest, table))
         };
         let names: Vec<&OsStr> = path.iter().collect();
-        self.beside_extensions(path).is_some_and(|names| !names.is_empty())
+        self.beside_extensions(path).is_some_and(|(_, names)| !names.is_empty())
             || self.pi_folders.iter().any(|folder| inside(folder, PI_FOLDER))
             || inside(&self.home, HOME)
             || self.is_above_own_state(path)

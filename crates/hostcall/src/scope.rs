@@ -10,7 +10,7 @@ mod hosts;
 mod paths;
 
 pub use commands::Command;
-pub(crate) use commands::exact_command;
+pub(crate) use commands::{command_with_any_rest, exact_command};
 pub(crate) use hosts::{RAW, is_near, is_near_inside, literal};
 pub(crate) use paths::escaped_path;
 
@@ -68,8 +68,8 @@ impl CompiledScope {
             Some(patterns) => Some(patterns.iter().map(|pattern| compile_host(pattern)).collect::<Result<_, _>>()?),
         };
         let own = package_root.filter(|root| **root != places.project && root.starts_with(&places.project));
-        let data = package_root.and_then(|root| places.data_folder(root));
-        let parse = |command: &String| CommandPattern::parse(command, &places.project, own, data.as_deref());
+        let empty = package_root.and_then(|root| places.server_folder(root));
+        let parse = |command: &String| CommandPattern::parse(command, places, own, empty.as_deref());
         let commands = |commands: &Vec<String>| commands.iter().filter_map(parse).collect();
         let commands = scope.commands.as_ref().map(commands);
         Ok(Self { paths, hosts, env: scope.env.clone(), commands, tools: scope.tools.clone() })

@@ -207,7 +207,7 @@ impl ServerConfig {
 
     /// Starts a program of an extension in `folder` unless its entry names one: what lies in the session's folder is no part of what the user
     /// agreed to with the extension.
-    pub fn start_in_data(&mut self, folder: &str) {
+    pub fn start_in_empty(&mut self, folder: &str) {
         if matches!((&self.source, &self.reach), (Source::Extension(_), Reach::Stdio { cwd: None, .. })) {
             self.start_folder = Some(folder.to_owned());
         }

@@ -314,11 +314,11 @@ impl McpSession {
     /// Applies the user's settings of this session to a server of an extension.
     fn at_session(&self, mut server: ServerConfig, profile: &Profile) -> ServerConfig {
         let root = profile.package_root.as_deref();
-        let data = root.and_then(|root| self.loader.get()?.dispatcher.gate().places().data_folder(root));
-        if let Some(folder) = data.filter(|_| !self.is_trusted && guard!(McpFolder)) {
+        let empty = root.and_then(|root| self.loader.get()?.dispatcher.gate().places().server_folder(root));
+        if let Some(folder) = empty.filter(|_| !self.is_trusted && guard!(McpFolder)) {
             // Without the folder the program fails to start, with an error about it.
             let _ = Disk::system().create_dirs(&folder);
-            server.start_in_data(&folder.to_string_lossy());
+            server.start_in_empty(&folder.to_string_lossy());
         }
         if let Some(home) = self.environment.dirs.home.to_str() {
             server.at_home(home);

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 
 export default (pi: any) =>
   pi.on("session_start", async () => {
-    const run = (cwd: string) => () => execFileSync("sh", ["run.sh"], { cwd, encoding: "utf8" });
+    const run = (cwd: string) => () => execFileSync("make", ["run"], { cwd, encoding: "utf8" });
     await attempt("elsewhere", run("@@extension@@"));
     await attempt("project", run("@@project@@"));
     await attempt("below", run("sub"));

@@ -216,7 +216,7 @@ fn a_package_that_brings_servers_and_no_code_is_installed_and_asked_about() {
 }
 
 #[test]
-fn a_server_of_an_installed_package_starts_in_its_data_folder() {
+fn a_server_of_an_installed_package_starts_in_an_empty_folder() {
     let world = World::new();
     let registry = Registry::start();
     // The question of an install shows them whole, so paths are short.
@@ -242,7 +242,7 @@ fn a_server_of_an_installed_package_starts_in_its_data_folder() {
         PathBuf::from(out.trim_end())
     };
     let folder = |path: &str| world.at(path).canonicalize().expect("a folder");
-    assert_eq!(started(&[], None), folder("home/.pi/agent/extensions/tenant"));
+    assert_eq!(started(&[], None), folder("home/.pi/agent/extensions/.empty/tenant"));
     assert_eq!(started(&["--approve"], None), folder("project"), "a folder that its user trusts is where it works");
     assert_eq!(started(&[], Some("mcp.folder")), folder("project"), "the guard is needed");
 }

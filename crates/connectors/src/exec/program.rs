@@ -38,7 +38,11 @@ pub(super) fn find(
 ) -> Result<Option<Program>, HostcallError> {
     if command.contains('/') {
         let Some(program) = probe(&normal(cwd, Path::new(command))) else { return Ok(None) };
-        return if may_run(&program, permit) { Ok(Some(program)) } else { Err(refuse_unnamed(&program)) };
+        return if may_run(&program, permit) && !is_written(&program, permit) {
+            Ok(Some(program))
+        } else {
+            Err(refuse_unnamed(&program))
+        };
     }
     let search = options.env.get("PATH").map_or(USUAL_PATH, String::as_str);
     let found = search

@@ -82,8 +82,48 @@ pub(super) fn check_arguments(
             return Err(refusal(command, file));
         }
     }
+    if is_agent && guard!(ExecAgentFiles) {
+        check_files_of_agent(permit, command, &words, cwd)?;
+    }
     let session = is_agent.then(|| session_by_id(&words)).flatten().filter(|_| guard!(ExecArguments));
     session.map_or(Ok(()), |id| Err(refusal(command, id)))
+}
+
+/// Refuses files for an agent that the extension which starts it cannot read, because extensions of the agent see them. The files
+/// around an extension are its own, so the folder counts.
+fn check_files_of_agent(permit: &Permit, command: &str, words: &[&str], cwd: &Path) -> Result<(), HostcallError> {
+    const FILES: &[&str] = &["--append-system-prompt", "--prompt-template", "--skill", "--system-prompt"];
+    let is_file_option = |option: &str| FILES.contains(&option) || names_extension(option);
+    let value = |at: usize| {
+        let joined = words[at].split_once('=').filter(|(option, _)| option.starts_with("--") && is_file_option(option));
+        // Letters behind `-e` in one argument are its value.
+        let attached = words[at].find('e').map(|letter| words[at].split_at(letter + 1));
+        let attached = attached
+            .filter(|(letters, file)| !letters.starts_with("--") && names_extension(letters) && !file.is_empty());
+        let before = at.checked_sub(1).map(|before| (words[before], words[at]));
+        joined.or(attached).or(before.filter(|(option, _)| is_file_option(option)))
+    };
+    for (at, word) in words.iter().enumerate() {
+        let attached = word.strip_prefix('@').map(|file| ("", file));
+        let Some((option, file)) = value(at).or(attached) else { continue };
+        let (base, rest) = file.strip_prefix("~/").map_or((cwd, file), |rest| (&*permit.places().home, rest));
+        let path = normal(base, Path::new(rest));
+        let real = without_links(&path);
+        let is_read = |path: &Path| permit.path(Access::Read, path).is_ok();
+        let is_around_read = || !names_extension(option) || real.is_dir() || real.parent().is_some_and(is_read);
+        if path.symlink_metadata().is_ok() && !(is_read(&path) && is_read(&real) && is_around_read()) {
+            return Err(Reason::Scope
+                .refusal("read", "exec", &format!("{command} {option} '{file}'"))
+                .with("hint", format!("grant read for it, and for the folder of an extension, or exec:{command} *")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the value of an option of `pi` is an extension: `--extension`, `-e`, or letters that end in it.
+fn names_extension(option: &str) -> bool {
+    let letters = option.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+    option == "--extension" || letters.is_some_and(|letters| letters.ends_with('e'))
 }
 
 fn refusal(command: &str, file: &str) -> HostcallError {

@@ -6,7 +6,7 @@
 
 use crate::subject::Access;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Suffixes of files that no loader runs.
 const DATA: &[&str] = &[
@@ -41,7 +41,7 @@ const DATA: &[&str] = &[
 const ASIDE: &[&str] = &["tmp", "temp", "bak", "backup", "old", "new", "swp", "corrupt"];
 
 /// Names of files that control the loading of code.
-const MANIFESTS: &[&str] = &["package.json", "tsconfig.json", "jsconfig.json"];
+const MANIFESTS: &[&str] = &["extension.json", "package.json", "tsconfig.json", "jsconfig.json"];
 
 /// Returns whether the path `names` in an `extensions` folder is data of the package at `root`, or a folder that is created for
 /// it.
@@ -62,7 +62,19 @@ pub(super) fn own_name(root: &Path) -> Option<&str> {
     let is_scope = |name: &OsStr| name.as_encoded_bytes().starts_with(b"@");
     let holder = if is_scope(holder.file_name()?) { holder.parent()? } else { holder };
     let is_package = holder.file_name().is_some_and(|name| name == "node_modules" || name == "extensions");
-    root.file_name()?.to_str().filter(|_| is_package)
+    root.file_name()?.to_str().filter(|name| is_package && !name.starts_with('.'))
+}
+
+/// Returns the extension of a name in an extensions folder: a folder that pi loads, or a file. A folder with data only is none.
+pub(super) fn extension_called(extensions: &Path, name: &str) -> Option<PathBuf> {
+    const ENTRIES: &[&str] = &["extension.json", "index.js", "index.ts", "package.json"];
+    const ENDINGS: &[&str] = &["js", "mjs", "ts"];
+    let folder = extensions.join(name);
+    let mut files = ENDINGS.iter().map(|ending| extensions.join(format!("{name}.{ending}")));
+    match ENTRIES.iter().any(|entry| folder.join(entry).exists()) {
+        true => Some(folder),
+        false => files.find(|file| file.exists()),
+    }
 }
 
 /// Returns whether a name belongs to the package; `pi-todo` may use `todo`.
@@ -71,7 +83,8 @@ fn is_own(name: &str, own: &str) -> bool {
     name == own || Some(name) == short
 }
 
-fn stem(file: &str) -> &str {
+/// Returns a file name up to its first dot.
+pub(super) fn stem(file: &str) -> &str {
     file.split_once('.').map_or(file, |(stem, _)| stem)
 }
 

@@ -1,7 +1,7 @@
 //! Command patterns of a scope: program, arguments, variables, folder and input.
 
 use super::CompiledScope;
-use crate::places::normal;
+use crate::places::{Places, normal};
 use crate::subject::{Input, ProgramContext};
 use crate::variables::{Variable, VariableEffect, VariablePattern, split_assignments};
 use pijs_programs::{self as programs, Kind};
@@ -18,6 +18,8 @@ pub(super) struct CommandPattern {
     rest: TrailingArguments,
     /// The required working folder, if any.
     folder: CommandFolder,
+    /// The session's folder, if program or arguments name a file relative to it: in another folder they mean another file.
+    relative_to: Option<PathBuf>,
     /// Code on standard input, for exact commands only.
     input: Input,
 }
@@ -52,12 +54,12 @@ enum TrailingArguments {
 enum CommandFolder {
     Any,
     One(PathBuf),
-    /// Any folder, except that a program that obeys files in its folder is limited to the project and to `data`, the folder of the
-    /// extension's data, in which no code lies; `own` is the extension's package in the project.
+    /// Any folder, except that a program that obeys files in its folder is limited to the project and to `empty`, the folder in
+    /// which servers of the extension start; `own` is the extension's package in the project.
     Project {
         project: PathBuf,
         own: Option<PathBuf>,
-        data: Option<PathBuf>,
+        empty: Option<PathBuf>,
     },
 }
 
@@ -68,8 +70,12 @@ const EXACT_MARK: &str = "\"\"";
 /// separated by blanks, and some are special.
 pub(crate) fn exact_command(variables: &[(String, String)], command: &str, args: &[String]) -> Option<String> {
     let words: Vec<&str> = std::iter::once(command).chain(args.iter().map(String::as_str)).collect();
-    let is_other =
-        |word: &&str| word.is_empty() || matches!(*word, "*" | EXACT_MARK) || word.contains(char::is_whitespace);
+    let is_other = |word: &&str| {
+        word.is_empty()
+            || matches!(*word, "*" | EXACT_MARK | "~")
+            || word.starts_with("~/")
+            || word.contains(char::is_whitespace)
+    };
     // A program of this name would be parsed as a variable, and its first argument as the program.
     if words.iter().any(is_other) || VariablePattern::parse(command).is_some() {
         return None;
@@ -83,6 +89,13 @@ pub(crate) fn exact_command(variables: &[(String, String)], command: &str, args:
         words.push(EXACT_MARK);
     }
     Some(words.join(" "))
+}
+
+/// Returns the pattern of this program with its leading arguments, as many as a pattern expresses, and any others after them;
+/// `None` where no pattern expresses the program.
+pub(crate) fn command_with_any_rest(variables: &[(String, String)], command: &str, args: &[String]) -> Option<String> {
+    let exact = (0..args.len()).rev().find_map(|count| exact_command(variables, command, &args[..count]))?;
+    Some(format!("{} *", exact.trim_end_matches(EXACT_MARK).trim_end()))
 }
 
 impl CompiledScope {
@@ -99,6 +112,7 @@ impl CompiledScope {
             leading: args.iter().map(|arg| (*arg).to_owned()).collect(),
             rest: TrailingArguments::None,
             folder: folder.map_or(CommandFolder::Any, |folder| CommandFolder::One(folder.to_owned())),
+            relative_to: None,
             input: given.input.clone(),
         };
         Self { commands: Some(vec![pattern]), ..Self::default() }
@@ -177,10 +191,25 @@ impl CompiledScope {
     }
 
     /// Returns whether it names a program by its full path, as a program in a writable folder requires. A relative path is
-    /// relative to `project`.
+    /// relative to the required working folder, or to `project`.
     pub fn names_program(&self, program: &Path, project: &Path) -> bool {
-        let named = |word: &str| word.contains('/') && normal(project, Path::new(word)) == program;
-        self.commands.as_ref().is_some_and(|commands| commands.iter().any(|pattern| named(&pattern.program)))
+        let named = |pattern: &CommandPattern| {
+            let base = match &pattern.folder {
+                CommandFolder::One(folder) => folder,
+                CommandFolder::Any | CommandFolder::Project { .. } => project,
+            };
+            pattern.program.contains('/') && normal(base, Path::new(&pattern.program)) == program
+        };
+        self.commands.as_ref().is_some_and(|commands| commands.iter().any(named))
+    }
+}
+
+/// Returns a word of a pattern with the home in place of a leading `~`, as a shell would pass it.
+fn expand_home(word: &str, home: &Path) -> String {
+    let rest = if word == "~" { Some("") } else { word.strip_prefix("~/") };
+    match rest.filter(|_| guard!(ExecHome)) {
+        Some(rest) => normal(home, Path::new(rest.trim_start_matches('/'))).to_string_lossy().into_owned(),
+        None => word.to_owned(),
     }
 }
 
@@ -194,11 +223,12 @@ fn is_part_of_grant(variable: &Variable<'_>) -> bool {
 }
 
 impl CommandPattern {
-    /// Parses a pattern; `None` without a program. `own` is the folder of the extension's package inside the project, `data` that of
-    /// its data.
-    pub(super) fn parse(pattern: &str, project: &Path, own: Option<&Path>, data: Option<&Path>) -> Option<Self> {
+    /// Parses a pattern; `None` without a program. `~` is the home. `own` is the folder of the extension's package inside the
+    /// project, `empty` the one in which its servers start.
+    pub(super) fn parse(pattern: &str, places: &Places, own: Option<&Path>, empty: Option<&Path>) -> Option<Self> {
+        let project = &*places.project;
         let (variables, words) = split_assignments(pattern);
-        let mut words = words.into_iter().map(str::to_owned);
+        let mut words = words.into_iter().map(|word| expand_home(word, &places.home));
         let program = words.next()?;
         let mut leading: Vec<String> = words.collect();
         let rest = match leading.last().map(String::as_str) {
@@ -212,12 +242,16 @@ impl CommandPattern {
         let folder = match rest {
             TrailingArguments::None => CommandFolder::One(project.to_owned()),
             TrailingArguments::Plain => {
-                let (own, data) = (own.map(Path::to_owned), data.map(Path::to_owned));
-                CommandFolder::Project { project: project.to_owned(), own, data }
+                let (own, empty) = (own.map(Path::to_owned), empty.map(Path::to_owned));
+                CommandFolder::Project { project: project.to_owned(), own, empty }
             }
             TrailingArguments::Any => CommandFolder::Any,
         };
-        Some(Self { variables, program, leading, rest, folder, input: Input::Data })
+        let words: Vec<&str> = leading.iter().map(String::as_str).collect();
+        let is_relative = (program.contains('/') && !program.starts_with('/'))
+            || (rest == TrailingArguments::Plain && programs::names_relative_file(&program, &words));
+        let relative_to = is_relative.then(|| project.to_owned());
+        Some(Self { variables, program, leading, rest, folder, relative_to, input: Input::Data })
     }
 
     /// Returns whether environment and input of the program match the pattern.
@@ -239,13 +273,17 @@ impl CommandPattern {
         is_any || self.variables.iter().any(|pattern| pattern.permits(variable)) || !is_part_of_grant(variable)
     }
 
-    /// Returns whether a program may run in a folder. One that obeys files there may run in the project, outside of the
-    /// extension's own files. A grant of an interpreter's bare name has no such limit.
+    /// Returns whether a program may run in a folder. A file that the grant names by a relative path is that of the session's
+    /// folder. A program that obeys files of its folder may run in the project, outside of the extension's own files. A grant of
+    /// an interpreter's bare name has no such limit.
     fn is_in(&self, program: &str, folder: &Path) -> bool {
+        if self.relative_to.as_deref().is_some_and(|base| base != folder) && guard!(ExecNamedFile) {
+            return false;
+        }
         match &self.folder {
             CommandFolder::Any => true,
             CommandFolder::One(one) => one == folder || !guard!(ExecFolder),
-            CommandFolder::Project { project, own, data } => {
+            CommandFolder::Project { project, own, empty } => {
                 let is_meant = self.leading.is_empty() && programs::kind_of(program) == Kind::Interpreter;
                 let is_own = own.as_deref().is_some_and(|own| folder.starts_with(own));
                 // Installed files there belong to packages, too.
@@ -253,7 +291,7 @@ impl CommandPattern {
                     folder.strip_prefix(project).is_ok_and(|rest| rest.iter().any(|name| name == "node_modules"));
                 is_meant
                     || (folder.starts_with(project) && !is_own && !is_packages)
-                    || data.as_deref() == Some(folder)
+                    || empty.as_deref() == Some(folder)
                     || !programs::obeys_folder(program)
                     || !guard!(ExecObeyedFolder)
             }

@@ -230,6 +230,48 @@ fn a_command_pattern_is_a_program_and_its_leading_arguments() {
 }
 
 #[test]
+fn a_file_that_a_command_names_is_that_of_the_project() {
+    let compile = |command: &str| {
+        let scope = Scope { commands: Some(vec![command.to_owned()]), ..Scope::default() };
+        CompiledScope::compile(Some(&scope), &places(), Some(Path::new("/projects/app/node_modules/own")))
+            .expect("it compiles")
+    };
+    for (command, program, args) in [
+        ("node build.js", "node", vec!["build.js", "x"]),
+        ("./run.sh", "./run.sh", vec![]),
+        ("./run.sh *", "./run.sh", vec!["x"]),
+        ("find . -exec ./check.sh ;", "find", vec![".", "-exec", "./check.sh", ";"]),
+    ] {
+        let scope = compile(command);
+        assert!(runs(&scope, program, &args, Path::new("/projects/app")), "{command}");
+        for elsewhere in ["/projects/app/sub", "/projects/app/node_modules/own", "/data"] {
+            assert!(!runs(&scope, program, &args, Path::new(elsewhere)), "{command} in {elsewhere}");
+        }
+    }
+    for (command, program, args) in [
+        ("node /opt/build.js", "node", vec!["/opt/build.js"]),
+        ("/opt/run.sh", "/opt/run.sh", vec!["x"]),
+        ("git", "git", vec!["status"]),
+    ] {
+        assert!(runs(&compile(command), program, &args, Path::new("/data")), "{command}");
+    }
+}
+
+#[test]
+fn a_tilde_in_a_command_is_the_home() {
+    let compile = |command: &str| {
+        let scope = Scope { commands: Some(vec![command.to_owned()]), ..Scope::default() };
+        CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles")
+    };
+    let (scope, project) = (compile("~/.local/bin/tool"), places().project);
+    assert!(runs(&scope, "/home/me/.local/bin/tool", &[], &project));
+    assert!(!runs(&scope, "~/.local/bin/tool", &[], &project));
+    assert!(scope.names_program(Path::new("/home/me/.local/bin/tool"), &project));
+    assert!(runs(&compile("node ~/x.js"), "node", &["/home/me/x.js"], Path::new("/data")));
+    assert_eq!(exact_command(&[], "~/x", &[]), None);
+}
+
+#[test]
 fn a_stored_command_is_exact() {
     let args = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
     for (command, given, more) in

@@ -137,6 +137,8 @@ super::guards! {
     EventsUpdateBacklog = "events.update-backlog",
     /// Refuses program arguments that name protected files.
     ExecArguments = "exec.arguments",
+    /// Refuses files for an agent that the extension which starts it cannot read.
+    ExecAgentFiles = "exec.agent-files",
     /// Counts files of secrets that arguments of a program name as read.
     ExecArgumentReads = "exec.argument-reads",
     /// Stops git from treating a plain folder as a bare repository.
@@ -175,6 +177,8 @@ super::guards! {
     ExecGitWorkTree = "exec.git-work-tree",
     /// Refuses git commands that take files from an index the extension wrote.
     ExecIndex = "exec.index",
+    /// Expands a leading `~` in a granted command to the home.
+    ExecHome = "exec.home",
     /// Matches a remembered command by its standard input as well.
     ExecInput = "exec.input",
     /// Kills a program that ignores the request to end.
@@ -189,6 +193,8 @@ super::guards! {
     ExecNameBehind = "exec.name-behind",
     /// Refuses options behind a granted subcommand that name other commands.
     ExecNamedOptions = "exec.named-options",
+    /// Limits a granted command that names a relative file to the folder of the session.
+    ExecNamedFile = "exec.named-file",
     /// Starts programs without the ability to gain privileges.
     ExecNoNewPrivileges = "exec.no-new-privileges",
     /// Limits programs that execute files of their folder to the project.
@@ -471,6 +477,10 @@ super::guards! {
     PlacesAside = "places.aside",
     /// Protects code that was loaded from a local folder.
     PlacesLoadedCode = "places.loaded-code",
+    /// Gives data in the extensions folder to the extension that is called so.
+    PlacesDataOwner = "places.data-owner",
+    /// Lets a location of sessions that an extension added displace none of the user's.
+    PlacesForgetAgents = "places.forget-agents",
     /// Protects PiJS's own state behind links.
     PlacesOwnState = "places.own-state",
     /// Protects session folders in every location.
