@@ -4,14 +4,14 @@ use crate::interface::{HostInterface, HostName, exports_of};
 use crate::limits::Limits;
 use crate::link::{Chunk, Modules};
 use crate::parse::parse;
+use crate::syntax::export_name;
 use pijs_artifact::Module;
 use pijs_diagnostics::{Code, Diagnostic};
 use pijs_engine::FACADE_PREFIX;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use swc_core::ecma::ast::{
-    CallExpr, Callee, ExportAll, ExportSpecifier, Expr, ImportDecl, ImportSpecifier, Lit, ModuleExportName,
-    NamedExport, Str,
+    CallExpr, Callee, ExportAll, ExportSpecifier, Expr, ImportDecl, ImportSpecifier, Lit, NamedExport, Str,
 };
 use swc_core::ecma::visit::{Visit, VisitWith};
 
@@ -148,7 +148,7 @@ impl Visit for HostImportCollector {
         for specifier in &import.specifiers {
             names.insert(match specifier {
                 ImportSpecifier::Named(named) => {
-                    named.imported.as_ref().map_or_else(|| named.local.sym.to_string(), text)
+                    named.imported.as_ref().map_or_else(|| named.local.sym.to_string(), export_name)
                 }
                 ImportSpecifier::Default(_) => "default".to_owned(),
                 ImportSpecifier::Namespace(_) => "*".to_owned(),
@@ -160,7 +160,7 @@ impl Visit for HostImportCollector {
         let Some(names) = export.src.as_ref().and_then(|source| self.names(source)) else { return };
         for specifier in &export.specifiers {
             names.insert(match specifier {
-                ExportSpecifier::Named(named) => text(&named.orig),
+                ExportSpecifier::Named(named) => export_name(&named.orig),
                 ExportSpecifier::Namespace(_) | ExportSpecifier::Default(_) => "*".to_owned(),
             });
         }
@@ -180,12 +180,5 @@ impl Visit for HostImportCollector {
             names.insert("*".to_owned());
         }
         call.visit_children_with(self);
-    }
-}
-
-fn text(name: &ModuleExportName) -> String {
-    match name {
-        ModuleExportName::Ident(ident) => ident.sym.to_string(),
-        ModuleExportName::Str(literal) => literal.value.to_string_lossy().into_owned(),
     }
 }

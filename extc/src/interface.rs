@@ -18,72 +18,18 @@ use crate::host::{HostSource, embedded, embedded_key, fingerprint};
 use crate::limits::Limits;
 use crate::parse::parse;
 use crate::supply::Supply;
+use crate::syntax::{export_name, property_name};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use swc_core::ecma::ast::{
-    Decl, ExportSpecifier, Expr, FnDecl, Module, ModuleDecl, ModuleExportName, ModuleItem, ObjectLit, ObjectPatProp,
-    Pat, Program, Prop, PropName, Stmt, VarDecl,
+    Decl, ExportSpecifier, Expr, FnDecl, Module, ModuleDecl, ModuleItem, ObjectLit, ObjectPatProp, Pat, Program, Prop,
+    Stmt, VarDecl,
 };
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// Node's builtin modules, as they are imported without a scheme.
-const BUILTINS: &[&str] = &[
-    "assert",
-    "assert/strict",
-    "async_hooks",
-    "buffer",
-    "child_process",
-    "cluster",
-    "console",
-    "constants",
-    "crypto",
-    "dgram",
-    "diagnostics_channel",
-    "dns",
-    "dns/promises",
-    "domain",
-    "events",
-    "fs",
-    "fs/promises",
-    "http",
-    "http2",
-    "https",
-    "inspector",
-    "inspector/promises",
-    "module",
-    "net",
-    "os",
-    "path",
-    "path/posix",
-    "path/win32",
-    "perf_hooks",
-    "process",
-    "punycode",
-    "querystring",
-    "readline",
-    "readline/promises",
-    "repl",
-    "stream",
-    "stream/consumers",
-    "stream/promises",
-    "stream/web",
-    "string_decoder",
-    "sys",
-    "timers",
-    "timers/promises",
-    "tls",
-    "trace_events",
-    "tty",
-    "url",
-    "util",
-    "util/types",
-    "v8",
-    "vm",
-    "wasi",
-    "worker_threads",
-    "zlib",
-];
+/// Node's builtin modules, as they are imported without a scheme; one on each line.
+const BUILTINS: &str = include_str!("builtins.txt");
 
 /// pi's packages and the sub-paths that pi's loader serves.
 const PI_PACKAGES: &[(&str, &[&str])] = &[
@@ -120,7 +66,7 @@ impl HostName {
         if let Some(name) = specifier.strip_prefix("node:") {
             return Some(Self::Builtin(format!("node:{name}")));
         }
-        if BUILTINS.contains(&specifier) {
+        if BUILTINS.lines().any(|name| name == specifier) {
             return Some(Self::Builtin(format!("node:{specifier}")));
         }
         if matches!(specifier, NODES_OWN_CLIENT | RUMMY_HOST) {
@@ -364,9 +310,9 @@ impl Exports {
                 for specifier in &named.specifiers {
                     match specifier {
                         ExportSpecifier::Named(named) => {
-                            self.add(&text(named.exported.as_ref().unwrap_or(&named.orig)))
+                            self.add(&export_name(named.exported.as_ref().unwrap_or(&named.orig)))
                         }
-                        ExportSpecifier::Namespace(namespace) => self.add(&text(&namespace.name)),
+                        ExportSpecifier::Namespace(namespace) => self.add(&export_name(&namespace.name)),
                         ExportSpecifier::Default(default) => self.add(&default.exported.sym),
                     }
                 }
@@ -422,16 +368,11 @@ struct ObjectMembers {
 
 impl ObjectMembers {
     fn add(&mut self, object: &ObjectLit) {
-        let name = |key: &PropName| match key {
-            PropName::Ident(ident) => Some(ident.sym.to_string()),
-            PropName::Str(literal) => Some(literal.value.to_string_lossy().into_owned()),
-            _ => None,
-        };
         let members = object.props.iter().filter_map(|prop| match prop.as_prop()?.as_ref() {
             Prop::Shorthand(ident) => Some(ident.sym.to_string()),
-            Prop::KeyValue(pair) => name(&pair.key),
-            Prop::Method(method) => name(&method.key),
-            Prop::Getter(getter) => name(&getter.key),
+            Prop::KeyValue(pair) => property_name(&pair.key),
+            Prop::Method(method) => property_name(&method.key),
+            Prop::Getter(getter) => property_name(&getter.key),
             Prop::Setter(_) | Prop::Assign(_) => None,
         });
         self.names.extend(members);
@@ -461,13 +402,6 @@ impl Visit for ObjectMembers {
             let object = declarator.init.as_ref().and_then(|init| init.as_object());
             object.filter(|_| is_it).into_iter().for_each(|object| self.add(object));
         }
-    }
-}
-
-fn text(name: &ModuleExportName) -> String {
-    match name {
-        ModuleExportName::Ident(ident) => ident.sym.to_string(),
-        ModuleExportName::Str(literal) => literal.value.to_string_lossy().into_owned(),
     }
 }
 

@@ -13,7 +13,7 @@
 //! | `sealed`, `worker` | compiles in a sandboxed process: the parent, the child |
 //! | `file_proxy`, `file_server` | file access of that process: the child, the parent |
 //! | `probe` | the kind of item at a path |
-//! | `parse` | text to syntax tree (swc) |
+//! | `parse`, `syntax` | text to syntax tree (swc); reads its nodes |
 //! | `scan` | imports, capabilities, findings, edits |
 //! | `rewrite` | module locations and created requires, in the author's text |
 //! | `interface` | the host modules, under one spelling each |
@@ -76,6 +76,7 @@ mod sealed;
 mod stamps;
 mod strip;
 mod supply;
+mod syntax;
 mod tree;
 pub mod worker;
 

@@ -28,7 +28,6 @@ mod offers;
 mod patches;
 mod pi;
 mod servers;
-mod syntax;
 mod throwing_calls;
 mod umd;
 mod unicode_sets;
@@ -38,16 +37,10 @@ mod walk;
 pub(crate) use api::{ApiUse, ApiUses, Assumptions, Pass, Used};
 pub(crate) use module_scan::{ModuleScan, ScanOptions, Template};
 pub(crate) use uses::Uses;
-pub(crate) use walk::api_again;
+pub(crate) use walk::{api_again, scan};
 
-use crate::parse::Parsed;
 use pijs_diagnostics::{Code, Diagnostic};
 use std::sync::Arc;
-
-/// Scans one parsed module.
-pub(crate) fn scan(parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
-    walk::walk(parsed, options)
-}
 
 /// Reports a computed target that no file of the package matches.
 pub(crate) fn computed(template: &Template, file: &str, source: &Arc<str>) -> Diagnostic {

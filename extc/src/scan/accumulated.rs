@@ -28,9 +28,9 @@
 //! `fixtures/node/growing-text` and `fixtures/node/growing-text-shapes` compare with Node.
 
 use super::bindings::Bindings;
-use super::syntax::{member_name, plain, property_name};
 use crate::parse::Parsed;
 use crate::rewrite::Edit;
+use crate::syntax::{member_name, plain, property_name};
 use std::collections::{HashMap, HashSet};
 use swc_core::common::{BytePos, Span, Spanned};
 use swc_core::ecma::ast::*;

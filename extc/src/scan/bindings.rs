@@ -3,7 +3,7 @@
 //! Follows `import`, `require`, `await import` and destructuring of those; not assignments, not
 //! parameters. Constants that hold a string literal are followed too, for hosts and programs.
 
-use super::syntax::{export_name, member_name, property_name, text_of};
+use crate::syntax::{export_name, member_name, property_name, text_of};
 use std::collections::HashMap;
 use swc_core::common::Mark;
 use swc_core::ecma::ast::{

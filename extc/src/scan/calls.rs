@@ -1,8 +1,8 @@
 //! Capabilities that a call of a host function needs: file, program, server.
 
 use super::bindings::{Bindings, Text};
-use super::syntax::{plain, text_of};
 use super::uses::Uses;
+use crate::syntax::{plain, text_of};
 use std::collections::BTreeSet;
 use swc_core::ecma::ast::{Expr, ExprOrSpread, KeyValueProp, Lit, MemberProp, ObjectLit, Prop, PropName, PropOrSpread};
 

@@ -14,9 +14,9 @@
 
 use super::bindings::Bindings;
 use super::calls::is_global_object;
-use super::syntax::{member_name, plain, text_of};
 use super::uses::CompiledText;
 use crate::parse::Parsed;
+use crate::syntax::{member_name, plain, text_of};
 use std::collections::HashSet;
 use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;

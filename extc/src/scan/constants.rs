@@ -13,9 +13,9 @@
 //!
 //! `pi:pi/constants` defines the global.
 
-use super::syntax::plain;
 use crate::parse::Parsed;
 use crate::rewrite::Edit;
+use crate::syntax::plain;
 use std::collections::HashSet;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};

@@ -1,7 +1,7 @@
 //! First pass of the scan: the meaning of a module's names.
 
 use super::bindings::{Binding, Bindings};
-use super::syntax::{is_import_meta, member_name, text_of};
+use crate::syntax::{is_import_meta, member_name, text_of};
 use std::collections::HashSet;
 use swc_core::common::Mark;
 use swc_core::ecma::ast::*;

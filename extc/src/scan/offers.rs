@@ -1,7 +1,7 @@
 //! Tools and commands that the code names in literals, for the consent prompt.
 
 use super::bindings::Text;
-use super::syntax::property_name;
+use crate::syntax::property_name;
 use pijs_protocol::artifact::Offers;
 use swc_core::ecma::ast::{Expr, ExprOrSpread, ObjectLit, Prop, PropOrSpread};
 

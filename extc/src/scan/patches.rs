@@ -12,8 +12,8 @@
 //! ```
 
 use super::bindings::{Binding, Bindings};
-use super::syntax::{member_name, plain};
 use crate::parse::Parsed;
+use crate::syntax::{member_name, plain};
 use std::collections::{HashMap, HashSet};
 use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;

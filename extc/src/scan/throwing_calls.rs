@@ -8,9 +8,9 @@
 //! ```
 
 use super::bindings::Bindings;
-use super::syntax::{member_name, plain};
 use crate::parse::Parsed;
 use crate::rewrite::Edit;
+use crate::syntax::{member_name, plain};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 

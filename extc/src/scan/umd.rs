@@ -16,9 +16,9 @@
 //! ```
 
 use super::bindings::Bindings;
-use super::syntax::plain;
 use crate::parse::Parsed;
 use crate::rewrite::Edit;
+use crate::syntax::plain;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 

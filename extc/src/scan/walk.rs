@@ -5,12 +5,12 @@ use super::bindings::{Binding, Text};
 use super::findings::Findings;
 use super::module_names::ModuleNames;
 use super::module_scan::{ImportSite, ImportedName, ModuleScan, ScanOptions, Template};
-use super::syntax::{export_name, is_import_meta, member_name, plain, property_name, text_of};
 use super::unicode_sets;
 use super::uses::Uses;
 use super::{api, awaits, calls, compiled_text, constants, helpers, offers, patches, pi, servers, throwing_calls, umd};
 use crate::parse::Parsed;
 use crate::rewrite::{Edit, Location, computed_import, location};
+use crate::syntax::{export_name, is_import_meta, member_name, plain, property_name, text_of};
 use swc_core::common::{GLOBALS, Globals, Mark, Span, Spanned};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::transforms::base::resolver;
@@ -19,7 +19,8 @@ use swc_core::ecma::visit::{Visit, VisitWith};
 /// Variables that every extension may read without a grant.
 const PLAIN_ENVIRONMENT: &[&str] = &["HOME", "PATH", "LANG", "TERM", "SHELL", "USER", "TMPDIR", "NO_COLOR", "CI"];
 
-pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
+/// Scans one parsed module.
+pub(crate) fn scan(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
     GLOBALS.set(&Globals::new(), || {
         let (unresolved, top_level) = (Mark::new(), Mark::new());
         resolver(unresolved, top_level, true).process(&mut parsed.program);

@@ -1,6 +1,6 @@
 //! The class around a node of the syntax tree, and the fields of its `this`.
 
-use super::super::syntax::{member_name, plain};
+use crate::syntax::{member_name, plain};
 use swc_core::common::{Span, SyntaxContext};
 use swc_core::ecma::ast::*;
 

@@ -1,11 +1,11 @@
 //! The exports of a module: functions that pi calls, and functions that other modules of the package call.
 
 use super::super::bindings::Bindings;
-use super::super::syntax::{export_name, member_name, plain};
 use super::WrongDefault;
 use super::names::{Names, ValueKind, parameters};
 use crate::interface::GivenObject;
 use crate::parse::Parsed;
+use crate::syntax::{export_name, member_name, plain};
 use std::collections::HashMap;
 use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;

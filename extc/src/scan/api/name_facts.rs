@@ -1,7 +1,7 @@
 //! Facts that the first pass collects about the names of a module, each kind with its queries.
 
-use super::super::syntax::{export_name, text_of};
 use crate::interface::{GivenObject, HostName};
+use crate::syntax::{export_name, text_of};
 use std::collections::{HashMap, HashSet};
 use swc_core::ecma::ast::*;
 

@@ -1,9 +1,9 @@
 //! First pass: the names of a module that hold an object of pi's, or a member of one.
 
-use super::super::syntax::{export_name, member_name, plain, property_name, text_of};
 use super::class_place::{ClassPlace, field};
 use super::name_facts::{CallGraph, ChangedNames, FieldValues, HandlerContexts, Part, PatternParts, TypedNames};
 use crate::interface::GivenObject;
+use crate::syntax::{export_name, member_name, plain, property_name, text_of};
 use std::collections::HashMap;
 use swc_core::common::SyntaxContext;
 use swc_core::ecma::ast::*;

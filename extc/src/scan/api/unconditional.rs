@@ -12,8 +12,8 @@
 //! };
 //! ```
 
-use super::super::syntax::{member_name, plain, property_name};
 use super::names::{Names, id_of};
+use crate::syntax::{member_name, plain, property_name};
 use std::collections::HashSet;
 use swc_core::common::Span;
 use swc_core::ecma::ast::*;

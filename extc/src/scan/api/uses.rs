@@ -1,12 +1,12 @@
 //! Second pass: finds the uses of the names of the first pass.
 
 use super::super::bindings::Bindings;
-use super::super::syntax::{member_name, plain, property_name};
 use super::class_place::ClassPlace;
 use super::names::{Given, Known, Names, ValueKind, is_plain_member, tool_literal};
 use super::{ApiUse, Pass, Used};
 use crate::interface::GivenObject;
 use crate::parse::Parsed;
+use crate::syntax::{member_name, plain, property_name};
 use std::collections::{BTreeSet, HashSet};
 use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;

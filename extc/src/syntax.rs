@@ -3,7 +3,7 @@
 use swc_core::ecma::ast::{Expr, Lit, MemberProp, MetaPropKind, ModuleExportName, PropName, Str};
 
 /// Returns an expression without parentheses and casts.
-pub(super) fn plain(expr: &Expr) -> &Expr {
+pub(crate) fn plain(expr: &Expr) -> &Expr {
     match expr {
         Expr::Paren(inner) => plain(&inner.expr),
         Expr::TsAs(cast) => plain(&cast.expr),
@@ -14,12 +14,12 @@ pub(super) fn plain(expr: &Expr) -> &Expr {
 }
 
 /// Returns the value of a string literal.
-pub(super) fn text_of(literal: &Str) -> String {
+pub(crate) fn text_of(literal: &Str) -> String {
     literal.value.to_string_lossy().into_owned()
 }
 
 /// Returns the name of an import or export.
-pub(super) fn export_name(name: &ModuleExportName) -> String {
+pub(crate) fn export_name(name: &ModuleExportName) -> String {
     match name {
         ModuleExportName::Ident(ident) => ident.sym.to_string(),
         ModuleExportName::Str(literal) => text_of(literal),
@@ -27,7 +27,7 @@ pub(super) fn export_name(name: &ModuleExportName) -> String {
 }
 
 /// Returns the name of a property that is not computed.
-pub(super) fn property_name(name: &PropName) -> Option<String> {
+pub(crate) fn property_name(name: &PropName) -> Option<String> {
     match name {
         PropName::Ident(ident) => Some(ident.sym.to_string()),
         PropName::Str(literal) => Some(text_of(literal)),
@@ -36,7 +36,7 @@ pub(super) fn property_name(name: &PropName) -> Option<String> {
 }
 
 /// Returns `x` of `a.x` and of `a["x"]`.
-pub(super) fn member_name(property: &MemberProp) -> Option<String> {
+pub(crate) fn member_name(property: &MemberProp) -> Option<String> {
     match property {
         MemberProp::Ident(ident) => Some(ident.sym.to_string()),
         MemberProp::Computed(computed) => match computed.expr.as_ref() {
@@ -48,6 +48,6 @@ pub(super) fn member_name(property: &MemberProp) -> Option<String> {
 }
 
 /// Returns whether an expression is `import.meta`.
-pub(super) fn is_import_meta(expr: &Expr) -> bool {
+pub(crate) fn is_import_meta(expr: &Expr) -> bool {
     matches!(expr, Expr::MetaProp(meta) if meta.kind == MetaPropKind::ImportMeta)
 }
