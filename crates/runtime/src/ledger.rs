@@ -89,10 +89,12 @@ pub(crate) fn write_aside(ledger: &Ledger) {
 
 /// Returns the folder of ledgers.
 pub fn folder(environment: &Environment) -> PathBuf {
-    match environment.variable("PI_EXTENSION_LOG_DIR") {
-        Some(folder) => environment.dirs.cwd.join(folder),
-        None => environment.dirs.agent_dir.join("logs/extensions"),
-    }
+    other_folder(environment).unwrap_or_else(|| environment.dirs.agent_dir.join("logs/extensions"))
+}
+
+/// Returns the folder of ledgers that the environment names in place of the usual one.
+pub(crate) fn other_folder(environment: &Environment) -> Option<PathBuf> {
+    environment.variable("PI_EXTENSION_LOG_DIR").map(|folder| environment.dirs.cwd.join(folder))
 }
 
 /// Returns the redactor of logs, with the secrets of the ledger's.

@@ -65,6 +65,7 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
         match place {
             SessionLocation::Folder(folder) => own.add(|own| &mut own.sessions, &folder),
             SessionLocation::File(file) => own.add(|own| &mut own.session_files, &file),
+            SessionLocation::Ledgers(folder) => own.add(|own| &mut own.ledgers, &folder),
         }
     }
     let usual = own.links.resolved(&agent_dir.join("sessions"));
@@ -131,7 +132,7 @@ impl Collected {
             match (name, protection) {
                 // Folders of sessions are added one by one.
                 ("sessions", _) | (_, Protection::None) => {}
-                ("npm" | "git", _) => self.add_linked(|own| &mut own.stores, &path),
+                ("npm" | "git" | "rummy/stage", _) => self.add_linked(|own| &mut own.stores, &path),
                 ("extensions", _) => self.add_linked(|own| &mut own.extensions, &path),
                 (_, Protection::All) => {
                     self.add_linked(|own| &mut own.closed, &path);

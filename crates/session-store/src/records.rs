@@ -6,13 +6,14 @@
 //! ```text
 //! ID.lines         a digest of each line that PiJS wrote (+), or that another program wrote and the model has
 //!                  replied to (=)
-//! elsewhere        folders and files outside of `<agentDir>/sessions` that contain sessions
+//! elsewhere        folders and files outside of `<agentDir>/sessions` that contain sessions, and folders of ledgers
 //! ```
 //!
 //! A digest is recorded before its line is written. A session without records opens all the same, with all entries attributed to
 //! another program.
 
 use pijs_durable::{Disk, Open, Replace, VfsFile, write_all};
+use pijs_protocol::guard;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
@@ -22,7 +23,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum size of a record file in bytes: about ten million lines.
 const MAX_RECORD_FILE_BYTES: u64 = 512 << 20;
-/// Locations that are remembered. Beyond it, missing ones are removed first, then the oldest.
+/// Locations that are remembered. Beyond it, missing ones are removed first, then those of agents that extensions started, then
+/// the oldest.
 const MAX_LOCATIONS: usize = 4096;
 /// Maximum length of a session id that serves as a file name.
 const MAX_NAME_BYTES: usize = 128;
@@ -75,34 +77,74 @@ pub enum SessionLocation {
     Folder(PathBuf),
     /// A single session file.
     File(PathBuf),
+    /// A folder of ledgers.
+    Ledgers(PathBuf),
 }
 
 impl SessionLocation {
     fn path(&self) -> &Path {
         match self {
-            Self::Folder(path) | Self::File(path) => path,
+            Self::Folder(path) | Self::File(path) | Self::Ledgers(path) => path,
         }
     }
 
-    fn covers(&self, path: &Path) -> bool {
-        match self {
-            Self::Folder(folder) => path.starts_with(folder),
-            Self::File(file) => path == file,
+    fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Folder(folder), Self::Folder(path) | Self::File(path)) => path.starts_with(folder),
+            _ => self == other,
         }
-    }
-
-    fn line(&self) -> Option<String> {
-        let text = self.path().to_str()?;
-        Some(match self {
-            Self::Folder(_) => format!("{}\n", json!({ "folder": text })),
-            Self::File(_) => format!("{}\n", json!({ "file": text })),
-        })
     }
 
     fn read(line: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(line).ok()?;
         let path = |key: &str| value.get(key)?.as_str().map(PathBuf::from);
-        path("folder").map(Self::Folder).or_else(|| path("file").map(Self::File))
+        let folder = path("folder").map(Self::Folder);
+        folder.or_else(|| path("file").map(Self::File)).or_else(|| path("ledgers").map(Self::Ledgers))
+    }
+}
+
+/// A location in the list.
+#[derive(Debug)]
+struct RememberedLocation {
+    location: SessionLocation,
+    /// Whether an agent that an extension started added it.
+    is_agents: bool,
+}
+
+impl RememberedLocation {
+    fn line(&self) -> Option<String> {
+        let kind = match self.location {
+            SessionLocation::Folder(_) => "folder",
+            SessionLocation::File(_) => "file",
+            SessionLocation::Ledgers(_) => "ledgers",
+        };
+        let mut line = json!({ kind: self.location.path().to_str()? });
+        if self.is_agents {
+            line["agent"] = true.into();
+        }
+        Some(format!("{line}\n"))
+    }
+
+    fn read(line: &str) -> Option<Self> {
+        let location = SessionLocation::read(line)?;
+        let is_agents = serde_json::from_str::<Value>(line).is_ok_and(|line| line["agent"] == true);
+        Some(Self { location, is_agents })
+    }
+}
+
+/// Removes locations until half of the list is free, the user's last. An agent's run removes none of the user's that exist.
+fn forget(locations: &mut Vec<RememberedLocation>, is_agents_run: bool) {
+    locations.retain(|known| known.location.path().symlink_metadata().is_ok());
+    let mut surplus = locations.len().saturating_sub(MAX_LOCATIONS / 2);
+    if guard!(PlacesForgetAgents) {
+        locations.retain(|known| {
+            let is_removed = known.is_agents && surplus > 0;
+            surplus -= usize::from(is_removed);
+            !is_removed
+        });
+    }
+    if !is_agents_run || !guard!(PlacesForgetAgents) {
+        locations.drain(..surplus);
     }
 }
 
@@ -113,7 +155,9 @@ pub struct SessionRecords {
     folder: PathBuf,
     /// The default folder of sessions, which needs no record.
     usual: PathBuf,
-    locations: Mutex<Vec<SessionLocation>>,
+    locations: Mutex<Vec<RememberedLocation>>,
+    /// Whether an extension started this run.
+    is_agents: bool,
 }
 
 impl SessionRecords {
@@ -121,35 +165,43 @@ impl SessionRecords {
     pub fn new(disk: Disk, agent_dir: &Path) -> Self {
         let folder = agent_dir.join("logs/sessions");
         let text = disk.read(&folder.join("elsewhere"), MAX_RECORD_FILE_BYTES).ok().flatten().unwrap_or_default();
-        let locations = String::from_utf8_lossy(&text).lines().filter_map(SessionLocation::read).collect();
+        let locations = String::from_utf8_lossy(&text).lines().filter_map(RememberedLocation::read).collect();
         Self {
             disk,
             folder,
             usual: pijs_durable::without_links(&agent_dir.join("sessions")),
             locations: Mutex::new(locations),
+            is_agents: false,
         }
+    }
+
+    /// Marks the locations that this run adds as those of an agent that an extension started.
+    #[must_use]
+    pub fn of_agent(mut self, is_agents: bool) -> Self {
+        self.is_agents = is_agents;
+        self
     }
 
     /// Returns the locations outside of the default folder, those of earlier runs included.
     pub fn locations(&self) -> Vec<SessionLocation> {
-        self.lock().clone()
+        self.lock().iter().map(|known| known.location.clone()).collect()
     }
 
     /// Records a location for later runs. When the write fails, it is known in this run only.
     pub fn remember(&self, location: SessionLocation) {
         let mut locations = self.lock();
-        let path = location.path();
-        if path.starts_with(&self.usual) || locations.iter().any(|known| known.covers(path)) {
+        let is_known =
+            |known: &RememberedLocation| known.location.covers(&location) && (self.is_agents || !known.is_agents);
+        if location.path().starts_with(&self.usual) || locations.iter().any(is_known) {
             return;
         }
-        let Some(line) = location.line() else { return };
-        locations.push(location);
+        let added = RememberedLocation { location, is_agents: self.is_agents };
+        let Some(line) = added.line() else { return };
+        locations.push(added);
         let file = self.folder.join("elsewhere");
         let written = if locations.len() > MAX_LOCATIONS {
-            locations.retain(|location| location.path().symlink_metadata().is_ok());
-            let surplus = locations.len().saturating_sub(MAX_LOCATIONS / 2);
-            locations.drain(..surplus);
-            let all: String = locations.iter().filter_map(SessionLocation::line).collect();
+            forget(&mut locations, self.is_agents);
+            let all: String = locations.iter().filter_map(RememberedLocation::line).collect();
             self.disk.replace(&file, all.as_bytes(), Replace::DERIVED)
         } else {
             self.append(&file).and_then(|mut file| write_all(&mut *file, line.as_bytes()))
@@ -186,7 +238,7 @@ impl SessionRecords {
         self.disk.open(file, Open::Append(0o600))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<SessionLocation>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<RememberedLocation>> {
         // Updates leave the list consistent even when a panic poisons the lock.
         self.locations.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -305,5 +357,25 @@ mod tests {
         }
         let kept = SessionRecords::new(Disk::system(), &agent).locations();
         assert!(kept.len() < MAX_LOCATIONS && !kept.contains(&file), "{}", kept.len());
+    }
+
+    #[test]
+    fn an_agent_displaces_no_location_of_the_user() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let agent = folder.path().canonicalize().expect("a path");
+        let mine = SessionLocation::Folder(agent.join("mine"));
+        std::fs::create_dir(agent.join("mine")).expect("a folder");
+        SessionRecords::new(Disk::system(), &agent).remember(mine.clone());
+        let records = SessionRecords::new(Disk::system(), &agent).of_agent(true);
+        for number in 0..=MAX_LOCATIONS {
+            let file = agent.join(format!("{number}.jsonl"));
+            std::fs::write(&file, "").expect("written");
+            records.remember(SessionLocation::File(file));
+        }
+        let kept = SessionRecords::new(Disk::system(), &agent).locations();
+        assert!(kept.contains(&mine) && kept.len() < MAX_LOCATIONS, "{}", kept.len());
+        let ledgers = SessionLocation::Ledgers(agent.join("mine"));
+        records.remember(ledgers.clone());
+        assert!(SessionRecords::new(Disk::system(), &agent).locations().contains(&ledgers));
     }
 }

@@ -37,6 +37,8 @@ super::guards! {
     ArtifactMac = "artifact.mac",
     /// Compiles a foreign artifact again instead of trusting its bytecode.
     ArtifactSources = "artifact.sources",
+    /// Stores sessions of agents that extensions start apart from the user's.
+    AttributionAgentSessions = "attribution.agent-sessions",
     /// Attributes messages to the extensions that wrote them.
     AttributionAuthor = "attribution.author",
     /// Binds a built-in tool to the file that the gate decided about, not to its path.
@@ -135,10 +137,10 @@ super::guards! {
     EventsSize = "events.size",
     /// Limits undelivered updates of a call.
     EventsUpdateBacklog = "events.update-backlog",
-    /// Refuses program arguments that name protected files.
-    ExecArguments = "exec.arguments",
     /// Refuses files for an agent that the extension which starts it cannot read.
     ExecAgentFiles = "exec.agent-files",
+    /// Refuses program arguments that name protected files.
+    ExecArguments = "exec.arguments",
     /// Counts files of secrets that arguments of a program name as read.
     ExecArgumentReads = "exec.argument-reads",
     /// Stops git from treating a plain folder as a bare repository.
@@ -175,10 +177,10 @@ super::guards! {
     ExecGitWholeIndex = "exec.git-whole-index",
     /// Refuses a repository whose work tree lies elsewhere.
     ExecGitWorkTree = "exec.git-work-tree",
-    /// Refuses git commands that take files from an index the extension wrote.
-    ExecIndex = "exec.index",
     /// Expands a leading `~` in a granted command to the home.
     ExecHome = "exec.home",
+    /// Refuses git commands that take files from an index the extension wrote.
+    ExecIndex = "exec.index",
     /// Matches a remembered command by its standard input as well.
     ExecInput = "exec.input",
     /// Kills a program that ignores the request to end.
@@ -191,10 +193,10 @@ super::guards! {
     ExecLocalPush = "exec.local-push",
     /// Judges a program that the tables know by the name of its file, if its command has another name.
     ExecNameBehind = "exec.name-behind",
-    /// Refuses options behind a granted subcommand that name other commands.
-    ExecNamedOptions = "exec.named-options",
     /// Limits a granted command that names a relative file to the folder of the session.
     ExecNamedFile = "exec.named-file",
+    /// Refuses options behind a granted subcommand that name other commands.
+    ExecNamedOptions = "exec.named-options",
     /// Starts programs without the ability to gain privileges.
     ExecNoNewPrivileges = "exec.no-new-privileges",
     /// Limits programs that execute files of their folder to the project.
@@ -475,12 +477,12 @@ super::guards! {
     PackagesWalk = "packages.walk",
     /// Protects copies that tools leave beside protected files.
     PlacesAside = "places.aside",
-    /// Protects code that was loaded from a local folder.
-    PlacesLoadedCode = "places.loaded-code",
     /// Gives data in the extensions folder to the extension that is called so.
     PlacesDataOwner = "places.data-owner",
     /// Lets a location of sessions that an extension added displace none of the user's.
     PlacesForgetAgents = "places.forget-agents",
+    /// Protects code that was loaded from a local folder.
+    PlacesLoadedCode = "places.loaded-code",
     /// Protects PiJS's own state behind links.
     PlacesOwnState = "places.own-state",
     /// Protects session folders in every location.

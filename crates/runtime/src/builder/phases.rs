@@ -35,6 +35,7 @@ use crate::watchdog::WatchThread;
 use pijs_agent::settings::Settings;
 use pijs_agent::tool_port::ToolRequests;
 use pijs_agent::{AgentControl, StateSink};
+use pijs_connectors::exec::STARTED_BY;
 use pijs_connectors::fs::FsConnector;
 use pijs_connectors::system::OsFileSystem;
 use pijs_durable::Disk;
@@ -44,7 +45,7 @@ use pijs_hostcall::grant_store::GrantStore;
 use pijs_hostcall::{Dispatcher, Ledger, LedgerOptions};
 use pijs_llm::provider::Provider;
 use pijs_packages::Discovery;
-use pijs_session_store::{Session, SessionOptions, SessionRecords};
+use pijs_session_store::{Session, SessionLocation, SessionOptions, SessionRecords};
 use pijs_tape::Recorder;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -95,7 +96,12 @@ pub(super) fn find(
     let session = match replaced.session.take() {
         Some(session) => session,
         None => {
-            let records = SessionRecords::new(Disk::system(), &environment.dirs.agent_dir);
+            let is_agents = environment.variable(STARTED_BY).is_some();
+            let records = SessionRecords::new(Disk::system(), &environment.dirs.agent_dir).of_agent(is_agents);
+            if let Some(folder) = ledger::other_folder(&environment).filter(|_| replaced.ledger.is_none()) {
+                // Later runs protect it from extensions, too.
+                records.remember(SessionLocation::Ledgers(pijs_durable::without_links(&folder)));
+            }
             let kept = SessionOptions { records: Some(Arc::new(records)), ..tap.ambient().into() };
             open_session::open(&environment, &config.store, &kept)?
         }

@@ -1,0 +1,3 @@
+import { attempt } from "./attack";
+import { readdirSync } from "node:fs";
+export default (pi: any) => pi.on("session_start", () => attempt("listed", () => readdirSync("@@outside@@/mine")));
