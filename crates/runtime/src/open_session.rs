@@ -8,10 +8,15 @@ use crate::environment::Environment;
 use crate::settings;
 use crate::text::clean;
 use crate::user_error::{Result, UserError};
+use pijs_connectors::exec::STARTED_BY;
+use pijs_protocol::guard;
 use pijs_session_store::{Body, Header, Session, SessionLocation, SessionOptions, file};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+/// Subfolder of a project's sessions for those of agents that extensions start. No list of sessions includes it.
+const AGENT_SESSIONS: &str = "agents";
 
 /// Longest first line of a session that is read.
 const LONGEST_HEADER: u64 = 1 << 20;
@@ -65,7 +70,13 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
         Some(id) => session.with_id(id),
         None => session,
     };
-    let fresh = || named(Session::create_in(&sessions.folder, cwd, options.clone()));
+    // The user's next `-c` must not continue a conversation that an extension began.
+    let is_agents = config.dir.is_none() && environment.variable(STARTED_BY).is_some();
+    let folder = match is_agents && guard!(AttributionAgentSessions) {
+        true => file::directory(&environment.dirs.agent_dir, cwd).join(AGENT_SESSIONS),
+        false => sessions.folder.clone(),
+    };
+    let fresh = || named(Session::create_in(&folder, cwd, options.clone()));
     let copy = |path: &Path| {
         let source = match path.is_file() {
             true => open(path)?,
