@@ -79,7 +79,8 @@ impl Places {
         let files = &self.own.session_files;
         !files.is_empty() && guard!(PlacesSessions) && {
             let path = without_aside(path);
-            files.iter().any(|file| below(&path, file).is_some())
+            let session = without_tape(&path);
+            files.iter().any(|file| below(&path, file).is_some() || is_same(&session, file))
         }
     }
 
@@ -161,6 +162,15 @@ pub(crate) fn without_aside(path: &Path) -> PathBuf {
     ends.map_or_else(|| path.to_owned(), |at| path.with_file_name(&name[..at]))
 }
 
+/// Returns the session file that a tape beside it belongs to: `x.jsonl` for `x.jsonl.tape` and `x.jsonl.2.tape`.
+fn without_tape(path: &Path) -> PathBuf {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let lower = name.to_ascii_lowercase();
+    let Some(stem) = lower.strip_suffix(".tape") else { return path.to_owned() };
+    let run = stem.rsplit_once('.').filter(|(_, run)| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit()));
+    path.with_file_name(&name[..run.map_or(stem.len(), |(session, _)| session.len())])
+}
+
 /// Compares paths without regard to ASCII case.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     below(one, other).is_some_and(|mut rest| rest.next().is_none())
@@ -235,6 +245,8 @@ mod tests {
             "/data/sessions/any/thing",
             "/data/one.jsonl",
             "/data/ONE.jsonl.damaged-1",
+            "/data/one.jsonl.tape",
+            "/data/one.jsonl.12.TAPE",
         ] {
             assert_eq!(protected(&places, path), Protection::All, "{path}");
         }
@@ -244,6 +256,7 @@ mod tests {
             "/projects/app/x.json",
             "/home/me/notes",
             "/data/one.jsonl2",
+            "/data/one.json.tape",
             "/data",
         ] {
             assert_eq!(protected(&places, path), Protection::None, "{path}");
