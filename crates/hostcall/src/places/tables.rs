@@ -12,7 +12,9 @@ pub(super) const AGENT_FOLDER: &[(&str, Protection)] = &[("logs", Protection::Al
 pub(super) const EXTENSIONS: [&str; 2] = ["extensions", "agent/extensions"];
 
 /// Package stores, relative to a `.pi` folder.
-pub(super) const STORES: [&str; 4] = ["npm", "git", "agent/npm", "agent/git"];
+///
+/// Copies that rummy loads are such packages, too.
+pub(super) const STORES: [&str; 6] = ["npm", "git", "rummy/stage", "agent/npm", "agent/git", "agent/rummy/stage"];
 
 /// Protected in a `.pi` folder. A name covers everything below it; the name of a closed file also covers its copies
 /// ([`super::is_aside`]).
@@ -59,7 +61,10 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     // pi's documentation, which prompts refer the model to.
     ("pi", Protection::Write),
     ("agent/pi", Protection::Write),
-    // Plugins of rummy, and the package generated from them.
+    // Copies of plugins from anywhere, and the packages generated from them.
+    ("rummy/stage", Protection::All),
+    ("agent/rummy/stage", Protection::All),
+    // Plugins of rummy.
     ("rummy", Protection::Write),
     ("agent/rummy", Protection::Write),
     ("agent/settings.json", Protection::Write),
