@@ -26,6 +26,7 @@ use crate::loading::{Failures, Loader, paths_of_code, provenance};
 use crate::logging_no_ui::LoggingNoUi;
 use crate::mcp::McpSession;
 use crate::mcp_config::paths_of_programs;
+use crate::named_by_settings;
 use crate::notifying_ui::NotifyingUi;
 use crate::open_session;
 use crate::session::{AgentSession, LoadedSession};
@@ -408,6 +409,7 @@ fn gate(
 ) -> pijs_hostcall::GateBuilder {
     let dirs = &environment.dirs;
     let loaded = paths_of_code(environment, config, discovery).into_iter().chain(paths_of_programs(environment));
+    let loaded = loaded.chain(named_by_settings::paths(environment, config));
     let places: Places = environment.places().with_loaded(loaded);
     let sessions = pijs_durable::without_links(&open_session::folder(environment, config.store.dir.as_deref()));
     let mut gate = Gate::builder(decided.policy.clone(), places)

@@ -39,6 +39,7 @@ pub mod mcp;
 pub mod mcp_commands;
 pub mod mcp_config;
 pub mod models;
+mod named_by_settings;
 mod notices;
 mod notifying_ui;
 pub mod open_session;

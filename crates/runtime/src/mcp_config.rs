@@ -7,6 +7,7 @@ use pijs_durable::Disk;
 use pijs_mcp::config::{self, MOST_FILE_BYTES, MOST_SERVERS, Parsed, Reach, ServerConfig};
 use pijs_mcp::needs::requests_of;
 use pijs_packages::PackageManifest;
+use pijs_programs::{files_of_argument, obeys_folder};
 use pijs_protocol::guard;
 use pijs_protocol::manifest::CapabilityRequest;
 use std::path::{Path, PathBuf};
@@ -61,26 +62,54 @@ pub(crate) fn paths_of_programs(environment: &Environment) -> Vec<PathBuf> {
             None => vec![environment.dirs.cwd.clone(), environment.dirs.home.clone()],
         };
         folders.iter().for_each(|folder| paths.extend(files_of(folder, command, args)));
+        paths.extend(cwd.iter().filter(|_| obeys_folder(command)).map(|cwd| environment.dirs.cwd.join(cwd)));
     }
     paths.iter().map(|path| pijs_durable::without_links(path)).collect()
 }
 
-/// Lists the files that a program runs which starts in `folder`.
+/// Options with which programs go to another folder, or take their project from there.
+const FOLDER_OPTIONS: &[&str] = &["--cd", "--chdir", "--cwd", "--directory", "--prefix", "--project", "-C"];
+
+/// Lists the files that a program runs which starts in `folder`, among them those that options, addresses, and words of a shell's
+/// line name, and the folders that options name.
 pub(crate) fn files_of(folder: &Path, command: &str, args: &[String]) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     if command.contains('/') {
         paths.push(folder.join(command));
     }
-    for (at, argument) in args.iter().enumerate().filter(|(_, argument)| !argument.starts_with('-')) {
-        let file = folder.join(argument);
-        if at > 0 && args[at - 1] == "-m" {
-            let module = folder.join(argument.split('.').next().unwrap_or_default());
-            paths.extend([module.with_extension("py"), module]);
-        } else if file.is_file() || (file.extension().is_some() && !file.exists()) {
-            paths.push(file);
+    let mut folders = vec![folder.to_owned()];
+    for (at, argument) in args.iter().enumerate() {
+        let (name, value) =
+            argument.split_once('=').map_or((argument.as_str(), None), |(name, value)| (name, Some(value)));
+        let value = value.or_else(|| args.get(at + 1).map(String::as_str));
+        folders.extend(value.filter(|_| FOLDER_OPTIONS.contains(&name)).map(|value| folder.join(value)));
+    }
+    for folder in &folders {
+        for (at, argument) in args.iter().enumerate() {
+            if at > 0 && names_module(&args[at - 1]) {
+                let module = folder.join(argument.split('.').next().unwrap_or_default());
+                paths.extend([module.with_extension("py"), module]);
+            }
+            let words = argument.split(|c: char| c.is_whitespace() || "\"'`;|&()<>".contains(c));
+            let words = words.chain([argument.as_str()]).filter(|word| !word.is_empty());
+            let parts = words.flat_map(files_of_argument).filter(|part| !part.starts_with('-'));
+            paths.extend(parts.map(|part| folder.join(part)).filter(|file| may_be_code(file)));
         }
     }
+    paths.extend(folders.into_iter().skip(1));
+    paths.sort();
+    paths.dedup();
     paths
+}
+
+/// Returns whether an argument is `-m`, alone or behind other letters (`-um`): the next one is a module of Python.
+fn names_module(argument: &str) -> bool {
+    let letters = argument.strip_prefix('-').and_then(|letters| letters.strip_suffix('m'));
+    letters.is_some_and(|letters| letters.bytes().all(|letter| letter.is_ascii_alphabetic()))
+}
+
+fn may_be_code(file: &Path) -> bool {
+    file.is_file() || (file.extension().is_some() && !file.exists())
 }
 
 fn parsed(path: &Path) -> Result<Parsed> {

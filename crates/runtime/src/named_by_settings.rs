@@ -1,0 +1,87 @@
+//! Lists the files that the user's own settings name, and that a later run reads or runs: skills, prompt templates, rules, and the
+//! programs behind a key (`!command`).
+
+use crate::config::SessionConfig;
+use crate::environment::Environment;
+use crate::mcp_config::{self, files_of};
+use crate::settings;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Settings whose entries are files or folders of texts for the model.
+const TEXTS: [&str; 3] = ["skills", "prompts", "rules"];
+/// Settings that are programs.
+const PROGRAMS: [&str; 2] = ["shellPath", "npmCommand"];
+/// Largest file that is searched for commands.
+const LARGEST: u64 = 4 << 20;
+
+/// Returns the files and folders, with links resolved.
+pub(crate) fn paths(environment: &Environment, config: &SessionConfig) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for (file, said) in settings::by_file(environment) {
+        let folder = file.parent().unwrap_or(&environment.dirs.cwd);
+        for entry in TEXTS.iter().filter_map(|key| said.get(*key)?.as_array()).flatten().filter_map(Value::as_str) {
+            found.extend(place(environment, folder, entry));
+        }
+        for value in PROGRAMS.iter().filter_map(|key| said.get(*key)) {
+            let words: Vec<String> = match value {
+                Value::Array(words) => words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect(),
+                value => value.as_str().map(str::to_owned).into_iter().collect(),
+            };
+            found.extend(files_of_command(environment, &words));
+        }
+    }
+    let agent_dir = &environment.dirs.agent_dir;
+    for file in [agent_dir.join("auth.json"), agent_dir.join("models.json"), mcp_config::user_file(environment)] {
+        let text = pijs_durable::read_regular(&file, LARGEST).unwrap_or_default();
+        let mut commands = Vec::new();
+        collect(&serde_json::from_slice(&text).unwrap_or_default(), &mut commands);
+        for line in commands {
+            let words: Vec<String> =
+                line.split_whitespace().map(|word| word.trim_matches(['"', '\'']).to_owned()).collect();
+            found.extend(files_of_command(environment, &words));
+        }
+    }
+    // A later run with the same options reads them again.
+    let texts = config.append_system_prompt.iter().chain(&config.system_prompt);
+    found.extend(texts.map(|text| environment.path(text)).filter(|file| file.is_file()));
+    found.iter().map(|path| pijs_durable::without_links(path)).collect()
+}
+
+/// Returns the file or folder of an entry: the part in front of a pattern. An entry that excludes files names none.
+fn place(environment: &Environment, folder: &Path, entry: &str) -> Option<PathBuf> {
+    let entry = entry.strip_prefix('+').unwrap_or(entry);
+    if entry.starts_with(['!', '-']) {
+        return None;
+    }
+    let plain = entry.split(['*', '?', '[', '{']).next().unwrap_or(entry);
+    let plain = if plain.len() < entry.len() { plain.rsplit_once('/').map_or("", |(above, _)| above) } else { plain };
+    let path = match plain.strip_prefix("~/") {
+        Some(rest) => environment.dirs.home.join(rest),
+        None => folder.join(plain),
+    };
+    (path != folder).then_some(path)
+}
+
+/// Returns the files of a command, which starts in the project or in the home.
+fn files_of_command(environment: &Environment, words: &[String]) -> Vec<PathBuf> {
+    let dirs = &environment.dirs;
+    let home = dirs.home.to_string_lossy();
+    let expanded = words.iter().map(|word| match word.strip_prefix("~/") {
+        Some(rest) => format!("{home}/{rest}"),
+        None => word.replace("$HOME", &home).replace("${HOME}", &home),
+    });
+    let words: Vec<String> = expanded.collect();
+    let Some((command, args)) = words.split_first() else { return Vec::new() };
+    [&dirs.cwd, &dirs.home].into_iter().flat_map(|folder| files_of(folder, command, args)).collect()
+}
+
+/// Collects the lines of a shell (`!command`) in a file of keys or models.
+fn collect(value: &Value, commands: &mut Vec<String>) {
+    match value {
+        Value::String(text) => commands.extend(text.strip_prefix('!').map(str::to_owned)),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, commands)),
+        Value::Object(members) => members.values().for_each(|member| collect(member, commands)),
+        _ => {}
+    }
+}
