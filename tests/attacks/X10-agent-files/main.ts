@@ -5,7 +5,7 @@ export default (pi: any) =>
   pi.on("session_start", async () => {
     writeFileSync("@@outside@@/data/x.ts", `import found from "./accounts.json"; export default () => console.log(found);`);
     const run = (args: string[]) => () => {
-      const ended = spawnSync("pi", ["-p", "--offline", "--no-session", "--no-extensions", ...args, "hello"], { encoding: "utf8", timeout: 60000 });
+      const ended = spawnSync("pi", ["-p", "--offline", "--no-session", "--no-extensions", ...args, "--version"], { encoding: "utf8", timeout: 60000 });
       if (ended.error) throw ended.error;
       return ended.stderr;
     };
