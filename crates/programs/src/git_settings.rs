@@ -22,14 +22,14 @@ const HARMLESS: &[(&str, &str)] = &[
     ("clone", "defaultremotename rejectshallow filtersubmodules"),
     ("color", "*"),
     ("column", "*"),
-    ("commit", "cleanup gpgsign status template verbose"),
+    ("commit", "cleanup gpgsign status verbose"),
     ("committer", "*"),
     ("commitgraph", "*"),
     (
         "core",
-        "abbrev alternaterefsprefixes attributesfile autocrlf bare bigfilethreshold checkroundtripencoding \
+        "abbrev alternaterefsprefixes autocrlf bare bigfilethreshold checkroundtripencoding \
          checkstat commentchar commentstring commitgraph compression createobject deltabasecachelimit \
-         disambiguate eol excludesfile filemode filesreflocktimeout fsmonitorhookversion fscache fsync \
+         disambiguate eol filemode filesreflocktimeout fsmonitorhookversion fscache fsync \
          fsyncmethod fsyncobjectfiles hidedotfiles ignorecase ignorestat logallrefupdates longpaths \
          loosecompression lockfilepid maxtreedepth multipackindex notesref packedgitlimit packedgitwindowsize \
          packedrefstimeout precomposeunicode preloadindex protecthfs protectntfs quotepath \
@@ -42,7 +42,7 @@ const HARMLESS: &[(&str, &str)] = &[
     (
         "diff",
         "algorithm autorefreshindex binary cachetextconv colormoved colormovedws context dirstat dstprefix \
-         funcname guitool ignoresubmodules indentheuristic interhunkcontext mnemonicprefix noprefix orderfile \
+         funcname guitool ignoresubmodules indentheuristic interhunkcontext mnemonicprefix noprefix \
          relative renamelimit renames srcprefix statgraphwidth statnamewidth submodule suppressblankempty tool \
          trustexitcode wordregex wserrorhighlight xfuncname",
     ),
@@ -63,7 +63,7 @@ const HARMLESS: &[(&str, &str)] = &[
          packrefs pruneexpire reflogexpire reflogexpireunreachable rerereresolved rerereunresolved \
          worktreepruneexpire writecommitgraph",
     ),
-    ("gpg", "format mintrustlevel allowedsignersfile revocationfile"),
+    ("gpg", "format mintrustlevel"),
     ("grep", "*"),
     (
         "http",
@@ -182,6 +182,21 @@ const NEUTRAL_CONNECTION: &[(&str, &str, &str)] = &[
     ("sendemail", "smtpsslcertpath", NO_FILE),
 ];
 
+/// Settings that name a file which git reads and may quote, in an error or in what it writes, with values that name none.
+const NEUTRAL_FILES: &[(&str, &str, &str)] = &[
+    ("commit", "template", "/dev/null"),
+    ("core", "attributesfile", "/dev/null"),
+    ("core", "excludesfile", "/dev/null"),
+    ("diff", "orderfile", "/dev/null"),
+    ("fetch", "skiplist", "/dev/null"),
+    ("format", "signaturefile", "/dev/null"),
+    ("fsck", "skiplist", "/dev/null"),
+    ("gpg", "allowedsignersfile", "/dev/null"),
+    ("gpg", "revocationfile", "/dev/null"),
+    ("mailmap", "file", "/dev/null"),
+    ("receive", "skiplist", "/dev/null"),
+];
+
 /// Programs that are known to run git, in addition to those called `git-NAME`.
 const RUN_GIT: &[&str] = &[
     "act",
@@ -296,6 +311,12 @@ pub fn is_harmless(section: &str, variable: &str) -> bool {
 pub fn neutral_connection(section: &str, variable: &str) -> Option<&'static str> {
     let is_it = |&&(known, name, _): &&(&str, &str, &str)| (known, name) == (section, variable);
     NEUTRAL_CONNECTION.iter().find(is_it).map(|(.., neutral)| *neutral)
+}
+
+/// Returns the value to use for a setting that names a file if the user's own configuration has none.
+pub fn neutral_file(section: &str, variable: &str) -> Option<&'static str> {
+    let is_it = |&&(known, name, _): &&(&str, &str, &str)| (known, name) == (section, variable);
+    NEUTRAL_FILES.iter().find(is_it).map(|(.., neutral)| *neutral)
 }
 
 /// Returns the key that sets for all servers what a key sets for one: `http.proxy` for `http.ADDRESS.proxy` and

@@ -253,6 +253,11 @@ fn override_settings(
     Ok(())
 }
 
+/// Returns whether a file's name leads to no other folder than those below the work tree, links aside.
+fn stays_below(name: &str) -> bool {
+    !name.starts_with(['/', '~', '%', ':']) && !name.split('/').any(|part| part == "..")
+}
+
 /// Whether a setting permits a protocol that is a helper program. `ext` is excluded: it runs any command that an address
 /// contains.
 fn is_protocol(key: &str) -> bool {
@@ -309,7 +314,13 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
         ("imap", "tunnel") => "false",
         // Both may be anywhere: patches are written into the folder, and quote the file.
         ("format", "outputdirectory") if guard!(ExecGitHarmless) => ".",
-        ("format", "signaturefile") if guard!(ExecGitHarmless) => "/dev/null",
+        // A later value is added to the list, and resets nothing.
+        ("blame", "ignorerevsfile") if guard!(ExecGitHarmless) => return stays_below(&entry.value),
+        _ if let Some(neutral) = git_settings::neutral_file(section, variable)
+            && guard!(ExecGitHarmless) =>
+        {
+            neutral
+        }
         _ if let Some(neutral) = git_settings::neutral_connection(section, variable)
             && guard!(ExecGitHarmless) =>
         {
@@ -400,6 +411,10 @@ mod tests {
         for key in ["pull.twohead", "pull.octopus", "core.nobodyknows", "rebase.frotz"] {
             assert!(!is_taken(key, "x/evil", None) && is_taken(key, "x/evil", Some("mine")), "{key}");
         }
+        for file in ["/etc/x", "~/.netrc", "../x", "a/../../x", "%(prefix)/x", ":(optional)/x"] {
+            assert!(!is_taken("blame.ignorerevsfile", file, None), "{file}");
+        }
+        assert!(is_taken("blame.ignorerevsfile", ".git-blame-ignore-revs", None));
         assert!(is_taken("pull.twohead", "ort recursive", None));
         assert!(
             !is_taken("gc.recentobjectshook", "evil", None) && !is_taken("gc.recentobjectshook", "x", Some("mine"))
@@ -442,6 +457,10 @@ mod tests {
             ("http.savecookies", "false"),
             ("credential.protectprotocol", "true"),
             ("imap.tunnel", "false"),
+            ("commit.template", "/dev/null"),
+            ("core.attributesfile", "/dev/null"),
+            ("gpg.ssh.allowedsignersfile", "/dev/null"),
+            ("receive.fsck.skiplist", "/dev/null"),
             ("format.outputdirectory", "."),
             ("format.signaturefile", "/dev/null"),
         ] {
