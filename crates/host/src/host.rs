@@ -24,7 +24,7 @@ use crate::position;
 use crate::profile::PiProfile;
 use crate::record;
 use crate::registry::invocation_names;
-use crate::report::{CURE, ExtensionReport, ReportKind, Reports};
+use crate::report::{ExtensionReport, ReportKind, Reports};
 use crate::report_budget::ReportFate;
 use crate::services::Services;
 use crate::signal::{Signal, WeakSignal};
@@ -32,6 +32,7 @@ use crate::state::ReadableState;
 use crate::stream_handlers;
 use crate::turn::arrival_name;
 use pijs_hostcall::ResultPermit;
+use pijs_hostcall::gate::CURE;
 use pijs_node_compat::events::STREAM_TEXT;
 use pijs_protocol::message::{BusEvent, ErrorReport, Message};
 use pijs_protocol::registration::Registration;
@@ -495,7 +496,9 @@ impl Host {
 
     /// Adds the grant that allows a refused call to its error.
     fn with_cure(&self, extension: &ExtensionId, mut error: ErrorReport) -> ErrorReport {
-        if let Some(command) = self.0.services.dispatcher.gate().cure(extension, &error.message) {
+        if !error.message.contains(CURE)
+            && let Some(command) = self.0.services.dispatcher.gate().cure(extension, &error.message)
+        {
             error.message.push_str(&format!("{CURE}{command}"));
         }
         error

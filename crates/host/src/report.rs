@@ -3,6 +3,7 @@
 //! A [`ExtensionReport`] is a fact about one extension without a waiting caller. Front ends subscribe with
 //! [`Host::reports`](crate::Host::reports); the dispatcher writes facts that belong into the ledger.
 
+use pijs_hostcall::gate::CURE;
 use pijs_protocol::log::LogEntry;
 use pijs_protocol::message::ErrorReport;
 use pijs_protocol::{EntryIndex, ExtensionId, StreamSource, Termination};
@@ -10,9 +11,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::rc::Rc;
 use std::{cell::RefCell, future::poll_fn, task::Poll, task::Waker};
-
-/// Separates an error's message from the command that grants what a refusal denied.
-pub(crate) const CURE: &str = "\nto allow it: ";
 
 /// One fact about one extension.
 #[derive(Debug, Clone, PartialEq)]

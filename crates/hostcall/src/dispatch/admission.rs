@@ -5,7 +5,7 @@ use crate::caller::Caller;
 use crate::connector::Connector;
 use crate::decision::{Decision, Reason};
 use crate::derive::ParsedCall;
-use crate::gate::Permit;
+use crate::gate::{CURE, Permit};
 use crate::ledger::{CallFacts, CallStart};
 use crate::output::unrecorded;
 use crate::policy::Mode;
@@ -169,8 +169,14 @@ impl DispatcherInner {
         if decision.allowed {
             Ok(Admitted { connector, decision, permit })
         } else {
-            let refusal = decision.refusal(&head.method, &required.subject);
+            let mut refusal = decision.refusal(&head.method, &required.subject);
             self.gate.note_refused(caller, &required, decision.reason, &refusal);
+            // `pi.exec` does not throw: its caller shows this message as the output of the program.
+            if required.capability == "exec"
+                && let Some(command) = self.gate.cure(caller.extension(), &refusal.message)
+            {
+                refusal.message.push_str(&format!("{CURE}{command}"));
+            }
             Err(refusal)
         }
     }

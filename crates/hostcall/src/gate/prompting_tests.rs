@@ -342,6 +342,42 @@ async fn always_is_offered_where_a_grant_can_express_the_subject() {
 }
 
 #[test]
+fn a_refused_program_without_an_exact_pattern_is_reported_with_the_narrowest_grant() {
+    let (gate, _) = gate(Mode::Strict);
+    let extension = caller("a");
+    let cure = |params: serde_json::Value| {
+        let call = parsed("exec", params);
+        let required = call.required().expect("it makes sense");
+        let (Judgement::Settled(decision) | Judgement::Ask(_, decision)) =
+            gate.judge(&extension, "exec", &required).expect("a decision");
+        let refusal = decision.refusal("exec", &required.subject);
+        gate.note_refused(&extension, &required, decision.reason, &refusal);
+        gate.cure(extension.extension(), &refusal.message)
+    };
+    let allow = |grant: &str, more: &str| {
+        Some(format!("pi ext grants allow a {grant}  # {more}; no narrower grant covers it"))
+    };
+    let shell = serde_json::json!({"command": "/bin/sh", "args": ["-c", "echo a | wc"]});
+    assert_eq!(cure(shell.clone()), allow("'exec:/bin/sh -c *'", "it runs any code"));
+    let commit = serde_json::json!({"command": "git", "args": ["commit", "-m", "two words"]});
+    assert_eq!(cure(commit.clone()), allow("'exec:git commit -m *'", "also with other arguments"));
+    // In another folder, and with code as its input, no grant of a pattern covers it.
+    let elsewhere = serde_json::json!({"command": "git", "args": ["commit", "-m", "two words"], "cwd": "/elsewhere"});
+    assert_eq!(cure(elsewhere), None);
+    // Each suggestion allows its call.
+    for (params, pattern) in [(shell, "/bin/sh -c *"), (commit, "git commit -m *")] {
+        let scope = Scope { commands: Some(vec![pattern.to_owned()]), ..Scope::default() };
+        let grant = Grant { scope: Some(scope), ..Grant::any("exec", "exec") };
+        gate.add_grants(&extension.profile, &[grant]).expect("a grant");
+        let call = parsed("exec", params);
+        let required = call.required().expect("it makes sense");
+        let (Judgement::Settled(decision) | Judgement::Ask(_, decision)) =
+            gate.judge(&extension, "exec", &required).expect("a decision");
+        assert!(decision.allowed, "{decision:?}");
+    }
+}
+
+#[test]
 fn a_failure_is_reported_with_the_grant_of_its_subject() {
     let (gate, _) = gate(Mode::Strict);
     let extension = caller("a");

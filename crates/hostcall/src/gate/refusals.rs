@@ -10,13 +10,18 @@ use crate::caller::{Caller, During, Profile};
 use crate::decision::Reason;
 use crate::prompt::shown;
 use crate::requests::{allow_command, revoke_command};
-use crate::subject::{Access, Required, Subject};
+use crate::scope::command_with_any_rest;
+use crate::subject::{Access, Input, Required, Subject};
 use crate::vocabulary::is_free_variable;
+use pijs_programs::{self as programs, Kind};
 use pijs_protocol::manifest::Scope;
 use pijs_protocol::{ExtensionId, HostcallError};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+
+/// Separates the message of a failure from the command that grants what a refusal denied.
+pub const CURE: &str = "\nto allow it: ";
 
 /// Refusals of one extension that are kept.
 const MAX_REFUSALS: usize = 64;
@@ -47,6 +52,8 @@ struct RecordedRefusal {
 enum SuggestedCommand {
     /// Grants in the form of `pi ext grants allow`.
     Allow(Vec<String>),
+    /// A grant that also allows more than was refused, because no narrower one covers it, and what else it allows.
+    AllowMore(String, &'static str),
     /// Answers in the form of `pi ext grants revoke`.
     Revoke(Vec<String>),
 }
@@ -83,6 +90,10 @@ impl Gate {
     pub fn cure(&self, extension: &ExtensionId, message: &str) -> Option<String> {
         match self.inner.refusals.cure(extension, message)? {
             SuggestedCommand::Allow(grants) if !grants.is_empty() => Some(allow_command(extension.as_str(), &grants)),
+            // The remark is a comment of the shell, so that the whole line can be pasted.
+            SuggestedCommand::AllowMore(grant, more) => {
+                Some(format!("{}  # {more}; no narrower grant covers it", allow_command(extension.as_str(), &[grant])))
+            }
             SuggestedCommand::Revoke(answers) if !answers.is_empty() => {
                 Some(revoke_command(extension.as_str(), &answers))
             }
@@ -119,7 +130,10 @@ impl Gate {
             Some(Reason::User) => SuggestedCommand::Revoke(self.nevers(caller, required)),
             Some(Reason::AfterSecret) => SuggestedCommand::Allow(vec!["egress".to_owned()]),
             Some(reason) if reason.can_be_asked() || reason == Reason::NonInteractive => {
-                SuggestedCommand::Allow(self.exact_grants(caller, required))
+                match self.exact_grants(caller, required) {
+                    exact if exact.is_empty() => self.wider_grant(required),
+                    exact => SuggestedCommand::Allow(exact),
+                }
             }
             _ => SuggestedCommand::Allow(Vec::new()),
         };
@@ -165,6 +179,31 @@ impl Gate {
     fn exact_grants(&self, caller: &Caller, required: &Required<'_>) -> Vec<String> {
         let missing = self.missing_scopes(&caller.profile, required);
         missing.iter().flat_map(|(capability, scope)| self.lasting_grants(capability, scope)).collect()
+    }
+
+    /// Returns the narrowest grant that covers a program whose arguments no pattern expresses, such as a command of a shell.
+    /// A program in another folder, or with code as its input, has none.
+    fn wider_grant(&self, required: &Required<'_>) -> SuggestedCommand {
+        let none = SuggestedCommand::Allow(Vec::new());
+        let Subject::Program { command, args, cwd, given } = &required.subject else { return none };
+        let places = &self.inner.places;
+        let is_here = cwd.is_none_or(|cwd| places.node_path(cwd).is_ok_and(|folder| folder == places.project));
+        if !is_here || given.input != Input::Data {
+            return none;
+        }
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let variables: Vec<(String, String)> =
+            given.asked().map(|variable| (variable.name.to_owned(), variable.kept_value())).collect();
+        let Some(line) = command_with_any_rest(&variables, command, &args) else { return none };
+        let scope = ExactScope::Other(Scope { commands: Some(vec![line]), ..Scope::default() });
+        let more = match programs::kind_of(command) {
+            Kind::Interpreter => "it runs any code",
+            _ => "also with other arguments",
+        };
+        match self.as_grants(required.capability, &scope).as_slice() {
+            [grant] => SuggestedCommand::AllowMore(grant.clone(), more),
+            _ => none,
+        }
     }
 
     /// Returns the missing scopes of a call, each path by itself.

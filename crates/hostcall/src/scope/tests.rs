@@ -304,15 +304,17 @@ fn a_bare_name_covers_plain_uses_and_a_star_covers_all() {
     assert!(covers(&["git"], "git", &["status"]));
     assert!(!covers(&["git"], "git", &run));
     assert!(covers(&["git *"], "git", &run));
-    assert!(covers(&["git -c alias.x=!sh x"], "git", &run));
+    assert!(runs(&commands(&["git -c alias.x=!sh x"]), "git", &run, Path::new("/projects/app")));
     assert!(!covers(&["git -c alias.x=!sh"], "git", &run), "nothing is known about what follows");
     assert!(!covers(&["git fetch"], "git", &["fetch", "--upload-pack=sh"]));
     assert!(covers(&["bash"], "bash", &["-c", "ls"]), "an interpreter is meant to run things");
     assert!(!covers(&["", " "], "", &[]));
     assert!(!covers(&["bash run.sh"], "bash", &["run.sh"]) && !covers(&["cargo"], "cargo", &["metadata"]));
-    let script = commands(&["bash run.sh", "cargo"]);
-    for folder in ["/projects/app", "/projects/app/sub"].map(Path::new) {
-        assert!(runs(&script, "bash", &["run.sh"], folder) && runs(&script, "cargo", &["metadata"], folder));
+    let script = commands(&["bash run.sh", "cargo metadata", "cargo"]);
+    for (folder, is_here) in [("/projects/app", true), ("/projects/app/sub", false)] {
+        let folder = Path::new(folder);
+        assert_eq!(runs(&script, "bash", &["run.sh"], folder), is_here);
+        assert!(runs(&script, "cargo", &["metadata"], folder) && !runs(&script, "cargo", &["tree"], folder));
     }
     assert!(commands(&["git *"]).means_command("git", &run) && !commands(&["git"]).means_command("git", &["status"]));
     let (here, there) = (Path::new("/projects/app"), Path::new("/projects/app/sub"));

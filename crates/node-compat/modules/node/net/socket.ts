@@ -28,7 +28,7 @@ export function netError(failure: unknown, syscall: string, where: { host?: stri
   const target = where.path ?? (where.port === undefined ? undefined : `${address}:${where.port}`);
   const call = code === "ENOTFOUND" ? "getaddrinfo" : syscall;
   const words: Record<string, string> = { EADDRINUSE: "address already in use", EACCES: "permission denied" };
-  const shown = code === "ENOTFOUND" ? ` ${where.host}` : syscall === "listen" && words[code] ? `: ${words[code]} ${target}` : target === undefined || syscall !== "connect" ? "" : ` ${target}`;
+  const shown = call === "getaddrinfo" && where.host !== undefined ? ` ${where.host}` : syscall === "listen" && words[code] ? `: ${words[code]} ${target}` : target === undefined || syscall !== "connect" ? "" : ` ${target}`;
   const error: any = Object.assign(new Error(`${call} ${code}${shown}`), { errno: ERRNO[code] ?? -1, code, syscall: call });
   if (code === "ENOTFOUND") error.hostname = where.host;
   else if (where.path !== undefined) error.address = where.path;
