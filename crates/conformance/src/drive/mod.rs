@@ -60,7 +60,7 @@ use pijs_runtime::facts::node;
 use pijs_runtime::supply::Supplier;
 use pijs_runtime::throwaway::{NoLedger, surroundings};
 use pijs_runtime::{
-    AgentSession, Environment, Interface, LoadedSession, Result, SessionBuilder, SessionConfig, UserError, words,
+    AgentSession, Environment, Interface, LoadedSession, Result, SessionBuilder, SessionConfig, UserError, pi_texts,
 };
 use pijs_session_store::{Body, Session};
 use pijs_tools::words::Words;
@@ -267,8 +267,8 @@ impl Stage {
         let no_keys = Auth::new(Arc::new(NoKeyEnvironment), ambient.clone(), Default::default());
         let known = KnownModels::new(ModelsJson::default(), Arc::new(no_keys));
         let start = scenario.start_model.as_deref().unwrap_or("faux-1");
-        let mut spoken = Words::clone(&*words::of_start(environment, &compiler).await);
-        spoken.pi_folder = Some(words::pi_folder(surroundings).display().to_string());
+        let mut spoken = Words::clone(&*pi_texts::of_start(environment, &compiler).await);
+        spoken.pi_folder = Some(pi_texts::pi_folder(surroundings).display().to_string());
         let seed = match scenario.random {
             // Computes JavaScript's `>>> 0`.
             Some(Some(seed)) => u64::from(seed.rem_euclid(4_294_967_296.0) as u32),
