@@ -39,14 +39,16 @@ pub(crate) enum Answerer<'a> {
 /// The grants of an install.
 #[derive(Debug, Default)]
 pub(crate) struct InstallConsent {
-    /// Capabilities that are granted now.
+    /// Capabilities that are granted, now and before.
     pub(crate) granted: Vec<String>,
+    /// Requests that this install granted.
+    added: Vec<CapabilityRequest>,
     /// Requests that are not granted.
     pub(crate) missing: Vec<CapabilityRequest>,
     /// The tools and commands that the package provides, or changes, as lines to print.
-    pub(crate) brought: Vec<String>,
-    /// Whether the user has seen these lines.
-    pub(crate) has_seen: bool,
+    brought: Vec<String>,
+    /// Whether the user has answered a prompt with these lines and the requests.
+    has_seen: bool,
 }
 
 /// The decision on a package, before it is stored.
@@ -236,12 +238,24 @@ impl InstallDecision {
         let missing =
             requests.iter().filter(|request| !granted.iter().any(|name| *name == request.capability.as_str()));
         let missing = missing.cloned().collect();
+        let added = chosen.map(|(chosen, _)| chosen).unwrap_or_default();
         if record.is_none() {
             stderr(&format!("{} requests more than it was granted:", clean(&applicant.id)));
             more.iter().for_each(|request| stderr(&format!("  + {}", describe(request))));
             stderr("  without an answer it has only permissions that need no prompt");
         }
-        Ok(InstallConsent { granted, missing, brought, has_seen })
+        Ok(InstallConsent { granted, added, missing, brought, has_seen })
+    }
+}
+
+impl InstallConsent {
+    /// Returns what changed without a prompt, a line each: new grants, and tools and commands.
+    pub(crate) fn unseen(&self) -> Vec<String> {
+        if self.has_seen {
+            return Vec::new();
+        }
+        let added = self.added.iter().map(|request| format!("may now {}", describe(request)));
+        added.chain(self.brought.iter().cloned()).collect()
     }
 }
 

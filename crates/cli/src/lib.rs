@@ -36,10 +36,10 @@ mod tape_tests;
 mod terminal;
 mod trust;
 
-use args::{Cli, Command, ExtCommand, ExtensionFlag, InstallArgs, LedgerCommand};
+use args::{Cli, Command, ExtCommand, ExtensionFlag, LedgerCommand};
 use clap::Parser;
 use pijs_conformance::{drive, snapshot};
-use pijs_runtime::{Environment, Exit, Notices, Result, UserError, words};
+use pijs_runtime::{Environment, Exit, Notices, Result, UserError};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -139,14 +139,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
         match cli.command {
             None if helps => help::print(&environment, cli.run, flags).await,
             None => print::run(&environment, cli.run, flags).await,
-            Some(Command::Install(args)) => {
-                packages::install_all(&environment, &args).await?;
-                // The registry has answered, so the first session need not probe it.
-                if args.each().iter().any(InstallArgs::is_fetched) {
-                    words::prepare(&environment).await;
-                }
-                Ok(())
-            }
+            Some(Command::Install(args)) => packages::install_all(&environment, &args).await,
             Some(Command::Update(args)) => packages::update(&environment, &args).await,
             Some(Command::Remove(args)) => packages::remove(&environment, &args),
             Some(Command::List { json }) => packages::list(&environment, json),

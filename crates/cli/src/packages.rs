@@ -21,6 +21,7 @@ use pijs_runtime::compile::{Compiler, input_of};
 use pijs_runtime::grant_file::GrantFile;
 use pijs_runtime::made_files::MadeFolder;
 use pijs_runtime::package_request::{PackageRequest, grant_key};
+use pijs_runtime::pi_texts;
 use pijs_runtime::similar_names;
 use pijs_runtime::slow_task::SlowTask;
 use pijs_runtime::supply::Supplier;
@@ -63,6 +64,10 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
             Ok(installed) => match finish_install(environment, &reviewer, &installed, args) {
                 Ok(outlook) => {
                     fetch_supplied(environment, &installed, args.common.registry.as_deref()).await;
+                    if args.is_fetched() {
+                        // The registry has answered, so the first session need not probe it.
+                        pi_texts::prepare(environment).await;
+                    }
                     // The result is the last line.
                     outlook.iter().for_each(|line| stderr(line));
                     Ok(())
@@ -162,6 +167,11 @@ fn finish_install(
     let version = installed.version.as_deref().map(|version| format!(" {}", one_line(version, ""))).unwrap_or_default();
     let verb = if installed.is_new { "installed" } else { "already installed:" };
     stderr(&format!("{verb} {}{version}", clean(&named(installed))));
+    if let Some(name) = args.source.as_deref().filter(|source| installed.id.strip_prefix("npm:") == Some(source))
+        && environment.dirs.cwd.join(name).is_dir()
+    {
+        stderr(&clean(&format!("note: this is {name} of the registry; the folder of this name is ./{name}")));
+    }
     stderr(&format!("  {} in {}", contents(installed), clean(&installed.path.display().to_string())));
     if installed.dependencies > 0 {
         stderr(&format!("  with {} dependencies; their install scripts were not run", installed.dependencies));
@@ -170,9 +180,7 @@ fn finish_install(
         stderr("note: packages of this folder are loaded once you run: pi trust");
     }
     for (applicant, consent) in &agreed {
-        if !consent.has_seen {
-            consent.brought.iter().for_each(|line| stderr(&format!("  {line}")));
-        }
+        consent.unseen().iter().for_each(|line| stderr(&format!("  {line}")));
         consent::explain_missing(applicant, consent, &reviewer.command.of(&installed.id));
     }
     Ok(Some(clean(&format!("{}: {outlook}", named(installed)))))
@@ -234,11 +242,16 @@ fn warn(warnings: &[&String], is_detail: bool, remarks: &[String], id: &str) {
     }
 }
 
-/// Returns the display name of an installed package: of a folder its manifest's name and its path.
+/// Returns the display name of an installed package.
 fn named(installed: &Installed) -> String {
-    match &installed.name {
-        Some(name) if !installed.id.starts_with("npm:") => format!("{} ({})", one_line(name, ""), installed.id),
-        _ => installed.id.clone(),
+    with_name(installed.name.as_deref(), &installed.id, &installed.id)
+}
+
+/// Returns the display name of a package: its `source`, and before it the name in its manifest unless the id has it.
+fn with_name(name: Option<&str>, id: &str, source: &str) -> String {
+    match name {
+        Some(name) if !id.starts_with("npm:") => format!("{} ({source})", one_line(name, "")),
+        _ => source.to_owned(),
     }
 }
 
@@ -377,8 +390,8 @@ async fn updated(
 ) -> Result<()> {
     let mut brought = Vec::new();
     if !installed.entries.is_empty() {
-        let consents = consent_to(reviewer, installed, args.common.local)?.into_iter().map(|(_, consent)| consent);
-        brought = consents.filter(|consent| !consent.has_seen).flat_map(|consent| consent.brought).collect();
+        let consents = consent_to(reviewer, installed, args.common.local)?;
+        brought = consents.iter().flat_map(|(_, consent)| consent.unseen()).collect();
     }
     if args.common.json {
         return Ok(());
@@ -442,7 +455,7 @@ pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()>
             UserError::failed(format!("{}: the record of its files could not be removed: {error}", clean(&key)))
         })?;
     }
-    stderr(&format!("removed {}", clean(&removed.id)));
+    stderr(&clean(&format!("removed {}", with_name(removed.name.as_deref(), &removed.id, &removed.id))));
     Ok(())
 }
 
@@ -453,7 +466,7 @@ pub(crate) fn list(environment: &Environment, json: bool) -> Result<()> {
             .iter()
             .map(|package| {
                 json!({
-                    "id": package.id, "scope": scope_name(package.scope), "source": package.source,
+                    "id": package.id, "name": package.name, "scope": scope_name(package.scope), "source": package.source,
                     "version": package.version, "path": package.path, "present": package.present,
                 })
             })
@@ -470,7 +483,7 @@ pub(crate) fn list(environment: &Environment, json: bool) -> Result<()> {
         let line = format!(
             "{:<8} {} {version}  {}{missing}",
             scope_name(package.scope),
-            package.source,
+            with_name(package.name.as_deref(), &package.id, &package.source),
             package.path.display()
         );
         stdout(&clean(&line));

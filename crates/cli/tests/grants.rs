@@ -214,13 +214,49 @@ fn a_package_of_a_folder_goes_by_the_name_in_its_manifest() {
         let run = world.pi(&command);
         assert!(run.succeeded().stdout.contains(words), "{command:?}: {}", run.stdout);
     }
+    let listed = world.pi(&["list"]);
+    assert!(listed.succeeded().stdout.contains(" its-name ("), "{}", listed.stdout);
     // A name of two packages selects neither.
     world.write("project/twin/package.json", world.read("project/folder/package.json"));
     world.write("project/twin/a.ts", "export default () => {};\n");
     world.pi(&["install", "./twin"]).succeeded();
     world.pi(&["ext", "grants", "allow", "its-name", "exec:true"]).failed(1, &["2 packages have this name", "/twin"]);
     world.pi(&["remove", "./twin"]).succeeded();
-    world.pi(&["remove", "its-name"]).succeeded();
+    // A session that goes on without a package says which.
+    world.write("project/folder/a.ts", "export default () => { throw new Error('not today'); };\n");
+    let run = start(&world, &[]);
+    assert!(run.stderr.contains("the session continues without its-name (path:/"), "{}", run.stderr);
+    let removed = world.pi(&["remove", "its-name"]);
+    assert!(removed.succeeded().stderr.contains("removed its-name (path:/"), "{}", removed.stderr);
+}
+
+/// Reports a refused program, shell and look-up.
+const REFUSED: &str = r#"
+import { execSync } from "node:child_process";
+import { lookup } from "node:dns/promises";
+export default (pi: any) => {
+  pi.registerCommand("program", { handler: async () => console.log((await pi.exec("true", ["a"])).stderr) });
+  pi.registerCommand("shell", { handler: async () => execSync("echo a | wc -l") });
+  pi.registerCommand("host", { handler: async () => lookup("example.com") });
+};
+"#;
+
+#[test]
+fn each_refusal_ends_with_the_grant_that_cures_it() {
+    let world = World::new();
+    mine(&world, REFUSED);
+    world.pi(&["install", "./mine"]).succeeded();
+    let model = world.script(&[&["fine"]]);
+    let place = world.project().canonicalize().expect("a project").join("mine").display().to_string();
+    for (command, grant) in [
+        ("/program", "'exec:true a \"\"'"),
+        ("/shell", "'exec:/bin/sh -c *'  # it runs any code; no narrower grant covers it"),
+        ("/host", "http:example.com"),
+    ] {
+        let run = world.pi(&["-p", command, "--model", &model]);
+        let cure = format!("to allow it: pi ext grants allow path:{place} {grant}");
+        assert_eq!(run.stderr.matches(&cure).count(), 1, "{command}: {}", run.stderr);
+    }
 }
 
 /// Keeps its state outside of the project, where it may write and not read.

@@ -142,6 +142,41 @@ fn supplied_packages_are_fetched_at_install_or_reported() {
 }
 
 #[test]
+fn the_result_of_an_install_is_its_last_line() {
+    let world = World::new();
+    let registry = Registry::start();
+    registry.publish_extension("plain", "1.0.0", json!({}));
+    world.write("home/.npmrc", format!("registry={}\n", registry.url()));
+    let mut command = world.command(&["install", "plain"]);
+    // The first install also fetches pi's texts.
+    command.env("XDG_CACHE_HOME", world.path().join("empty-cache")).env_remove("PIJS_WORDS");
+    let run = support::run(command);
+    assert!(run.succeeded().stderr.contains("fetching what pi supplies"), "{}", run.stderr);
+    assert!(run.stderr.trim_end().ends_with("\nnpm:plain: works"), "{}", run.stderr);
+}
+
+#[test]
+fn an_install_says_what_it_granted_and_which_package_it_took() {
+    let world = World::new();
+    let registry = Registry::start();
+    registry.publish(
+        json!({"name": "runs", "version": "1.0.0", "pi": {"extensions": ["./index.ts"]}}),
+        &[("index.ts", "export default (pi: any) => pi.on('session_start', () => pi.exec('uname', ['-s']));\n")],
+    );
+    world.write("project/runs/readme.md", "a folder of this name");
+    let install = |more: &[&str]| world.pi(&[&["install", "runs", "--registry", &registry.url()], more].concat());
+    let granted = "may now run programs: uname";
+    let first = install(&[]);
+    assert!(!first.succeeded().stderr.contains("may now run"), "{}", first.stderr);
+    assert!(first.stderr.contains("the folder of this name is ./runs"), "{}", first.stderr);
+    let second = install(&["--yes"]);
+    assert!(second.succeeded().stderr.contains(granted), "{}", second.stderr);
+    // Nothing is granted twice.
+    let third = install(&["--yes"]);
+    assert!(!third.succeeded().stderr.contains("may now"), "{}", third.stderr);
+}
+
+#[test]
 fn a_folder_gets_its_own_dependencies_and_says_what_comes_of_it() {
     let world = World::new();
     let registry = Registry::start();

@@ -128,6 +128,8 @@ pub struct PackageAttempt {
 pub struct ListedPackage {
     /// `npm:NAME` or `path:PATH`.
     pub id: String,
+    /// The name in its `package.json`.
+    pub name: Option<String>,
     /// Scope whose settings list it.
     pub scope: InstallScope,
     /// Source that settings list.
@@ -145,6 +147,8 @@ pub struct ListedPackage {
 pub struct Removed {
     /// `npm:NAME` or `path:PATH`.
     pub id: String,
+    /// The name in its `package.json`.
+    pub name: Option<String>,
     /// Path that it was at; a local folder is still there.
     pub path: PathBuf,
 }
@@ -303,6 +307,7 @@ impl Installer {
                 let Ok(source) = PackageSource::from_settings(&configured.text, &root, &self.dirs.home) else {
                     all.push(ListedPackage {
                         id: configured.text.clone(),
+                        name: None,
                         scope,
                         source: configured.text,
                         version: None,
@@ -318,9 +323,10 @@ impl Installer {
                     // The target of a link is not the package.
                     _ => PackageStore::holds(&self.disk, &root, scope, &path).unwrap_or(false),
                 };
-                let version = manifest.and_then(|manifest| manifest.version);
+                let (name, version) = manifest.map_or((None, None), |manifest| (manifest.name, manifest.version));
                 all.push(ListedPackage {
                     id: source.identity(),
+                    name,
                     scope,
                     source: configured.text,
                     version,
@@ -361,7 +367,7 @@ impl Installer {
             settings.remove(&found.id, &self.dirs.home);
             settings.save()?;
         }
-        Ok(Removed { id: found.id, path: found.path })
+        Ok(Removed { id: found.id, name: found.name, path: found.path })
     }
 
     fn find(&self, text: &str, scope: InstallScope) -> Result<ListedPackage> {
@@ -373,10 +379,7 @@ impl Installer {
         } else {
             format!("installed: {}", names.join(", "))
         };
-        let by_name = |listed: &ListedPackage| {
-            let manifest = Manifest::read(&listed.path).ok().flatten();
-            manifest.and_then(|manifest| manifest.name).as_deref() == Some(text)
-        };
+        let by_name = |listed: &ListedPackage| listed.name.as_deref() == Some(text);
         let position = listed
             .iter()
             .position(|listed| Some(&listed.id) == wanted.as_ref() || listed.source == text || listed.id == text)

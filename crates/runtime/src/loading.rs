@@ -22,6 +22,7 @@ use pijs_durable::Disk;
 use pijs_extc::BuildFailure;
 use pijs_host::{Digests, ExtensionReport, Host, LoadError, LoadReport, Observer, OpenError, Package, ReportKind};
 use pijs_hostcall::grant_store::{GrantStore, PackageRecord};
+use pijs_hostcall::prompt::shown;
 use pijs_hostcall::{Dispatcher, Grant};
 use pijs_packages::{
     DiscoverOptions, Discovery, DiscoveryOrigin, InstallScope, PackageEntry, recover, resolve_extensions,
@@ -39,6 +40,9 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Longest displayed name of a package, in characters.
+const MAX_SHOWN_NAME: usize = 64;
 
 /// Finds extensions in load order. Those of the command line have to exist; other errors are reported.
 pub(crate) fn discover(environment: &Environment, config: &SessionConfig) -> Result<Discovery> {
@@ -223,7 +227,11 @@ impl Failures<'_> {
         }
         let Some(observer) = self.observer else {
             self.notices.show(&indented(&self.redactor.text(&failure.to_string())));
-            self.notices.show(&format!("note: the session continues without {}", found.id));
+            let name = match &found.name {
+                Some(name) => format!("{} ({})", shown(name, MAX_SHOWN_NAME), found.id),
+                None => found.id.to_string(),
+            };
+            self.notices.show(&format!("note: the session continues without {name}"));
             return Ok(());
         };
         let (phase, message) = ("load".to_owned(), failure.said());
