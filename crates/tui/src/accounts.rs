@@ -10,6 +10,7 @@ use super::selections::model_name;
 use pijs_agent::Account;
 use pijs_llm::known_models::KnownModels;
 use pijs_llm::models::has_client;
+use std::collections::BTreeSet;
 
 impl UserCommands {
     pub(super) fn known(&self) -> Option<KnownModels> {
@@ -64,6 +65,16 @@ impl UserCommands {
             Some(account) if account.logs_in => return self.log_in(account).await,
             Some(account) => account.name,
             None => match self.known().filter(|known| known.has(provider)) {
+                Some(known) if !has_client(&known.models(provider)) => {
+                    let apis: BTreeSet<String> = known.models(provider).into_iter().map(|model| model.api).collect();
+                    let apis: Vec<String> = apis.into_iter().collect();
+                    let name = known.display_name(provider);
+                    return self.fail(&format!(
+                        "there is no client for the API of {name} ({}), so a key would not be used; install an extension \
+                         that provides one, or choose another provider with: /login",
+                        apis.join(", ")
+                    ));
+                }
                 Some(known) => known.display_name(provider),
                 None => return self.fail(&format!("there is no provider {provider}; choose one with: /login")),
             },

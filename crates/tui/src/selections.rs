@@ -161,8 +161,20 @@ impl UserCommands {
                 let places = pijs_runtime::models::places_of_key(Some(&model));
                 format!("no key for {words}: store one with /login {} ({places})", model.provider)
             }
-            _ => format!("no available model is called {words}; choose one with: /model"),
+            _ => match self.without_key(words) {
+                Some(provider) => {
+                    format!("a model called {words} needs a key: store one with /login, for example /login {provider}")
+                }
+                None => format!("no available model is called {words}; choose one with: /model"),
+            },
         }
+    }
+
+    /// Returns the first provider with a model of this name, or of a name that contains it, and a client for it.
+    fn without_key(&self, words: &str) -> Option<String> {
+        let known = self.known()?;
+        let is_meant = |model: &Model| model.id.contains(words) && has_client(std::slice::from_ref(model));
+        known.providers().into_iter().find(|provider| known.models(provider).iter().any(is_meant))
     }
 
     pub(super) async fn cycle_model(&self, back: bool) {

@@ -22,6 +22,8 @@ fn without_a_key_a_session_begins_and_says_what_is_missing() {
     terminal.answers("/model", "there is nothing to choose from yet");
     terminal.answers("/model openai/gpt-5", "no key for openai/gpt-5: store one with /login openai (OPENAI_API_KEY");
     terminal.answers("/login nobody", "there is no provider nobody");
+    terminal.answers("/login mistral", "there is no client for the API of Mistral (mistral-conversations)");
+    terminal.answers("/model gpt-5", "a model called gpt-5 needs a key: store one with /login");
     terminal.say("/quit");
     assert_eq!(terminal.ends().0, 0);
 }
