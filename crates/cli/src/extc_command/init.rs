@@ -36,7 +36,7 @@ pub(super) fn run(name: Option<&Path>, wasm: bool, err: &mut dyn Write) -> io::R
     let files = if wasm { COMPONENT } else { SCRIPT };
     match write(folder, files) {
         Ok(package) => {
-            let shown = folder.display();
+            let shown = shell_word(&folder.display().to_string());
             let names: Vec<&str> = files.iter().map(|(file, _)| *file).collect();
             writeln!(err, "wrote {package}: {} in {shown}", names.join(", "))?;
             if wasm {
@@ -53,6 +53,12 @@ pub(super) fn run(name: Option<&Path>, wasm: bool, err: &mut dyn Write) -> io::R
             Ok(FAILED)
         }
     }
+}
+
+/// Quotes a path for a shell where it needs that.
+fn shell_word(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
+    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
 /// Writes the files and returns the name of the package. An error consists of a message and a hint.
@@ -93,6 +99,17 @@ fn package_name(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn printed_commands_quote_the_folder() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = parent.path().join("it's mine");
+        let mut out = Vec::new();
+        run(Some(&folder), false, &mut out).expect("written");
+        let out = String::from_utf8(out).expect("text");
+        let quoted = format!("'{}'", folder.display().to_string().replace('\'', "'\\''"));
+        assert!(out.contains(&format!("pi -e {quoted}\n")), "{out}");
+    }
 
     #[test]
     fn any_folder_gives_a_name_that_npm_takes() {
