@@ -364,6 +364,8 @@ mod tests {
             "pi --mode json -p --no-session --model a/b:high --tools read,grep --append-system-prompt /tmp/p.md Task",
             "pi -p --print --no-extensions --no-tools --no-session --model haiku",
             "pi -p --models sonnet --extension /pkg/index.ts --session-control --session /x/a.jsonl",
+            "pi -p --models sonnet -e /pkg/index.ts --session-control --session /x/a.jsonl",
+            "pi -p -e ./x.ts --model own/m",
             "pi --version",
             "pi -p @a.txt -ne -ns -np -nc -na",
         ] {
@@ -391,8 +393,6 @@ mod tests {
             "pi -p --model=script:x",
             "pi -p --base-url http://x",
             "pi -p -e npm:x",
-            "pi -p -e ./x.ts",
-            "pi -pe ./x.ts",
             "pi -p -enpm:x",
             "pi -p --extension=git:x",
             "pi -p -e https://a.example/x",

@@ -15,8 +15,6 @@ const uses: Record<string, string[]> = {
   commands: ["--mode", "rpc", "--no-session"],
   scripted: ["-p", "--model", "script:replies.jsonl", "hi"],
   "scripted with a blank": ["-p", "--no-session", "--model", "script:re plies.jsonl", "hi"],
-  extension: ["-p", "--no-session", "-e", "evil/index.ts", "hi"],
-  "own model": ["-p", "--no-session", "-e", "evil/index.ts", "--model", "own/m", "hi"],
   gateway: ["-p", "--base-url", "http://127.0.0.1:9/", "hi"],
   "other session": ["-p", "--session", OTHER, "hi"],
   "by id": ["-p", "--session", "0123abcd", "hi"],

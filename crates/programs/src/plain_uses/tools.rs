@@ -423,7 +423,7 @@ fn is_a_word(operand: &str) -> bool {
 /// Agents with a prompt. Not plain are other sessions (`-c`, `-r`, `--fork`, an id), external commands (`--mode rpc`), grants,
 /// trust, extensions to install, and models from a file or any server. An extension in a file adds no authority: a model that it
 /// selects is not chosen by the user (guard `attribution.started`). Files in its arguments are decided like those of any program.
-const PI: PlainTool = tool(&["pi"], Syntax::Letters, &[plain("", &["-p -h -v -V -n: -t: --print --help --version --mode=text|json \
+const PI: PlainTool = tool(&["pi"], Syntax::Letters, &[plain("", &["-p -h -v -V -e: -n: -t: --print --help --version --mode=text|json \
     --model --models --provider --thinking --list-models --tools --exclude-tools --no-tools --no-builtin-tools --no-session \
     --session --session-dir --no-extensions --extension --no-mcp --skill --no-skills --prompt-template --no-prompt-templates \
     --no-themes --no-context-files --system-prompt --append-system-prompt --name --offline --verbose --no-approve --deny \
