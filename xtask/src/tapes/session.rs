@@ -1,12 +1,13 @@
 //! Sessions that the benchmark records, over RPC.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A folder with a project, a home and the program.
@@ -93,6 +94,8 @@ struct Client {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+    /// Reads standard error all along: a session that may not write there waits.
+    errors: JoinHandle<io::Result<Vec<u8>>>,
 }
 
 impl Client {
@@ -101,7 +104,12 @@ impl Client {
         let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;
         let input = child.stdin.take().context("the input is piped")?;
         let output = BufReader::new(child.stdout.take().context("the output is piped")?);
-        Ok(Self { child, input, output })
+        let mut stderr = child.stderr.take().context("standard error is piped")?;
+        let errors = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            stderr.read_to_end(&mut text).map(|_| text)
+        });
+        Ok(Self { child, input, output, errors })
     }
 
     fn prompt(&mut self, text: &str) -> Result<()> {
@@ -136,12 +144,13 @@ impl Client {
     }
 
     fn end(self) -> Result<Duration> {
-        let Self { child, input, mut output } = self;
+        let Self { mut child, input, mut output, errors } = self;
         drop(input);
-        std::io::copy(&mut output, &mut std::io::sink())?;
-        let ended = child.wait_with_output()?;
-        let said = String::from_utf8_lossy(&ended.stderr);
-        if !ended.status.success() {
+        io::copy(&mut output, &mut io::sink())?;
+        let status = child.wait()?;
+        let errors = errors.join().map_err(|_| anyhow!("the reader of standard error panicked"))??;
+        let said = String::from_utf8_lossy(&errors);
+        if !status.success() {
             bail!("the session failed: {said}");
         }
         let times = said.lines().last().unwrap_or_default().split_whitespace();
