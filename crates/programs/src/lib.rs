@@ -394,6 +394,7 @@ mod tests {
             "pi -p --base-url http://x",
             "pi -p -e npm:x",
             "pi -p -enpm:x",
+            "pi -penpm:x",
             "pi -p --extension=git:x",
             "pi -p -e https://a.example/x",
             "pi -c",

@@ -440,6 +440,19 @@ fn is_no_agent(operand: &str) -> bool {
     COMMANDS_OF_PI.contains(&operand) || (names_a_source(operand) && !operand.contains(char::is_whitespace))
 }
 
+/// Returns whether each `-e` of `pi` has its extension in an argument of its own, where a source to download is seen: `-enpm:x`
+/// has it attached, also behind other letters.
+fn attaches_no_extension(args: &[&str]) -> bool {
+    const SWITCHES: [char; 4] = ['p', 'h', 'v', 'V'];
+    let attached = |arg: &&str| {
+        let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+        letters
+            .map(|letters| letters.trim_start_matches(SWITCHES))
+            .is_some_and(|rest| rest.len() > 1 && rest.starts_with('e'))
+    };
+    !args.iter().any(attached)
+}
+
 /// Matches the value of an option of `pi` that is not a prompt and names a reply in a file or something to download.
 fn is_no_value_for_agent(option: &str, value: &str) -> bool {
     // The argument after one of these options is text.

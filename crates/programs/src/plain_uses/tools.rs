@@ -2,9 +2,9 @@
 
 use super::git::GIT;
 use super::{
-    NOTHING, PlainTool, PlainUse, Syntax, begins_with_plus, begins_with_plus_or_list, begins_with_slash_or_list,
-    has_a_scheme, has_network_address, is_no_agent, is_no_file, is_no_network_address, is_no_value_for_agent,
-    names_a_helper, names_a_list, plain, tool,
+    NOTHING, PlainTool, PlainUse, Syntax, attaches_no_extension, begins_with_plus, begins_with_plus_or_list,
+    begins_with_slash_or_list, has_a_scheme, has_network_address, is_no_agent, is_no_file, is_no_network_address,
+    is_no_value_for_agent, names_a_helper, names_a_list, plain, tool,
 };
 use crate::names_a_host;
 
@@ -423,8 +423,8 @@ fn is_a_word(operand: &str) -> bool {
 /// Agents with a prompt. Not plain are other sessions (`-c`, `-r`, `--fork`, an id), external commands (`--mode rpc`), grants,
 /// trust, extensions to install, and models from a file or any server. An extension in a file adds no authority: a model that it
 /// selects is not chosen by the user (guard `attribution.started`). Files in its arguments are decided like those of any program.
-const PI: PlainTool = tool(&["pi"], Syntax::Letters, &[plain("", &["-p -h -v -V -e: -n: -t: --print --help --version --mode=text|json \
+const PI: PlainTool = tool(&["pi"], Syntax::Letters, &[plain("", &["-p -h -v -V -e -n: -t: --print --help --version --mode=text|json \
     --model --models --provider --thinking --list-models --tools --exclude-tools --no-tools --no-builtin-tools --no-session \
     --session --session-dir --no-extensions --extension --no-mcp --skill --no-skills --prompt-template --no-prompt-templates \
     --no-themes --no-context-files --system-prompt --append-system-prompt --name --offline --verbose --no-approve --deny \
-    --policy=strict --fail-on-extension-error --session-control"]).without(is_no_agent).without_value(is_no_value_for_agent)]);
+    --policy=strict --fail-on-extension-error --session-control"]).without(is_no_agent).without_value(is_no_value_for_agent).with(attaches_no_extension)]);
