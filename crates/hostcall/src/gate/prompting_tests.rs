@@ -354,9 +354,8 @@ fn a_refused_program_without_an_exact_pattern_is_reported_with_the_narrowest_gra
         gate.note_refused(&extension, &required, decision.reason, &refusal);
         gate.cure(extension.extension(), &refusal.message)
     };
-    let allow = |grant: &str, more: &str| {
-        Some(format!("pi ext grants allow a {grant}  # {more}; no narrower grant covers it"))
-    };
+    let allow =
+        |grant: &str, more: &str| Some(format!("pi ext grants allow a {grant}  # {more}; no narrower grant covers it"));
     let shell = serde_json::json!({"command": "/bin/sh", "args": ["-c", "echo a | wc"]});
     assert_eq!(cure(shell.clone()), allow("'exec:/bin/sh -c *'", "it runs any code"));
     let commit = serde_json::json!({"command": "git", "args": ["commit", "-m", "two words"]});
