@@ -66,6 +66,8 @@ struct Delta<'a> {
 
 impl Agent {
     /// Sends the conversation to the model and returns its reply.
+    ///
+    /// One function, because each event of the stream changes the partial reply that its loop holds.
     pub(crate) async fn attempt(&self, run: &CancellationToken) -> Result<Attempt, AgentError> {
         let attempt = self.next_attempt();
         self.forget_updates();

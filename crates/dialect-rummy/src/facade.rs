@@ -144,6 +144,7 @@ impl Store {
         }
     }
 
+    /// Answers a query: an arm for each method.
     fn query(&mut self, args: &Args<'_>) -> Result<Value, StoreError> {
         let of_run = |args: &Args<'_>| Ok::<_, StoreError>(json!({ "run_id": args.integer(0)? }));
         let is_some = |row: &Value| row.get("count").and_then(Value::as_i64).is_some_and(|count| count > 0);
@@ -230,7 +231,7 @@ impl Store {
         }
     }
 
-    /// Methods of `KnownStore`, in terms of the verbs.
+    /// Methods of `KnownStore`, in terms of the verbs: an arm for each.
     fn before_2_0(&mut self, args: &Args<'_>, ceiling: Writer) -> Result<Value, StoreError> {
         let writer = Writer::under(None, ceiling, self.options().conduct)?;
         let run_id = args.integer(0)?;

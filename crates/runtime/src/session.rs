@@ -21,7 +21,7 @@ use crate::user_error::{Result, UserError};
 use pijs_agent::host::HostExtensions;
 use pijs_agent::settings::Settings;
 use pijs_agent::{
-    Agent, AgentControl, AgentError, AgentOptions, ControlError, Extensions, InitialModel, ModelQuotaLimits,
+    Agent, AgentControl, AgentError, AgentOptions, ControlError, Extensions, FrontEnd, InitialModel, ModelQuotaLimits,
 };
 use pijs_connectors::exec::{OwnShell, STARTED_BY};
 use pijs_connectors::fs::FsConnector;
@@ -31,7 +31,7 @@ use pijs_hostcall::{Dispatcher, Evidence, Grant, Ledger};
 use pijs_llm::models::Models;
 use pijs_llm::provider::{Provider, UnopenedModel};
 use pijs_resources::ResourcePlaces;
-use pijs_tape::{AgentRecord, Recorder};
+use pijs_tape::{AgentRecord, AgentWire, Recorder};
 use pijs_tools::Builtin;
 use pijs_tools::system::OsToolSystem;
 use pijs_tools::words::Words;
@@ -137,6 +137,8 @@ impl LoadedSession {
 
     /// Selects the model and creates the agent.
     ///
+    /// One function, because it takes the many parts of a loaded session apart.
+    ///
     /// # Errors
     ///
     /// No model can be used, or a rule file, a prompt or a setting cannot be read.
@@ -200,24 +202,16 @@ impl LoadedSession {
             provider_ambient: Some(ambient),
             ..AgentOptions::new(environment.dirs.cwd.clone(), system, files, agent_ambient)
         };
-        let (mut extensions, mut front_end): (Rc<dyn Extensions>, _) = (extensions, front_end);
+        let mut ports = AgentPorts { extensions, front_end };
         if let Some(recorder) = &self.recorder
-            && let Some(parts) = agent_tape::describe(&options, &control, extensions.profile())
+            && let Some(parts) = agent_tape::describe(&options, &control, ports.extensions.profile())
         {
             let wire = recorder.agent();
-            let ports = RecordedPorts::new(wire.clone(), &parts);
+            options.observer = Some(Rc::new(RecordedPorts::new(wire.clone(), &parts)));
             self.tap.begin(wire.clone(), parts);
-            let changes = wire.clone();
-            options.rules = options
-                .rules
-                .take()
-                .map(|rules| rules.with_source(|source| Box::new(RecordedRules { source, wire: changes })));
-            let acts = wire.clone();
-            control.observe_acts(move |act, value| acts.record(AgentRecord::Act { act: act.to_owned(), value }));
-            options.observer = Some(Rc::new(ports));
-            extensions = Rc::new(RecordedExtensions::new(extensions, wire.clone()));
-            front_end = Box::new(RecordedFrontEnd { front_end, wire });
+            ports = ports.recorded(&mut options, &control, wire);
         }
+        let AgentPorts { extensions, front_end } = ports;
         let agent = Agent::new(options, extensions, provider, control, front_end);
         let cwd = environment.dirs.cwd.clone();
         Ok(AgentSession {
@@ -248,6 +242,30 @@ impl LoadedSession {
             known.move_provider(&model.provider, address);
         }
         ModelChoice::ready(environment, config, model)
+    }
+}
+
+/// Ports of the agent that a recording observes.
+struct AgentPorts {
+    extensions: Rc<dyn Extensions>,
+    front_end: Box<dyn FrontEnd>,
+}
+
+impl AgentPorts {
+    /// Returns the same ports with everything that crosses them recorded, as are the rules and the acts of the session.
+    fn recorded(self, options: &mut AgentOptions, control: &AgentControl, wire: AgentWire) -> Self {
+        let Self { extensions, front_end } = self;
+        let changes = wire.clone();
+        options.rules = options
+            .rules
+            .take()
+            .map(|rules| rules.with_source(|source| Box::new(RecordedRules { source, wire: changes })));
+        let acts = wire.clone();
+        control.observe_acts(move |act, value| acts.record(AgentRecord::Act { act: act.to_owned(), value }));
+        Self {
+            extensions: Rc::new(RecordedExtensions::new(extensions, wire.clone())),
+            front_end: Box::new(RecordedFrontEnd { front_end, wire }),
+        }
     }
 }
 

@@ -286,35 +286,44 @@ mod supervised {
             over: AtomicBool::new(false),
         });
         let watched = Arc::clone(&tree);
-        std::thread::Builder::new().name("pijs-exec".to_owned()).spawn(move || {
-            let mut sender = Some(sender);
-            while let Ok(Some(message)) = receive_message(&mut messages) {
-                if let (SupervisorMessage::Ended { code, signal }, Some(sender)) = (message, sender.take()) {
-                    watched.running.store(false, Ordering::Release);
-                    // The receiver may have been dropped.
-                    let _ = sender.send(ProgramExit { code, signal });
-                }
-            }
-            watched.running.store(false, Ordering::Release);
-            // Waits first and reaps under the lock, so that no signal goes to a reused process number.
-            let _ = waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
-            let mut reaped = watched.reaped.lock().unwrap_or_else(PoisonError::into_inner);
-            let killed = process.wait().is_ok_and(|status| !status.success());
-            *reaped = true;
-            drop(reaped);
-            if killed {
-                // The supervisor itself was killed: the program's process group is all that can still be ended.
-                if let (Some(group), Some(_)) =
-                    (i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw), &sender)
-                {
-                    let _ = rustix::process::kill_process_group(group, Signal::KILL);
-                }
-                sweep(process.id());
-            }
-            drop(sender);
-            watched.over.store(true, Ordering::Release);
-        })?;
+        let thread = std::thread::Builder::new().name("pijs-exec".to_owned());
+        thread.spawn(move || watch(&watched, process, pid, messages, sender))?;
         Ok((pid, tree))
+    }
+
+    /// Reads what a supervisor says until it ends, and reaps it.
+    fn watch(
+        watched: &Supervised,
+        mut process: std::process::Child,
+        pid: u32,
+        mut messages: BufReader<UnixStream>,
+        sender: oneshot::Sender<ProgramExit>,
+    ) {
+        let mut sender = Some(sender);
+        while let Ok(Some(message)) = receive_message(&mut messages) {
+            if let (SupervisorMessage::Ended { code, signal }, Some(sender)) = (message, sender.take()) {
+                watched.running.store(false, Ordering::Release);
+                // The receiver may have been dropped.
+                let _ = sender.send(ProgramExit { code, signal });
+            }
+        }
+        watched.running.store(false, Ordering::Release);
+        // Waits first and reaps under the lock, so that no signal goes to a reused process number.
+        let _ = waitid(WaitId::Pid(watched.supervisor), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        let mut reaped = watched.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        let killed = process.wait().is_ok_and(|status| !status.success());
+        *reaped = true;
+        drop(reaped);
+        if killed {
+            // The supervisor itself was killed: the program's process group is all that can still be ended.
+            if let (Some(group), Some(_)) = (i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw), &sender)
+            {
+                let _ = rustix::process::kill_process_group(group, Signal::KILL);
+            }
+            sweep(process.id());
+        }
+        drop(sender);
+        watched.over.store(true, Ordering::Release);
     }
 }
 

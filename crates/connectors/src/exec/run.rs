@@ -45,6 +45,8 @@ pub(super) struct ProgramLimits {
 }
 
 /// Runs a started program to its end. Dropping the future ends the process tree.
+///
+/// One function, because the futures that it waits for borrow its locals.
 pub(super) async fn run(
     child: Child,
     limits: ProgramLimits,

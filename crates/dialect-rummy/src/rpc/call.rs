@@ -207,6 +207,7 @@ struct InProject<'a> {
 }
 
 impl InProject<'_> {
+    /// Performs a call: an arm for each method of the protocol.
     fn perform(&mut self, call: Call) -> Result<Reply, StoreError> {
         let ok = || Ok(Reply::Done(json!({ "ok": true })));
         match call {

@@ -18,6 +18,7 @@ use serde_json::Value;
 use std::rc::Rc;
 
 impl Host {
+    /// Carries out the messages of a turn in their order, up to the one that ends the realm.
     pub(crate) fn carry_out(&self, slot: &Rc<Slot>, messages: Vec<Message>) {
         let generation = slot.cell.borrow().link.generation;
         let is_of_calls = |message: &Message| {
@@ -34,80 +35,84 @@ impl Host {
                 None => Some(message),
             };
             let Some(message) = message.and_then(|message| self.limit_outgoing(slot, message)) else { continue };
-            match message {
-                Message::HostCall(call) => self.start_call(slot, call, alone),
-                Message::HostCallCancel { call_id } => {
-                    let id = slot.cell.borrow().package.id().clone();
-                    self.0.services.dispatcher.cancel(&id, &slot.call_id(call_id));
+            self.carry_out_one(slot, message, alone);
+        }
+    }
+
+    /// Carries out one message; a message that only the host sends ends the realm.
+    fn carry_out_one(&self, slot: &Rc<Slot>, message: Message, alone: bool) {
+        match message {
+            Message::HostCall(call) => self.start_call(slot, call, alone),
+            Message::HostCallCancel { call_id } => {
+                let id = slot.cell.borrow().package.id().clone();
+                self.0.services.dispatcher.cancel(&id, &slot.call_id(call_id));
+            }
+            Message::TimerSet { timer, delay_ms, repeat } => {
+                let now = self.0.services.timer.now();
+                let armed = slot.cell.borrow_mut().ticks.set_timer(timer, delay_ms, repeat, now);
+                if let Err(quota) = armed {
+                    self.report(slot, None, ReportKind::Warning { message: quota.to_string() });
                 }
-                Message::TimerSet { timer, delay_ms, repeat } => {
-                    let now = self.0.services.timer.now();
-                    let armed = slot.cell.borrow_mut().ticks.set_timer(timer, delay_ms, repeat, now);
-                    if let Err(quota) = armed {
-                        self.report(slot, None, ReportKind::Warning { message: quota.to_string() });
-                    }
+            }
+            Message::TimerClear { timer } => {
+                slot.cell.borrow_mut().ticks.clear_timer(timer);
+            }
+            Message::Register(register) => self.register(slot, register),
+            Message::EventResult(result) => {
+                let waiter = slot.cell.borrow_mut().pending.events.remove(&result.event_id);
+                let place = self.0.events.handler_order.enter();
+                answer(waiter, OrderedAnswer { result, place });
+            }
+            Message::ToolUpdate(update) => {
+                let extension = slot.cell.borrow();
+                if let Some(waiter) = extension.pending.tools.get(&update.tool_call_id) {
+                    let _ = waiter.updates.send(update.partial);
                 }
-                Message::TimerClear { timer } => {
-                    slot.cell.borrow_mut().ticks.clear_timer(timer);
+            }
+            Message::ToolResult(result) => {
+                let waiter = slot.cell.borrow_mut().pending.tools.remove(&result.tool_call_id);
+                let place = self.0.events.tool_order.enter();
+                answer(waiter.map(|waiter| waiter.done), OrderedAnswer { result, place });
+            }
+            Message::SlashResult(result) => {
+                let waiter = slot.cell.borrow_mut().pending.commands.remove(&result.slash_command_id);
+                answer(waiter, result);
+            }
+            Message::CallbackUpdate(update) => {
+                let id = update.callback_id;
+                let pending = &mut slot.cell.borrow_mut().pending;
+                let full = pending.callback_updates.get(&id).and_then(|updates| updates.send(update.value));
+                if let Some(error) = full {
+                    pending.callback_updates.remove(&id);
+                    let result = CallbackResult { callback_id: id, value: None, error: Some(error) };
+                    answer(pending.callbacks.remove(&result.callback_id), result);
                 }
-                Message::Register(register) => self.register(slot, register),
-                Message::EventResult(result) => {
-                    let waiter = slot.cell.borrow_mut().pending.events.remove(&result.event_id);
-                    let place = self.0.events.handler_order.enter();
-                    answer(waiter, OrderedAnswer { result, place });
-                }
-                Message::ToolUpdate(update) => {
-                    let extension = slot.cell.borrow();
-                    if let Some(waiter) = extension.pending.tools.get(&update.tool_call_id) {
-                        let _ = waiter.updates.send(update.partial);
-                    }
-                }
-                Message::ToolResult(result) => {
-                    let waiter = slot.cell.borrow_mut().pending.tools.remove(&result.tool_call_id);
-                    let place = self.0.events.tool_order.enter();
-                    answer(waiter.map(|waiter| waiter.done), OrderedAnswer { result, place });
-                }
-                Message::SlashResult(result) => {
-                    let waiter = slot.cell.borrow_mut().pending.commands.remove(&result.slash_command_id);
-                    answer(waiter, result);
-                }
-                Message::CallbackUpdate(update) => {
-                    let id = update.callback_id;
+            }
+            Message::CallbackResult(result) => {
+                let waiter = {
                     let pending = &mut slot.cell.borrow_mut().pending;
-                    let full = pending.callback_updates.get(&id).and_then(|updates| updates.send(update.value));
-                    if let Some(error) = full {
-                        pending.callback_updates.remove(&id);
-                        let result = CallbackResult { callback_id: id, value: None, error: Some(error) };
-                        answer(pending.callbacks.remove(&result.callback_id), result);
-                    }
-                }
-                Message::CallbackResult(result) => {
-                    let waiter = {
-                        let pending = &mut slot.cell.borrow_mut().pending;
-                        pending.callback_updates.remove(&result.callback_id);
-                        pending.callbacks.remove(&result.callback_id)
-                    };
-                    answer(waiter, result);
-                }
-                Message::StreamFault { handler, error } => self.stream_fault(slot, handler, error),
-                Message::BusEmit(event) => self.relay(slot, event),
-                Message::Log(entry) => self.report(slot, None, ReportKind::Log(Box::new(entry))),
-                Message::Error(error) => self.realm_error(slot, error),
-                stray @ (Message::Load(_)
-                | Message::ToolCall(_)
-                | Message::SlashCommand(_)
-                | Message::EventHook(_)
-                | Message::Callback(_)
-                | Message::HostResult(_)
-                | Message::HandlerMuted { .. }
-                | Message::SignalAborted { .. }
-                | Message::TimerFired { .. }
-                | Message::Retired {}
-                | Message::BusEvent(_)) => {
-                    let detail = format!("it sent {}, which only the host sends", kind(&stray));
-                    self.end(slot, &Termination::Protocol { detail });
-                    return;
-                }
+                    pending.callback_updates.remove(&result.callback_id);
+                    pending.callbacks.remove(&result.callback_id)
+                };
+                answer(waiter, result);
+            }
+            Message::StreamFault { handler, error } => self.stream_fault(slot, handler, error),
+            Message::BusEmit(event) => self.relay(slot, event),
+            Message::Log(entry) => self.report(slot, None, ReportKind::Log(Box::new(entry))),
+            Message::Error(error) => self.realm_error(slot, error),
+            stray @ (Message::Load(_)
+            | Message::ToolCall(_)
+            | Message::SlashCommand(_)
+            | Message::EventHook(_)
+            | Message::Callback(_)
+            | Message::HostResult(_)
+            | Message::HandlerMuted { .. }
+            | Message::SignalAborted { .. }
+            | Message::TimerFired { .. }
+            | Message::Retired {}
+            | Message::BusEvent(_)) => {
+                let detail = format!("it sent {}, which only the host sends", kind(&stray));
+                self.end(slot, &Termination::Protocol { detail });
             }
         }
     }

@@ -192,15 +192,7 @@ impl Installer {
             let unpacking = disk.step(&format!("unpack {subject}"));
             unpacking.map_err(|error| PackageError::io("unpack into it", &folder, error))?;
             // Paths are sorted, so the folder that contains a dependency is written before it.
-            let target = if wanted.path.is_empty() { None } else { Some(wanted.path.as_str()) };
-            match target {
-                None => files.write_into(&dir)?,
-                Some(path) => {
-                    let failed = |error| PackageError::io("create it", &folder.join(path), error);
-                    dir.create_dir_all(path).map_err(failed)?;
-                    files.write_into(&dir.open_dir(path).map_err(failed)?)?;
-                }
-            }
+            write_below(&folder, &dir, &wanted.path, &files)?;
             add_to(&mut tree, &wanted.path, &files.digest());
             let locked = LockedPackage {
                 name: wanted.name.as_str().to_owned(),
@@ -226,6 +218,16 @@ impl Installer {
             commit,
         })
     }
+}
+
+/// Writes the files of a package to `path` below `folder`, which is open as `dir`; to `folder` itself if `path` is empty.
+fn write_below(folder: &Path, dir: &Dir, path: &str, files: &Unpacked) -> Result<()> {
+    if path.is_empty() {
+        return files.write_into(dir);
+    }
+    let failed = |error| PackageError::io("create it", &folder.join(path), error);
+    dir.create_dir_all(path).map_err(failed)?;
+    files.write_into(&dir.open_dir(path).map_err(failed)?)
 }
 
 /// A package that did not come from a registry.
