@@ -190,8 +190,8 @@ impl ComponentRealm {
         self.store.set_fuel(instructions).expect("the engine counts fuel");
         self.store.set_epoch_deadline(1);
         let data = self.store.data_mut();
-        data.clock.begin(now);
-        data.draws = 0;
+        data.wasi.clock.begin(now);
+        data.wasi.draws = 0;
         if let Some(delta) = state {
             data.apply(delta);
         }
@@ -210,8 +210,8 @@ impl ComponentRealm {
                 let messages = std::mem::take(&mut data.outbox);
                 let usage = Usage {
                     jobs: 0,
-                    clock_reads: data.clock.reads,
-                    random_draws: data.draws,
+                    clock_reads: data.wasi.clock.reads,
+                    random_draws: data.wasi.draws,
                     heap_bytes: data.limits.used,
                     fuel: instructions.saturating_sub(self.store.get_fuel().unwrap_or_default())
                         / INSTRUCTIONS_PER_FUEL,

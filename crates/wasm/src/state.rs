@@ -34,38 +34,47 @@ pub(crate) enum Awaited {
 /// The data of a component's store.
 pub(crate) struct State {
     pub(crate) host: HostSlot,
-    pub(crate) table: ResourceTable,
+    pub(crate) wasi: WasiState,
     pub(crate) outbox: Vec<Message>,
     pub(crate) awaited: BTreeMap<String, Awaited>,
     pub(crate) facts: Map<String, Value>,
     pub(crate) readable: BTreeMap<String, Json>,
     pub(crate) entries: Vec<Json>,
-    pub(crate) clock: Clock,
-    pub(crate) entropy: Entropy,
-    pub(crate) draws: u32,
     pub(crate) limits: Memory,
-    pub(crate) stdout: Vec<u8>,
-    pub(crate) stderr: Vec<u8>,
     pub(crate) timers: u32,
     calls: u64,
+}
+
+/// The data of WASI: its resources, time, randomness and output.
+pub(crate) struct WasiState {
+    pub(crate) table: ResourceTable,
+    pub(crate) clock: Clock,
+    entropy: Entropy,
+    /// Draws of random bytes in the running turn.
+    pub(crate) draws: u32,
+    /// Bytes of an output stream that are not a whole line yet.
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
 }
 
 impl State {
     pub(crate) fn new(options: &RealmOptions) -> Self {
         Self {
             host: HostSlot::default(),
-            table: ResourceTable::new(),
+            wasi: WasiState {
+                table: ResourceTable::new(),
+                clock: Clock::new(options.clock_step_us),
+                entropy: Entropy::seeded(options.seed),
+                draws: 0,
+                stdout: Vec::new(),
+                stderr: Vec::new(),
+            },
             outbox: Vec::new(),
             awaited: BTreeMap::new(),
             facts: options.facts.clone(),
             readable: BTreeMap::new(),
             entries: Vec::new(),
-            clock: Clock::new(options.clock_step_us),
-            entropy: Entropy::seeded(options.seed),
-            draws: 0,
             limits: Memory::new(options.limits.memory_bytes),
-            stdout: Vec::new(),
-            stderr: Vec::new(),
             timers: 0,
             calls: 0,
         }
@@ -108,7 +117,7 @@ impl State {
         let Some(reply) = self.host.call(call) else {
             return Err(HostcallError::invalid("too_early", "a component calls its host in a turn only"));
         };
-        self.clock.set(reply.now);
+        self.wasi.clock.set(reply.now);
         if let Some(delta) = reply.state {
             self.apply(delta);
         }
@@ -139,7 +148,7 @@ impl State {
                 self.call_now("log", "log", json!({ "level": level, "event": event, "message": message }), Vec::new());
             return;
         }
-        let ts = timestamp(self.clock.read().epoch_ms);
+        let ts = timestamp(self.wasi.clock.read().epoch_ms);
         self.outbox.push(Message::Log(LogEntry {
             schema: LOG_SCHEMA.to_owned(),
             ts,
@@ -154,7 +163,7 @@ impl State {
 
     /// Appends standard output or standard error of the component. Complete lines become log entries.
     pub(crate) fn print(&mut self, is_error: bool, bytes: &[u8]) {
-        let buffer = if is_error { &mut self.stderr } else { &mut self.stdout };
+        let buffer = if is_error { &mut self.wasi.stderr } else { &mut self.wasi.stdout };
         buffer.extend_from_slice(bytes);
         let mut lines = Vec::new();
         while let Some(end) =
@@ -172,15 +181,15 @@ impl State {
     /// Logs an incomplete last line.
     pub(crate) fn flush(&mut self) {
         for is_error in [false, true] {
-            if !(if is_error { &self.stderr } else { &self.stdout }).is_empty() {
+            if !(if is_error { &self.wasi.stderr } else { &self.wasi.stdout }).is_empty() {
                 self.print(is_error, b"\n");
             }
         }
     }
 
     pub(crate) fn random(&mut self, out: &mut [u8]) {
-        self.draws += 1;
-        self.entropy.fill(out);
+        self.wasi.draws += 1;
+        self.wasi.entropy.fill(out);
     }
 }
 

@@ -137,7 +137,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<State>, component: &Component, e
 fn resource(at: &mut LinkerInstance<'_, State>, name: &str) -> Result<()> {
     fn of<T: Send + 'static>(at: &mut LinkerInstance<'_, State>, name: &str) -> Result<()> {
         at.resource(name, ResourceType::host::<T>(), |mut at, index| {
-            at.data_mut().table.delete(Resource::<T>::new_own(index)).map(drop).map_err(Into::into)
+            at.data_mut().wasi.table.delete(Resource::<T>::new_own(index)).map(drop).map_err(Into::into)
         })
     }
     match name {
@@ -154,7 +154,7 @@ fn define(at: &mut LinkerInstance<'_, State>, interface: &str) -> Result<()> {
         "cli/environment" => environment(at),
         "cli/exit" => exit(at),
         "cli/stdin" => {
-            at.func_wrap("get-stdin", |mut at: Context<'_>, (): ()| Ok((at.data_mut().table.push(Input)?,)))
+            at.func_wrap("get-stdin", |mut at: Context<'_>, (): ()| Ok((at.data_mut().wasi.table.push(Input)?,)))
         }
         "cli/stdout" => at.func_wrap("get-stdout", |at: Context<'_>, (): ()| output(at, false)),
         "cli/stderr" => at.func_wrap("get-stderr", |at: Context<'_>, (): ()| output(at, true)),
@@ -179,7 +179,7 @@ fn define(at: &mut LinkerInstance<'_, State>, interface: &str) -> Result<()> {
                 Ok((Option::<FileError>::None,))
             }),
         "sockets/instance-network" => at.func_wrap("instance-network", |mut at: Context<'_>, (): ()| {
-            Ok((at.data_mut().table.push(Unobtainable)?,))
+            Ok((at.data_mut().wasi.table.push(Unobtainable)?,))
         }),
         "sockets/tcp-create-socket" => no_socket(at, "create-tcp-socket"),
         "sockets/udp-create-socket" => no_socket(at, "create-udp-socket"),
@@ -298,7 +298,7 @@ fn exit(at: &mut LinkerInstance<'_, State>) -> Result<()> {
 }
 
 fn output(mut at: Context<'_>, is_error: bool) -> Result<(Resource<Output>,)> {
-    Ok((at.data_mut().table.push(Output { is_error })?,))
+    Ok((at.data_mut().wasi.table.push(Output { is_error })?,))
 }
 
 fn no_terminal(at: &mut LinkerInstance<'_, State>, name: &str) -> Result<()> {
@@ -312,24 +312,24 @@ fn no_socket(at: &mut LinkerInstance<'_, State>, name: &str) -> Result<()> {
 }
 
 fn monotonic_ns(at: &mut Context<'_>) -> u64 {
-    at.data_mut().clock.read().elapsed_us * 1000
+    at.data_mut().wasi.clock.read().elapsed_us * 1000
 }
 
 fn monotonic_clock(at: &mut LinkerInstance<'_, State>) -> Result<()> {
     at.func_wrap("now", |mut at: Context<'_>, (): ()| Ok((monotonic_ns(&mut at),)))?;
     at.func_wrap("resolution", |_: Context<'_>, (): ()| Ok((1000_u64,)))?;
     at.func_wrap("subscribe-instant", |mut at: Context<'_>, (when,): (u64,)| {
-        Ok((at.data_mut().table.push(Pollable(Some(when)))?,))
+        Ok((at.data_mut().wasi.table.push(Pollable(Some(when)))?,))
     })?;
     at.func_wrap("subscribe-duration", |mut at: Context<'_>, (duration,): (u64,)| {
         let when = monotonic_ns(&mut at).saturating_add(duration);
-        Ok((at.data_mut().table.push(Pollable(Some(when)))?,))
+        Ok((at.data_mut().wasi.table.push(Pollable(Some(when)))?,))
     })
 }
 
 fn wall_clock(at: &mut LinkerInstance<'_, State>) -> Result<()> {
     at.func_wrap("now", |mut at: Context<'_>, (): ()| {
-        let epoch_ms = at.data_mut().clock.read().epoch_ms;
+        let epoch_ms = at.data_mut().wasi.clock.read().epoch_ms;
         let nanoseconds = u32::try_from(epoch_ms % 1000).unwrap_or_default() * 1_000_000;
         Ok((Datetime { seconds: epoch_ms / 1000, nanoseconds },))
     })?;
@@ -375,17 +375,17 @@ fn wait_until(at: &mut Context<'_>, when: Option<u64>) -> Result<()> {
 
 fn poll(at: &mut LinkerInstance<'_, State>) -> Result<()> {
     at.func_wrap("[method]pollable.ready", |mut at: Context<'_>, (pollable,): (Resource<Pollable>,)| {
-        let when = at.data().table.get(&pollable)?.0;
+        let when = at.data().wasi.table.get(&pollable)?.0;
         Ok((when.is_none_or(|when| when <= monotonic_ns(&mut at)),))
     })?;
     at.func_wrap("[method]pollable.block", |mut at: Context<'_>, (pollable,): (Resource<Pollable>,)| {
-        let when = at.data().table.get(&pollable)?.0;
+        let when = at.data().wasi.table.get(&pollable)?.0;
         wait_until(&mut at, when)
     })?;
     at.func_wrap("poll", |mut at: Context<'_>, (list,): (Vec<Resource<Pollable>>,)| {
         let mut times = Vec::with_capacity(list.len());
         for pollable in &list {
-            times.push(at.data().table.get(pollable)?.0);
+            times.push(at.data().wasi.table.get(pollable)?.0);
         }
         // Pollables without a time are ready.
         let first = times.iter().map(|when| when.unwrap_or_default()).min();
@@ -397,13 +397,13 @@ fn poll(at: &mut LinkerInstance<'_, State>) -> Result<()> {
 }
 
 fn ready_at_once(mut at: Context<'_>) -> Result<(Resource<Pollable>,)> {
-    Ok((at.data_mut().table.push(Pollable(None))?,))
+    Ok((at.data_mut().wasi.table.push(Pollable(None))?,))
 }
 
 type Written = Result<(), StreamError>;
 
 fn print(mut at: Context<'_>, stream: &Resource<Output>, bytes: &[u8]) -> Result<(Written,)> {
-    let is_error = at.data().table.get(stream)?.is_error;
+    let is_error = at.data().wasi.table.get(stream)?.is_error;
     at.data_mut().print(is_error, bytes);
     Ok((Ok(()),))
 }
