@@ -349,9 +349,17 @@ impl Connector for Table {
             }
             _ => false,
         };
+        // The program `behind X` runs until the program `X` was called.
+        let calls = Arc::clone(&self.calls);
+        let other = command_of(&request).and_then(|command| command.strip_prefix("behind "));
+        let other = other.map(|program| format!("\"command\":\"{program}\""));
         Box::pin(async move {
             if hangs {
                 std::future::pending::<()>().await;
+            }
+            let was_called = |call| calls.lock().expect("no test panics here").iter().any(|line| line.contains(call));
+            while other.as_ref().is_some_and(|call| !was_called(call)) {
+                tokio::task::yield_now().await;
             }
             tokio::task::yield_now().await;
             answer

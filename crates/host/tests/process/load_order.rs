@@ -81,18 +81,27 @@ export default async function (pi: any) {
 }
 "#;
 
+/// A package like [`SLOW`], which waits until this program was called.
+fn slow_behind(program: &str) -> String {
+    let timer = "new Promise((resolve) => setTimeout(resolve, 50))";
+    assert!(SLOW.contains(timer));
+    SLOW.replace(timer, &format!("pi.exec(\"behind {program}\", [])"))
+}
+
 fn commands_of_programs(lab: &Lab) -> Vec<String> {
     let calls = lab.calls.lock().expect("no test panics here");
     calls
         .iter()
         .filter_map(|call| call.strip_prefix("exec "))
         .filter_map(|params| serde_json::from_str::<Value>(params).ok()?["command"].as_str().map(str::to_owned))
+        .filter(|command| !command.starts_with("behind "))
         .collect()
 }
 
 fn a_package_that_waits_holds_up_none_behind_it() {
     let lab = processes();
-    let reports = lab.run(lab.load_all(&[("slow", SLOW), ("quick", QUICK)]));
+    let slow = slow_behind("quick");
+    let reports = lab.run(lab.load_all(&[("slow", &slow), ("quick", QUICK)]));
     assert!(reports.iter().all(Result::is_ok), "{reports:?}");
     assert_eq!(commands_of_programs(&lab), ["quick", "slow"]);
     assert_eq!(lab.host.tools()[0].owner.path, "slow/index.ts");
@@ -175,10 +184,15 @@ fn only_what_has_not_answered_is_still_loading() {
     let lab = processes();
     let mut states: Vec<Vec<String>> = Vec::new();
     lab.run(async {
-        let mut load = pin!(lab.load_all(&[("quick", QUICK), ("slow", SLOW), ("quick-too", QUICK)]));
+        let slow = slow_behind("release");
+        let packages = [("quick", QUICK), ("slow", &slow), ("quick-too", QUICK)];
+        let mut load = pin!(lab.load_all(&packages));
         poll_fn(|context| {
             let loaded = load.as_mut().poll(context);
             let left: Vec<String> = lab.host.still_loading().iter().map(ToString::to_string).collect();
+            if left == ["path:slow"] {
+                lab.calls.lock().expect("no test panics here").push(r#"exec {"command":"release"}"#.to_owned());
+            }
             if states.last() != Some(&left) {
                 states.push(left);
             }
@@ -206,7 +220,8 @@ fn nothing_is_waited_for_once_the_start_is_given_up() {
 fn a_reload_waits_for_no_package_in_front() {
     let lab = processes();
     lab.run(async {
-        lab.load_all(&[("slow", SLOW), ("quick", QUICK)]).await;
+        let slow = slow_behind("quick");
+        lab.load_all(&[("slow", &slow), ("quick", QUICK)]).await;
         lab.calls.lock().expect("no test panics here").clear();
         let reports = lab.host.reload(None).await;
         assert!(reports.iter().all(Result::is_ok), "{reports:?}");
