@@ -5,7 +5,7 @@
 
 use super::name_of;
 
-/// Which files of folders a program with its arguments reads.
+/// Files of folders that a program with its arguments reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FolderReading {
     /// The named files only, no folders.

@@ -376,7 +376,7 @@ impl OsDir {
             let mut names = [0_u8; 1024];
             // Fails on a file system without attributes, and with ERANGE on a file with many.
             match fs::flistxattr(&fd, &mut names) {
-                // Where the system labels every file, a new one is labelled as well.
+                // A system that labels every file labels a new one as well.
                 Ok(length) => {
                     names[..length].split(|byte| *byte == 0).any(|name| !name.is_empty() && name != b"security.selinux")
                 }
