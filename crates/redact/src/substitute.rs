@@ -1,51 +1,51 @@
-//! Replaces secrets by placeholders of equal length, so that a redacted recording still replays.
+//! Replaces secrets by substitutes of equal length, so that a redacted recording still replays.
 //!
 //! [`Redactor::text`] changes the length of a text, which would change the behaviour of the program that reads it. A
-//! [`Substitutes`] replaces every occurrence of a secret by the same placeholder with as many characters, so that values that the
+//! [`Substitutes`] replaces every occurrence of a secret by the same substitute with as many characters, so that values that the
 //! program derives from it (a header, a slice, a length) correspond. The encodings of a secret in base64, hexadecimal and a form
-//! are replaced by those of its placeholder. Values computed in another way, such as a hash, do not correspond.
+//! are replaced by those of its substitute. Values computed in another way, such as a hash, do not correspond.
 //!
-//! Substitution is idempotent: a placeholder is not a secret.
+//! Substitution is idempotent: a substitute is not a secret.
 
 use super::{CREDENTIAL_PREFIXES, PEM, REDACTED, Redactor, Secrets, encodings, map_credentials, private_keys};
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Beginning of a placeholder that is long enough.
+/// Beginning of a substitute that is long enough.
 const MARK: &str = "REDACTED";
 
-/// Replaces the secrets of a [`Redactor`], and text that looks like a credential, by placeholders.
+/// Replaces the secrets of a [`Redactor`], and text that looks like a credential, by substitutes.
 #[derive(Debug)]
 pub struct Substitutes {
     redactor: Redactor,
-    table: PlaceholderTable,
+    table: SubstituteTable,
 }
 
-/// Placeholders for one state of the redactor.
+/// Substitutes for one state of the redactor.
 #[derive(Debug)]
-struct PlaceholderTable {
+struct SubstituteTable {
     of: Arc<Secrets>,
     /// Matches a secret, also in JSON text, or the prefix of a credential.
     any: AhoCorasick,
     secrets: AhoCorasick,
-    /// Placeholders by pattern of `secrets`.
-    placeholders: Vec<String>,
+    /// Substitutes by pattern of `secrets`.
+    substitutes: Vec<String>,
 }
 
-impl PlaceholderTable {
+impl SubstituteTable {
     fn new(of: Arc<Secrets>) -> Self {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for (number, secret) in of.given.iter().enumerate() {
-            let placeholder = placeholder(secret, number + 1);
-            let (forms, placeholders) = (encodings(secret), encodings(&placeholder));
+            let substitute = substitute(secret, number + 1);
+            let (forms, substitutes) = (encodings(secret), encodings(&substitute));
             let filled = |form: &String| filler("", form.chars().count());
-            let placeholders: Vec<String> = match forms.len() == placeholders.len() {
-                true => placeholders,
+            let substitutes: Vec<String> = match forms.len() == substitutes.len() {
+                true => substitutes,
                 false => forms.iter().map(filled).collect(),
             };
-            pairs.extend(forms.into_iter().zip(placeholders));
-            pairs.push((secret.clone(), placeholder));
+            pairs.extend(forms.into_iter().zip(substitutes));
+            pairs.push((secret.clone(), substitute));
         }
         let secrets = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
@@ -57,24 +57,24 @@ impl PlaceholderTable {
         });
         let looks = CREDENTIAL_PREFIXES.iter().copied().chain([PEM]).map(str::to_owned);
         let any = AhoCorasick::new(in_json.chain(looks)).expect("so many secrets fit");
-        let placeholders = pairs.into_iter().map(|(_, placeholder)| placeholder).collect();
-        Self { of, any, secrets, placeholders }
+        let substitutes = pairs.into_iter().map(|(_, substitute)| substitute).collect();
+        Self { of, any, secrets, substitutes }
     }
 }
 
 impl Redactor {
-    /// Creates placeholders for the current and later secrets of this redactor.
+    /// Creates substitutes for the current and later secrets of this redactor.
     pub fn substitutes(&self) -> Substitutes {
-        Substitutes { table: PlaceholderTable::new(self.known()), redactor: self.clone() }
+        Substitutes { table: SubstituteTable::new(self.known()), redactor: self.clone() }
     }
 }
 
 impl Substitutes {
-    /// Adds placeholders for secrets that the redactor has learnt since.
+    /// Adds substitutes for secrets that the redactor has learnt since.
     pub fn refresh(&mut self) {
         let known = self.redactor.known();
         if !Arc::ptr_eq(&known, &self.table.of) {
-            self.table = PlaceholderTable::new(known);
+            self.table = SubstituteTable::new(known);
         }
     }
 
@@ -85,7 +85,7 @@ impl Substitutes {
 
     /// Replaces secrets in text.
     pub fn text(&self, text: &str) -> String {
-        let mut out = self.table.secrets.replace_all(text, &self.table.placeholders);
+        let mut out = self.table.secrets.replace_all(text, &self.table.substitutes);
         for prefix in CREDENTIAL_PREFIXES {
             out = credentials(&out, prefix);
         }
@@ -123,8 +123,8 @@ impl Substitutes {
     }
 }
 
-/// Returns the placeholder of the secret with this number, of equal length in characters.
-fn placeholder(secret: &str, number: usize) -> String {
+/// Returns the substitute of the secret with this number, of equal length in characters.
+fn substitute(secret: &str, number: usize) -> String {
     let prefix = CREDENTIAL_PREFIXES.iter().find(|prefix| secret.starts_with(**prefix)).copied().unwrap_or_default();
     let length = secret.chars().count();
     let marked = format!("{prefix}{MARK}{number}x");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_has_one_placeholder_of_its_length_everywhere() {
+    fn a_secret_has_one_substitute_of_its_length_everywhere() {
         let known = substitutes(&["hunter2hunter2", "another-secret"]);
         let text = known.text("a hunter2hunter2 b hunter2hunter2 c another-secret");
         assert_eq!(text, "a REDACTED1xxxxx b REDACTED1xxxxx c REDACTED2xxxxx");
@@ -166,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn encodings_of_a_secret_become_those_of_its_placeholder() {
+    fn encodings_of_a_secret_become_those_of_its_substitute() {
         let known = substitutes(&["hunter2hunter2"]);
         assert_eq!(known.text(&hex::encode("hunter2hunter2")), hex::encode("REDACTED1xxxxx"));
     }
 
     #[test]
-    fn placeholders_of_credentials_keep_prefix_and_length() {
+    fn substitutes_of_credentials_keep_prefix_and_length() {
         let known = substitutes(&[]);
         let text = known.text("key sk-abcdefghijklmnop end");
         assert_eq!(text, "key sk-REDACTEDxxxxxxxx end");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn private_keys_have_placeholders_of_their_length() {
+    fn private_keys_have_substitutes_of_their_length() {
         let key = "-----BEGIN PRIVATE KEY-----\nä🙂ö\n-----END PRIVATE KEY-----";
         let text = format!("a {key} ü {key} z");
         let known = substitutes(&[]);

@@ -501,7 +501,7 @@ fn failed_entries(report: &LoadReport, no_factory: &[Finding]) -> impl Iterator<
     })
 }
 
-/// Placeholder for an extension's name when a whole reload failed.
+/// Takes the place of an extension's name when a whole reload failed.
 const RELOAD: &str = "<reload>";
 
 /// Prefix of pi's error about an unknown flag.

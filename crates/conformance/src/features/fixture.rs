@@ -186,13 +186,13 @@ impl Fixture {
         files.into_iter().map(read).collect()
     }
 
-    /// Replaces the placeholders by the values of a run.
+    /// Replaces names such as `{{cwd}}` by the values of a run.
     pub(super) fn placed(&self, places: &[(String, String)]) -> Result<Self> {
         let mut text = serde_json::to_string(&Self { expected: Map::new(), ..self.clone() })?;
         for (name, place) in places {
             text = text.replace(name, place);
         }
-        // Prompts are compared with their placeholders.
+        // Prompts are compared with the names in them.
         Ok(Self { asked: self.asked.clone(), ..serde_json::from_str(&text)? })
     }
 }

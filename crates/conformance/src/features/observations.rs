@@ -33,7 +33,7 @@ impl Observations {
         Ok(Self(Arc::new(ObservationLog { notes: Mutex::default(), places: OnceLock::new(), patterns })))
     }
 
-    /// Sets the folder names that are replaced by placeholders (`{{cwd}}`), the longest first. Called once.
+    /// Sets the folder names that are replaced by names such as `{{cwd}}`, the longest first. Called once.
     pub(super) fn place(&self, mut places: Vec<(String, String)>) {
         places.sort_by_key(|(_, place)| std::cmp::Reverse(place.len()));
         let _ = self.0.places.set(places);
