@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Rounds of following calls from module to module, and so the depth in modules.
-const MOST_ROUNDS: usize = 8;
+const MAX_ROUNDS: usize = 8;
 
 /// The uses that a module makes of pi's API, as far as they are known.
 struct ModuleUses {
@@ -37,7 +37,7 @@ pub(crate) fn check(modules: &Modules, entries: &[String]) {
         let (api, source) = (scan.api.clone(), Arc::clone(&scan.source));
         seen.insert(file.to_owned(), ModuleUses { api, source, assumed, is_called: is_entry });
     });
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         let more = assumptions(&seen);
         let changed: Vec<_> = more.into_iter().filter(|(file, assumed)| seen[file].assumed != *assumed).collect();
         if changed.is_empty() {

@@ -32,7 +32,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Most answers that are kept: ten for each file that a build may read. Only code that is written for it causes more.
-const MOST_ANSWERS: usize = 200_000;
+const MAX_ANSWERS: usize = 200_000;
 
 /// The inputs of an artifact, with a digest or an answer for each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,7 +112,7 @@ impl DependencyManifest {
         let listed = self.listed.values().map(|names| names.len() + 1).sum::<usize>();
         let probed = self.probed.values().map(BTreeMap::len).sum::<usize>();
         let answers = self.files.len() + self.manifests.len() + probed + listed;
-        if answers > MOST_ANSWERS {
+        if answers > MAX_ANSWERS {
             return Err(io::Error::other(format!("its imports were looked for in {answers} places")));
         }
         let known = Stamps::default();
@@ -378,7 +378,7 @@ mod tests {
             }
             store().expect("as it was");
         }
-        let names = (0..=MOST_ANSWERS).map(|number| (number.to_string(), PathKind::Nothing)).collect();
+        let names = (0..=MAX_ANSWERS).map(|number| (number.to_string(), PathKind::Nothing)).collect();
         let record = DependencyManifest { probed: [(at(""), names)].into(), ..record };
         let error = record
             .store(&cache, (&package, None), &tree, &options, (&artifact, "sha256:00"))

@@ -8,11 +8,11 @@ use std::io::{self, Read, Write};
 
 /// Most bytes of requests, each counted with [`COST`]: remembering them takes about as much memory. A build whose artifact can be
 /// cached sends a third of it.
-const MOST_REQUESTED: u64 = 128 << 20;
+const MAX_REQUESTED: u64 = 128 << 20;
 /// Memory that a request takes in addition to its text, in bytes.
 const COST: u64 = 128;
 /// Most bytes of an answer: an artifact with its sources, maps and bytecode.
-const MOST_ANSWER: u64 = 512 << 20;
+const MAX_ANSWER: u64 = 512 << 20;
 
 /// Serves a child out of `tree` until it is done; returns its final message, and the bytes with it.
 pub(crate) fn serve<T: DeserializeOwned>(
@@ -23,11 +23,11 @@ pub(crate) fn serve<T: DeserializeOwned>(
     let mut requested = 0;
     let mut phases = PhaseSpans::default();
     loop {
-        let (message, length, bytes) = receive::<ChildMessage<T>>(from, MOST_ANSWER)?;
+        let (message, length, bytes) = receive::<ChildMessage<T>>(from, MAX_ANSWER)?;
         requested += COST + length;
         let (reply, bytes) = match message {
             ChildMessage::Done(last) => return Ok((last, bytes)),
-            _ if requested > MOST_REQUESTED => return Err(io::Error::other("it sends requests without an end")),
+            _ if requested > MAX_REQUESTED => return Err(io::Error::other("it sends requests without an end")),
             ChildMessage::Phase(notice) => {
                 phases.take(notice);
                 continue;

@@ -87,7 +87,7 @@ pub use copied::CopiedFolder;
 pub use functions::Functions;
 pub use host::{HostSource, compile_host_modules, host_modules};
 pub use interface::HostInterface;
-pub use limits::{Limits, MOST_ARTIFACT_BYTES};
+pub use limits::{Limits, MAX_ARTIFACT_BYTES};
 pub use maps::SourceMaps;
 pub use options::{BuildOptions, CheckOptions, Seal};
 pub use output::{BuildOutput, CheckOutput, verdict};

@@ -33,13 +33,13 @@ impl Default for Limits {
 impl Limits {
     /// Returns the caps on files of a package that is an artifact.
     pub(crate) fn of_artifact(self) -> Self {
-        let most = MOST_ARTIFACT_BYTES as usize;
+        let most = MAX_ARTIFACT_BYTES as usize;
         Self { file_bytes: most, total_bytes: most, ..self }
     }
 }
 
 /// Bytes of an artifact that are read: four times what one build takes in, for sources, maps and bytecode.
-pub const MOST_ARTIFACT_BYTES: u64 = 128 << 20;
+pub const MAX_ARTIFACT_BYTES: u64 = 128 << 20;
 
 /// Stack size of the compiler's threads. It reserves address space; the system commits pages on first use.
 pub(crate) const STACK_BYTES: usize = 256 << 20;

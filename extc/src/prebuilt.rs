@@ -24,7 +24,7 @@ use crate::component;
 use crate::emit::compile_modules;
 use crate::imports::{HostImports, facades, host_imports};
 use crate::interface::{HostInterface, HostName};
-use crate::limits::{Limits, MOST_ARTIFACT_BYTES, with_large_stack};
+use crate::limits::{Limits, MAX_ARTIFACT_BYTES, with_large_stack};
 use crate::link::Chunk;
 use crate::maps::PositionTable;
 use crate::options::BuildOptions;
@@ -43,9 +43,9 @@ use std::io;
 use std::path::Path;
 
 /// Most bytes of an artifact's metadata.
-const MOST_METADATA: usize = 4 << 20;
+const MAX_METADATA: usize = 4 << 20;
 /// Most entries of one artifact.
-const MOST_ENTRIES: usize = 1_000;
+const MAX_ENTRIES: usize = 1_000;
 /// Longest name and version; npm's names have at most 214 characters.
 const LONGEST_NAME: usize = 214;
 /// Longest name of a chunk.
@@ -67,11 +67,11 @@ pub(crate) fn claims(file: &Path, root: &Path, access: &FileAccess) -> Result<Cl
     if access.judge(&read).is_err() {
         return Err(Diagnostic::new(Code::Escape, "a protected file, which no extension reads").in_file(&shown));
     }
-    let bytes = read_regular(file, MOST_ARTIFACT_BYTES).map_err(|error| match error.kind() {
+    let bytes = read_regular(file, MAX_ARTIFACT_BYTES).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => too_large(&shown),
         _ => Diagnostic::new(Code::Read, format!("cannot be read: {error}")).in_file(&shown),
     })?;
-    let metadata = read_metadata(&bytes, MOST_METADATA).map_err(|error| refused(&shown, &error))?;
+    let metadata = read_metadata(&bytes, MAX_METADATA).map_err(|error| refused(&shown, &error))?;
     Ok(Claims { name: bounded(&metadata.name, LONGEST_NAME), version: bounded(&metadata.version, LONGEST_NAME) })
 }
 
@@ -131,8 +131,8 @@ fn compile_again(
 /// Returns the chunks of an artifact with `entries` entries, entries first.
 fn chunks(modules: Vec<Module>, entries: usize, limits: &Limits) -> Result<Vec<Module>, (Code, String)> {
     let malformed = |why: String| (Code::Artifact, why);
-    if entries == 0 || entries > MOST_ENTRIES {
-        return Err(malformed(format!("it has {entries} entries, and 1 to {MOST_ENTRIES} are read")));
+    if entries == 0 || entries > MAX_ENTRIES {
+        return Err(malformed(format!("it has {entries} entries, and 1 to {MAX_ENTRIES} are read")));
     }
     let chunks: Vec<Module> =
         modules.into_iter().filter(|module| !module.specifier.starts_with(FACADE_PREFIX)).collect();
@@ -231,7 +231,7 @@ fn content_key(modules: &[Module], host: &HostInterface) -> Key {
 }
 
 fn too_large(file: &str) -> Diagnostic {
-    let message = format!("an artifact of more than {} MB", MOST_ARTIFACT_BYTES >> 20);
+    let message = format!("an artifact of more than {} MB", MAX_ARTIFACT_BYTES >> 20);
     Diagnostic::new(Code::Limit, message).help("load data with `fs.readFileSync`, not by import").in_file(file)
 }
 

@@ -200,7 +200,7 @@ fn contained(root: &Path, entry: PathBuf) -> Result<PathBuf, Diagnostic> {
 
 /// Most `node_modules` folders around a package that are read. Each import of a package probes each of them, so their number
 /// bounds the time of a build; real projects have fewer than 10, also with a package manager that nests them.
-const MOST_FOLDERS_AROUND: usize = 32;
+const MAX_FOLDERS_AROUND: usize = 32;
 
 /// Returns every `node_modules` folder that Node would search from `root`, outside of it, nearest first. A link counts if it
 /// leads to a folder of that name: any other folder holds more than dependencies.
@@ -212,9 +212,9 @@ pub(crate) fn folders_around(root: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
         if folders.contains(&folder) || !folder.is_dir() || (!holds_dependencies(&folder) && guard!(BuildModules)) {
             continue;
         }
-        if folders.len() == MOST_FOLDERS_AROUND && guard!(BuildFoldersAround) {
+        if folders.len() == MAX_FOLDERS_AROUND && guard!(BuildFoldersAround) {
             let message =
-                format!("more than {MOST_FOLDERS_AROUND} folders called `node_modules` lie around the package");
+                format!("more than {MAX_FOLDERS_AROUND} folders called `node_modules` lie around the package");
             return Err(Diagnostic::new(Code::Limit, message).help("move it out of the folders that it is nested in"));
         }
         folders.push(folder);

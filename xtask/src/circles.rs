@@ -1,6 +1,6 @@
 //! Circles of imports between the modules of a crate.
 //!
-//! A reader of one module of a circle has to read all of them, so at most [`MOST_MODULES`] top-level modules of a crate form one. A
+//! A reader of one module of a circle has to read all of them, so at most [`MAX_MODULES`] top-level modules of a crate form one. A
 //! file and the folder of its name are one module: a parent that calls its children, and children that take its types, are one
 //! idea. `lib.rs` and `main.rs` are none; a name that they re-export stands for the module that it comes from.
 //!
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 
 /// Most modules of a circle.
-pub const MOST_MODULES: usize = 4;
+pub const MAX_MODULES: usize = 4;
 
 /// Crates with a larger circle: the modules of their largest one, and the reason. The numbers may only fall.
 pub const LARGER: &[(&str, usize, &str)] =
@@ -40,12 +40,12 @@ pub fn violations(package: &Package) -> Result<Vec<Violation>> {
 pub fn too_large(name: &str, circles: &[Vec<String>], exceptions: &[(&str, usize, &str)]) -> Vec<Violation> {
     let exception = exceptions.iter().find(|(package, ..)| *package == name).map(|(_, most, _)| *most);
     let largest = circles.iter().map(Vec::len).max().unwrap_or_default();
-    if exception.is_some() && largest <= MOST_MODULES {
+    if exception.is_some() && largest <= MAX_MODULES {
         let what =
-            format!("has no circle of more than {MOST_MODULES} modules: take it off LARGER of xtask/src/circles.rs");
+            format!("has no circle of more than {MAX_MODULES} modules: take it off LARGER of xtask/src/circles.rs");
         return vec![violation(name, what)];
     }
-    let most = exception.unwrap_or(MOST_MODULES);
+    let most = exception.unwrap_or(MAX_MODULES);
     let report = |circle: &Vec<String>| {
         let what = format!(
             "has a circle of {} modules, at most {most} may import each other: give what they share a module of its own ({})",

@@ -3,7 +3,7 @@
 //! - **Comments.** A comment or a paragraph of one that begins with a word of [`OPENINGS`], or that consists of one word.
 //! - **Subjects.** A commit whose subject has more than [`LONGEST_SUBJECT`] characters. Without a history none is counted.
 //!
-//! Both numbers may only fall: lower [`MOST_COMMENTS`] after a change that removes some.
+//! Both numbers may only fall: lower [`MAX_COMMENTS`] after a change that removes some.
 
 use crate::sources::files;
 use crate::violation::{Violation, violation};
@@ -13,10 +13,10 @@ use std::path::Path;
 use std::process::Command;
 
 /// Most comments of the workspace with one of the patterns.
-pub const MOST_COMMENTS: usize = 22;
+pub const MAX_COMMENTS: usize = 22;
 
 /// Most commits with a long subject. Their number is that of the history before the rule.
-pub const MOST_SUBJECTS: usize = 361;
+pub const MAX_SUBJECTS: usize = 361;
 
 /// Characters of the longest subject of a commit, as `git log --oneline` shows it on 80 columns.
 pub const LONGEST_SUBJECT: usize = 72;
@@ -37,18 +37,18 @@ pub fn violations(root: &Path) -> Result<Vec<Violation>> {
             comments += headless(&text).len();
         }
     }
-    if comments > MOST_COMMENTS {
+    if comments > MAX_COMMENTS {
         let openings = OPENINGS.join(", ");
         let what = format!(
-            "{comments} begin with {openings} or have one word, at most {MOST_COMMENTS} are allowed: \
+            "{comments} begin with {openings} or have one word, at most {MAX_COMMENTS} are allowed: \
              begin with the item, in the third person"
         );
         found.push(violation("comments", what));
     }
     let subjects = subjects(root).iter().filter(|subject| subject.chars().count() > LONGEST_SUBJECT).count();
-    if subjects > MOST_SUBJECTS {
+    if subjects > MAX_SUBJECTS {
         let what = format!(
-            "{subjects} have more than {LONGEST_SUBJECT} characters, at most {MOST_SUBJECTS} are allowed: \
+            "{subjects} have more than {LONGEST_SUBJECT} characters, at most {MAX_SUBJECTS} are allowed: \
              shorten the subject, and write a body"
         );
         found.push(violation("commit subjects", what));

@@ -10,7 +10,7 @@ use cargo_metadata::Package;
 use std::fs;
 
 /// Most lines of a crate, as many as a reader can read before a change.
-pub const MOST_LINES: usize = 12_000;
+pub const MAX_LINES: usize = 12_000;
 
 /// Reports a crate that is too large.
 pub fn violations(package: &Package) -> Result<Option<Violation>> {
@@ -21,9 +21,8 @@ pub fn violations(package: &Package) -> Result<Option<Violation>> {
             lines += shipped(&fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?);
         }
     }
-    let advice =
-        format!("has {lines} lines without tests, at most {MOST_LINES} are allowed: give a part of it a crate");
-    Ok((lines > MOST_LINES).then(|| violation(package.name.as_str(), advice)))
+    let advice = format!("has {lines} lines without tests, at most {MAX_LINES} are allowed: give a part of it a crate");
+    Ok((lines > MAX_LINES).then(|| violation(package.name.as_str(), advice)))
 }
 
 /// Counts the lines of a file up to its tests.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use xtask::circles::{MOST_MODULES, circles, read, too_large};
+use xtask::circles::{MAX_MODULES, circles, read, too_large};
 use xtask::links::{anchors, links, unlisted};
 use xtask::messages::messages;
 use xtask::picture::{drawing, shown};
@@ -214,13 +214,13 @@ fn a_circle_of_modules_is_found() {
 #[test]
 fn a_larger_circle_needs_an_exception_and_an_exception_a_circle() {
     let circle = |modules: usize| vec![(0..modules).map(|number| format!("m{number}")).collect::<Vec<_>>()];
-    let exceptions = [("pijs-x", MOST_MODULES + 2, "a reason")];
-    assert!(too_large("pijs-x", &circle(MOST_MODULES), &[]).is_empty());
-    assert_eq!(too_large("pijs-x", &circle(MOST_MODULES + 1), &[]).len(), 1);
-    assert!(too_large("pijs-x", &circle(MOST_MODULES + 2), &exceptions).is_empty());
-    assert_eq!(too_large("pijs-x", &circle(MOST_MODULES + 3), &exceptions).len(), 1);
-    assert_eq!(too_large("pijs-y", &circle(MOST_MODULES + 1), &exceptions).len(), 1);
-    assert_eq!(too_large("pijs-x", &circle(MOST_MODULES), &exceptions).len(), 1);
+    let exceptions = [("pijs-x", MAX_MODULES + 2, "a reason")];
+    assert!(too_large("pijs-x", &circle(MAX_MODULES), &[]).is_empty());
+    assert_eq!(too_large("pijs-x", &circle(MAX_MODULES + 1), &[]).len(), 1);
+    assert!(too_large("pijs-x", &circle(MAX_MODULES + 2), &exceptions).is_empty());
+    assert_eq!(too_large("pijs-x", &circle(MAX_MODULES + 3), &exceptions).len(), 1);
+    assert_eq!(too_large("pijs-y", &circle(MAX_MODULES + 1), &exceptions).len(), 1);
+    assert_eq!(too_large("pijs-x", &circle(MAX_MODULES), &exceptions).len(), 1);
 }
 
 #[test]

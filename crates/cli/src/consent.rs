@@ -260,9 +260,9 @@ impl InstallConsent {
 }
 
 /// Most tools and commands of a package that are listed, each on a line.
-const MOST_OFFERED: usize = 20;
+const MAX_OFFERED: usize = 20;
 /// Most commands with a line each; of more, one line has the names. Each tool has a line: the model sees them.
-const MOST_COMMANDS: usize = 5;
+const MAX_COMMANDS: usize = 5;
 /// Longest of these lines, in characters.
 const LONGEST_LIST: usize = 300;
 /// Longest name and description, in characters.
@@ -281,7 +281,7 @@ fn changes(before: &Offers, offers: &Offers) -> Vec<String> {
     let mut lines = Vec::new();
     for (kind, before, now) in kinds {
         let new: Vec<&str> = now.keys().filter(|name| !before.contains_key(*name)).map(String::as_str).collect();
-        let is_folded = kind == "command" && new.len() > MOST_COMMANDS;
+        let is_folded = kind == "command" && new.len() > MAX_COMMANDS;
         if is_folded {
             lines.push(format!("adds {} commands: {}; details: pi ext show", new.len(), listed(&new)));
         }
@@ -298,8 +298,8 @@ fn changes(before: &Offers, offers: &Offers) -> Vec<String> {
         let gone = before.keys().filter(|name| !now.contains_key(*name));
         lines.extend(gone.map(|name| format!("removes the {kind} {}", one_line(name, ""))));
     }
-    let more = lines.len().saturating_sub(MOST_OFFERED);
-    lines.truncate(MOST_OFFERED);
+    let more = lines.len().saturating_sub(MAX_OFFERED);
+    lines.truncate(MAX_OFFERED);
     if more > 0 {
         lines.push(format!("adds {more} more tools and commands; list them: pi ext show"));
     }
@@ -332,7 +332,7 @@ fn also_brought(book: &GrantStore, offers: &Offers) -> Vec<String> {
             format!("note: {} also adds the tool {}; the one that loads first is used", clean(id), one_line(name, ""))
         })
     });
-    shared.take(MOST_OFFERED).collect()
+    shared.take(MAX_OFFERED).collect()
 }
 
 /// Returns a name and its description.
@@ -397,7 +397,7 @@ fn by_user(
         text.push_str(&format!("  note: granted all of this, it {outlook}\n"));
     }
     text.push_str("grant this? [y]es, [c]hoose one by one, [N]o (installs without), [d]o not install: ");
-    for _ in 0..MOST_ANSWERS {
+    for _ in 0..MAX_ANSWERS {
         match terminal.answer(&text).as_deref() {
             // A closed terminal is no consent.
             None | Some("d" | "do not install" | "q") => return None,
@@ -433,7 +433,7 @@ fn notes(applicant: &PackageRequest) -> impl Iterator<Item = String> + '_ {
 }
 
 /// Most invalid answers before the package is not installed.
-const MOST_ANSWERS: usize = 5;
+const MAX_ANSWERS: usize = 5;
 
 #[cfg(test)]
 mod tests {
@@ -451,8 +451,8 @@ mod tests {
         let lines = offered(&offers);
         assert_eq!(lines[0], "adds the tool add: adds\\u{a}  - may do nothing\\u{1b}[2K\\u{202e}");
         assert!(lines.iter().all(|line| line.chars().count() < 400 && !line.contains(['\n', '\u{1b}', '\u{202e}'])));
-        assert_eq!(lines.len(), MOST_OFFERED + 1);
-        assert_eq!(lines[MOST_OFFERED], "adds 13 more tools and commands; list them: pi ext show");
+        assert_eq!(lines.len(), MAX_OFFERED + 1);
+        assert_eq!(lines[MAX_OFFERED], "adds 13 more tools and commands; list them: pi ext show");
         offers.tools.clear();
         let lines = offered(&offers);
         assert!(lines[0].starts_with("adds 30 commands: c00, c01, c02"), "{lines:?}");

@@ -204,7 +204,7 @@ fn of_all<T: PartialEq>(
 const NATIVE: &str = " is a native binary for one system; left out";
 
 /// Most native binaries that are named.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Prints the warnings about a package. `is_detail`: the package works, possibly without a part that the last line names, so
 /// skipped scripts and `remarks` about its code take one line each.
@@ -221,8 +221,8 @@ fn warn(warnings: &[&String], is_detail: bool, remarks: &[String], id: &str) {
         [one] => stderr(&format!("warning: {}", clean(one))),
         several => {
             let names: Vec<String> = several.iter().map(|one| clean(one.trim_end_matches(NATIVE))).collect();
-            let (count, shown) = (names.len(), names.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", "));
-            let more = count.saturating_sub(MOST_NAMED);
+            let (count, shown) = (names.len(), names.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", "));
+            let more = count.saturating_sub(MAX_NAMED);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             stderr(&format!("warning: {count} native binaries for one system; skipped: {shown}{more}"));
         }

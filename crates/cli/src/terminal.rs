@@ -62,13 +62,13 @@ impl Terminal {
 /// Answers before this time were typed before the prompt could be read.
 const DEAD_TIME: Duration = Duration::from_millis(300);
 /// Most discarded lines before a prompt counts as unanswered.
-const MOST_HASTY: usize = 64;
+const MAX_HASTY: usize = 64;
 
 impl Terminal {
     /// Prompts for a decision that grants power. A line that was typed ahead is discarded; the prompt stays.
     pub(crate) fn answer(&self, question: &str) -> Option<String> {
         let mut shown = question.to_owned();
-        for _ in 0..MOST_HASTY {
+        for _ in 0..MAX_HASTY {
             let asked = Instant::now();
             let line = self.ask(&shown)?;
             if asked.elapsed() >= DEAD_TIME || !guard!(PromptDeadTime) {
@@ -99,13 +99,13 @@ fn framed(question: &Question) -> String {
 }
 
 /// Most invalid lines before a prompt counts as answered with no.
-const MOST_UNKNOWN: usize = 3;
+const MAX_UNKNOWN: usize = 3;
 
 /// Prompts until a line is one of the answers: its key, or its word.
 fn read_answer(terminal: &Terminal, question: &Question) -> Answer {
     let offered = choices(question, true);
     let mut text = framed(question);
-    for _ in 0..MOST_UNKNOWN {
+    for _ in 0..MAX_UNKNOWN {
         let Some(line) = terminal.answer(&text) else { return Answer::NoPerson };
         let key = match line.as_str() {
             "yes" => "y",

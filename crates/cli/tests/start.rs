@@ -10,9 +10,9 @@ use std::process::Command;
 use support::World;
 
 /// Most calls that a package adds to a cached start: those that name a file or list a folder, and reads.
-const MOST_CALLS: usize = 200;
+const MAX_CALLS: usize = 200;
 /// Most calls of a start without packages, which include one probe of each protected path.
-const MOST_CALLS_OF_NONE: usize = 900;
+const MAX_CALLS_OF_NONE: usize = 900;
 const DEPENDENCIES: usize = 6;
 const FILES: usize = 60;
 
@@ -65,7 +65,7 @@ fn a_cached_start_makes_few_file_system_calls_a_package() {
         println!("skipped: `strace` is missing or may not trace");
         return;
     };
-    assert!(without < MOST_CALLS_OF_NONE, "{without} calls without a package");
+    assert!(without < MAX_CALLS_OF_NONE, "{without} calls without a package");
     let added = with.saturating_sub(without);
-    assert!(added < MOST_CALLS, "{added} calls for a package of {} files", DEPENDENCIES * (FILES + 1));
+    assert!(added < MAX_CALLS, "{added} calls for a package of {} files", DEPENDENCIES * (FILES + 1));
 }

@@ -16,7 +16,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 use support::{Run, World, fixture, run};
 
-const MOST_LOOKS: usize = 12_000;
+const MAX_LOOKS: usize = 12_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 const SECRET: &str = "correct-horse-battery";
 
@@ -613,7 +613,7 @@ fn rules_read_the_streams_of_a_tape() {
 
 /// Polls until something is recorded; only a hang reaches the limit.
 fn until(is_there: impl Fn() -> bool) {
-    let looks = (0..MOST_LOOKS).find(|_| {
+    let looks = (0..MAX_LOOKS).find(|_| {
         std::thread::sleep(BETWEEN_LOOKS);
         is_there()
     });

@@ -23,7 +23,7 @@ const KILLS: [u64; 2] = [8, 200];
 /// Points at which the tape of each is cut off besides.
 const CUTS: u64 = 24;
 /// Looks at a tape that does not grow.
-const MOST_LOOKS: usize = 12_000;
+const MAX_LOOKS: usize = 12_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 /// Has much to record: a timer that reads a file, and sets itself again.
@@ -68,7 +68,7 @@ fn killed_at(world: &World, bytes: u64) -> Vec<u8> {
     command.args(["--isolation", "thread"]).env("TZ", "UTC").stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().expect("pi starts");
     let is_long = || fs::metadata(&tape).is_ok_and(|file| file.len() >= bytes);
-    let grows = (0..MOST_LOOKS).any(|_| {
+    let grows = (0..MAX_LOOKS).any(|_| {
         std::thread::sleep(BETWEEN_LOOKS);
         is_long()
     });

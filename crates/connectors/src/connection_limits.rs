@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Most connections of one extension, where the process may have many more files.
-const MOST_CONNECTIONS: usize = 1024;
+const MAX_CONNECTIONS: usize = 1024;
 /// Divisors of the process's limit on open files: the part for the connections of one extension, and the part for those of all.
 const SHARE_OF_ONE: usize = 8;
 const SHARE_OF_ALL: usize = 4;
@@ -71,7 +71,7 @@ impl ConnectionLimits {
     fn of(&self, extension: &ExtensionId) -> ExtensionLimits {
         let mut all = self.by_extension.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || ExtensionLimits {
-            open: Arc::new(Semaphore::new((self.files / SHARE_OF_ONE).clamp(LEAST_CONNECTIONS, MOST_CONNECTIONS))),
+            open: Arc::new(Semaphore::new((self.files / SHARE_OF_ONE).clamp(LEAST_CONNECTIONS, MAX_CONNECTIONS))),
             look_ups: Arc::new(Semaphore::new(CONCURRENT_LOOKUPS)),
             decoders: Arc::new(Semaphore::new(DECODER_BYTES / DECODER_UNIT)),
         };

@@ -53,7 +53,7 @@ struct FsState {
 
 /// Concurrent asynchronous calls of one extension; Node has 4 threads for a process. Further calls wait, so that the threads are
 /// shared with other extensions and the host.
-const MOST_CALLS: usize = 16;
+const MAX_CALLS: usize = 16;
 
 impl FsConnector {
     /// Serves the files of `system`.
@@ -117,7 +117,7 @@ impl Connector for FsConnector {
 impl FsState {
     fn call_slot(&self, extension: &ExtensionId) -> Arc<Semaphore> {
         let mut call_slots = self.call_slots.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(call_slots.entry(extension.clone()).or_insert_with(|| Arc::new(Semaphore::new(MOST_CALLS))))
+        Arc::clone(call_slots.entry(extension.clone()).or_insert_with(|| Arc::new(Semaphore::new(MAX_CALLS))))
     }
 
     fn run(&self, request: &Request) -> Result<Output, HostcallError> {

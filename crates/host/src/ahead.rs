@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 const MOST: usize = 256;
 
 /// Most bytes of them as JSON: the limit of one package's registrations.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 
 /// Messages of a package that loads ahead of its turn.
 #[derive(Default)]
@@ -28,7 +28,7 @@ impl Ahead {
             return Some(message);
         }
         let bytes = self.bytes + message_limits::size(&message);
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             return Some(message);
         }
         self.bytes = bytes;

@@ -30,7 +30,7 @@ pub(crate) struct AnswerTicket {
 }
 
 /// Turns of other tasks before an answer overtakes one whose caller is busy.
-const MOST_TURNS: usize = 4;
+const MAX_TURNS: usize = 4;
 
 impl AnswerOrder {
     /// Appends an answer.
@@ -61,7 +61,7 @@ impl AnswerTicket {
 
     /// Yields to callers that were answered earlier, if they continue at once; a busy one delays nobody.
     pub(crate) async fn after_earlier_answers(self) {
-        for _ in 0..MOST_TURNS {
+        for _ in 0..MAX_TURNS {
             if self.comes_first() {
                 return;
             }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 /// Most emissions of one extension that are not run yet: far more than a burst of a well-behaved one.
 const MOST: usize = 10_000;
 /// Limits their total weight, counted once for each listener.
-const MOST_BYTES: usize = 256 << 20;
+const MAX_BYTES: usize = 256 << 20;
 
 /// Counts the emissions of one extension that wait.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl EmissionQuota {
     /// Admits an emission of this weight over all queues; one is always admitted, however large.
     pub(crate) fn admit(&self, bytes: usize) -> Option<Rc<EmissionPermit>> {
         let Outstanding { emissions, bytes: held, .. } = &*self.0;
-        let fits = emissions.get() < MOST && held.get().saturating_add(bytes) <= MOST_BYTES;
+        let fits = emissions.get() < MOST && held.get().saturating_add(bytes) <= MAX_BYTES;
         if !fits && emissions.get() > 0 && pijs_protocol::guard!(BusBacklog) {
             return None;
         }
@@ -73,9 +73,9 @@ mod tests {
         assert!(emissions.is_first_refusal() && !emissions.is_first_refusal());
         let elsewhere = Rc::clone(&many[0]);
         drop(many);
-        assert!(emissions.admit(MOST_BYTES).is_none(), "one queue still has an emission");
+        assert!(emissions.admit(MAX_BYTES).is_none(), "one queue still has an emission");
         drop(elsewhere);
-        let large = emissions.admit(MOST_BYTES + 1);
+        let large = emissions.admit(MAX_BYTES + 1);
         assert!(large.is_some() && emissions.admit(1).is_none() && emissions.is_first_refusal());
     }
 }

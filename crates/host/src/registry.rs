@@ -13,12 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most registrations of one package: each realm, each request to the model and each list of commands contains them.
 const MOST: usize = 4096;
 /// Limits their total weight ([`message_limits::weight`]): many times what the largest package registers.
-const MOST_WEIGHT: usize = 8 << 20;
+const MAX_WEIGHT: usize = 8 << 20;
 /// Limits the total weight over all packages: each realm and each list of tools contains them.
-const MOST_TOGETHER: usize = 64 << 20;
+const MAX_TOGETHER: usize = 64 << 20;
 
 /// Most `stream_text` handlers of one package: each is called every few characters of a reply.
-pub(crate) const MOST_STREAM_HANDLERS: usize = 64;
+pub(crate) const MAX_STREAM_HANDLERS: usize = 64;
 
 /// Registrations of one package, entry by entry.
 #[derive(Debug, Default)]
@@ -180,9 +180,9 @@ impl Registrations {
         }
         let count: usize = self.entries.iter().map(|entry| entry.weight.count).sum();
         let sum = self.weight() + message_limits::weight(registration);
-        if count >= MOST || sum > MOST_WEIGHT {
+        if count >= MOST || sum > MAX_WEIGHT {
             Err("it has registered as much as one package may")
-        } else if others + sum > MOST_TOGETHER {
+        } else if others + sum > MAX_TOGETHER {
             Err("all extensions together have registered as much as they may")
         } else {
             Ok(())
@@ -197,7 +197,7 @@ impl Registrations {
     /// Returns whether this is no `stream_text` handler, or one more may be added.
     pub(crate) fn may_listen(&self, registration: &Registration) -> bool {
         let Registration::Handler(HandlerSpec { event, .. }) = registration else { return true };
-        event != STREAM_TEXT || self.handlers(STREAM_TEXT).count() < MOST_STREAM_HANDLERS || !guard!(RegistrationSize)
+        event != STREAM_TEXT || self.handlers(STREAM_TEXT).count() < MAX_STREAM_HANDLERS || !guard!(RegistrationSize)
     }
 
     /// Drops all registrations of a failed entry.
@@ -364,10 +364,10 @@ mod tests {
         (0..MOST as u32).for_each(|handle| drop(registry.add(entry, handler("input", handle))));
         assert!(registry.has_room_for(&handler("input", 0), 0).is_err());
         let removed = Registration::HandlerRemoved { handle: Handle(7) };
-        assert_eq!(registry.has_room_for(&removed, MOST_TOGETHER), Ok(()));
+        assert_eq!(registry.has_room_for(&removed, MAX_TOGETHER), Ok(()));
         registry.add(entry, removed);
         assert_eq!(registry.has_room_for(&handler("input", 0), 0), Ok(()));
-        assert!(registry.has_room_for(&handler("input", 0), MOST_TOGETHER).is_err(), "others have taken all");
+        assert!(registry.has_room_for(&handler("input", 0), MAX_TOGETHER).is_err(), "others have taken all");
         let flag = |number: usize| {
             Registration::Flag(FlagSpec {
                 name: format!("f{number}"),
@@ -377,7 +377,7 @@ mod tests {
             })
         };
         let mut registry = Registrations::with_entries(1);
-        let most = MOST_WEIGHT / (1 << 20) - 1;
+        let most = MAX_WEIGHT / (1 << 20) - 1;
         (0..most).for_each(|number| drop(registry.add(entry, flag(number))));
         assert!(registry.has_room_for(&flag(most), 0).is_err(), "each is a little more than its description");
     }
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn a_package_has_so_many_handlers_of_the_stream() {
         let mut registry = Registrations::with_entries(2);
-        for handle in 0..MOST_STREAM_HANDLERS as u32 {
+        for handle in 0..MAX_STREAM_HANDLERS as u32 {
             assert!(registry.may_listen(&handler("stream_text", handle)));
             registry.add(EntryIndex(handle % 2), handler("stream_text", handle));
         }

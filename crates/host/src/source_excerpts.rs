@@ -23,7 +23,7 @@ pub struct SourceExcerpts {
 }
 
 /// Most bytes of one package that are searched for functions, which blocks the thread for some 0.1 s a megabyte.
-const MOST_READ: usize = 4 << 20;
+const MAX_READ: usize = 4 << 20;
 
 struct PackageText {
     artifact: Arc<Verified>,
@@ -69,7 +69,7 @@ impl SourceExcerpts {
             if let Some(known) = text.functions.get(module) {
                 return Some(Arc::clone(known));
             }
-            if text.read + source.len() > MOST_READ {
+            if text.read + source.len() > MAX_READ {
                 return None;
             }
             text.read += source.len();

@@ -53,7 +53,7 @@ mod sockets;
 pub use created_files::{MAX_CREATED, MadeFiles, ReadBy, Stamp};
 pub use listeners::Listening;
 pub use permit::{ModelCall, Permit};
-pub use prompting::{MOST_WAITING, MUTED_AFTER};
+pub use prompting::{MAX_WAITING, MUTED_AFTER};
 pub use refusals::CURE;
 pub use sessions::SessionFiles;
 

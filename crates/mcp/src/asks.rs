@@ -11,9 +11,9 @@ use rmcp::model::{
 use serde_json::{Map, Value, json};
 
 /// Most things that a server may ask of the user at once.
-const MOST_FIELDS: usize = 16;
+const MAX_FIELDS: usize = 16;
 /// Most tokens of a reply for a server.
-const MOST_TOKENS: u32 = 8192;
+const MAX_TOKENS: u32 = 8192;
 
 /// The user's response to a question.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +35,7 @@ pub(crate) async fn elicit(calls: &Calls, server: &str, message: &str, schema: &
     }
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut given = Map::new();
-    for (name, field) in schema["properties"].as_object().into_iter().flatten().take(MOST_FIELDS) {
+    for (name, field) in schema["properties"].as_object().into_iter().flatten().take(MAX_FIELDS) {
         match dialog(calls, question(name, field)).await.ok().flatten().and_then(|answer| read(field, answer)) {
             Some(value) => drop(given.insert(name.clone(), value)),
             None if required.contains(&name.as_str()) => return Asked::Cancelled,
@@ -111,7 +111,7 @@ pub(crate) async fn sample(
         "op": "ask_model",
         "model": {"provider": provider, "id": id},
         "context": {"systemPrompt": params.system_prompt.unwrap_or_default(), "messages": messages},
-        "options": {"maxTokens": params.max_tokens.min(MOST_TOKENS)},
+        "options": {"maxTokens": params.max_tokens.min(MAX_TOKENS)},
     });
     let reply = calls.call("session", question, Vec::new()).await.map_err(|error| error.message)?.output;
     if let Some(problem) = reply.get("errorMessage").and_then(Value::as_str) {

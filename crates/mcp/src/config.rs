@@ -13,9 +13,9 @@ use std::time::Duration;
 /// Name of both files.
 pub const FILE_NAME: &str = "mcp.json";
 /// Longest file that is read.
-pub const MOST_FILE_BYTES: u64 = 1 << 20;
+pub const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Most servers of a session.
-pub const MOST_SERVERS: usize = 64;
+pub const MAX_SERVERS: usize = 64;
 /// Longest name of a server.
 const LONGEST_NAME: usize = 64;
 /// The time that a request may take where the file does not say.
@@ -313,8 +313,8 @@ impl Parsed {
                         .problems
                         .push(format!("{place}: {name}: differs from {twin} in `-` and `_` only; rename one"));
                 }
-                (Ok(entry), None) if parsed.entries.len() < MOST_SERVERS => parsed.entries.push((name.clone(), entry)),
-                (Ok(_), None) => parsed.problems.push(format!("{place}: {name}: more than {MOST_SERVERS} servers")),
+                (Ok(entry), None) if parsed.entries.len() < MAX_SERVERS => parsed.entries.push((name.clone(), entry)),
+                (Ok(_), None) => parsed.problems.push(format!("{place}: {name}: more than {MAX_SERVERS} servers")),
                 (Err(problem), _) => parsed.problems.push(format!("{place}: {}: {problem}", name.escape_debug())),
             }
         }
@@ -348,8 +348,8 @@ pub fn merge(user: Parsed, project: Parsed, problems: &mut Vec<String>) -> Vec<S
         let at = servers.iter().position(|known| same(&known.name, name));
         match (build(name, entry, Source::Project), at) {
             (Some(server), Some(at)) => servers[at] = server,
-            (Some(server), None) if servers.len() < MOST_SERVERS => servers.push(server),
-            (Some(_), None) => problems.push(format!(".pi/{FILE_NAME}: {name}: more than {MOST_SERVERS} servers")),
+            (Some(server), None) if servers.len() < MAX_SERVERS => servers.push(server),
+            (Some(_), None) => problems.push(format!(".pi/{FILE_NAME}: {name}: more than {MAX_SERVERS} servers")),
             (None, Some(at)) => {
                 let server = &mut servers[at];
                 server.enabled = entry.enabled.unwrap_or(server.enabled);

@@ -18,15 +18,15 @@ use std::fmt;
 use std::time::Duration;
 
 /// Most tools that are used of a server.
-pub const MOST_TOOLS: usize = 512;
+pub const MAX_TOOLS: usize = 512;
 /// Most prompts that are used of a server.
-pub const MOST_PROMPTS: usize = 256;
+pub const MAX_PROMPTS: usize = 256;
 /// Pages of a list that are fetched.
-const MOST_PAGES: usize = 64;
+const MAX_PAGES: usize = 64;
 /// Longest schema of a tool, as JSON.
-pub const MOST_SCHEMA_BYTES: usize = 64 << 10;
+pub const MAX_SCHEMA_BYTES: usize = 64 << 10;
 /// The longest time a request may take in all, however much progress it reports.
-const MOST_TOTAL: Duration = Duration::from_secs(6 * 60 * 60);
+const MAX_TOTAL: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// A request that did not come to an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Connection {
     }
 
     fn options(&self) -> PeerRequestOptions {
-        PeerRequestOptions::with_timeout(self.timeout).reset_timeout_on_progress().with_max_total_timeout(MOST_TOTAL)
+        PeerRequestOptions::with_timeout(self.timeout).reset_timeout_on_progress().with_max_total_timeout(MAX_TOTAL)
     }
 
     /// Sends a request and waits for its answer. Dropping the future cancels it at the server.
@@ -150,15 +150,15 @@ impl Connection {
     pub(crate) async fn tools(&self) -> Result<(Vec<Tool>, Vec<String>), Fault> {
         let (mut tools, mut notes): (Vec<Tool>, Vec<String>) = Default::default();
         let mut cursor = None;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
             let request = ClientRequest::ListToolsRequest(RequestOptionalParam::with_param(params));
             let ServerResult::ListToolsResult(page) = self.request(request, None).await? else {
                 return Err(other("tools/list"));
             };
             for tool in page.tools {
-                if tools.len() >= MOST_TOOLS {
-                    notes.push(format!("it has more than {MOST_TOOLS} tools; the rest is left out"));
+                if tools.len() >= MAX_TOOLS {
+                    notes.push(format!("it has more than {MAX_TOOLS} tools; the rest is left out"));
                     return Ok((tools, notes));
                 }
                 match usable(&tool) {
@@ -175,7 +175,7 @@ impl Connection {
                 return Ok((tools, notes));
             }
         }
-        notes.push(format!("its list of tools has more than {MOST_PAGES} pages; the rest is left out"));
+        notes.push(format!("its list of tools has more than {MAX_PAGES} pages; the rest is left out"));
         Ok((tools, notes))
     }
 
@@ -183,16 +183,16 @@ impl Connection {
     pub(crate) async fn prompts(&self) -> Result<Vec<Prompt>, Fault> {
         let mut prompts: Vec<Prompt> = Vec::new();
         let mut cursor = None;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
             let request = ClientRequest::ListPromptsRequest(RequestOptionalParam::with_param(params));
             let ServerResult::ListPromptsResult(page) = self.request(request, None).await? else {
                 return Err(other("prompts/list"));
             };
             prompts.extend(page.prompts.into_iter().filter(|prompt| names::is_usable(&prompt.name)));
-            prompts.truncate(MOST_PROMPTS);
+            prompts.truncate(MAX_PROMPTS);
             cursor = page.next_cursor;
-            if cursor.is_none() || prompts.len() == MOST_PROMPTS {
+            if cursor.is_none() || prompts.len() == MAX_PROMPTS {
                 break;
             }
         }
@@ -271,8 +271,8 @@ fn usable(tool: &Tool) -> Result<(), String> {
         return Err("its name cannot be used; it has blanks, control characters or `*`, or begins with `@`".to_owned());
     }
     let size = serde_json::to_vec(&*tool.input_schema).map_or(usize::MAX, |bytes| bytes.len());
-    if size > MOST_SCHEMA_BYTES {
-        return Err(format!("its schema has {size} bytes, at most {MOST_SCHEMA_BYTES} are used"));
+    if size > MAX_SCHEMA_BYTES {
+        return Err(format!("its schema has {size} bytes, at most {MAX_SCHEMA_BYTES} are used"));
     }
     match tool.input_schema.get("type").and_then(Value::as_str) {
         Some("object") | None => Ok(()),

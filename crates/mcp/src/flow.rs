@@ -4,13 +4,13 @@
 //! are no JSON objects before the first that is one, and lines and bytes since the client last sent anything.
 
 /// Longest message.
-pub const MOST_MESSAGE_BYTES: usize = 8 << 20;
+pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
 /// Messages that a server may send between two of the client's.
-pub const MOST_UNASKED: usize = 20_000;
+pub const MAX_UNASKED: usize = 20_000;
 /// Bytes that a server may send between two messages of the client's.
-pub const MOST_UNASKED_BYTES: usize = 128 << 20;
+pub const MAX_UNASKED_BYTES: usize = 128 << 20;
 /// Lines that are no messages before the first message: programs greet, and loaders warn.
-pub const MOST_NOISE: usize = 200;
+pub const MAX_NOISE: usize = 200;
 
 /// Counts what a server writes.
 #[derive(Debug, Clone, Default)]
@@ -28,10 +28,10 @@ pub struct Flow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A line is too long, or never ends.
-    #[error("it sent a message of more than {} MiB", MOST_MESSAGE_BYTES >> 20)]
+    #[error("it sent a message of more than {} MiB", MAX_MESSAGE_BYTES >> 20)]
     TooLong,
     /// It writes and writes.
-    #[error("it sent more than {MOST_UNASKED} messages or {} MiB without a request", MOST_UNASKED_BYTES >> 20)]
+    #[error("it sent more than {MAX_UNASKED} messages or {} MiB without a request", MAX_UNASKED_BYTES >> 20)]
     Flood,
     /// It speaks something else.
     #[error("its output is not MCP; its standard output must contain messages only")]
@@ -55,7 +55,7 @@ impl Flow {
                 let first = line.iter().find(|byte| !byte.is_ascii_whitespace());
                 self.is_message = first.map(|byte| *byte == b'{');
             }
-            if self.line_bytes > MOST_MESSAGE_BYTES {
+            if self.line_bytes > MAX_MESSAGE_BYTES {
                 return Err(Violation::TooLong);
             }
             if end.is_some() {
@@ -63,7 +63,7 @@ impl Flow {
             }
             rest = after;
         }
-        if self.bytes > MOST_UNASKED_BYTES { Err(Violation::Flood) } else { Ok(()) }
+        if self.bytes > MAX_UNASKED_BYTES { Err(Violation::Flood) } else { Ok(()) }
     }
 
     fn end_line(&mut self) -> Result<(), Violation> {
@@ -74,10 +74,10 @@ impl Flow {
             _ => {}
         }
         self.lines += 1;
-        if self.noise > MOST_NOISE {
+        if self.noise > MAX_NOISE {
             return Err(Violation::Garbage);
         }
-        if self.lines > MOST_UNASKED { Err(Violation::Flood) } else { Ok(()) }
+        if self.lines > MAX_UNASKED { Err(Violation::Flood) } else { Ok(()) }
     }
 
     /// Notes that the client sent something: the server may answer.
@@ -97,24 +97,24 @@ mod tests {
     #[test]
     fn each_kind_of_server_that_never_ends_ends() {
         assert_eq!(taken(&mut Flow::default(), &[b'x'; 1 << 20], 9), Err(Violation::TooLong));
-        assert_eq!(taken(&mut Flow::default(), b"{}\n", MOST_UNASKED), Ok(()));
-        assert_eq!(taken(&mut Flow::default(), b"{}\n", MOST_UNASKED + 1), Err(Violation::Flood));
-        assert_eq!(taken(&mut Flow::default(), b"warn\n", MOST_NOISE + 1), Err(Violation::Garbage));
-        assert_eq!(taken(&mut Flow::default(), b"\n", MOST_NOISE + 1), Err(Violation::Garbage));
+        assert_eq!(taken(&mut Flow::default(), b"{}\n", MAX_UNASKED), Ok(()));
+        assert_eq!(taken(&mut Flow::default(), b"{}\n", MAX_UNASKED + 1), Err(Violation::Flood));
+        assert_eq!(taken(&mut Flow::default(), b"warn\n", MAX_NOISE + 1), Err(Violation::Garbage));
+        assert_eq!(taken(&mut Flow::default(), b"\n", MAX_NOISE + 1), Err(Violation::Garbage));
     }
 
     #[test]
     fn a_server_that_is_asked_may_answer_and_noise_beside_messages_is_harmless() {
         let mut flow = Flow::default();
         for _ in 0..5 {
-            assert_eq!(taken(&mut flow, b" {}\nnoise\n", MOST_UNASKED / 2), Ok(()));
+            assert_eq!(taken(&mut flow, b" {}\nnoise\n", MAX_UNASKED / 2), Ok(()));
             flow.asked();
         }
     }
 
     #[test]
     fn how_the_bytes_are_cut_makes_no_difference() {
-        let text = format!("{{\"a\":1}}\n{}", "warn\n".repeat(MOST_UNASKED)).into_bytes();
+        let text = format!("{{\"a\":1}}\n{}", "warn\n".repeat(MAX_UNASKED)).into_bytes();
         let ends_at = |size: usize| {
             let mut flow = Flow::default();
             text.chunks(size).position(|chunk| flow.take(chunk).is_err()).map(|at| (at * size) / 4096)

@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Reports of progress that come before somebody waits for them.
-const MOST_EARLY: usize = 64;
+const MAX_EARLY: usize = 64;
 /// Questions to the user that a server may have open at once.
-const MOST_QUESTIONS: u32 = 2;
+const MAX_QUESTIONS: u32 = 2;
 /// Log lines of one connection that are kept.
-const MOST_LOGGED: u32 = 1000;
+const MAX_LOGGED: u32 = 1000;
 
 /// Takes reports of progress: how far, of how much, and a message.
 pub(crate) type Progress = Box<dyn Fn(f64, Option<f64>, Option<String>) + Send + Sync>;
@@ -95,7 +95,7 @@ impl Handler {
         // Dropped where there are too many, it takes back what is counted here.
         let before = self.0.questions.fetch_add(1, Ordering::Relaxed);
         let open = Open(&self.0.questions);
-        (before < MOST_QUESTIONS).then_some(open)
+        (before < MAX_QUESTIONS).then_some(open)
     }
 }
 
@@ -163,7 +163,7 @@ impl ClientHandler for Handler {
         let mut waiting = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
         match waiting.by_token.get(&key(&report.progress_token)) {
             Some(progress) => tell(progress, report),
-            None if waiting.early.len() < MOST_EARLY => waiting.early.push(report),
+            None if waiting.early.len() < MAX_EARLY => waiting.early.push(report),
             None => {}
         }
     }
@@ -173,7 +173,7 @@ impl ClientHandler for Handler {
         line: LoggingMessageNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        if self.0.logged.fetch_add(1, Ordering::Relaxed) < MOST_LOGGED {
+        if self.0.logged.fetch_add(1, Ordering::Relaxed) < MAX_LOGGED {
             let level = serde_json::to_value(line.level).ok().and_then(|level| level.as_str().map(str::to_owned));
             let said = line.data.as_str().map_or_else(|| line.data.to_string(), str::to_owned);
             let said = crate::names::visible(&said, 2000);

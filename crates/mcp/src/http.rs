@@ -1,7 +1,7 @@
 //! Requests of HTTP by hostcalls `http`, so that addresses are vetted and redirects decided as for extensions.
 
 use crate::calls::{Calls, Pieces, bytes_of, object};
-use crate::flow::MOST_MESSAGE_BYTES;
+use crate::flow::MAX_MESSAGE_BYTES;
 use futures_util::stream::{BoxStream, StreamExt};
 use pijs_protocol::HostcallError;
 use rmcp::transport::streamable_http_client::{SseError, StreamableHttpError};
@@ -10,7 +10,7 @@ use sse_stream::{Sse, SseStream};
 use std::io;
 
 /// Bytes of one answer that comes as events.
-const MOST_STREAM_BYTES: usize = 128 << 20;
+const MAX_STREAM_BYTES: usize = 128 << 20;
 
 pub(crate) type Failed = StreamableHttpError<Refused>;
 
@@ -102,7 +102,7 @@ impl Answered {
             let ends = result.chunk.as_ref().is_none_or(|chunk| chunk.is_last);
             let bytes = bytes_of(&mut result, "body").unwrap_or_default();
             size = size.saturating_add(bytes.len());
-            if size > MOST_STREAM_BYTES {
+            if size > MAX_STREAM_BYTES {
                 return Some((Err(io::Error::other("it sent more than 128 MiB in one answer")), (pieces, size, true)));
             }
             Some((Ok(bytes.into()), (pieces, size, ends)))
@@ -132,7 +132,7 @@ impl Answered {
                     if *byte != b'\r' {
                         *last = *byte;
                     }
-                    if *since > MOST_MESSAGE_BYTES {
+                    if *since > MAX_MESSAGE_BYTES {
                         return Err(io::Error::other("it sent a message that is too long"));
                     }
                 }

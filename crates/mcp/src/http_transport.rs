@@ -2,7 +2,7 @@
 
 use crate::calls::Calls;
 use crate::close_reason::CloseReason;
-use crate::flow::MOST_MESSAGE_BYTES;
+use crate::flow::MAX_MESSAGE_BYTES;
 use crate::http::{Answered, Failed, Refused, send};
 use crate::oauth::Bearer;
 use futures_util::stream::BoxStream;
@@ -148,7 +148,7 @@ impl StreamableHttpClient for GatedHttp {
             return Ok(StreamableHttpPostResponse::Sse(answered.events(), session));
         }
         if answered.is_kind("application/json") {
-            let text = answered.text(MOST_MESSAGE_BYTES).await?;
+            let text = answered.text(MAX_MESSAGE_BYTES).await?;
             let message: ServerJsonRpcMessage = serde_json::from_slice(&text)?;
             return Ok(StreamableHttpPostResponse::Json(message, session));
         }

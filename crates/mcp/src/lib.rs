@@ -27,7 +27,7 @@
 //! | [`connector`] | the hostcall `mcp` |
 //!
 //! The guarantees: a server that hangs, floods, dies, lies about lengths or changes its tools ends its own connection and nothing else;
-//! a message is at most [`flow::MOST_MESSAGE_BYTES`] long, a server has at most [`servers::MOST_TOOLS`] tools; and what a server says of
+//! a message is at most [`flow::MAX_MESSAGE_BYTES`] long, a server has at most [`servers::MAX_TOOLS`] tools; and what a server says of
 //! itself (`readOnlyHint`) is shown to users and decides nothing.
 
 #![warn(missing_docs, clippy::disallowed_methods)]

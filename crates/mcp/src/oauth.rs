@@ -36,7 +36,7 @@ use std::net::IpAddr;
 use url::{Host, Url};
 
 /// Longest answer of an authorization server.
-const MOST_ANSWER: usize = 256 << 10;
+const MAX_ANSWER: usize = 256 << 10;
 
 /// A sign-in that waits for the user's browser.
 pub struct PendingSignIn {
@@ -191,7 +191,7 @@ async fn client(
         "application_type": "native",
     });
     let request = Exchange::post(endpoint, "application/json", body.to_string());
-    let answer = exchange(calls, request, MOST_ANSWER).await?;
+    let answer = exchange(calls, request, MAX_ANSWER).await?;
     let failed = |what: &str| format!("{} does not register a client: {what}", server.issuer);
     if !(200..300).contains(&answer.status) {
         return Err(failed(&format!("HTTP {} {}", answer.status, discovery::error_in(&answer.body))));

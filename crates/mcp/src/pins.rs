@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 /// Name of the file, below the folder of PiJS's own state.
 pub const FILE_NAME: &str = "mcp-tools.json";
 /// Longest file that is read.
-pub const MOST_FILE_BYTES: u64 = 16 << 20;
+pub const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Lists that are kept, three of a server; the ones that were noted first go.
-const MOST_LISTS: usize = 1536;
+const MAX_LISTS: usize = 1536;
 /// Problems that are kept.
-const MOST_PROBLEMS: usize = 512;
+const MAX_PROBLEMS: usize = 512;
 
 /// Digests by tool, by prompt, or by file of a program.
 pub type ToolDigests = BTreeMap<String, String>;
@@ -90,7 +90,7 @@ impl Pins {
     pub fn pin(&mut self, key: &str, now: ToolDigests) {
         self.servers.retain(|(known, _)| known != key);
         self.servers.push((key.to_owned(), now));
-        let over = self.servers.len().saturating_sub(MOST_LISTS);
+        let over = self.servers.len().saturating_sub(MAX_LISTS);
         self.servers.drain(..over);
     }
 
@@ -100,7 +100,7 @@ impl Pins {
             return false;
         }
         match problem {
-            Some(problem) if self.problems.len() < MOST_PROBLEMS => {
+            Some(problem) if self.problems.len() < MAX_PROBLEMS => {
                 drop(self.problems.insert(key.to_owned(), problem.to_owned()))
             }
             _ => drop(self.problems.remove(key)),

@@ -1,17 +1,17 @@
 //! The answer of a tool, as the model gets it.
 //!
-//! Text beyond [`MOST_TEXT`] is cut in the middle, and the whole goes to a file that the text names.
+//! Text beyond [`MAX_TEXT`] is cut in the middle, and the whole goes to a file that the text names.
 
 use crate::names::visible;
 use rmcp::model::{CallToolResult, ContentBlock, GetPromptResult, ReadResourceResult, ResourceContents, Role};
 use serde_json::{Value, json};
 
 /// Bytes of text that reach the model.
-pub const MOST_TEXT: usize = 20 << 10;
+pub const MAX_TEXT: usize = 20 << 10;
 /// Blocks of an answer; what follows is left out with a note.
-const MOST_BLOCKS: usize = 64;
+const MAX_BLOCKS: usize = 64;
 /// Longest image, in base64: what providers take.
-const MOST_IMAGE: usize = 7 << 20;
+const MAX_IMAGE: usize = 7 << 20;
 
 /// An answer in blocks of pi: `{type: "text", text}` and `{type: "image", data, mimeType}`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,11 +32,11 @@ impl Answer {
     /// Takes out the middle of text that is too long. Answers the whole, for a file whose place [`Answer::name_file`] adds.
     pub fn cut(&mut self) -> Option<String> {
         let text = self.text();
-        if text.len() <= MOST_TEXT {
+        if text.len() <= MAX_TEXT {
             return None;
         }
         self.blocks.retain(|block| block.get("text").is_none());
-        self.blocks.insert(0, json!({"type": "text", "text": cut_middle(&text, MOST_TEXT)}));
+        self.blocks.insert(0, json!({"type": "text", "text": cut_middle(&text, MAX_TEXT)}));
         Some(text)
     }
 
@@ -49,9 +49,9 @@ impl Answer {
 /// A tool's result in blocks, from the protocol's `CallToolResult`; `None` when it is none.
 pub fn of_tool(server: &str, result: Value) -> Option<Answer> {
     let result: CallToolResult = serde_json::from_value(result).ok()?;
-    let mut blocks: Vec<Value> = result.content.iter().take(MOST_BLOCKS).map(|block| of_block(server, block)).collect();
-    if result.content.len() > MOST_BLOCKS {
-        blocks.push(text(format!("[{} more blocks are left out]", result.content.len() - MOST_BLOCKS)));
+    let mut blocks: Vec<Value> = result.content.iter().take(MAX_BLOCKS).map(|block| of_block(server, block)).collect();
+    if result.content.len() > MAX_BLOCKS {
+        blocks.push(text(format!("[{} more blocks are left out]", result.content.len() - MAX_BLOCKS)));
     }
     if let (true, Some(structured)) = (blocks.is_empty(), &result.structured_content) {
         blocks.push(text(structured.to_string()));
@@ -62,7 +62,7 @@ pub fn of_tool(server: &str, result: Value) -> Option<Answer> {
 /// A resource in blocks, from the protocol's `ReadResourceResult`; `None` when it is none.
 pub fn of_resource(result: Value) -> Option<Answer> {
     let result: ReadResourceResult = serde_json::from_value(result).ok()?;
-    Some(Answer { blocks: result.contents.iter().take(MOST_BLOCKS).map(of_contents).collect(), is_error: false })
+    Some(Answer { blocks: result.contents.iter().take(MAX_BLOCKS).map(of_contents).collect(), is_error: false })
 }
 
 /// A prompt as text to say, from the protocol's `GetPromptResult`; `None` when it is none.
@@ -74,13 +74,13 @@ pub fn of_prompt(server: &str, result: Value) -> Option<String> {
         let line = block.get("text").and_then(Value::as_str).unwrap_or("[an image]").to_owned();
         said.push(if message.role == Role::Assistant { format!("Assistant: {line}") } else { line });
     }
-    Some(visible(&said.join("\n\n"), MOST_TEXT))
+    Some(visible(&said.join("\n\n"), MAX_TEXT))
 }
 
 fn of_block(server: &str, block: &ContentBlock) -> Value {
     match block {
         ContentBlock::Text(said) => text(said.text.clone()),
-        ContentBlock::Image(image) if image.data.len() <= MOST_IMAGE => {
+        ContentBlock::Image(image) if image.data.len() <= MAX_IMAGE => {
             json!({"type": "image", "data": image.data, "mimeType": image.mime_type})
         }
         ContentBlock::Image(image) => text(format!("[an image of {} bytes is left out]", image.data.len() / 4 * 3)),
@@ -98,7 +98,7 @@ fn of_contents(contents: &ResourceContents) -> Value {
         ResourceContents::TextResourceContents { text: said, .. } => text(said.clone()),
         ResourceContents::BlobResourceContents { blob, mime_type, uri, .. } => {
             let kind = mime_type.as_deref().unwrap_or("application/octet-stream");
-            match kind.starts_with("image/") && blob.len() <= MOST_IMAGE {
+            match kind.starts_with("image/") && blob.len() <= MAX_IMAGE {
                 true => json!({"type": "image", "data": blob, "mimeType": kind}),
                 false => text(format!("[{uri}: {kind}, {} bytes, is left out]", blob.len() / 4 * 3)),
             }
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(answer.cut(), Some(long));
         let text = answer.text();
         assert!(text.starts_with("begin") && text.ends_with("end") && text.contains(" chars truncated…"), "{text}");
-        assert!(text.len() < MOST_TEXT + 100);
+        assert!(text.len() < MAX_TEXT + 100);
         assert_eq!(answer.blocks[1], json!({"type": "image"}));
         answer.name_file("/tmp/x");
         assert!(answer.text().ends_with("[the whole text: /tmp/x]"));

@@ -2,7 +2,7 @@
 //! agreed to.
 //!
 //! A server is connected when the session begins and again at the next call after it was lost. Between attempts that fail a delay doubles;
-//! after [`MOST_FAILURES`] failures without a call that was answered between them it is quarantined: the session does not try it any more. Calls are
+//! after [`MAX_FAILURES`] failures without a call that was answered between them it is quarantined: the session does not try it any more. Calls are
 //! not repeated, since the server may have carried them out.
 //!
 //! ```text
@@ -35,15 +35,15 @@ use tokio::sync::watch;
 mod agreed;
 
 /// Failures without an answered call between them after which a session does not try a server any more.
-pub const MOST_FAILURES: u32 = 5;
+pub const MAX_FAILURES: u32 = 5;
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 /// Longest delay between two attempts.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// Longest description of a tool that a model is told.
-const MOST_DESCRIPTION: usize = 8 << 10;
+const MAX_DESCRIPTION: usize = 8 << 10;
 /// Times that a server may announce other tools in a session.
-const MOST_REFRESHES: u32 = 100;
+const MAX_REFRESHES: u32 = 100;
 
 /// One server.
 pub(crate) struct Server {
@@ -231,7 +231,7 @@ impl Server {
             name: String::new(),
             server: self.config.name.clone(),
             exposure: self.config.exposure_of(&tool.name),
-            description: names::visible(said, MOST_DESCRIPTION),
+            description: names::visible(said, MAX_DESCRIPTION),
             parameters,
             annotations: tool.annotations.and_then(|hints| serde_json::to_value(hints).ok()).unwrap_or_default(),
             tool: tool.name.into_owned(),
@@ -337,13 +337,13 @@ impl Server {
             };
             state.not_before_us =
                 self.options.timer.now().elapsed_us + u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
-            if state.failures >= MOST_FAILURES { Phase::Quarantined } else { Phase::Down }
+            if state.failures >= MAX_FAILURES { Phase::Quarantined } else { Phase::Down }
         };
         self.note(Some(problem));
         self.options.session.notice(match phase {
             Phase::Quarantined => {
                 format!(
-                    "MCP server {name}: {problem}; it failed {MOST_FAILURES} times and is not used again in this session"
+                    "MCP server {name}: {problem}; it failed {MAX_FAILURES} times and is not used again in this session"
                 )
             }
             _ => format!("MCP server {name}: {problem}; the session continues without it until it is called again"),
@@ -541,7 +541,7 @@ impl Server {
         {
             let mut state = self.lock();
             state.refreshes += 1;
-            if state.refreshes > MOST_REFRESHES {
+            if state.refreshes > MAX_REFRESHES {
                 return;
             }
         }

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-pub use crate::connection::{MOST_PROMPTS, MOST_SCHEMA_BYTES, MOST_TOOLS};
+pub use crate::connection::{MAX_PROMPTS, MAX_SCHEMA_BYTES, MAX_TOOLS};
 
 /// How long a session waits for its servers before the first prompt; questions to the user not counted.
 pub const PATIENCE: Duration = Duration::from_secs(10);

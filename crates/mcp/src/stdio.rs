@@ -2,7 +2,7 @@
 
 use crate::calls::{Calls, Tail, bytes_of, object};
 use crate::close_reason::CloseReason;
-use crate::flow::{Flow, MOST_MESSAGE_BYTES};
+use crate::flow::{Flow, MAX_MESSAGE_BYTES};
 use pijs_protocol::HostcallError;
 use rmcp::RoleClient;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -78,7 +78,7 @@ pub(crate) async fn start(
         }
     });
     let (read, write) = tokio::io::split(ours);
-    let transport = AsyncRwTransport::new_client(read, write).with_max_line_length(MOST_MESSAGE_BYTES);
+    let transport = AsyncRwTransport::new_client(read, write).with_max_line_length(MAX_MESSAGE_BYTES);
     Ok((transport, Program { stderr, _stop: stop.drop_guard() }))
 }
 

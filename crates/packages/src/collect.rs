@@ -65,7 +65,7 @@ const MAX_FOLDERS: usize = 10_000;
 /// Longest file of patterns that is read.
 const MAX_PATTERNS: u64 = 1 << 20;
 /// Lines of one that are read.
-const MOST_RULES: usize = 10_000;
+const MAX_RULES: usize = 10_000;
 const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".fdignore"];
 
 /// The files of one kind in a folder; none when it is not there.
@@ -143,7 +143,7 @@ pub(crate) fn rules(folder: &Path) -> Gitignore {
         let file = folder.join(name);
         let Ok(bytes) = read_regular(&file, MAX_PATTERNS) else { continue };
         let text = String::from_utf8_lossy(&bytes);
-        for line in text.trim_start_matches('\u{feff}').lines().take(MOST_RULES).filter(|line| globs::fits(line)) {
+        for line in text.trim_start_matches('\u{feff}').lines().take(MAX_RULES).filter(|line| globs::fits(line)) {
             // A line that is no pattern is left out, as git does.
             let _ = builder.add_line(Some(file.clone()), line);
         }

@@ -20,7 +20,7 @@ use std::path::{Component, Path, PathBuf};
 const MAX_WALK: usize = 10_000;
 const MAX_WALK_DEPTH: usize = 16;
 /// Most globs of one list, each of which is matched against every file. Paths have no such limit: they are looked up.
-const MOST_GLOBS: usize = 256;
+const MAX_GLOBS: usize = 256;
 /// Suffixes that pi's loader appends to `index` for a folder, in its order.
 const MODULE_SUFFIXES: [&str; 9] = ["js", "mjs", "cjs", "ts", "tsx", "mts", "cts", "mtsx", "ctsx"];
 
@@ -255,10 +255,10 @@ impl<'a> DeclaredEntries<'a> {
 }
 
 fn check_globs(root: &Path, globs: usize) -> Result<()> {
-    if globs <= MOST_GLOBS || !guard!(ManifestGlob) {
+    if globs <= MAX_GLOBS || !guard!(ManifestGlob) {
         return Ok(());
     }
-    let why = format!("more than {MOST_GLOBS} patterns in one list");
+    let why = format!("more than {MAX_GLOBS} patterns in one list");
     Err(PackageError::new(InstallCode::Manifest, root.display().to_string(), why)
         .help("name folders, or a pattern for several"))
 }
@@ -538,12 +538,12 @@ mod tests {
         let both = [root.join("a.ts"), root.join("b.ts")];
 
         assert_eq!(found(&many("a.ts", 2000)).expect("paths"), both[..1]);
-        assert_eq!(found(&many("*.ts", MOST_GLOBS)).expect("patterns"), both);
-        let error = found(&many("*.ts", MOST_GLOBS + 1)).expect_err("too many");
+        assert_eq!(found(&many("*.ts", MAX_GLOBS)).expect("patterns"), both);
+        let error = found(&many("*.ts", MAX_GLOBS + 1)).expect_err("too many");
         assert_eq!(error.code, InstallCode::Manifest);
-        let error = found(&[many("*.ts", 1), many("!c.ts", MOST_GLOBS + 1)].concat()).expect_err("too many");
+        let error = found(&[many("*.ts", 1), many("!c.ts", MAX_GLOBS + 1)].concat()).expect_err("too many");
         assert_eq!(error.code, InstallCode::Manifest);
-        assert!(delta_decisions(root, &both, &many("*.ts", MOST_GLOBS + 1)).is_err());
+        assert!(delta_decisions(root, &both, &many("*.ts", MAX_GLOBS + 1)).is_err());
         assert_eq!(delta_decisions(root, &both, &many("+a.ts", 2000)).expect("paths"), [Some(true), None]);
         let last = ["*.ts", "-a.ts", "!b*", "+b.ts"].map(str::to_owned);
         assert_eq!(delta_decisions(root, &both, &last).expect("the last decides"), [Some(false), Some(true)]);

@@ -25,7 +25,7 @@ use tokio::process::{Child, Command};
 /// Interval at which the size of a running fetch is measured.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Most bytes of git's error output.
-const MOST_ERROR_BYTES: u64 = 16 << 10;
+const MAX_ERROR_BYTES: u64 = 16 << 10;
 /// Longest target of a link, as on Linux.
 const LONGEST_TARGET: u64 = 4096;
 /// Name of the fetched ref.
@@ -458,7 +458,7 @@ async fn run(mut command: Command, source: &GitSource, limits: &InstallLimits, f
     let mut child = spawn(&mut command)?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let most = limits.entries as u64 * 512;
-    let reading = async { tokio::join!(read(out, most), read(err, MOST_ERROR_BYTES)) };
+    let reading = async { tokio::join!(read(out, most), read(err, MAX_ERROR_BYTES)) };
     let started = Instant::now();
     let watch = async {
         loop {

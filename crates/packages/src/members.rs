@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Most members of one package.
-const MOST_MEMBERS: usize = 500;
+const MAX_MEMBERS: usize = 500;
 /// Most patterns under `workspaces`.
-const MOST_PATTERNS: usize = 64;
+const MAX_PATTERNS: usize = 64;
 
 /// Lists the members of a package: the name in imports, and the folder below the root, separated by `/`.
 ///
@@ -44,7 +44,7 @@ pub fn members(
     waiting.push((String::new(), manifest));
     while let Some((base, manifest)) = waiting.pop() {
         for (name, folder) in file_dependencies(&manifest, &base) {
-            if found.len() >= MOST_MEMBERS || found.contains_key(&name) || !is_usable(&name) {
+            if found.len() >= MAX_MEMBERS || found.contains_key(&name) || !is_usable(&name) {
                 continue;
             }
             let Some(member) = read(&folder).as_deref().and_then(parse) else { continue };
@@ -104,7 +104,7 @@ fn workspaces(manifest: &Value, folders: &dyn Fn() -> Vec<String>) -> Vec<String
     let listed = manifest.get("workspaces").map(|listed| listed.get("packages").unwrap_or(listed));
     let patterns: Vec<&str> =
         listed.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
-    if patterns.is_empty() || patterns.len() > MOST_PATTERNS {
+    if patterns.is_empty() || patterns.len() > MAX_PATTERNS {
         return Vec::new();
     }
     let (without, with): (Vec<&str>, Vec<&str>) = patterns.into_iter().partition(|pattern| pattern.starts_with('!'));
@@ -113,7 +113,7 @@ fn workspaces(manifest: &Value, folders: &dyn Fn() -> Vec<String>) -> Vec<String
     let is_member = |folder: &String| {
         with.iter().any(|glob| glob.is_match(folder)) && !without.iter().any(|glob| glob.is_match(folder))
     };
-    folders().into_iter().filter(is_member).take(MOST_MEMBERS).collect()
+    folders().into_iter().filter(is_member).take(MAX_MEMBERS).collect()
 }
 
 fn glob(pattern: &str) -> Option<GlobMatcher> {

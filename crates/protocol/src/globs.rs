@@ -9,7 +9,7 @@ use crate::guard;
 pub const LONGEST: usize = 4096;
 
 /// Maximum of alternatives (`{a,b}`) in a pattern, which bounds their nesting.
-pub const MOST_BRACES: usize = 64;
+pub const MAX_BRACES: usize = 64;
 
 /// Returns whether a pattern is short and simple enough to be compiled.
 ///
@@ -18,11 +18,11 @@ pub const MOST_BRACES: usize = 64;
 /// assert!(!pijs_protocol::globs::fits(&"{".repeat(100)));
 /// ```
 pub fn fits(pattern: &str) -> bool {
-    let fits = pattern.len() <= LONGEST && pattern.bytes().filter(|byte| *byte == b'{').count() <= MOST_BRACES;
+    let fits = pattern.len() <= LONGEST && pattern.bytes().filter(|byte| *byte == b'{').count() <= MAX_BRACES;
     fits || !guard!(GlobBounds)
 }
 
 /// Describes the limits for an error message, to follow *is* or a colon.
 pub fn problem() -> String {
-    format!("longer than {LONGEST} bytes, or with more than {MOST_BRACES} alternatives in braces")
+    format!("longer than {LONGEST} bytes, or with more than {MAX_BRACES} alternatives in braces")
 }

@@ -33,14 +33,14 @@ use std::sync::Arc;
 const COMMAND: &str = "rummy";
 
 /// Most skipped files that a notice lists; the ledger has all of them.
-const MOST_NOTED: usize = 8;
+const MAX_NOTED: usize = 8;
 
 /// Notifies the user about files that were left out of the package of plugins.
 fn note_refused(environment: &Environment, refused: &[String]) {
-    for reason in refused.iter().take(MOST_NOTED) {
+    for reason in refused.iter().take(MAX_NOTED) {
         environment.notices.warn(format_args!("left out of the plugins: {reason}"));
     }
-    if let Some(more) = refused.len().checked_sub(MOST_NOTED).filter(|more| *more > 0) {
+    if let Some(more) = refused.len().checked_sub(MAX_NOTED).filter(|more| *more > 0) {
         environment
             .notices
             .warn(format_args!("left out of the plugins: {more} more; `extension.build` in the ledger names them"));

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
 /// Replies of one turn that extensions may discard. Rules have limits of their own.
-const MOST_DISCARDED: usize = 8;
+const MAX_DISCARDED: usize = 8;
 
 /// The reason why a reply was discarded.
 struct Discarded {
@@ -109,7 +109,7 @@ impl RunDriver<'_> {
         if let Some(rules) = state.rules.borrow_mut().as_mut() {
             rules.begin_turn();
         }
-        for _ in 0..=MOST_DISCARDED {
+        for _ in 0..=MAX_DISCARDED {
             let (reply, reminders) = self.attempt(state, &request).await?;
             for firing in &reminders {
                 self.log_error(state, turn, &words(&firing.rules, false), 409, true).await?;
@@ -125,7 +125,7 @@ impl RunDriver<'_> {
             self.progress(state, turn, "retrying").await?;
             request.messages.push(RequestMessage::user(retry));
         }
-        Err(RummyError::Model(format!("{MOST_DISCARDED} replies of one turn were stopped")))
+        Err(RummyError::Model(format!("{MAX_DISCARDED} replies of one turn were stopped")))
     }
 
     /// Sends the request once. Returns the reply, or the reason why it was discarded, and the rules for its reminder.

@@ -21,9 +21,9 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 
 /// Messages that one client may leave unread.
-const MOST_UNREAD: usize = 1024;
+const MAX_UNREAD: usize = 1024;
 /// Requests and runs at a time.
-const MOST_WORK: usize = 1024;
+const MAX_WORK: usize = 1024;
 
 /// The messages of a connection to the server.
 enum Said {
@@ -103,7 +103,7 @@ async fn serve_all(
             Some(done) = work.next(), if !work.is_empty() => done?,
             Some((number, one)) = events.recv() => hub.forward(number, &one),
             // The requests of clients beyond this wait in their sockets.
-            Some(event) = heard.recv(), if work.len() < MOST_WORK => match event {
+            Some(event) = heard.recv(), if work.len() < MAX_WORK => match event {
                 Said::Opened(id, out) => hub.opened(id, out),
                 Said::Closed(id) => hub.closed(id),
                 Said::Text(id, text) => work.push(hub.answer(&folders, id, text).boxed_local()),
@@ -116,7 +116,7 @@ async fn serve_all(
 async fn connection(stream: TcpStream, id: u64, handshake: Handshake, said: mpsc::Sender<Said>) {
     let Some(admitted) = handshake.perform(stream).await else { return };
     let (mut sink, mut source) = admitted.socket.split();
-    let (out, mut lines) = mpsc::channel::<String>(MOST_UNREAD);
+    let (out, mut lines) = mpsc::channel::<String>(MAX_UNREAD);
     if said.send(Said::Opened(id, out)).await.is_err() {
         return;
     }

@@ -29,15 +29,15 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 /// Plugins of one session: many times what rummy brings.
-const MOST_PLUGINS: usize = 512;
+const MAX_PLUGINS: usize = 512;
 /// Plugins that have realms of their own: each is a process.
-const MOST_EXTERNAL: usize = 32;
+const MAX_EXTERNAL: usize = 32;
 /// Files of one bundle.
-const MOST_FILES: usize = 4096;
+const MAX_FILES: usize = 4096;
 /// Bytes of one bundle.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// Levels of folders in one bundle.
-const MOST_LEVELS: usize = 24;
+const MAX_LEVELS: usize = 24;
 
 /// Endings of files that code may import or read at run time.
 const KEPT: &[&str] = &["cjs", "js", "json", "md", "mjs", "mts", "sql", "ts", "txt"];
@@ -260,9 +260,9 @@ impl PluginSet {
     }
 
     fn bounded(self) -> Result<Self, RummyError> {
-        match (self.plugins.len() > MOST_PLUGINS, self.externals.len() > MOST_EXTERNAL) {
-            (true, _) => Err(RummyError::TooMuch { what: "plugins", most: MOST_PLUGINS }),
-            (_, true) => Err(RummyError::TooMuch { what: "plugins of RUMMY_PLUGIN_*", most: MOST_EXTERNAL }),
+        match (self.plugins.len() > MAX_PLUGINS, self.externals.len() > MAX_EXTERNAL) {
+            (true, _) => Err(RummyError::TooMuch { what: "plugins", most: MAX_PLUGINS }),
+            (_, true) => Err(RummyError::TooMuch { what: "plugins of RUMMY_PLUGIN_*", most: MAX_EXTERNAL }),
             _ => Ok(self),
         }
     }
@@ -407,8 +407,8 @@ fn name_of(path: &Path) -> String {
 
 /// Collects the plugin files below a folder.
 fn scan(folder: &Path, is_top: bool, level: usize, found: &mut Vec<PathBuf>) -> Result<(), RummyError> {
-    if level > MOST_LEVELS {
-        return Err(RummyError::TooMuch { what: "levels of folders", most: MOST_LEVELS });
+    if level > MAX_LEVELS {
+        return Err(RummyError::TooMuch { what: "levels of folders", most: MAX_LEVELS });
     }
     for path in sorted(folder)? {
         let name = name_of(&path);

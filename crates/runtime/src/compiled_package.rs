@@ -155,7 +155,7 @@ fn compiler_in_session(
 fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     // Querying the number of cores reads system files, so it is skipped for one item.
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = if items.len() > 1 { cores().min(items.len()).min(MOST_BUILDS) } else { 1 };
+    let threads = if items.len() > 1 { cores().min(items.len()).min(MAX_BUILDS) } else { 1 };
     let next = AtomicUsize::new(0);
     let (sender, done) = std::sync::mpsc::channel();
     let run = |sender: Sender<(usize, R)>| {
@@ -181,7 +181,7 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
 }
 
 /// Most packages that are compiled at once: each build takes hundreds of megabytes, and all cores for parts of it.
-const MOST_BUILDS: usize = 4;
+const MAX_BUILDS: usize = 4;
 
 /// Returns the record of a build.
 fn record_of(output: &BuildOutput) -> BuildRecord {

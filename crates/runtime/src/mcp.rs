@@ -32,7 +32,7 @@ use pijs_host::{Event, Host};
 use pijs_hostcall::grant_store::{AnswerValidity, CurrentPackage, PackageRecord};
 use pijs_hostcall::spilled::SpilledResults;
 use pijs_hostcall::{Connector, Evidence, Ledger, Profile};
-use pijs_mcp::config::{self, MOST_SERVERS, Parsed, Reach, ServerConfig, Source};
+use pijs_mcp::config::{self, MAX_SERVERS, Parsed, Reach, ServerConfig, Source};
 use pijs_mcp::needs::grants_for;
 use pijs_mcp::server::{Status, extension_of, key_of};
 use pijs_mcp::values::parts;
@@ -276,7 +276,7 @@ impl McpSession {
             }
             for server in servers {
                 if !is_replaced(&loader.host)
-                    && wanted.len() < MOST_SERVERS
+                    && wanted.len() < MAX_SERVERS
                     && !wanted.iter().any(|(known, _)| config::same(&known.name, &server.name))
                 {
                     wanted.push((self.at_session(server, &package.profile), Arc::new(package.profile.clone())));
@@ -294,8 +294,8 @@ impl McpSession {
                 }
                 // Values of the user or the project take precedence, as in pi.
                 (Ok(_), Some(_), _) | (Ok(_), None, None) => None,
-                (Ok(_), None, Some(_)) if wanted.len() >= MOST_SERVERS => {
-                    Some(format!("is one of more than {MOST_SERVERS} servers"))
+                (Ok(_), None, Some(_)) if wanted.len() >= MAX_SERVERS => {
+                    Some(format!("is one of more than {MAX_SERVERS} servers"))
                 }
                 (Ok(server), None, Some(package)) => {
                     wanted.push((self.at_session(server, &package.profile), Arc::new(package.profile.clone())));

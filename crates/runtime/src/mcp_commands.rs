@@ -24,7 +24,7 @@ const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Longest wait for a browser's request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest request of a browser.
-const MOST_REQUEST: usize = 16 << 10;
+const MAX_REQUEST: usize = 16 << 10;
 /// Path of the redirect.
 const PATH: &str = "/callback";
 
@@ -169,7 +169,7 @@ async fn take(mut stream: TcpStream, origin: &str, sender: mpsc::Sender<(Url, Tc
     while !head.windows(4).any(|four| four == b"\r\n\r\n") {
         match stream.read(&mut piece).await {
             Ok(0) | Err(_) => return,
-            Ok(_) if head.len() > MOST_REQUEST => return,
+            Ok(_) if head.len() > MAX_REQUEST => return,
             Ok(count) => head.extend_from_slice(&piece[..count]),
         }
     }

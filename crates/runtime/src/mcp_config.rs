@@ -4,7 +4,7 @@ use crate::environment::Environment;
 use crate::trust::Trust;
 use crate::user_error::{Result, UserError, is_missing};
 use pijs_durable::Disk;
-use pijs_mcp::config::{self, MOST_FILE_BYTES, MOST_SERVERS, Parsed, Reach, ServerConfig};
+use pijs_mcp::config::{self, MAX_FILE_BYTES, MAX_SERVERS, Parsed, Reach, ServerConfig};
 use pijs_mcp::needs::requests_of;
 use pijs_packages::PackageManifest;
 use pijs_programs::{files_of_argument, obeys_folder};
@@ -119,7 +119,7 @@ fn parsed(path: &Path) -> Result<Parsed> {
 /// Reads a file; `None` when there is none.
 pub fn read(path: &Path) -> Result<Option<String>> {
     let failed = |what: String| UserError::failed(format!("{} cannot be read: {what}", path.display()));
-    match Disk::system().read(path, MOST_FILE_BYTES) {
+    match Disk::system().read(path, MAX_FILE_BYTES) {
         Ok(None) => Ok(None),
         Ok(Some(bytes)) => String::from_utf8(bytes).map(Some).map_err(|error| failed(error.to_string())),
         Err(error) if is_missing(&error) => Ok(None),
@@ -132,7 +132,7 @@ pub fn servers_of_package(id: &str, (root, manifest): (&Path, &PackageManifest))
     let (mut servers, mut problems) = (Vec::new(), Vec::new());
     // Components of a package have no servers of their own.
     let has_some = pijs_packages::package_of_realm(id).is_none();
-    for (name, entry) in manifest.mcp_servers().filter(|_| has_some).take(MOST_SERVERS) {
+    for (name, entry) in manifest.mcp_servers().filter(|_| has_some).take(MAX_SERVERS) {
         match Parsed::of_extension(id, name, entry) {
             Ok(mut server) => {
                 server.at_package(&root.display().to_string());

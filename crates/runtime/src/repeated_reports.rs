@@ -10,7 +10,7 @@ use pijs_protocol::log::Level;
 use std::collections::BTreeMap;
 
 /// Distinct reports of a session that are tracked; others are always shown.
-const MOST_KNOWN: usize = 1024;
+const MAX_KNOWN: usize = 1024;
 /// Characters of a report that are shown in a summary.
 const SHOWN: usize = 100;
 
@@ -37,7 +37,7 @@ impl RepeatedReports {
             *count += 1;
             return false;
         }
-        if self.known.len() < MOST_KNOWN {
+        if self.known.len() < MAX_KNOWN {
             self.known.insert(key, 0);
         }
         true

@@ -1,10 +1,10 @@
 //! Suggests known names for a misspelt one.
 
 /// Most edits (insertion, deletion, substitution, transposition) of a misspelt name; one in a short name.
-const MOST_EDITS: usize = 2;
+const MAX_EDITS: usize = 2;
 
 /// Most suggestions.
-const MOST_SHOWN: usize = 3;
+const MAX_SHOWN: usize = 3;
 
 /// Returns the known name that is most similar to `name`.
 pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -17,13 +17,13 @@ pub fn similar_names<'a>(
     known: impl IntoIterator<Item = &'a str>,
     shown: impl Fn(&str) -> String,
 ) -> Option<String> {
-    let names: Vec<String> = nearest(name, known).into_iter().take(MOST_SHOWN).map(shown).collect();
+    let names: Vec<String> = nearest(name, known).into_iter().take(MAX_SHOWN).map(shown).collect();
     (!names.is_empty()).then(|| names.join(" or "))
 }
 
 /// Returns all names at the least distance; those of the same length first.
 fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let most = if name.len() < 6 { 1 } else { MOST_EDITS };
+    let most = if name.len() < 6 { 1 } else { MAX_EDITS };
     let edits = known.into_iter().map(|known| (strsim::damerau_levenshtein(name, known), known));
     let mut found: Vec<(usize, &str)> = edits.filter(|(edits, _)| *edits <= most).collect();
     found.sort_by_key(|(edits, known)| (*edits, known.len().abs_diff(name.len()), *known));
@@ -37,7 +37,7 @@ pub fn similar_models<'a>(name: &str, ids: impl IntoIterator<Item = (&'a str, &'
     const MOST: usize = 3;
     let letters = |name: &str| name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
     let wanted = letters(name.rsplit('/').next().unwrap_or(name));
-    let most = if wanted.len() < 6 { 1 } else { MOST_EDITS };
+    let most = if wanted.len() < 6 { 1 } else { MAX_EDITS };
     let mut found: Vec<(usize, usize, String)> = ids
         .into_iter()
         .filter_map(|(provider, id)| {

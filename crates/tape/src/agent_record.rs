@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 const LONGEST_TEXT: usize = 256;
 
 /// Most items of a list of an output that are written.
-const MOST_ITEMS: usize = 8;
+const MAX_ITEMS: usize = 8;
 
 /// Items at the end of a longer list that are written.
 const LAST_ITEMS: usize = 3;
@@ -149,7 +149,7 @@ pub fn outline(value: &Value) -> Value {
         Value::String(text) if text.len() > LONGEST_TEXT => {
             json!({ "bytes": text.len(), "digest": digest(text.as_bytes()) })
         }
-        Value::Array(items) if items.len() > MOST_ITEMS => {
+        Value::Array(items) if items.len() > MAX_ITEMS => {
             let all = serde_json::to_vec(items).unwrap_or_default();
             let last: Vec<Value> = items[items.len() - LAST_ITEMS..].iter().map(outline).collect();
             json!({ "items": items.len(), "digest": digest(&all), "last": last })

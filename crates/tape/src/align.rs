@@ -17,7 +17,7 @@ const FUNCTIONS: [&str; 7] = ["handle", "handler", "completions", "credentials",
 const HANDLE: &str = "$handle";
 
 /// More pairs than are compared to align the outputs of one turn; beyond, they are paired by position.
-const MOST_PAIRS: usize = 4_000_000;
+const MAX_PAIRS: usize = 4_000_000;
 
 /// Ids of one kind: which of the replay stands for which of the recording.
 #[derive(Debug, Default)]
@@ -342,7 +342,7 @@ fn common(left: &[String], right: &[String]) -> Vec<(usize, usize)> {
     let end = left.iter().rev().zip(right.iter().rev()).take(most).take_while(|(left, right)| left == right).count();
     let (rows, columns) = (left.len() - begin - end, right.len() - begin - end);
     let mut pairs: Vec<(usize, usize)> = (0..begin).map(|at| (at, at)).collect();
-    if rows > 0 && columns > 0 && rows.saturating_mul(columns) <= MOST_PAIRS {
+    if rows > 0 && columns > 0 && rows.saturating_mul(columns) <= MAX_PAIRS {
         let width = columns + 1;
         let mut lengths = vec![0_u32; (rows + 1) * width];
         for i in (0..rows).rev() {

@@ -21,7 +21,7 @@ use std::io::{self, Read, Write};
 pub(crate) const VERSION: u32 = 1;
 
 /// Most bytes that the lines of one block have.
-pub(crate) const MOST_BYTES: usize = 384 << 20;
+pub(crate) const MAX_BYTES: usize = 384 << 20;
 
 /// Magic number of the first kind of skippable frames.
 const SKIPPABLE: u32 = 0x184D_2A50;
@@ -69,7 +69,7 @@ pub(crate) fn write(
     lines: &[u8],
 ) -> io::Result<u64> {
     let too_large = || io::Error::other("a record is too large for a tape");
-    if lines.len() > MOST_BYTES {
+    if lines.len() > MAX_BYTES {
         return Err(too_large());
     }
     let body = zstd::bulk::compress(lines, LEVEL)?;
@@ -95,7 +95,7 @@ pub(crate) fn read_head(input: &mut impl Read, next: u64) -> Result<Option<Head>
     let read = fill(input, &mut head).map_err(|error| bad(TapeFault::Io(error.to_string())))?;
     if read > 0 && next > 1 && head[..read.min(4)] == index::SKIPPABLE.to_le_bytes()[..read.min(4)] {
         let mut frame = head[..read].to_vec();
-        input.take(MOST_BYTES as u64).read_to_end(&mut frame).map_err(|error| bad(TapeFault::Io(error.to_string())))?;
+        input.take(MAX_BYTES as u64).read_to_end(&mut frame).map_err(|error| bad(TapeFault::Io(error.to_string())))?;
         return TapeIndex::parse(&frame).map(|_| None).map_err(bad);
     }
     let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
@@ -121,8 +121,8 @@ pub(crate) fn read_head(input: &mut impl Read, next: u64) -> Result<Option<Head>
     if word(4) as usize != FIELDS + DIGEST || first != next || head.records == 0 {
         return Err(bad(TapeFault::Block("a head contradicts itself")));
     }
-    if head.lines as usize > MOST_BYTES || head.body as usize > MOST_BYTES {
-        return Err(bad(TapeFault::TooLarge { what: "a block", most: MOST_BYTES }));
+    if head.lines as usize > MAX_BYTES || head.body as usize > MAX_BYTES {
+        return Err(bad(TapeFault::TooLarge { what: "a block", most: MAX_BYTES }));
     }
     Ok(Some(head))
 }

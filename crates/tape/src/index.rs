@@ -8,7 +8,7 @@
 //! It repeats what the blocks say, so a tape without one, or one that was cut off in it, is a tape all the same. Its digest shows
 //! damage; a wrong index shows where the reader arrives, since a block says which record it begins with.
 
-use crate::block::{Chain, MOST_BYTES};
+use crate::block::{Chain, MAX_BYTES};
 use crate::error::{TapeError, TapeFault};
 use crate::record::{EventRef, RealmNumber};
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ impl TapeIndex {
         tape.seek(SeekFrom::Start(length - BACK as u64))?;
         tape.read_exact(&mut back)?;
         let frame = u64::from(u32::from_le_bytes(back[..4].try_into().expect("four bytes")));
-        if &back[4..] != MARK || frame > length || frame > MOST_BYTES as u64 {
+        if &back[4..] != MARK || frame > length || frame > MAX_BYTES as u64 {
             return Ok(None);
         }
         tape.seek(SeekFrom::Start(length - frame))?;
@@ -138,7 +138,7 @@ impl TapeIndex {
         }
         let mut json = Vec::new();
         let decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(|_| DAMAGED)?;
-        decoder.take(MOST_BYTES as u64).read_to_end(&mut json).map_err(|_| DAMAGED)?;
+        decoder.take(MAX_BYTES as u64).read_to_end(&mut json).map_err(|_| DAMAGED)?;
         serde_json::from_slice(&json).map_err(|_| DAMAGED)
     }
 

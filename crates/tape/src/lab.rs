@@ -27,7 +27,7 @@ use run::Run;
 const SHRINKING: usize = 400;
 
 /// Most faults of one schedule.
-const MOST_FAULTS: usize = 3;
+const MAX_FAULTS: usize = 3;
 
 /// Options of an exploration.
 #[derive(Debug, Clone, Copy)]
@@ -73,12 +73,12 @@ impl Case<'_> {
     ///
     /// Returns the failure under it, or why it is no schedule of this case.
     pub fn replay(&self, schedule: &str) -> Result<(), String> {
-        replay(schedule, |chooser| self.test(chooser, MOST_FAULTS))
+        replay(schedule, |chooser| self.test(chooser, MAX_FAULTS))
     }
 
     /// Runs a schedule: how many calls fail is the first decision, which extension is run the second.
     fn test(&self, chooser: &mut Chooser, faults: usize) -> Result<(), String> {
-        let faults = chooser.choose(faults.min(MOST_FAULTS) + 1);
+        let faults = chooser.choose(faults.min(MAX_FAULTS) + 1);
         let at = chooser.choose(self.extensions());
         Run::of(self, at, faults).judge(chooser)
     }

@@ -116,7 +116,7 @@ impl fmt::Display for ModuleError {
 impl std::error::Error for ModuleError {}
 
 /// Most bytes of the sources of one artifact, as of an artifact that is built.
-const MOST_SOURCE_BYTES: usize = 128 << 20;
+const MAX_SOURCE_BYTES: usize = 128 << 20;
 
 /// Caps of a build. Bundles have an average of some ten brackets around each byte; the parser reads what this admits within
 /// seconds.
@@ -128,8 +128,8 @@ fn check(modules: &[Source]) -> Result<(), ModuleError> {
         return Ok(());
     }
     let bytes: usize = modules.iter().map(|module| module.source.len()).sum();
-    if bytes > MOST_SOURCE_BYTES {
-        return Err(ModuleError::Sources(format!("they have more than {MOST_SOURCE_BYTES} bytes")));
+    if bytes > MAX_SOURCE_BYTES {
+        return Err(ModuleError::Sources(format!("they have more than {MAX_SOURCE_BYTES} bytes")));
     }
     modules.iter().try_for_each(|module| {
         let refused = |nested: Nested| ModuleError::Sources(format!("{}: {}", module.specifier, nested.message));

@@ -15,10 +15,10 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::rc::Rc;
 
 /// Most bytes of payloads that a reader holds.
-const MOST_BLOB_BYTES: usize = 1 << 30;
+const MAX_BLOB_BYTES: usize = 1 << 30;
 
 /// Most realms of a tape.
-const MOST_REALMS: usize = 100_000;
+const MAX_REALMS: usize = 100_000;
 
 /// Reads a tape: the header at once, then a record for each call of `next`. It checks every digest on the way.
 ///
@@ -254,8 +254,8 @@ impl<R: Read> TapeReader<R> {
             let what = if is_new { "a realm is opened twice" } else { "a realm that was not opened" };
             return bad(TapeFault::Order(what));
         }
-        if self.digests.len() >= MOST_REALMS {
-            return bad(TapeFault::TooLarge { what: "realms", most: MOST_REALMS });
+        if self.digests.len() >= MAX_REALMS {
+            return bad(TapeFault::TooLarge { what: "realms", most: MAX_REALMS });
         }
         let ends_turn = record.event.as_ref().is_some_and(|event| event.ends_turn());
         self.canonical = match ends_turn.then(|| canonical_length(line)).flatten() {
@@ -285,8 +285,8 @@ impl Blobs {
             return Err(bad("its digest does not match"));
         }
         self.bytes += bytes.len();
-        if self.bytes > MOST_BLOB_BYTES {
-            return Err(TapeError::at(record, TapeFault::TooLarge { what: "payloads", most: MOST_BLOB_BYTES }));
+        if self.bytes > MAX_BLOB_BYTES {
+            return Err(TapeError::at(record, TapeFault::TooLarge { what: "payloads", most: MAX_BLOB_BYTES }));
         }
         self.by_digest.insert(name.to_owned(), bytes.into());
         Ok(())

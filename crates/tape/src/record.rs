@@ -21,7 +21,7 @@ use std::borrow::Cow;
 const LARGE: usize = 1 << 10;
 
 /// Deepest nesting of a record: 128 levels of a provider's JSON, and what is built around them.
-const MOST_LEVELS: usize = 256;
+const MAX_LEVELS: usize = 256;
 
 /// Begins a reference to an attachment; base64 has no colon.
 const BY_DIGEST: &str = "sha256:";
@@ -313,8 +313,8 @@ pub(crate) fn decode(text: &[u8], number: u64, blob: impl Fn(&str) -> Option<Vec
 
 /// Reads JSON that may be as deep as what a host sends.
 pub(crate) fn read_json<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
-    if depth(text) > MOST_LEVELS {
-        return Err(serde::de::Error::custom(format!("nested more than {MOST_LEVELS} levels deep")));
+    if depth(text) > MAX_LEVELS {
+        return Err(serde::de::Error::custom(format!("nested more than {MAX_LEVELS} levels deep")));
     }
     let mut reader = serde_json::Deserializer::from_slice(text);
     reader.disable_recursion_limit();

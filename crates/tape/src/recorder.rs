@@ -31,10 +31,10 @@ use std::time::Duration;
 pub const FLUSH_EVERY: Duration = Duration::from_millis(200);
 
 /// Records that may wait for the thread that writes; the session waits for it beyond.
-const MOST_WAITING: usize = 4096;
+const MAX_WAITING: usize = 4096;
 
 /// Bytes of hostcalls and answers that may wait.
-const MOST_WAITING_BYTES: usize = 64 << 20;
+const MAX_WAITING_BYTES: usize = 64 << 20;
 
 /// Stack of the thread that writes: it reads what is nested deeply.
 const STACK: usize = 8 << 20;
@@ -86,7 +86,7 @@ impl Queue {
     /// Queues a job, and waits while there is too much in the queue. A closed queue drops it.
     fn push(&self, job: WriteStep, bytes: usize) {
         let mut waiting = self.lock();
-        while !waiting.is_closed && (waiting.jobs.len() >= MOST_WAITING || waiting.bytes >= MOST_WAITING_BYTES) {
+        while !waiting.is_closed && (waiting.jobs.len() >= MAX_WAITING || waiting.bytes >= MAX_WAITING_BYTES) {
             waiting = self.drained.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
         if waiting.is_closed {
@@ -94,7 +94,7 @@ impl Queue {
         }
         waiting.jobs.push(job);
         waiting.bytes += bytes;
-        if waiting.jobs.len() == MOST_WAITING / 2 || waiting.bytes >= MOST_WAITING_BYTES / 2 {
+        if waiting.jobs.len() == MAX_WAITING / 2 || waiting.bytes >= MAX_WAITING_BYTES / 2 {
             self.filled.notify_one();
         }
     }
@@ -108,7 +108,7 @@ impl Queue {
     /// Takes what is queued, at the latest after [`FLUSH_EVERY`], and says whether more may come.
     fn take(&self) -> (Vec<WriteStep>, bool) {
         let is_early = |waiting: &mut Waiting| {
-            !waiting.is_closed && waiting.jobs.len() < MOST_WAITING / 2 && waiting.bytes < MOST_WAITING_BYTES / 2
+            !waiting.is_closed && waiting.jobs.len() < MAX_WAITING / 2 && waiting.bytes < MAX_WAITING_BYTES / 2
         };
         let waited = self.filled.wait_timeout_while(self.lock(), FLUSH_EVERY, is_early);
         let mut waiting = waited.unwrap_or_else(PoisonError::into_inner).0;

@@ -15,7 +15,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 /// Most memory of a realm that a tape may ask for; `max_memory_mb` of a session may be more.
-const MOST_MEMORY: u64 = 16 << 30;
+const MAX_MEMORY: u64 = 16 << 30;
 
 /// Least stack of a realm.
 const LEAST_STACK: u64 = 256 << 10;
@@ -142,7 +142,7 @@ pub(crate) fn are_usual(limits: &Limits) -> bool {
         && limits.timers <= usual.timers
         // 0 is without a limit.
         && (LEAST_STACK..=usual.stack_bytes).contains(&limits.stack_bytes)
-        && limits.memory_bytes <= MOST_MEMORY
+        && limits.memory_bytes <= MAX_MEMORY
 }
 
 /// Returns the modules of a realm: the replacement of an extension's own, those of the tape, those that come with pi.

@@ -41,7 +41,7 @@ pub use change::{Change, Changes};
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Most changes that are kept; the rest is counted.
-const MOST_CHANGES: usize = 200;
+const MAX_CHANGES: usize = 200;
 
 /// Reports the outputs of an extension that changed since the tape was recorded. `services` say which extension it is, by
 /// [`ReplayServices::replacement`]. Its realms run in this thread, whose time zone has to be the recorded one.
@@ -465,7 +465,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
 
     fn report(&mut self, at: &TurnSite, output: OutputSite, recorded: Value, replayed: Value) {
         self.found.count += 1;
-        if self.found.changes.len() >= MOST_CHANGES {
+        if self.found.changes.len() >= MAX_CHANGES {
             return;
         }
         let latest = self.latest.as_ref().and_then(|latest| latest.borrow().clone());

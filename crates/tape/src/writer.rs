@@ -132,7 +132,7 @@ impl<W: Write> BlockWriter<W> {
 
     /// Adds a line without its end. Writes a block when there is enough for one.
     pub(crate) fn append(&mut self, line: &[u8], subject: Subject<'_>) -> io::Result<()> {
-        if self.lines.len() + line.len() >= block::MOST_BYTES {
+        if self.lines.len() + line.len() >= block::MAX_BYTES {
             self.flush()?;
         }
         self.indexer.line(subject);

@@ -7,7 +7,7 @@ use super::clip::{LONGEST_LINE, clipped, weight};
 use super::completion_request::{CompletionRequest, byte_of};
 use super::task::UiTask;
 use super::text_field::TextField;
-use super::view::{ComponentId, EditorState, MOST_KEPT, used_up};
+use super::view::{ComponentId, EditorState, MAX_KEPT, used_up};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use pijs_terminal::layout::{clamp, width};
 use serde_json::Value;
@@ -20,7 +20,7 @@ const MOST: usize = 200;
 /// Bytes of kept suggestions.
 const LARGEST: usize = 4 << 20;
 /// Concurrent completion requests of an extension.
-const MOST_SUGGESTIONS: usize = 256;
+const MAX_SUGGESTIONS: usize = 256;
 
 /// A completion provider of an extension.
 #[derive(Debug, Clone)]
@@ -95,8 +95,8 @@ impl CompletionState {
             return Ok(());
         }
         let own = self.providers.iter().filter(|known| known.id.0 == provider.id.0).count();
-        if own >= MOST_KEPT && guard!(TuiComponents) {
-            return Err(used_up("autocomplete_providers", MOST_KEPT));
+        if own >= MAX_KEPT && guard!(TuiComponents) {
+            return Err(used_up("autocomplete_providers", MAX_KEPT));
         }
         self.providers.push(provider);
         Ok(())
@@ -105,8 +105,8 @@ impl CompletionState {
     /// Adds a caller that waits for suggestions.
     pub(super) fn add_pending(&mut self, number: u64, pending: PendingSuggestion) -> Result<(), HostcallError> {
         let asked = self.pending.values().filter(|asked| asked.by == pending.by).count();
-        if asked >= MOST_SUGGESTIONS && guard!(TuiComponents) {
-            return Err(used_up("suggestions", MOST_SUGGESTIONS));
+        if asked >= MAX_SUGGESTIONS && guard!(TuiComponents) {
+            return Err(used_up("suggestions", MAX_SUGGESTIONS));
         }
         self.pending.insert(number, pending);
         Ok(())

@@ -3,7 +3,7 @@
 use super::screen::Screen;
 use super::selections::model_name;
 use super::tools::USER_COMMAND;
-use super::transcript::{BlockContent, MOST_BLOCKS, Style, ToolBlock};
+use super::transcript::{BlockContent, MAX_BLOCKS, Style, ToolBlock};
 use super::view::{Retrying, View};
 use pijs_agent::{AgentEvent, FrontEnd, StateSink};
 use pijs_host::{ExtensionReport, Observer, ReportKind};
@@ -156,7 +156,7 @@ fn pieces(content: &[Block]) -> Vec<(Style, String)> {
 }
 
 /// Entries of a session that are shown; not every entry has a block.
-const MOST_SHOWN: usize = 4 * MOST_BLOCKS;
+const MAX_SHOWN: usize = 4 * MAX_BLOCKS;
 
 /// Shows the entries of an existing session.
 pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
@@ -164,7 +164,7 @@ pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
     view.conversation.scroll = 0;
     let mut kept = 0;
     // Older entries would be evicted anyway.
-    let branch = &branch[branch.len().saturating_sub(MOST_SHOWN)..];
+    let branch = &branch[branch.len().saturating_sub(MAX_SHOWN)..];
     for entry in branch {
         match &entry.body {
             Body::Message { message: Message::ToolResult(result) } => {

@@ -8,7 +8,7 @@ use super::floating::{CustomComponent, Overlay};
 use super::permission_prompt::PermissionPrompt;
 use super::picker::Picker;
 use super::secret_input::SecretInput;
-use super::view::{ComponentId, MOST_KEPT, used_up};
+use super::view::{ComponentId, MAX_KEPT, used_up};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, VecDeque};
@@ -25,7 +25,7 @@ pub(super) enum Layer {
 }
 
 /// Bytes of one extension's open dialogs.
-const MOST_ASKED: usize = 32 << 20;
+const MAX_ASKED: usize = 32 << 20;
 
 impl Layer {
     /// Returns the position in the stack; the highest is on top.
@@ -147,8 +147,8 @@ impl LayerStack {
     /// Checks whether an extension may open another component.
     pub(super) fn expect_custom_quota(&self, extension: &ExtensionId) -> Result<(), HostcallError> {
         let open = self.customs().filter(|custom| custom.id.0 == *extension).count();
-        match open >= MOST_KEPT && guard!(TuiComponents) {
-            true => Err(used_up("layers", MOST_KEPT)),
+        match open >= MAX_KEPT && guard!(TuiComponents) {
+            true => Err(used_up("layers", MAX_KEPT)),
             false => Ok(()),
         }
     }
@@ -162,8 +162,8 @@ impl LayerStack {
         let (count, bytes) = open.fold((0, asked.bytes), |(count, sum), bytes| (count + 1, sum + bytes));
         match () {
             () if !guard!(TuiComponents) => Ok(()),
-            () if count >= MOST_KEPT => Err(used_up("dialogs", MOST_KEPT)),
-            () if bytes > MOST_ASKED => Err(used_up("dialog_bytes", MOST_ASKED)),
+            () if count >= MAX_KEPT => Err(used_up("dialogs", MAX_KEPT)),
+            () if bytes > MAX_ASKED => Err(used_up("dialog_bytes", MAX_ASKED)),
             () => Ok(()),
         }
     }
@@ -276,7 +276,7 @@ mod tests {
                 stack.push(Layer::Custom(CustomComponent::new((extension.clone(), handle), None, 0, end)));
             }
         }
-        assert_eq!(stack.customs().count(), MOST_KEPT);
+        assert_eq!(stack.customs().count(), MAX_KEPT);
         let params = |text: &str| json!({"title": text, "options": [text]}).as_object().cloned().expect("an object");
         let mut asked = 0;
         for number in 0..100 {
@@ -286,7 +286,7 @@ mod tests {
                 asked += 1;
             }
         }
-        assert_eq!(asked, MOST_KEPT);
+        assert_eq!(asked, MAX_KEPT);
         let large = ExtensionDialog::new(0, ExtensionId::new("y"), "select", &params(&"x".repeat(10 << 20)));
         assert!(stack.expect_dialog_quota(&large).is_err());
     }

@@ -15,7 +15,7 @@ const MANY_CHARACTERS: usize = 1_000;
 /// Texts that are kept. Beyond it, a text is inserted without a mark.
 const MOST: usize = 1_000;
 /// Bytes of an editor with all of its texts, and of a text with its marks expanded, since a mark may be repeated.
-pub(super) const MOST_BYTES: usize = 16 << 20;
+pub(super) const MAX_BYTES: usize = 16 << 20;
 
 const BEGIN: &str = "[paste #";
 /// Longest mark in bytes.
@@ -34,7 +34,7 @@ impl Pastes {
             (false, true) => format!("{characters} chars"),
             (false, false) => return None,
         };
-        if self.0.len() >= MOST || self.bytes() + text.len() > MOST_BYTES {
+        if self.0.len() >= MOST || self.bytes() + text.len() > MAX_BYTES {
             return None;
         }
         self.0.push(text.into());
@@ -72,7 +72,7 @@ impl Pastes {
             whole.push_str(&text[behind..place.start]);
             let number = mark(&text[place.clone()]).map_or(0, |(number, _)| number);
             let pasted = self.0.get(number.wrapping_sub(1)).map_or("", |pasted| pasted);
-            let has_room = whole.len() + pasted.len() + text.len() <= MOST_BYTES || !guard!(TuiInsertedSize);
+            let has_room = whole.len() + pasted.len() + text.len() <= MAX_BYTES || !guard!(TuiInsertedSize);
             whole.push_str(if has_room { pasted } else { &text[place.clone()] });
             behind = place.end;
         }
@@ -153,11 +153,11 @@ mod tests {
         let large = "x".repeat(1 << 20);
         assert!(pastes.keep(&large).is_some());
         let whole = pastes.expanded(&"[paste #1]".repeat(100_000));
-        assert!(whole.len() <= MOST_BYTES && whole.ends_with("[paste #1]"), "{}", whole.len());
+        assert!(whole.len() <= MAX_BYTES && whole.ends_with("[paste #1]"), "{}", whole.len());
         for _ in 0..20 {
             pastes.keep(&large);
         }
-        assert!(pastes.bytes() <= MOST_BYTES, "{}", pastes.bytes());
+        assert!(pastes.bytes() <= MAX_BYTES, "{}", pastes.bytes());
         let many = "[paste #2] ".repeat(90_000);
         let (mut text, mut at) = (many.clone(), many.len());
         pastes.forget("[paste #1]", &mut text, &mut at);

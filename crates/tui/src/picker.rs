@@ -49,7 +49,7 @@ pub(super) struct Picker {
 }
 
 /// Items of a list; of more, the last ones are kept, which are the newest.
-pub(super) const MOST_ITEMS: usize = 10_000;
+pub(super) const MAX_ITEMS: usize = 10_000;
 /// Longest filter in bytes.
 const LONGEST_FILTER: usize = 1 << 10;
 

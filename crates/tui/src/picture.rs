@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Lines of a component that are kept, their bytes, and the bytes of one line. A full screen with individually coloured cells
 /// takes half a megabyte.
-const MOST_LINES: usize = 1_000;
+const MAX_LINES: usize = 1_000;
 const LARGEST_PICTURE: usize = 4 << 20;
 const LONGEST_DRAWN: usize = 256 << 10;
 /// Marker that pi-tui's components write before their own cursor.
@@ -20,13 +20,13 @@ pub(super) fn picture(lines: &[Value], columns: usize) -> Vec<String> {
         left = left.checked_sub(text.len())?;
         Some(clamp(&text.replace(CURSOR_MARKER, ""), columns))
     };
-    lines.iter().take(MOST_LINES).map_while(line).collect()
+    lines.iter().take(MAX_LINES).map_while(line).collect()
 }
 
 /// Extracts lines of text. Lines beyond the limit are dropped.
 pub(super) fn texts(lines: &[Value]) -> Vec<String> {
     let text = |line: &Value| clipped(line.as_str().unwrap_or_default(), LONGEST_LINE).replace(CURSOR_MARKER, "");
-    lines.iter().take(MOST_LINES).map(text).collect()
+    lines.iter().take(MAX_LINES).map(text).collect()
 }
 
 #[cfg(test)]

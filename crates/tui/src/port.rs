@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// Trigger characters of a completion provider.
-const MOST_TRIGGERS: usize = 64;
+const MAX_TRIGGERS: usize = 64;
 
 /// The port to the user at the terminal.
 #[derive(Clone)]
@@ -282,7 +282,7 @@ impl TuiPort {
                 if let Some(id) = handle_of(caller, params, "provider") {
                     let given = params.get("triggers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
                     let brief = |mark: &Value| Some(clipped(mark.as_str()?, LONGEST_LINE).to_owned());
-                    let triggers = given.iter().take(MOST_TRIGGERS).filter_map(brief).collect();
+                    let triggers = given.iter().take(MAX_TRIGGERS).filter_map(brief).collect();
                     self.screen.change(|view| view.completion.add_provider(CompletionProvider { id, triggers }))?;
                     return Ok(json!({"draws": true}));
                 }

@@ -6,7 +6,7 @@ use super::text_field::TextField;
 use pijs_terminal::layout::clamp;
 
 /// Mask characters that are shown at most.
-const MOST_MARKS: usize = 40;
+const MAX_MARKS: usize = 40;
 
 /// The input line.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl SecretInput {
     }
 
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
-        let marks = "*".repeat(self.field.text().chars().count().min(MOST_MARKS));
+        let marks = "*".repeat(self.field.text().chars().count().min(MAX_MARKS));
         let hint = "enter to store, escape to cancel; the input is hidden";
         vec![
             rule(&self.title, columns),

@@ -3,7 +3,7 @@
 use super::clip::{LONGEST_LINE, clipped};
 use super::commands::UserCommands;
 use super::layers::Layer;
-use super::picker::{ListKind, MOST_ITEMS, Picker, PickerItem};
+use super::picker::{ListKind, MAX_ITEMS, Picker, PickerItem};
 use super::{show_session, surroundings};
 use pijs_agent::NavigateOptions;
 use pijs_llm::choose::ChosenModel;
@@ -209,7 +209,7 @@ impl UserCommands {
     fn prompts(&self) -> Vec<PickerItem> {
         self.session.agent.control().with_session(|session| {
             // Entries are read from the file, so only the newest of a very long session.
-            let newest = session.along_branch().rev().take(MOST_ITEMS).filter_map(Result::ok);
+            let newest = session.along_branch().rev().take(MAX_ITEMS).filter_map(Result::ok);
             let said = newest.filter_map(|entry| match &entry.body {
                 Body::Message { message: Message::User(user) } => {
                     Some(item(&entry.id.0, short(&user.content.text()), ""))
@@ -239,7 +239,7 @@ impl UserCommands {
             }
             let mut items = Vec::new();
             // Entries are read from the file, so only the newest of a very long session.
-            for entry in session.entries_from(session.len().saturating_sub(MOST_ITEMS)).filter_map(Result::ok) {
+            for entry in session.entries_from(session.len().saturating_sub(MAX_ITEMS)).filter_map(Result::ok) {
                 let depth = depths.get(&entry.id).copied().unwrap_or(0);
                 let Some(text) = place(&entry) else { continue };
                 let label = labels.get(&entry.id).map(|label| format!("[{label}] ")).unwrap_or_default();

@@ -18,8 +18,8 @@ const PROVIDER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of a provider that inserts a suggestion, after which it is inserted as pi does.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Files that are searched, and suggested.
-const MOST_FILES: usize = 20_000;
-const MOST_OFFERED: usize = 50;
+const MAX_FILES: usize = 20_000;
+const MAX_OFFERED: usize = 50;
 
 /// The receiver of suggestions. Folders outside of the project are listed for the user only: an extension could otherwise list
 /// them by writing such a text.
@@ -186,7 +186,7 @@ fn files(cwd: &Path, words: &str, token: &str) -> Value {
         .require_git(false)
         .build()
         .filter_map(Result::ok)
-        .take(MOST_FILES)
+        .take(MAX_FILES)
         .filter_map(|entry| {
             let is_folder = entry.file_type()?.is_dir();
             let path = entry.path().strip_prefix(cwd).ok()?.to_str()?;
@@ -212,7 +212,7 @@ fn files(cwd: &Path, words: &str, token: &str) -> Value {
         let label = if path.ends_with('/') { format!("{label}/") } else { label.to_owned() };
         json!({"value": value, "label": label, "description": path})
     };
-    found(all.into_iter().take(MOST_OFFERED).map(item).collect(), token)
+    found(all.into_iter().take(MAX_OFFERED).map(item).collect(), token)
 }
 
 /// Returns whether all characters occur in order.
@@ -239,7 +239,7 @@ fn path(cwd: &Path, token: &str, asker: SuggestionCaller) -> Value {
     let mut names: Vec<String> = std::fs::read_dir(place)
         .into_iter()
         .flatten()
-        .take(MOST_FILES)
+        .take(MAX_FILES)
         .filter_map(|entry| {
             let entry = entry.ok()?;
             let name = entry.file_name().into_string().ok()?;
@@ -251,7 +251,7 @@ fn path(cwd: &Path, token: &str, asker: SuggestionCaller) -> Value {
         .collect();
     names.sort();
     let item = |name: String| json!({"value": format!("{folder}{name}"), "label": name});
-    found(names.into_iter().take(MOST_OFFERED).map(item).collect(), token)
+    found(names.into_iter().take(MAX_OFFERED).map(item).collect(), token)
 }
 
 #[cfg(test)]

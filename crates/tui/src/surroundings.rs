@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 /// Sessions that are listed, and bytes of one that are read for its title.
-const MOST_SESSIONS: usize = 200;
-const MOST_READ: u64 = 256 * 1024;
+const MAX_SESSIONS: usize = 200;
+const MAX_READ: u64 = 256 * 1024;
 /// Longest pointer file of git.
 const LONGEST_POINTER: u64 = 4096;
 
@@ -55,11 +55,11 @@ pub(super) fn sessions(folder: &Path) -> Vec<SessionListing> {
         })
         .collect();
     files.sort();
-    files.into_iter().rev().take(MOST_SESSIONS).filter_map(|(_, file)| title(file)).collect()
+    files.into_iter().rev().take(MAX_SESSIONS).filter_map(|(_, file)| title(file)).collect()
 }
 
 fn title(file: PathBuf) -> Option<SessionListing> {
-    let reader = BufReader::new(std::io::Read::take(std::fs::File::open(&file).ok()?, MOST_READ));
+    let reader = BufReader::new(std::io::Read::take(std::fs::File::open(&file).ok()?, MAX_READ));
     let (mut name, mut said, mut date) = (None, None, String::new());
     for line in reader.lines().map_while(Result::ok) {
         let Ok(value) = serde_json::from_str::<Value>(&line) else { continue };
@@ -83,14 +83,14 @@ pub(super) fn import(file: &Path, folder: &Path) -> std::io::Result<PathBuf> {
     }
     let mut source = BufReader::new(std::fs::File::open(file)?);
     let mut first = Vec::new();
-    std::io::Read::take(&mut source, MOST_READ).read_until(b'\n', &mut first)?;
+    std::io::Read::take(&mut source, MAX_READ).read_until(b'\n', &mut first)?;
     let header: Value = serde_json::from_slice(&first).unwrap_or_default();
     if header["type"] != "session" {
         return Err(std::io::Error::other("it is not a session: its first line is not a header"));
     }
     let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     std::fs::create_dir_all(folder)?;
-    for number in 1..MOST_SESSIONS {
+    for number in 1..MAX_SESSIONS {
         let number = if number == 1 { String::new() } else { format!("-{number}") };
         let copy = folder.join(format!("{stem}{number}.jsonl"));
         match std::fs::File::create_new(&copy) {

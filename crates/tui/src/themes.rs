@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Largest theme file in bytes, and number of themes.
 const LARGEST_THEME: u64 = 256 * 1024;
-const MOST_THEMES: usize = 200;
+const MAX_THEMES: usize = 200;
 /// Depth of colour variables that refer to each other.
 const DEEPEST_VARIABLE: usize = 10;
 
@@ -63,7 +63,7 @@ fn themes(places: &[PathBuf]) -> (Vec<Value>, Vec<String>) {
                 Ok(theme) => found.push(theme),
                 Err(problem) => problems.push(format!("theme {}: {problem}", file.display())),
             }
-            if found.len() + problems.len() >= MOST_THEMES {
+            if found.len() + problems.len() >= MAX_THEMES {
                 return (found, problems);
             }
         }

@@ -9,11 +9,11 @@ use pijs_terminal::markdown;
 use serde_json::Value;
 
 /// Blocks that are kept, and their memory; the oldest are evicted. The session file has all of them.
-pub(super) const MOST_BLOCKS: usize = 4_000;
-const MOST_BYTES: usize = 128 << 20;
+pub(super) const MAX_BLOCKS: usize = 4_000;
+const MAX_BYTES: usize = 128 << 20;
 
 /// Content blocks of a streamed reply that are shown; a provider chooses their indices.
-const MOST_PIECES: usize = 10_000;
+const MAX_PIECES: usize = 10_000;
 
 /// Styles of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -216,7 +216,7 @@ impl Transcript {
     }
 
     fn make_room(&mut self) {
-        while self.blocks.len() > MOST_BLOCKS || (self.bytes > MOST_BYTES && self.blocks.len() > 1) {
+        while self.blocks.len() > MAX_BLOCKS || (self.bytes > MAX_BYTES && self.blocks.len() > 1) {
             let gone = self.blocks.pop_front();
             self.bytes -= gone.map_or(0, |gone| gone.bytes);
         }
@@ -299,7 +299,7 @@ impl Transcript {
         let Some(id) = self.reply else { return };
         self.change(id, |content| {
             let BlockContent::Reply(pieces) = content else { return };
-            if pieces.len() <= index && index < MOST_PIECES {
+            if pieces.len() <= index && index < MAX_PIECES {
                 pieces.resize(index + 1, (style, String::new()));
             }
             let Some(piece) = pieces.get_mut(index) else { return };
@@ -447,10 +447,10 @@ mod tests {
             transcript.call("a", |call| call.result = Some(serde_json::json!({"content": large})));
             transcript.call("a", |call| call.is_done = true);
         }
-        assert!(transcript.bytes <= MOST_BYTES && transcript.blocks.len() > 100, "{}", transcript.bytes);
+        assert!(transcript.bytes <= MAX_BYTES && transcript.blocks.len() > 100, "{}", transcript.bytes);
         let taken = transcript.take();
         transcript.put_back(taken);
-        transcript.say(Style::Plain, &"y".repeat(MOST_BYTES + 1));
+        transcript.say(Style::Plain, &"y".repeat(MAX_BYTES + 1));
         assert_eq!(transcript.blocks.len(), 1);
         transcript.say(Style::Info, "last");
         assert_eq!(transcript.blocks.len(), 1);

@@ -23,7 +23,7 @@ pub(super) use conversation::Conversation;
 pub(super) use editor_state::EditorState;
 pub(super) use key_listeners::KeyListeners;
 pub(super) use key_state::KeyState;
-pub(super) use quota::{MOST_KEPT, too_large, used_up};
+pub(super) use quota::{MAX_KEPT, too_large, used_up};
 pub(super) use run_status::{Retrying, RunStatus};
 pub(super) use session_status::SessionStatus;
 pub(super) use widgets::{WidgetArea, WidgetContent};

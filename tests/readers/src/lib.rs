@@ -401,10 +401,10 @@ pub fn mcp(data: &[u8]) {
         let result = value.get("result").unwrap_or(&value).clone();
         let mut answer = pijs_mcp::results::of_tool("s", result.clone()).unwrap_or_default();
         let whole = answer.cut();
-        assert!(whole.is_none() || answer.text().len() < pijs_mcp::results::MOST_TEXT + 200);
+        assert!(whole.is_none() || answer.text().len() < pijs_mcp::results::MAX_TEXT + 200);
         let _ = pijs_mcp::results::of_resource(result.clone());
         let said = pijs_mcp::results::of_prompt("s", result).unwrap_or_default();
-        assert!(said.len() <= pijs_mcp::results::MOST_TEXT + 3);
+        assert!(said.len() <= pijs_mcp::results::MAX_TEXT + 3);
         let name = value.get("name").and_then(Value::as_str).unwrap_or_default();
         let named = pijs_mcp::names::of_all(&[("s".to_owned(), name.to_owned()), ("s".to_owned(), format!("{name}."))]);
         assert!(named[0] != named[1] && named.iter().all(|name| name.len() <= 64));

@@ -3,7 +3,7 @@
 use super::{FAILED, report};
 use pijs_artifact::{FORMAT_VERSION, decode, digest};
 use pijs_durable::read_regular;
-use pijs_extc::MOST_ARTIFACT_BYTES;
+use pijs_extc::MAX_ARTIFACT_BYTES;
 use pijs_packages::ARTIFACT_FILE;
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,7 +14,7 @@ const TAKEN: &str =
 pub(super) fn run(path: &Path, json: bool, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
     let in_folder = path.join(ARTIFACT_FILE);
     let path = if path.is_dir() { in_folder.as_path() } else { path };
-    let read = read_regular(path, MOST_ARTIFACT_BYTES).map_err(|error| match error.kind() {
+    let read = read_regular(path, MAX_ARTIFACT_BYTES).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => "No such file or directory".to_owned(),
         _ => error.to_string(),
     });

@@ -12,7 +12,7 @@ use std::fmt;
 use std::path::Path;
 
 /// Most parts that are named.
-const MOST_NAMED: usize = 6;
+const MAX_NAMED: usize = 6;
 /// Longest displayed name from the code of a package, in characters.
 const LONGEST_NAME: usize = 60;
 /// The finding of an unresolved import.
@@ -43,8 +43,8 @@ impl Outlook {
         }
         let mut without = BTreeSet::new();
         without.extend(findings.iter().filter_map(|finding| part(finding, depends)));
-        let more = without.len().saturating_sub(MOST_NAMED);
-        let mut without: Vec<String> = without.into_iter().take(MOST_NAMED).collect();
+        let more = without.len().saturating_sub(MAX_NAMED);
+        let mut without: Vec<String> = without.into_iter().take(MAX_NAMED).collect();
         if more > 0 {
             without.push(format!("{more} more parts (pi ext show)"));
         }

@@ -15,7 +15,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 
 /// Most programs that one extension may have running.
-const MOST_PROGRAMS: usize = 1024;
+const MAX_PROGRAMS: usize = 1024;
 
 /// The programs of all extensions.
 #[derive(Default)]
@@ -62,13 +62,13 @@ impl Programs {
         let Some(own) = all.get_mut(extension) else { return Ok(()) };
         own.orphaned.retain(|tree| !tree.is_over());
         let count = own.spawned.len() + own.orphaned.len();
-        if count >= MOST_PROGRAMS {
+        if count >= MAX_PROGRAMS {
             return Err(HostcallError::denied(
                 "quota",
                 format!("exec: {count} programs are under way; end some first"),
             )
             .with("quota", "programs")
-            .with("limit", MOST_PROGRAMS)
+            .with("limit", MAX_PROGRAMS)
             .retryable());
         }
         Ok(())

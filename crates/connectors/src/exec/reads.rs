@@ -20,11 +20,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Most directory entries, and names relative to folders, that are checked for one program.
-const MOST_ENTRIES: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 /// Most words of one call that are checked.
-const MOST_WORDS: usize = 20_000;
+const MAX_WORDS: usize = 20_000;
 /// Most words of one write to a program whose links are resolved.
-const MOST_WRITTEN: usize = 2000;
+const MAX_WRITTEN: usize = 2000;
 /// Most bytes of a list of files that is read.
 const LONGEST_LIST: u64 = 1 << 20;
 /// Most bytes of a repository's configuration that are searched for passwords.
@@ -42,7 +42,7 @@ const LONG_LISTS: &[&str] = &[
 /// Short options with such a list, of programs that read folders and of `curl`.
 const LISTS: &[&str] = &["-@", "-I", "-K", "-T"];
 /// Most files that the braces of an argument of `curl` expand to.
-const MOST_EXPANDED: usize = 1000;
+const MAX_EXPANDED: usize = 1000;
 /// Programs that print names of files.
 const LISTERS: &[&str] = &["fd", "fdfind", "find", "locate", "ls", "ls-files", "rg", "tree"];
 /// Programs and shell builtins that read names from their input.
@@ -68,13 +68,13 @@ pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8]
     let parts = texts.iter().flat_map(|text| files_of_argument(text).chain(text.split(is_between_names)));
     let listed = lists.iter().flat_map(|list| list.split(['\n', '\0']).chain(list.split(is_between_names)));
     let named = parts.chain(line.iter().copied()).chain(listed).filter(|word| !word.is_empty());
-    let named: BTreeSet<&str> = named.take(MOST_WORDS).collect();
+    let named: BTreeSet<&str> = named.take(MAX_WORDS).collect();
     // Folders first: other names may be relative to them.
     let mut folders = BTreeSet::from([cwd.to_owned()]);
     if is_folder_known {
         folders.extend(named.iter().filter_map(|word| folder_at(cwd, word)));
     }
-    if folders.len() > 1 && folders.len().saturating_mul(named.len()) > MOST_ENTRIES {
+    if folders.len() > 1 && folders.len().saturating_mul(named.len()) > MAX_ENTRIES {
         return permit.reads_folder(cwd);
     }
     let mut reads = Reads { permit, entries: 0 };
@@ -109,7 +109,7 @@ pub(super) fn note_input(permit: &Permit, data: &[u8]) {
     let reads = Reads { permit, entries: 0 };
     // Any name may be a link, and resolving each delays the write: after a limit, only names that look like secrets are resolved.
     for (number, word) in words.iter().flat_map(|word| files_of_argument(word)).enumerate() {
-        if number < MOST_WRITTEN || may_hold_secrets(word) {
+        if number < MAX_WRITTEN || may_hold_secrets(word) {
             reads.word(cwd, word);
         }
     }
@@ -136,7 +136,7 @@ fn reading(command: &str, args: &[String], line: &[&str], texts: &[&str]) -> Fol
     if has(LISTERS) && (has(READ_NAMES) || is_substituted()) {
         return FolderReading::All;
     }
-    let words: Vec<&str> = line.iter().copied().filter(|word| !word.is_empty()).take(MOST_WORDS).collect();
+    let words: Vec<&str> = line.iter().copied().filter(|word| !word.is_empty()).take(MAX_WORDS).collect();
     own.max(folder_reading_of_line(&words))
 }
 
@@ -201,7 +201,7 @@ fn expanded(text: &str) -> Option<Vec<String>> {
         let end = if behind.starts_with('{') { '}' } else { ']' };
         let (inner, after) = behind[1..].split_once(end).unwrap_or((&behind[1..], ""));
         let parts: Vec<&str> = if end == '}' { inner.split(',').collect() } else { vec!["*"] };
-        if all.len() * parts.len() > MOST_EXPANDED {
+        if all.len() * parts.len() > MAX_EXPANDED {
             return None;
         }
         all = all.iter().flat_map(|front| parts.iter().map(move |part| format!("{front}{before}{part}"))).collect();
@@ -246,7 +246,7 @@ impl Reads<'_> {
                 }
                 for entry in std::fs::read_dir(&at).into_iter().flatten().flatten() {
                     self.entries += 1;
-                    if self.entries > MOST_ENTRIES {
+                    if self.entries > MAX_ENTRIES {
                         return self.permit.reads_folder(&at);
                     }
                     if fits(part, &entry.file_name().to_string_lossy()) && (is_last || entry.path().is_dir()) {
@@ -300,7 +300,7 @@ impl Reads<'_> {
             }
             for entry in std::fs::read_dir(&at).into_iter().flatten().flatten() {
                 self.entries += 1;
-                if self.entries > MOST_ENTRIES {
+                if self.entries > MAX_ENTRIES {
                     return self.permit.reads_folder(folder);
                 }
                 let name = entry.file_name();

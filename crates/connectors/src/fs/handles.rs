@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most open files of one extension, where the process may have many more.
-const MOST_OPEN: usize = 1024;
+const MAX_OPEN: usize = 1024;
 /// Divisors of the process's limit on open files: the part of one extension, and the part of all. The rest is for sockets,
 /// programs, workers, and the host's own files.
 const SHARE_OF_ONE: usize = 4;
@@ -121,13 +121,13 @@ impl FsState {
         let limit = self.system.open_files();
         let all: usize = handles.values().map(Handles::count).sum();
         let handles = handles.entry(request.caller.extension().clone()).or_default();
-        let full = handles.open.len() >= MOST_OPEN.min(limit / SHARE_OF_ONE) || all >= limit / SHARE_OF_ALL;
+        let full = handles.open.len() >= MAX_OPEN.min(limit / SHARE_OF_ONE) || all >= limit / SHARE_OF_ALL;
         if full && guard!(FsHandles) {
             return Err(at.io(&code(EMFILE)));
         }
         // The lowest free number, as the system would choose.
         let fd = (FIRST..).zip(handles.open.keys()).find(|(free, used)| free != *used).map(|(free, _)| free);
-        #[expect(clippy::cast_possible_truncation, reason = "at most MOST_OPEN are open")]
+        #[expect(clippy::cast_possible_truncation, reason = "at most MAX_OPEN are open")]
         let fd = fd.unwrap_or(FIRST + handles.open.len() as u32);
         handles.open.insert(fd, Handle { flags, real, file: Arc::new(Mutex::new(file)) });
         Ok(Output::new(json!({ "fd": fd })))

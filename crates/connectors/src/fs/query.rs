@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Most entries, and greatest depth, of one recursive listing.
-const MOST_ENTRIES: usize = 1_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 const DEEPEST: usize = 256;
 
 impl FsState {
@@ -145,7 +145,7 @@ fn list(
     listing: &Listing<'_>,
 ) -> std::io::Result<()> {
     for (name, kind) in dir.entries()? {
-        if out.len() >= MOST_ENTRIES {
+        if out.len() >= MAX_ENTRIES {
             return Err(code(super::error::EFBIG));
         }
         let shown = name.to_string_lossy();

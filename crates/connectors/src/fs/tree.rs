@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Greatest depth of a tree that is created, removed or copied.
 const DEEPEST: usize = 256;
 /// Most attempts to find a free temporary name.
-const MOST_TRIES: usize = 100;
+const MAX_TRIES: usize = 100;
 
 impl FsState {
     fn reach_to_write(&self, request: &Request, path: &str) -> Result<Reached, FsError> {
@@ -98,7 +98,7 @@ impl FsState {
         // Node's messages show the template before the random part is chosen.
         let shown = format!("{prefix}{}", "X".repeat(6));
         let at = ErrorContext::path("mkdtemp", &shown);
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let path = format!("{prefix}{}", self.system.random_name());
             let absolute = request.permit.places().node_path(&path)?;
             let made = self

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Most links of one walk, the limit of Linux.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Result of a walk.
 pub(crate) struct Reached {
@@ -83,7 +83,7 @@ impl FsState {
             _ => Ok(()),
         };
         let mut path = path.to_owned();
-        for _ in 0..=MOST_LINKS {
+        for _ in 0..=MAX_LINKS {
             let reached = match self.step(permit, &path, last)? {
                 WalkStep::Arrived(reached) => reached,
                 WalkStep::Link(target) => {

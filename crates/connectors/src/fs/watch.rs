@@ -18,7 +18,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 /// Most folders of one recursive watch.
-const MOST_FOLDERS: usize = 8192;
+const MAX_FOLDERS: usize = 8192;
 
 /// Greatest depth of a recursive watch.
 const DEEPEST: usize = 64;
@@ -200,7 +200,7 @@ impl Watch {
             return Ok(());
         }
         let Ok(child) = dir.child(entry) else { return Ok(()) };
-        if self.folders.len() >= MOST_FOLDERS {
+        if self.folders.len() >= MAX_FOLDERS {
             return Err(code(EFBIG).into());
         }
         self.files.acquire()?;

@@ -13,7 +13,7 @@ use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue,
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Most codings of one response, as in Node.
-const MOST_CODINGS: usize = 5;
+const MAX_CODINGS: usize = 5;
 
 /// Most bytes of output of one step.
 const PIECE: usize = 64 << 10;
@@ -88,9 +88,9 @@ impl Decoding {
         let lists = headers.get_all(CONTENT_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
         let all = lists.collect::<Vec<_>>().join(",").to_ascii_lowercase();
         let names: Vec<&str> = if all.is_empty() { Vec::new() } else { all.split(',').map(str::trim).collect() };
-        if names.len() > MOST_CODINGS && guard!(HttpCodings) {
+        if names.len() > MAX_CODINGS && guard!(HttpCodings) {
             let words =
-                format!("too many content-encodings in response: {}, maximum allowed is {MOST_CODINGS}", names.len());
+                format!("too many content-encodings in response: {}, maximum allowed is {MAX_CODINGS}", names.len());
             return Err(super::io("EPROTO", &words).with("words", words));
         }
         let decoders: Option<Vec<ContentDecoder>> =

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
 /// Most uploads in progress of one extension.
-const MOST_UPLOADS: usize = 1024;
+const MAX_UPLOADS: usize = 1024;
 
 type Key = (ExtensionId, String);
 
@@ -55,10 +55,10 @@ impl Uploads {
         if in_progress.contains_key(&key) {
             return Err(HostcallError::invalid("duplicate_id", format!("http: an upload {id:?} is under way")));
         }
-        if in_progress.keys().filter(|(of, _)| of == extension).count() >= MOST_UPLOADS {
-            return Err(HostcallError::denied("quota", format!("http: {MOST_UPLOADS} uploads are under way"))
+        if in_progress.keys().filter(|(of, _)| of == extension).count() >= MAX_UPLOADS {
+            return Err(HostcallError::denied("quota", format!("http: {MAX_UPLOADS} uploads are under way"))
                 .with("quota", "uploads")
-                .with("limit", MOST_UPLOADS)
+                .with("limit", MAX_UPLOADS)
                 .retryable());
         }
         // One piece is queued while one is sent: a caller that awaits each `send` never has more than two in memory.

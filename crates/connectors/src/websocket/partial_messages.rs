@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// Most bytes of incomplete messages of all connections of one extension: four of the largest messages.
-const MOST_PARTIAL_BYTES: usize = 4 * super::MESSAGE_BYTES;
+const MAX_PARTIAL_BYTES: usize = 4 * super::MESSAGE_BYTES;
 
 /// Bytes of a ping's frame header.
 const HEAD: usize = 2;
@@ -30,7 +30,7 @@ impl IncompleteMessage {
     /// Counts received bytes; returns whether they are within the limit.
     fn add(&self, bytes: usize) -> bool {
         self.own.fetch_add(bytes, Ordering::AcqRel);
-        self.all.fetch_add(bytes, Ordering::AcqRel) + bytes <= MOST_PARTIAL_BYTES || !guard!(WebsocketUnfinished)
+        self.all.fetch_add(bytes, Ordering::AcqRel) + bytes <= MAX_PARTIAL_BYTES || !guard!(WebsocketUnfinished)
     }
 
     /// Resets the count when a message is complete. Bytes of the next message that were read with it are at most one read, and

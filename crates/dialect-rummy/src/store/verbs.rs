@@ -144,7 +144,7 @@ pub struct Relocate {
 }
 
 /// Most characters of a path, the limit of the schema.
-const MOST_OF_PATH: usize = 2048;
+const MAX_OF_PATH: usize = 2048;
 
 /// A verb in progress.
 struct Work {
@@ -390,9 +390,9 @@ impl Store {
         let path = text::normalize_path(&set.path);
         let body = set.body.as_deref().unwrap_or_default();
         let rule = self.rule(&path);
-        if path.chars().count() > MOST_OF_PATH {
+        if path.chars().count() > MAX_OF_PATH {
             return Err(StoreError::invalid(format!(
-                "set: a path has at most {MOST_OF_PATH} characters: slugPath makes one"
+                "set: a path has at most {MAX_OF_PATH} characters: slugPath makes one"
             )));
         }
         self.permit(&path, &rule, writer)?;

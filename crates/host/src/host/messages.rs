@@ -5,7 +5,7 @@ use crate::extension::{Arrival, Extension, ExtensionStatus, OrderedAnswer, Slot}
 use crate::message_limits;
 use crate::outcome::RegistrationOwner;
 use crate::record;
-use crate::registry::{Effect, MOST_STREAM_HANDLERS};
+use crate::registry::{Effect, MAX_STREAM_HANDLERS};
 use crate::report::ReportKind;
 use crate::wait_limits::listens;
 use crate::waiter::{EntryLoaded, Waiter};
@@ -177,7 +177,7 @@ impl Host {
             if !slot.cell.borrow().registry.may_listen(&registration) {
                 if !std::mem::replace(&mut are_ears_full, true) {
                     let message = format!(
-                        "it has {MOST_STREAM_HANDLERS} handlers of \"stream_text\", as many as one package may; the rest is ignored"
+                        "it has {MAX_STREAM_HANDLERS} handlers of \"stream_text\", as many as one package may; the rest is ignored"
                     );
                     self.report(slot, Some(entry), ReportKind::Warning { message });
                 }

@@ -94,7 +94,7 @@ impl Host {
             return false;
         }
         pins.withheld.retain(|other| other.spec.name != spec.name || !Rc::ptr_eq(&other.slot, slot));
-        if pins.withheld.len() < MOST_WITHHELD {
+        if pins.withheld.len() < MAX_WITHHELD {
             pins.withheld.push(Withheld { slot: Rc::clone(slot), entry, spec: spec.clone() });
         }
         true
@@ -118,4 +118,4 @@ fn told(spec: &ToolSpec) -> String {
 }
 
 /// Most definitions that wait for consent; more than a user would read.
-const MOST_WITHHELD: usize = 64;
+const MAX_WITHHELD: usize = 64;

@@ -43,7 +43,7 @@ fn a_delta_costs_the_same_at_the_end_of_a_reply_as_at_its_beginning() {
         }
         let (late_count, late_bytes) = thousand();
         assert!(early_count > 0, "the engine allocates, so nothing was counted");
-        assert!(early_count <= 1000 * MOST_PER_DELTA, "{early_count} allocations for 1,000 deltas");
+        assert!(early_count <= 1000 * MAX_PER_DELTA, "{early_count} allocations for 1,000 deltas");
         // A little room: the engine's collector and its ropes do some work every so often.
         assert!(late_count <= early_count + early_count / 10, "{early_count} allocations, later {late_count}");
         assert!(late_bytes <= early_bytes * 2, "{early_bytes} bytes, later {late_bytes}");
@@ -51,4 +51,4 @@ fn a_delta_costs_the_same_at_the_end_of_a_reply_as_at_its_beginning() {
 }
 
 /// Allocations one delta may cost: chunk, event, its members and the rope.
-const MOST_PER_DELTA: u64 = 16;
+const MAX_PER_DELTA: u64 = 16;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 const SEEDS: u64 = 40;
 
 /// Most looks at a turn before it is over.
-const MOST_LOOKS: u64 = 6;
+const MAX_LOOKS: u64 = 6;
 
 /// Opens realms whose turns take a while that a seed decides.
 struct Unsteady {
@@ -78,7 +78,7 @@ impl Realm for UnsteadyRealm {
     fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress {
         let progress = self.realm.start(delivery, host);
         // Half of them end at once.
-        let looks = (self.random() % (2 * MOST_LOOKS)).saturating_sub(MOST_LOOKS);
+        let looks = (self.random() % (2 * MAX_LOOKS)).saturating_sub(MAX_LOOKS);
         self.running = Some((looks, progress));
         self.look()
     }

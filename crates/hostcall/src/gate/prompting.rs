@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Longest subject that a prompt shows, in characters.
 const MAX_SUBJECT_CHARS: usize = 4000;
 /// Prompts of one extension that may wait at once.
-pub const MOST_WAITING: u32 = 16;
+pub const MAX_WAITING: u32 = 16;
 /// Denials in a row after which an extension causes no more prompts in the session.
 pub const MUTED_AFTER: u32 = 10;
 
@@ -104,7 +104,7 @@ impl<'a> QueueEntry<'a> {
     /// Enters the queue; `None` when it is full, or the extension causes no more prompts.
     fn enter(prompts: &'a PromptQueue, extension: &'a ExtensionId) -> Option<Self> {
         let free = prompts.with(extension, |asked| {
-            let full = asked.muted || asked.waiting >= MOST_WAITING;
+            let full = asked.muted || asked.waiting >= MAX_WAITING;
             if full && guard!(GateQuestions) {
                 return false;
             }

@@ -252,21 +252,21 @@ async fn muting_settles_all_waiting_prompts() {
 async fn waiting_prompts_per_extension_are_limited() {
     let (gate, person) = gate(Mode::Prompt);
     let mut waiting = Vec::new();
-    for _ in 0..MOST_WAITING {
+    for _ in 0..MAX_WAITING {
         waiting.push(wants(&gate, "a", "ls").await);
     }
     assert_eq!(all(vec![wants(&gate, "a", "cat").await]).await, ["quota"]);
     let other = wants(&gate, "b", "cat").await;
     assert!(!other.is_finished(), "another extension may wait");
     person.answer(&[Answer::AllowSubject, Answer::AllowOnce, Answer::AllowOnce]);
-    assert_eq!(all(waiting).await, vec!["allowed"; MOST_WAITING as usize]);
+    assert_eq!(all(waiting).await, vec!["allowed"; MAX_WAITING as usize]);
     assert_eq!(all(vec![other, wants(&gate, "a", "cat").await]).await, ["allowed", "allowed"]);
 }
 
 #[tokio::test]
 async fn a_dropped_prompt_leaves_the_queue() {
     let (gate, person) = gate(Mode::Prompt);
-    for _ in 0..2 * MOST_WAITING {
+    for _ in 0..2 * MAX_WAITING {
         let given_up = wants(&gate, "a", "ls").await;
         given_up.abort();
         assert!(given_up.await.unwrap_err().is_cancelled());

@@ -1,7 +1,7 @@
 //! Finds the authorization server of a server, and what it offers.
 
 use super::sign_in::is_same_issuer;
-use super::{MOST_ANSWER, reach_of, secure, text};
+use super::{MAX_ANSWER, reach_of, secure, text};
 use crate::calls::Calls;
 use crate::config::OauthSettings;
 use crate::http::{Answer, Exchange, exchange};
@@ -96,7 +96,7 @@ pub(super) async fn challenge(calls: &Calls, url: &Url) -> Result<Challenge, Str
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "ping"});
     let mut request = Exchange::post(url.as_str(), "application/json", hello.to_string());
     request.headers.push(("accept", "application/json, text/event-stream".to_owned()));
-    let answer = exchange(calls, request, MOST_ANSWER).await?;
+    let answer = exchange(calls, request, MAX_ANSWER).await?;
     Ok(answer.header("www-authenticate").map(Challenge::parse).unwrap_or_default())
 }
 
@@ -219,7 +219,7 @@ fn places_of_metadata(issuer: &Url) -> Vec<Url> {
 async fn metadata(calls: &Calls, place: &Url) -> Result<Option<Value>, String> {
     let mut request = Exchange::get(place.as_str());
     request.headers.extend([("accept", "application/json".to_owned()), (VERSION.0, VERSION.1.to_owned())]);
-    let Answer { status, body, .. } = exchange(calls, request, MOST_ANSWER).await?;
+    let Answer { status, body, .. } = exchange(calls, request, MAX_ANSWER).await?;
     match status {
         200..300 => Ok(serde_json::from_slice(&body).ok().filter(Value::is_object)),
         400..500 | 502 => Ok(None),

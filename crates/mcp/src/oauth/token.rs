@@ -2,7 +2,7 @@
 
 use super::discovery::{self, Challenge};
 use super::sign_in::{Client, Tokens};
-use super::{MOST_ANSWER, reach_of};
+use super::{MAX_ANSWER, reach_of};
 use crate::calls::Calls;
 use crate::http::{Exchange, exchange};
 use crate::session_port::SessionPort;
@@ -32,7 +32,7 @@ pub(super) async fn request(
         let pair = BASE64_STANDARD.encode(format!("{}:{}", part(&client.client_id), part(secret)));
         request.headers.push(("authorization", format!("Basic {pair}")));
     }
-    let answer = exchange(calls, request, MOST_ANSWER).await?;
+    let answer = exchange(calls, request, MAX_ANSWER).await?;
     if !(200..300).contains(&answer.status) {
         return Err(format!("{endpoint}: HTTP {} {}", answer.status, discovery::error_in(&answer.body)));
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::{Parsed, merge};
 use crate::pins::Pins;
-use crate::server::MOST_FAILURES;
+use crate::server::MAX_FAILURES;
 use pijs_environment::simulated::VirtualClock;
 use pijs_hostcall::ledger::{LedgerOptions, MemorySink};
 use pijs_hostcall::places::Places;
@@ -72,7 +72,7 @@ async fn a_server_that_fails_again_and_again_is_quarantined_until_somebody_recon
     assert!(!call().await.contains("tried again"), "the first loss is met at once");
     assert!(!call().await.contains("tried again"));
     assert!(call().await.contains("it is tried again after 1 s"), "then it backs off");
-    for _ in 2..MOST_FAILURES {
+    for _ in 2..MAX_FAILURES {
         clock.0.advance_us(120_000_000);
         assert!(!call().await.contains("quarantined"));
     }

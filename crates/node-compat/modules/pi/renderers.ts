@@ -18,7 +18,7 @@ interface Row {
 }
 
 /** Most tool calls whose rows are kept; the oldest is dropped. A screen shows fewer. */
-const MOST_ROWS = 500;
+const MAX_ROWS = 500;
 const rows = new Map<string, Row>();
 
 function rowOf(id: string): Row {
@@ -26,7 +26,7 @@ function rowOf(id: string): Row {
   if (!row) {
     row = { state: {}, last: {} };
     rows.set(id, row);
-    if (rows.size > MOST_ROWS) rows.delete(rows.keys().next().value!);
+    if (rows.size > MAX_ROWS) rows.delete(rows.keys().next().value!);
   }
   return row;
 }

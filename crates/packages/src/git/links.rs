@@ -11,7 +11,7 @@ use crate::source::printable;
 use std::collections::BTreeMap;
 
 /// Links that one path may lead through, as on Linux.
-const MOST_HOPS: usize = 40;
+const MAX_HOPS: usize = 40;
 
 /// A path of the tree in components.
 type Parts = Vec<Vec<u8>>;
@@ -138,7 +138,7 @@ impl<'a> GitTree<'a> {
                     at.push(part);
                     if let Some(target) = self.links.get(&at) {
                         hops += 1;
-                        if hops > MOST_HOPS {
+                        if hops > MAX_HOPS {
                             return Err(Omitted::Circle);
                         }
                         at.pop();

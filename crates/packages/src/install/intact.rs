@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Most files of one package and its dependencies that are compared.
-const MOST_FILES: usize = 200_000;
+const MAX_FILES: usize = 200_000;
 
 impl Installer {
     /// Builds a package again in place, if settings list this source and each of its files matches the lock file; `None` when
@@ -85,7 +85,7 @@ fn tree_of(place: &Path, locked: &Locked, largest: u64) -> Option<String> {
             let relative = if relative.is_empty() { name } else { format!("{relative}/{name}") };
             let kind = entry.file_type().ok()?;
             seen += 1;
-            if seen > MOST_FILES {
+            if seen > MAX_FILES {
                 return None;
             }
             if kind.is_dir() {

@@ -34,16 +34,16 @@ async function writeContent(file: string, content: string): Promise<void> {
   await writeFile(file, content);
 }
 
-const MOST_TOKENS = Number(env.RUMMY_MAX_ENTRY_TOKENS ?? 512);
+const MAX_TOKENS = Number(env.RUMMY_MAX_ENTRY_TOKENS ?? 512);
 const tokensOf = (text: string): number => Math.ceil(text.length / Number(env.RUMMY_TOKEN_DIVISOR ?? 2));
 
 /** Characters of a description that the model gives an entry. */
-const MOST_DESCRIBED = 80;
+const MAX_DESCRIBED = 80;
 
 /** The description in the attributes of a tag; without one an entry keeps its own. */
 function descriptionOf({ tags, summary }: { tags?: unknown; summary?: unknown }): Record<string, string> | undefined {
   const given = Object.entries({ tags, summary }).filter(([, text]) => text !== undefined && text !== null);
-  return given.length === 0 ? undefined : Object.fromEntries(given.map(([name, text]) => [name, String(text).slice(0, MOST_DESCRIBED)]));
+  return given.length === 0 ? undefined : Object.fromEntries(given.map(([name, text]) => [name, String(text).slice(0, MAX_DESCRIBED)]));
 }
 
 const target = (entry: Action): string => String(entry.attributes.path ?? entry.body ?? "").trim();
@@ -104,8 +104,8 @@ export class Set_ {
     const { body, error } = edit(before, entry.body, entry.attributes);
     if (body === undefined) return failed(rummy, entry, "conflict", `set: ${error}`);
     const cost = path.startsWith("known://") ? tokensOf(body) : 0;
-    if (cost > MOST_TOKENS) {
-      return failed(rummy, entry, "overflow:413", `${path} would have ${cost} tokens, at most ${MOST_TOKENS} are allowed: write one fact per entry, in several entries`);
+    if (cost > MAX_TOKENS) {
+      return failed(rummy, entry, "overflow:413", `${path} would have ${cost} tokens, at most ${MAX_TOKENS} are allowed: write one fact per entry, in several entries`);
     }
     if (isFile(path)) {
       const merged = { path, content: body, existed: before !== null };

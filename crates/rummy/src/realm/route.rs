@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Events that plugins emit and other realms subscribe to, of one delivery: plugins that answer each other end there.
-const MOST_EMITTED: usize = 256;
+const MAX_EMITTED: usize = 256;
 
 /// Hooks that the host emits and that one realm forwards to clients.
 const FOR_CLIENTS: &[&str] = &["stream.cancelled", "ui.notify", "ui.render"];
@@ -220,7 +220,7 @@ impl PluginRealm {
 
     /// Forwards events and changes of each realm to the others.
     async fn pass_on(&self, faults: &mut Vec<Fault>) -> Result<(), RummyError> {
-        for _ in 0..MOST_EMITTED {
+        for _ in 0..MAX_EMITTED {
             let Some((by, Emitted { hook, args })) = self.emitted.borrow_mut().pop_front() else { break };
             let members = json!({ "hook": hook, "args": args }).as_object().cloned().unwrap_or_default();
             faults.extend(self.emitted_in_order(&hook, members, Some(by)).await?.faults);
@@ -228,7 +228,7 @@ impl PluginRealm {
         if let Some((by, Emitted { hook, .. })) = self.emitted.borrow_mut().pop_front() {
             let plugin = self.parts[by].owner.extension.to_string();
             let message =
-                format!("plugins answered each other {MOST_EMITTED} times: the rest of their events is dropped");
+                format!("plugins answered each other {MAX_EMITTED} times: the rest of their events is dropped");
             faults.push(Fault { plugin, hook, message });
             self.emitted.borrow_mut().clear();
         }

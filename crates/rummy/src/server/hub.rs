@@ -27,7 +27,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Runs at a time; more wait in their queues.
-const MOST_RUNS: usize = 32;
+const MAX_RUNS: usize = 32;
 
 /// One connection.
 struct Peer {
@@ -125,7 +125,7 @@ impl Hub {
     pub(super) fn take_ready(&self) -> Vec<(usize, i64, CancellationToken)> {
         let (mut waiting, mut runs) = (self.waiting.borrow_mut(), self.runs.borrow_mut());
         let mut ready = Vec::new();
-        while runs.len() < MOST_RUNS
+        while runs.len() < MAX_RUNS
             && let Some(key) = waiting.pop_front()
         {
             runs.entry(key).or_insert_with(|| {

@@ -3,7 +3,7 @@
 //! Each file is read as a build reads it ([`CopiedFolder`]): protected files are refused in any folder, links are not followed,
 //! and files read or refused are added to the record of the build. Refused files are left out and named.
 
-use super::{KEPT, MOST_BYTES, MOST_FILES, MOST_LEVELS, make, name_of, sorted, write};
+use super::{KEPT, MAX_BYTES, MAX_FILES, MAX_LEVELS, make, name_of, sorted, write};
 use crate::error::RummyError;
 use pijs_extc::{Code, CopiedFolder, Diagnostic, FileAccess, FileEvidence, Limits};
 use pijs_hostcall::BuildRecord;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Limits of one source: a bundle and the packages that it depends on.
 fn limits() -> Limits {
-    let (file_bytes, total_bytes, files) = (MOST_BYTES, 2 * MOST_BYTES, 2 * MOST_FILES);
+    let (file_bytes, total_bytes, files) = (MAX_BYTES, 2 * MAX_BYTES, 2 * MAX_FILES);
     Limits { file_bytes, total_bytes, files, ..Limits::default() }
 }
 
@@ -96,8 +96,8 @@ impl<'a> Copier<'a> {
         (from, to): (&Path, &Path),
         level: usize,
     ) -> Result<(), RummyError> {
-        if level > MOST_LEVELS {
-            return Err(RummyError::TooMuch { what: "levels of folders", most: MOST_LEVELS });
+        if level > MAX_LEVELS {
+            return Err(RummyError::TooMuch { what: "levels of folders", most: MAX_LEVELS });
         }
         make(to)?;
         for path in sorted(from)? {
@@ -133,11 +133,11 @@ impl<'a> Copier<'a> {
             Err(problem) => return Err(failed(from, &problem)),
         };
         (copied.files, copied.bytes) = (copied.files + 1, copied.bytes + bytes.len());
-        if copied.files > MOST_FILES {
-            return Err(RummyError::TooMuch { what: "files in one folder of plugins", most: MOST_FILES });
+        if copied.files > MAX_FILES {
+            return Err(RummyError::TooMuch { what: "files in one folder of plugins", most: MAX_FILES });
         }
-        if copied.bytes > MOST_BYTES {
-            return Err(RummyError::TooMuch { what: "bytes in one folder of plugins", most: MOST_BYTES });
+        if copied.bytes > MAX_BYTES {
+            return Err(RummyError::TooMuch { what: "bytes in one folder of plugins", most: MAX_BYTES });
         }
         write(to, &bytes)
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Name of the file.
 const FILE_NAME: &str = "mcp-auth.json";
 /// Longest file that is read.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 /// Longest wait for another process that holds the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -38,7 +38,7 @@ impl McpAuthFile {
     }
 
     fn entries(&self) -> Result<Map<String, Value>> {
-        let bytes = Disk::system().read(&self.path(), MOST_BYTES).map_err(|error| self.failed(error))?;
+        let bytes = Disk::system().read(&self.path(), MAX_BYTES).map_err(|error| self.failed(error))?;
         let bytes = bytes.filter(|bytes| !bytes.iter().all(u8::is_ascii_whitespace));
         // The parse error may quote a secret, so it is not shown.
         bytes.map_or(Ok(Map::new()), |bytes| {

@@ -27,7 +27,7 @@ impl PinFile {
 
     /// Reads the pins; an unreadable file counts as empty.
     pub(super) fn read(&self) -> Pins {
-        let bytes = Disk::system().read(&self.path(), pins::MOST_FILE_BYTES).ok().flatten();
+        let bytes = Disk::system().read(&self.path(), pins::MAX_FILE_BYTES).ok().flatten();
         bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 

@@ -26,7 +26,7 @@ const RESOURCE_TOOLS: [(&str, &str); 3] = [
     ("read_mcp_resource", "read_resource"),
 ];
 /// Most results of one search.
-const MOST_FOUND: usize = 20;
+const MAX_FOUND: usize = 20;
 
 /// Tools and prompts of servers, for the agent.
 pub(super) struct McpTools {
@@ -82,10 +82,10 @@ impl McpTools {
         let _ = self.servers.settled().await;
         let query = input.get("query").and_then(Value::as_str).unwrap_or_default();
         let limit =
-            input.get("limit").and_then(Value::as_u64).map_or(8, |limit| usize::try_from(limit).unwrap_or(MOST_FOUND));
+            input.get("limit").and_then(Value::as_u64).map_or(8, |limit| usize::try_from(limit).unwrap_or(MAX_FOUND));
         let tools = self.servers.tools();
         let found =
-            ranked(query, tools.iter().filter(|tool| tool.exposure != Exposure::Direct), limit.clamp(1, MOST_FOUND));
+            ranked(query, tools.iter().filter(|tool| tool.exposure != Exposure::Direct), limit.clamp(1, MAX_FOUND));
         self.found.borrow_mut().extend(found.iter().map(|tool| tool.name.clone()));
         let lines: Vec<String> = found
             .iter()
@@ -233,8 +233,8 @@ impl ToolSource for McpTools {
 }
 
 /// Characters of the section, and of one server's description in it.
-const MOST_SECTION: usize = 4096;
-const MOST_SUMMARY: usize = 250;
+const MAX_SECTION: usize = 4096;
+const MAX_SUMMARY: usize = 250;
 
 /// Writes the section `mcp_servers` of the system prompt, as in pi 1.5: the servers whose tools a search finds. It contains only
 /// descriptions of `mcp.json`, none of a server.
@@ -249,9 +249,9 @@ fn servers_section(mut listed: Vec<(String, Option<String>)>) -> Option<String> 
         let summary =
             description.as_deref().and_then(|text| text.trim().lines().next().map(str::trim_end)).unwrap_or_default();
         if !summary.is_empty() {
-            line.push_str(&format!(": {}", pijs_mcp::names::visible(summary, MOST_SUMMARY)));
+            line.push_str(&format!(": {}", pijs_mcp::names::visible(summary, MAX_SUMMARY)));
         }
-        if text.len() + line.len() > MOST_SECTION {
+        if text.len() + line.len() > MAX_SECTION {
             text.push_str(&format!("\n- … {} more servers; find their tools with tool_search", count - at));
             break;
         }
@@ -345,7 +345,7 @@ fn search_tool(statuses: &[Status]) -> ExtensionTool {
         ),
         parameters: json!({"type": "object", "properties": {
             "query": {"type": "string", "description": "What the tool should do"},
-            "limit": {"type": "integer", "description": "Most tools to find", "minimum": 1, "maximum": MOST_FOUND},
+            "limit": {"type": "integer", "description": "Most tools to find", "minimum": 1, "maximum": MAX_FOUND},
         }, "required": ["query"]}),
         ..plain_tool(SEARCH)
     }
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(text.as_deref(), Some(expected));
         assert_eq!(servers_section(Vec::new()), None);
         let many = servers_section((0..64).map(|at| server(&format!("s{at}"), &"x".repeat(400))).collect());
-        assert!(many.is_some_and(|text| text.len() < MOST_SECTION + 100 && text.contains("more servers")));
+        assert!(many.is_some_and(|text| text.len() < MAX_SECTION + 100 && text.contains("more servers")));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 /// Symbolic links that are followed for one path, as by the system.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Cache of the file system's answers: most protected paths lie in the same few folders.
 ///
@@ -47,7 +47,7 @@ impl Links {
             names.push(climbed);
         }
         while let Some((link, next)) = names.last().and_then(|name| self.through_first_link(name))
-            && links.len() < MOST_LINKS
+            && links.len() < MAX_LINKS
         {
             links.push(link);
             names.push(next);
@@ -82,7 +82,7 @@ impl Links {
         if let Some(known) = self.resolved.get(path) {
             return known.clone();
         }
-        if followed > MOST_LINKS {
+        if followed > MAX_LINKS {
             return None;
         }
         let real = self.real(folder, followed).and_then(|folder| {
@@ -117,7 +117,7 @@ impl Links {
                 Component::ParentDir => {
                     let mut on_the_way = at.clone();
                     while let Some((link, next)) = self.through_first_link(&on_the_way)
-                        && links.len() < MOST_LINKS
+                        && links.len() < MAX_LINKS
                     {
                         links.push(link);
                         on_the_way = next;
@@ -242,6 +242,6 @@ mod tests {
         let at = folder.path().canonicalize().expect("a path");
         symlink("b", at.join("a")).expect("a link");
         symlink("a", at.join("b")).expect("a link");
-        assert_eq!(Links::default().names(&at.join("a/x")).1.len(), MOST_LINKS);
+        assert_eq!(Links::default().names(&at.join("a/x")).1.len(), MAX_LINKS);
     }
 }

@@ -17,7 +17,7 @@ const ENDING: &str = ".tape";
 const LINES: &str = ".jsonl.";
 
 /// Most runs of one session.
-const MOST_RUNS: u32 = 10_000;
+const MAX_RUNS: u32 = 10_000;
 
 /// `extensions.tape` of the user's settings. A folder cannot turn recording on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -55,7 +55,7 @@ impl TapeSettings {
             1 => format!("{file}{ENDING}"),
             run => format!("{file}.{run}{ENDING}"),
         };
-        (1..MOST_RUNS).map(|run| session.with_file_name(name(run))).find(|path| !path.exists())
+        (1..MAX_RUNS).map(|run| session.with_file_name(name(run))).find(|path| !path.exists())
     }
 
     /// Creates the folder of a tape and removes the oldest tapes beyond the limit.

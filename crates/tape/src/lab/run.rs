@@ -22,13 +22,13 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Most steps of one run: an interval has no end.
-const MOST_STEPS: usize = 3_000;
+const MAX_STEPS: usize = 3_000;
 
 /// Timers that fire while nothing else is left to do, before the run is over.
 const LAST_TIMERS: usize = 40;
 
 /// Most timers that fire while calls are in flight: an interval would hold a call back for ever.
-const MOST_DELAYS: usize = 4;
+const MAX_DELAYS: usize = 4;
 
 /// The schedule that all others are compared with.
 const ZEROS: &str = "lab1:";
@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
     fn run(&self, decisions: &mut Decisions<'_>) -> Result<RunOutput, String> {
         let mut world = World::open(self.case.services, self.script)?;
         let mut last_timers = 0;
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_STEPS {
             world.settle();
             if world.made.ended.is_some() {
                 break;
@@ -379,7 +379,7 @@ impl<'a> World<'a> {
         if self.inputs.is_ready(self.answered) {
             moves.push(Move::Input);
         }
-        if self.ticks.next_deadline_us().is_some() && (moves.is_empty() || self.pending.delays < MOST_DELAYS) {
+        if self.ticks.next_deadline_us().is_some() && (moves.is_empty() || self.pending.delays < MAX_DELAYS) {
             moves.push(Move::Time);
         }
         moves

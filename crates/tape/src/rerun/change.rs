@@ -11,7 +11,7 @@ use std::fmt;
 const CONTEXT: usize = 40;
 
 /// Changed members of one output that are shown.
-const MOST_MEMBERS: usize = 12;
+const MAX_MEMBERS: usize = 12;
 
 /// The outputs that an extension no longer makes as recorded.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl fmt::Display for Change {
             (_, true) => write!(f, "\n- {}", brief(recorded)),
             _ => {
                 let members = differences(recorded, replayed);
-                for (at, left, right) in members.iter().take(MOST_MEMBERS) {
+                for (at, left, right) in members.iter().take(MAX_MEMBERS) {
                     let (left, right) = &excerpts(left.as_ref(), right.as_ref());
                     let sign = |value: &Option<Value>, sign: char| match value {
                         Some(value) => format!("\n{sign} {at}: {}", brief(value)),
@@ -68,7 +68,7 @@ impl fmt::Display for Change {
                     };
                     write!(f, "{}{}", sign(left, '-'), sign(right, '+'))?;
                 }
-                match members.len().saturating_sub(MOST_MEMBERS) {
+                match members.len().saturating_sub(MAX_MEMBERS) {
                     0 => Ok(()),
                     more => write!(f, "\n  and {more} more"),
                 }

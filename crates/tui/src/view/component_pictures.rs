@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 pub(crate) type ComponentId = (ExtensionId, u32);
 
 /// Components of one extension, and bytes of their pictures.
-const MOST_COMPONENTS: usize = 256;
-const MOST_DRAWN: usize = 16 << 20;
+const MAX_COMPONENTS: usize = 256;
+const MAX_DRAWN: usize = 16 << 20;
 
 /// The picture of a component.
 #[derive(Debug, Default)]
@@ -35,8 +35,8 @@ impl ComponentPictures {
     /// Checks whether an extension may have another component.
     pub(crate) fn expect_quota(&self, id: &ComponentId) -> Result<(), HostcallError> {
         let is_new = !self.0.contains_key(id);
-        match is_new && self.of(&id.0).count() >= MOST_COMPONENTS && guard!(TuiComponents) {
-            true => Err(used_up("components", MOST_COMPONENTS)),
+        match is_new && self.of(&id.0).count() >= MAX_COMPONENTS && guard!(TuiComponents) {
+            true => Err(used_up("components", MAX_COMPONENTS)),
             false => Ok(()),
         }
     }
@@ -107,7 +107,7 @@ impl ComponentPictures {
         let mut bytes = 0;
         let fits = lines.iter().take_while(|line| {
             bytes += line.len();
-            others + bytes <= MOST_DRAWN
+            others + bytes <= MAX_DRAWN
         });
         let fits = fits.count();
         lines.truncate(fits);
@@ -123,14 +123,14 @@ mod tests {
     #[test]
     fn pictures_of_an_extension_are_limited() {
         let (mut pictures, extension) = (ComponentPictures::default(), ExtensionId::new("x"));
-        for handle in 0..MOST_COMPONENTS as u32 {
+        for handle in 0..MAX_COMPONENTS as u32 {
             let id = (extension.clone(), handle);
             assert!(pictures.expect_quota(&id).is_ok());
             pictures.insert(id.clone());
             pictures.keep_lines(&id, vec!["x".repeat(1 << 10); 1_000], 80);
         }
         let bytes: usize = pictures.0.values().flat_map(|drawn| &drawn.lines).map(String::len).sum();
-        assert!(bytes <= MOST_DRAWN && bytes > MOST_DRAWN / 2, "{bytes}");
+        assert!(bytes <= MAX_DRAWN && bytes > MAX_DRAWN / 2, "{bytes}");
         assert!(pictures.expect_quota(&(extension.clone(), 1_000)).is_err());
         assert!(pictures.expect_quota(&(extension, 0)).is_ok(), "one that is known is drawn anew");
     }

@@ -4,14 +4,14 @@ use super::component_pictures::ComponentId;
 use super::prompt_history::PromptHistory;
 use super::quota::{too_large, used_up};
 use crate::inserted_text::InsertedText;
-use crate::pastes::MOST_BYTES;
+use crate::pastes::MAX_BYTES;
 use crate::task::UiTask;
 use crate::text_field::TextField;
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use std::time::Instant;
 
 /// Bytes of undelivered text that extensions inserted into the editors of others.
-const MOST_HANDED: usize = 4 << 20;
+const MAX_HANDED: usize = 4 << 20;
 
 /// The editor of an extension in place of the built-in one.
 #[derive(Debug)]
@@ -67,8 +67,8 @@ impl EditorState {
         is_paste: bool,
     ) -> Result<Vec<UiTask>, HostcallError> {
         let other = self.replacement_id().filter(|id| id.0 != *extension).cloned();
-        if is_paste && self.field.size() + text.len() > MOST_BYTES && guard!(TuiInsertedSize) {
-            return Err(too_large("editor_bytes", MOST_BYTES));
+        if is_paste && self.field.size() + text.len() > MAX_BYTES && guard!(TuiInsertedSize) {
+            return Err(too_large("editor_bytes", MAX_BYTES));
         }
         let work = match other {
             Some(id) => self.hand(id, text, is_paste)?,
@@ -85,8 +85,8 @@ impl EditorState {
 
     /// Inserts a text of one extension into the editor of another one.
     fn hand(&mut self, to: ComponentId, text: &str, is_paste: bool) -> Result<Vec<UiTask>, HostcallError> {
-        if self.handed + text.len() > MOST_HANDED && guard!(TuiInsertedSize) {
-            return Err(used_up("handed_bytes", MOST_HANDED));
+        if self.handed + text.len() > MAX_HANDED && guard!(TuiInsertedSize) {
+            return Err(used_up("handed_bytes", MAX_HANDED));
         }
         self.handed += text.len();
         Ok(vec![UiTask::Handed { to, text: text.to_owned(), is_paste }])
@@ -163,13 +163,13 @@ mod tests {
         let (mut editor, extension) = (EditorState::default(), ExtensionId::new("x"));
         let large = "x".repeat(LONGEST);
         let put = (0..1_000).filter(|_| editor.insert_of(&extension, &large, true).is_ok()).count();
-        assert!(put < 17 && editor.field.size() <= MOST_BYTES, "{put}");
+        assert!(put < 17 && editor.field.size() <= MAX_BYTES, "{put}");
     }
 
     #[test]
     fn undelivered_texts_are_limited() {
         let (mut editor, other) = (EditorState::default(), (ExtensionId::new("y"), 1));
         let handed = (0..100).filter(|_| editor.hand(other.clone(), &"x".repeat(1 << 20), true).is_ok()).count();
-        assert_eq!(handed, MOST_HANDED >> 20);
+        assert_eq!(handed, MAX_HANDED >> 20);
     }
 }

@@ -3,7 +3,7 @@
 use pijs_protocol::HostcallError;
 
 /// Widgets, statuses, open dialogs and layers: the limit of each for one extension.
-pub(crate) const MOST_KEPT: usize = 64;
+pub(crate) const MAX_KEPT: usize = 64;
 
 /// Returns the error of an exhausted quota.
 pub(crate) fn used_up(quota: &str, limit: usize) -> HostcallError {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// Frames of a working indicator.
-const MOST_FRAMES: usize = 100;
+const MAX_FRAMES: usize = 100;
 
 /// The working indicator.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ impl WorkingIndicator {
         let standard = Self::default();
         let frames = options["frames"].as_array().map(|frames| {
             let frame = |frame: &Value| clipped(frame.as_str().unwrap_or_default(), LONGEST_LINE).to_owned();
-            frames.iter().take(MOST_FRAMES).map(frame).collect()
+            frames.iter().take(MAX_FRAMES).map(frame).collect()
         });
         self.frames = frames.unwrap_or(standard.frames);
         let interval = options["intervalMs"].as_u64().map(|ms| Duration::from_millis(ms.clamp(16, 60_000)));

@@ -1,7 +1,7 @@
 //! Widgets, headers, footers and statuses of extensions: what has a fixed position around the conversation and the editor.
 
 use super::component_pictures::{ComponentId, ComponentPictures};
-use super::quota::MOST_KEPT;
+use super::quota::MAX_KEPT;
 use pijs_protocol::ExtensionId;
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ impl WidgetArea {
             pictures.remove(id);
         }
         let Some(mut content) = content else { return };
-        if old.is_none() && self.widgets.iter().filter(|widget| widget.extension == extension).count() >= MOST_KEPT {
+        if old.is_none() && self.widgets.iter().filter(|widget| widget.extension == extension).count() >= MAX_KEPT {
             if let WidgetContent::Component(id) = &content {
                 pictures.remove(id);
             }
@@ -109,7 +109,7 @@ impl WidgetArea {
     pub(crate) fn set_status(&mut self, key: (ExtensionId, String), text: Option<String>) {
         let Some(text) = text else { return drop(self.statuses.remove(&key)) };
         let kept = self.statuses.keys().filter(|(extension, _)| *extension == key.0).count();
-        if kept < MOST_KEPT || self.statuses.contains_key(&key) {
+        if kept < MAX_KEPT || self.statuses.contains_key(&key) {
             self.statuses.insert(key, text);
         }
     }
@@ -158,11 +158,11 @@ mod tests {
             let content = Some(WidgetContent::Lines(vec!["w".to_owned()]));
             area.set_widget(extension.clone(), key, content, false, &mut pictures);
         }
-        assert_eq!((area.statuses.len(), area.widgets.len()), (MOST_KEPT, MOST_KEPT));
+        assert_eq!((area.statuses.len(), area.widgets.len()), (MAX_KEPT, MAX_KEPT));
         area.set_status((extension.clone(), "0".to_owned()), Some("new".to_owned()));
         assert_eq!(area.statuses[&(extension.clone(), "0".to_owned())], "new");
         area.set_status((extension.clone(), "0".to_owned()), None);
         area.set_status((ExtensionId::new("y"), "0".to_owned()), Some("other".to_owned()));
-        assert_eq!(area.statuses.len(), MOST_KEPT);
+        assert_eq!(area.statuses.len(), MAX_KEPT);
     }
 }

@@ -27,7 +27,7 @@ impl Modules {
         }
         let (plain, reaching) = (computed_import(name, place), reaching_import(name, place));
         scan.edits.iter_mut().filter(|edit| edit.text == plain).for_each(|edit| edit.text.clone_from(&reaching));
-        let reached: Vec<String> = reached.into_iter().take(MOST_REACHED).collect();
+        let reached: Vec<String> = reached.into_iter().take(MAX_REACHED).collect();
         let end = scan.source.len();
         scan.insertions.push(Edit { start: end, end, text: reach(&reached) });
         let files = reached.iter().filter_map(|specifier| beside(folder, specifier));
@@ -91,7 +91,7 @@ impl Modules {
 }
 
 /// Most files that the computed imports of one module can add.
-const MOST_REACHED: usize = 200;
+const MAX_REACHED: usize = 200;
 
 /// Returns the path that a relative specifier names, without access to the file system.
 fn beside(folder: &Path, specifier: &str) -> Option<PathBuf> {

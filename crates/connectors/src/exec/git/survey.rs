@@ -23,19 +23,19 @@ use std::time::Duration;
 /// Longest wait for a list of settings.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Most bytes of such a list.
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 
 /// Most submodules, at any depth, whose settings are listed: each costs two runs of git.
-const MOST_SUBMODULES: usize = 64;
+const MAX_SUBMODULES: usize = 64;
 
 /// Most folders of a work tree that are searched for repositories.
-const MOST_FOLDERS: usize = 200_000;
+const MAX_FOLDERS: usize = 200_000;
 
 /// Most bytes of one line of errors.
 const LONGEST_LINE: u64 = 64 << 10;
 
 /// Most bytes of a `.git` file; git reads no more.
-const MOST_OF_GIT_FILE: u64 = 1 << 20;
+const MAX_OF_GIT_FILE: u64 = 1 << 20;
 
 /// Git's exit code for unknown options.
 const UNKNOWN_OPTION: i32 = 129;
@@ -162,9 +162,9 @@ impl Survey<'_> {
         while let Some(repository) = open.pop() {
             for submodule in self.submodules(&repository)?.into_iter().filter_map(Repository::inside) {
                 count += 1;
-                if count > MOST_SUBMODULES {
+                if count > MAX_SUBMODULES {
                     return Err(
-                        self.refusal(&format!("git in a repository with more than {MOST_SUBMODULES} submodules"))
+                        self.refusal(&format!("git in a repository with more than {MAX_SUBMODULES} submodules"))
                     );
                 }
                 listed.extend(self.settings_at(&submodule)?.into_iter().filter(|entry| !entry.is_users));
@@ -181,15 +181,15 @@ impl Survey<'_> {
         let (mut listed, mut open, mut folders, mut repositories) = (Vec::new(), vec![top], 0, 0);
         while let Some(folder) = open.pop() {
             folders += 1;
-            if folders > MOST_FOLDERS {
-                return Err(self.refusal(&format!("git in a repository with more than {MOST_FOLDERS} folders")));
+            if folders > MAX_FOLDERS {
+                return Err(self.refusal(&format!("git in a repository with more than {MAX_FOLDERS} folders")));
             }
             for entry in folder.read_dir().into_iter().flatten().flatten() {
                 let is_repository = entry.file_name().eq_ignore_ascii_case(".git");
                 if is_repository && folders > 1 {
                     repositories += 1;
-                    if repositories > MOST_SUBMODULES {
-                        let what = format!("git with more than {MOST_SUBMODULES} repositories inside a repository");
+                    if repositories > MAX_SUBMODULES {
+                        let what = format!("git with more than {MAX_SUBMODULES} repositories inside a repository");
                         return Err(self.refusal(&what));
                     }
                     let entries =
@@ -346,7 +346,7 @@ impl Survey<'_> {
         };
         match read.map_err(failed)? {
             (text, Some(ProgramExit { code: Some(code), .. }))
-                if text.len() as u64 <= MOST_BYTES && code != UNKNOWN_OPTION =>
+                if text.len() as u64 <= MAX_BYTES && code != UNKNOWN_OPTION =>
             {
                 Ok(GitOutput { text, is_success: code == 0, has_errors })
             }
@@ -363,7 +363,7 @@ fn git_folder(top: &Path) -> PathBuf {
     let git = top.join(".git");
     let is_file = git.metadata().is_ok_and(|found| found.is_file());
     let mut text = Vec::new();
-    let mut read = || File::open(&git)?.take(MOST_OF_GIT_FILE).read_to_end(&mut text);
+    let mut read = || File::open(&git)?.take(MAX_OF_GIT_FILE).read_to_end(&mut text);
     let is_read = is_file && io::Result::is_ok(&read());
     let named = text.strip_prefix(b"gitdir: ").filter(|_| is_read);
     named.map_or_else(|| git.clone(), |path| top.join(OsStr::from_bytes(without_line_ends(path))))
@@ -387,12 +387,12 @@ fn changed_folder(cwd: &Path, globals: &[&str]) -> PathBuf {
     folder
 }
 
-/// Reads records up to a little more than [`MOST_BYTES`], so that the caller sees when there are too many.
+/// Reads records up to a little more than [`MAX_BYTES`], so that the caller sees when there are too many.
 fn read_records(output: impl io::Read, kept: fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
     let (mut output, mut text) = (BufReader::new(output), Vec::new());
-    while text.len() as u64 <= MOST_BYTES {
+    while text.len() as u64 <= MAX_BYTES {
         let mut record = Vec::new();
-        if output.by_ref().take(MOST_BYTES + 1).read_until(0, &mut record)? == 0 {
+        if output.by_ref().take(MAX_BYTES + 1).read_until(0, &mut record)? == 0 {
             break;
         }
         if kept(&record) {

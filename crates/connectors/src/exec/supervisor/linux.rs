@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Most attached files: folder, stdout, stderr, stdin.
-const MOST_FILES: usize = 4;
+const MAX_FILES: usize = 4;
 /// Most bytes of a request.
 const LONGEST_REQUEST: usize = 64 << 20;
 /// Poll interval for orphans that have ended.
@@ -41,7 +41,7 @@ pub(in super::super) fn send_request(
 ) -> io::Result<()> {
     let body = serde_json::to_vec(request)?;
     let length = u32::try_from(body.len()).map_err(|_| io::Error::from(Errno::TOOBIG))?.to_be_bytes();
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_FILES))];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_FILES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(files));
     // The files are attached to the first bytes.
@@ -52,7 +52,7 @@ pub(in super::super) fn send_request(
 
 fn receive_request(from: BorrowedFd<'_>) -> io::Result<(SupervisorRequest, Vec<OwnedFd>)> {
     let mut length = [0_u8; 4];
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_FILES))];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_FILES))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let first =
         rustix::net::recvmsg(from, &mut [IoSliceMut::new(&mut length)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;

@@ -11,10 +11,10 @@ use std::{fs, io};
 const STOP_ROUNDS: usize = 50;
 
 /// Most reads of a process's ancestors; two consecutive ones have to agree.
-const MOST_READS: usize = 16;
+const MAX_READS: usize = 16;
 
 /// Most processes of a tree, where control groups limit them.
-const MOST_PROCESSES: u32 = 4096;
+const MAX_PROCESSES: u32 = 4096;
 
 /// Returns the descendants of this process.
 pub(super) fn descendants() -> Vec<Pid> {
@@ -54,7 +54,7 @@ pub(in super::super) fn signal_descendant(ancestor: Pid, pid: Pid, signal: Signa
     let is_below = || {
         // A parent that ends during the read, and whose number is reused, shows in a second read: its child has a new parent by
         // then. So two reads have to agree.
-        let mut reads = (0..MOST_READS).map(|_| ancestry(ancestor, pid));
+        let mut reads = (0..MAX_READS).map(|_| ancestry(ancestor, pid));
         let mut last = reads.next().flatten();
         for line in reads {
             if line == last {
@@ -140,7 +140,7 @@ impl ControlGroup {
             return None;
         }
         // The file exists only when the parent group delegates the controller.
-        let _ = fs::write(group.folder.join("pids.max"), MOST_PROCESSES.to_string());
+        let _ = fs::write(group.folder.join("pids.max"), MAX_PROCESSES.to_string());
         Some(group)
     }
 

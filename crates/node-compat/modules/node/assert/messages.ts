@@ -24,7 +24,7 @@ const LONG = 512;
 const UNMARKED = 2;
 /** Number of equal lines that are kept before more are left out. */
 const KEPT = 5;
-const MOST_LINES = 50;
+const MAX_LINES = 50;
 
 const isObject = (value: unknown): boolean => (typeof value === "object" && value !== null) || typeof value === "function";
 
@@ -54,8 +54,8 @@ export function unequal(operator: "strictEqual" | "deepStrictEqual", actual: unk
     }
   } else if (left === right) {
     [kind, header] = ["notIdentical", ""];
-    isCut = lines.length > MOST_LINES;
-    body = isCut ? `${lines.slice(0, MOST_LINES).join("\n")}\n...` : lines.join("\n");
+    isCut = lines.length > MAX_LINES;
+    body = isCut ? `${lines.slice(0, MAX_LINES).join("\n")}\n...` : lines.join("\n");
   } else {
     // A trailing comma makes no difference between lines.
     const loosely = isObject(actual) && typeof actual === "object";
@@ -97,7 +97,7 @@ function printed(steps: Step[]): [string, boolean] {
 export function tooEqual(operator: "notStrictEqual" | "notDeepStrictEqual", actual: unknown): string {
   const head = HEADS[operator === "notStrictEqual" && isObject(actual) ? "notStrictEqualObject" : operator]!;
   let lines = shown(actual).split("\n");
-  if (lines.length > MOST_LINES) lines = [...lines.slice(0, 46), "..."];
+  if (lines.length > MAX_LINES) lines = [...lines.slice(0, 46), "..."];
   if (lines.length === 1) return `${head}${lines[0]!.length > 5 ? "\n\n" : " "}${lines[0]}`;
   return `${head}\n\n${lines.join("\n")}\n`;
 }
