@@ -12,10 +12,10 @@ use crate::start::built;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use session::{Plan, Prose, Recorded, Workbench, reply};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 const WORK: &str = include_str!("tapes/work.ts");
 const IDLE: &str = include_str!("tapes/idle.ts");
@@ -38,8 +38,8 @@ const CALLS_OF_ROUND: usize = 4;
 /// How much longer the session is whose cost is measured.
 const COST_ROUNDS: usize = 10;
 
-/// Runs of a session with and without a recording; the least time of each counts.
-const COST_RUNS: usize = 3;
+/// Runs of a session with and without a recording.
+const COST_RUNS: usize = 5;
 
 /// Options of the measurement.
 pub struct Options {
@@ -180,22 +180,22 @@ fn idle(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result
     Ok(())
 }
 
-/// Compares processor times of sessions with and without a recording: what each call adds, apart from what each session does.
+/// Measures how much processor time a recording adds to a session with many hostcalls: of the thread that writes, which can be
+/// told apart, and by comparing whole sessions, whose times differ by more than that from run to run.
 fn cost(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result<()> {
     // Nothing is killed: a worker that dies takes its processor times with it.
     let plan = work(sizes, None);
-    let rounds = sizes.rounds * COST_ROUNDS;
-    let (without, with) = least(bench, &plan, rounds)?;
-    let (without_calls, with_no_calls) = least(bench, &plan, 0)?;
-    let calls = sizes.prompts * rounds * CALLS_OF_ROUND;
-    let fixed = with_no_calls.as_secs_f64() - without_calls.as_secs_f64();
-    let each = (with.as_secs_f64() - without.as_secs_f64() - fixed) / calls as f64;
+    let Compared { without, with, writing } = compare(bench, &plan, sizes.rounds * COST_ROUNDS)?;
+    let calls = sizes.prompts * sizes.rounds * COST_ROUNDS * CALLS_OF_ROUND;
     print(&format!(
-        "| recording {calls} hostcalls and their turns, time on processors | {:.2} µs a hostcall and {:.0} ms a session, {:.1} % of {:.2} s | 1 µs |",
-        each * 1e6,
-        fixed * 1e3,
-        share(without, with),
-        without.as_secs_f64()
+        "| recording {calls} hostcalls and their turns, time of the thread that writes | {:.1} µs a hostcall, {:.1} % of {:.2} s | 5 % |",
+        writing.as_secs_f64() * 1e6 / calls as f64,
+        writing.as_secs_f64() / without.median().as_secs_f64() * 100.0,
+        without.median().as_secs_f64()
+    ));
+    print(&format!(
+        "| the same sessions as a whole, time on processors, {COST_RUNS} of each in turn | with {with}, without {without}: {:+.1} % | 5 % |",
+        share(without.median(), with.median())
     ));
     Ok(())
 }
@@ -213,18 +213,20 @@ fn hour(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result
         replies += &(reply(&prose.deltas(sizes.hour_deltas), None) + "\n");
     }
     let plan = Plan { extension: WATCH, prompts: sizes.hour_prompts, replies, killed_after: None };
-    let (without, with) = least(bench, &plan, 0)?;
+    let Compared { without, with, writing } = compare(bench, &plan, 0)?;
     let Recorded { tape, .. } = bench.run("hour", &plan, 0, true)?;
     let deltas = 2 * sizes.hour_prompts * sizes.hour_deltas;
     let outcome = outcome(bench.command(&["replay", "--json"]).arg(&tape))?;
     ensure!(outcome["equal"] == true, "the hour differs: {outcome}");
     let work = format!("an hour of work: {} prompts and tools, {deltas} deltas", sizes.hour_prompts);
     print(&format!("| size of {work} | {:.2} MB | 10 MB |", kilobytes(&tape)? as f64 / 1e3));
+    let (without, with) = (without.median(), with.median());
     print(&format!(
-        "| recording it, time on processors beside a model that answers at once | {:.1} % of {:.2} s, {:.3} % of an hour | 5 % |",
+        "| recording it, time on processors beside a model that answers at once | {:.1} % of {:.2} s, {:.3} % of an hour; the thread that writes {:.0} ms | 5 % |",
         share(without, with),
         without.as_secs_f64(),
-        with.saturating_sub(without).as_secs_f64() / 36.0
+        with.saturating_sub(without).as_secs_f64() / 36.0,
+        writing.as_secs_f64() * 1e3
     ));
     Ok(())
 }
@@ -255,14 +257,46 @@ fn inspected(bench: &Workbench, tape: &Path, print: &mut dyn FnMut(&str)) -> Res
     Ok(())
 }
 
-/// Returns the least processor times of a session: without a recording, and with one.
-fn least(bench: &Workbench, plan: &Plan, rounds: usize) -> Result<(Duration, Duration)> {
-    let (mut without, mut with) = (Duration::MAX, Duration::MAX);
-    for _ in 0..COST_RUNS {
-        without = without.min(bench.run("cost", plan, rounds, false)?.cpu);
-        with = with.min(bench.run("cost", plan, rounds, true)?.cpu);
+/// Processor times of one session, run several times without a recording and with one.
+struct Compared {
+    without: Times,
+    with: Times,
+    /// Median time of the thread that writes.
+    writing: Duration,
+}
+
+/// Times of several runs, in order of length.
+struct Times(Vec<Duration>);
+
+impl Times {
+    fn new(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        Self(times)
     }
-    Ok((without, with))
+
+    fn median(&self) -> Duration {
+        self.0[self.0.len() / 2]
+    }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [least, median, most] = [self.0[0], self.median(), self.0[self.0.len() - 1]].map(|time| time.as_secs_f64());
+        write!(f, "{median:.2} s ({least:.2} to {most:.2})")
+    }
+}
+
+/// Runs a session in turn without and with a recording, so that a busy machine disturbs both alike.
+fn compare(bench: &Workbench, plan: &Plan, rounds: usize) -> Result<Compared> {
+    let (mut without, mut with, mut writing) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..COST_RUNS {
+        without.push(bench.run("cost", plan, rounds, false)?.cpu);
+        let recorded = bench.run("cost", plan, rounds, true)?;
+        with.push(recorded.cpu);
+        writing.push(recorded.writing);
+    }
+    let writing = Times::new(writing).median();
+    Ok(Compared { without: Times::new(without), with: Times::new(with), writing })
 }
 
 /// Returns by how many per cent a time is longer.
