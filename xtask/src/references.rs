@@ -4,7 +4,7 @@
 //!   [`LAYERS`](crate::rules::LAYERS) is a package of the workspace; the map in `docs/architecture.md` has every crate once.
 //! - **Files.** Every path of these pages that is written as code and begins with a folder of the workspace exists.
 //! - **Fixtures.** `fixtures/README.md` has a row for each folder of fixtures, with the file that runs it.
-//! - **Citations.** No source cites a requirement document by number: `docs/spec/README.md` says which page replaces it.
+//! - **Citations.** No source cites a requirement document by number; a comment cites a page of `docs/`.
 //! - **Test binaries.** `tests/README.md` has a row for each.
 
 use crate::links;
@@ -80,7 +80,7 @@ pub fn cited(name: &str, text: &str) -> Vec<Violation> {
     // Split, so that this file does not match.
     let citation = concat!("ocument", " 00");
     let lines = text.lines().enumerate().filter(|(_, line)| line.contains(citation));
-    let what = "cites a document that is not in the repository; docs/spec/README.md names the page that replaces it";
+    let what = "cites a document that is not in the repository; cite a page of docs/spec";
     lines.map(|(number, _)| violation(format!("{name}:{}", number + 1), what)).collect()
 }
 
