@@ -38,7 +38,7 @@ Exit codes: 0 done, 1 the input has errors or cannot be loaded, or an output of 
 
 /// Compiles pi extensions: TypeScript or JavaScript in, an artifact out.
 #[derive(Debug, Parser)]
-#[command(name = "extc", version, about, after_help = EXAMPLES)]
+#[command(name = "extc", version, after_help = EXAMPLES)]
 struct Arguments {
     /// Append spans and events of the command to this file, as lines of pi.ext.log.v1; PI_LOG prints them.
     #[arg(long, global = true, value_name = "FILE")]

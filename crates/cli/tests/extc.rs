@@ -255,7 +255,7 @@ fn an_extension_to_start_from_is_checked_and_runs() {
     }
     // Nothing that is there is replaced.
     let again = lab.extc(&["init", "my-extension"]).code(1);
-    assert!(again.err.contains("package.json: it is there already"), "{}", again.err);
+    assert!(again.err.contains("package.json: it exists already"), "{}", again.err);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_component_to_start_from_names_what_builds_it() {
     // Before it is built, a check says what is missing.
     let checked = lab.extc(&["check", "other"]).code(1);
     assert!(checked.err.contains("extension.wasm"), "{}", checked.err);
-    assert!(lab.extc(&["init", "other", "--wasm"]).code(1).err.contains("package.json: it is there already"));
+    assert!(lab.extc(&["init", "other", "--wasm"]).code(1).err.contains("package.json: it exists already"));
 }
 
 #[test]
@@ -281,6 +281,7 @@ fn help_teaches() {
     for expected in ["build", "check", "inspect", "Examples:", "extc build ./my-extension -o out", "Exit codes:"] {
         assert!(help.out.contains(expected), "{expected:?} is not in\n{}", help.out);
     }
+    assert!(help.out.starts_with("Compiles pi extensions: TypeScript or JavaScript in, an artifact out"), "{}", help.out);
     assert!(lab.extc(&["check", "--help"]).code(0).out.contains("--strict"));
     assert!(lab.extc(&["--version"]).code(0).out.starts_with("extc "));
 }

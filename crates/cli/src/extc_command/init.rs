@@ -13,6 +13,7 @@ const SCRIPT: &[File] = &[
     ("package.json", include_str!("init/package.json")),
     ("tsconfig.json", include_str!("init/tsconfig.json")),
     ("index.ts", include_str!("init/index.ts")),
+    ("pijs.d.ts", include_str!("../../../../docs/guide/pijs.d.ts")),
     ("README.md", include_str!("init/README.md")),
 ];
 
@@ -27,7 +28,7 @@ const COMPONENT: &[File] = &[
     ("README.md", include_str!("init/wasm/README.md")),
 ];
 
-/// Longest name of an npm package.
+/// Maximum length of an npm package name.
 const LONGEST_NAME: usize = 214;
 
 /// Writes the files into the folder `name`, or into this one. Replaces no file.
@@ -70,8 +71,8 @@ fn write(folder: &Path, files: &[File]) -> Result<String, (String, String)> {
     let real = folder.canonicalize().map_err(|error| failed(error, folder))?;
     let package = package_name(&real);
     if let Some((file, _)) = files.iter().find(|(file, _)| real.join(file).symlink_metadata().is_ok()) {
-        let help = "name a folder that is not there yet: extc init FOLDER".to_owned();
-        return Err((format!("{}: it is there already, and is not replaced", folder.join(file).display()), help));
+        let help = "name a folder that does not exist yet: extc init FOLDER".to_owned();
+        return Err((format!("{}: it exists already, and is not replaced", folder.join(file).display()), help));
     }
     for (file, text) in files {
         let path = real.join(file);

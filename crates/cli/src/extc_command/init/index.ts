@@ -1,10 +1,6 @@
 import type { ExtensionAPI } from "@earendil-works/pi-coding-agent";
 
-/** The event that PiJS adds: each piece of a reply comes here before anybody sees it. */
-type Verdict = { abort: true; retry?: { content: string } };
-type StreamText = { on(event: "stream_text", handler: (event: { accumulated: string }) => Verdict | undefined): void };
-
-export default function (pi: ExtensionAPI & StreamText) {
+export default function (pi: ExtensionAPI) {
   pi.registerTool({
     name: "count_words",
     label: "Count words",
@@ -13,13 +9,14 @@ export default function (pi: ExtensionAPI & StreamText) {
       type: "object",
       properties: { text: { type: "string", description: "The text" } },
       required: ["text"],
-    },
-    async execute(_id: string, { text }: { text: string }) {
+    } as const,
+    async execute(_id, { text }) {
       const count = text.split(/\s+/).filter(Boolean).length;
       return { content: [{ type: "text", text: `${count} words` }], details: { count } };
     },
   });
 
+  // Each piece of a reply comes here before the user, the session or another listener sees it.
   pi.on("stream_text", ({ accumulated }) => {
     if (!accumulated.includes("TODO")) return undefined;
     return { abort: true, retry: { content: "Finish the work; leave no TODO." } };
