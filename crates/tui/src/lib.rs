@@ -96,7 +96,7 @@ const WELCOME: [&str; 2] = [
 ];
 
 /// Message when no model is available at the start.
-const NO_MODEL: &str = "no model is available: no provider has a key. Type /login to store one, or set the variable of a provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, ...) and start again. UserCommands, !shell and extensions work without.";
+const NO_MODEL: &str = "no model is available: no provider has a key. Type /login to store one, or set the variable of a provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, ...) and start again. Commands, !shell and extensions work without a model.";
 
 /// Options of the terminal interface.
 #[derive(Debug, Default)]
