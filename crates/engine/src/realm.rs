@@ -196,14 +196,14 @@ impl EngineRealm {
     /// Returns pages without allocations to the system.
     #[cfg(target_os = "linux")]
     pub fn trim_heap(&self) {
-        heap_padding::trim();
+        heap_padding::return_free_memory();
     }
 
     /// Returns everything that is not needed until the next turn: pages without allocations, unused stack, resident pages of the
     /// program's files, and in a forked process the pages that equal the zygote's. Requires a process with one thread.
     #[cfg(target_os = "linux")]
     pub fn release_idle_memory(&self) {
-        heap_padding::trim();
+        heap_padding::return_free_memory();
         if let Some(cow_heap) = &self.cow_heap {
             cow_heap.drop_unchanged();
         }

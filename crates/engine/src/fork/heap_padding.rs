@@ -79,8 +79,11 @@ pub(crate) fn fill_heap() {
     }
 }
 
-/// Returns unused pages of the allocator to the system.
-pub(crate) fn trim() {
+/// Returns unused pages of the allocator to the system, also those between blocks in use.
+///
+/// The allocator keeps freed memory below a block that is in use. A process that lives long calls this after work that needed
+/// much memory for a short time.
+pub fn return_free_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: affects free memory only.
     unsafe {
