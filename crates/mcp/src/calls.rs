@@ -1,4 +1,4 @@
-//! Hostcalls of a server's own caller, `mcp:NAME`.
+//! Makes hostcalls for a server, as its own caller `mcp:NAME`.
 
 use pijs_hostcall::ParsedCall;
 use pijs_hostcall::{Caller, CancelToken, Dispatcher, ResultPermit};
@@ -8,28 +8,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use tokio::sync::mpsc;
 
-/// The door that hostcalls go through. It is open from when the session is put together until it ends.
+/// The dispatcher of the session, available from the assembly of the session until its end. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Door(Arc<Opening>);
+pub(crate) struct SessionDispatcher(Arc<DispatcherSlot>);
 
 #[derive(Default)]
-struct Opening {
+struct DispatcherSlot {
     dispatcher: OnceLock<Arc<Dispatcher>>,
-    /// Held while a call begins: none begins once this says that the session has ended.
+    /// Whether the session has ended. Read-locked while a call starts, so that no call starts after [`SessionDispatcher::close`].
     is_closed: RwLock<bool>,
 }
 
-impl Door {
-    pub(crate) fn open(&self, dispatcher: Arc<Dispatcher>) {
+impl SessionDispatcher {
+    pub(crate) fn set(&self, dispatcher: Arc<Dispatcher>) {
         let _ = self.0.dispatcher.set(dispatcher);
     }
 
-    /// Lets no call begin any more.
+    /// Prevents further calls from starting.
     pub(crate) fn close(&self) {
         *self.0.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
-    pub(crate) fn dispatcher(&self) -> Option<&Arc<Dispatcher>> {
+    pub(crate) fn get(&self) -> Option<&Arc<Dispatcher>> {
         self.0.dispatcher.get()
     }
 }
@@ -37,20 +37,20 @@ impl Door {
 /// Makes hostcalls for one caller. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Calls {
-    door: Door,
+    session: SessionDispatcher,
     pub(crate) caller: Caller,
-    /// Begins the ids of its calls: several servers may have one caller.
+    /// Prefix of call ids, which keeps them unique when several servers share a caller.
     server: Arc<str>,
     next: Arc<AtomicU64>,
 }
 
-/// A call that answers in pieces.
-pub(crate) struct Pieces {
+/// A call with a streaming answer. Dropping it cancels the call.
+pub(crate) struct StreamingCall {
     pub(crate) results: mpsc::UnboundedReceiver<(HostResult, ResultPermit)>,
     _cancel: CancelOnDrop,
 }
 
-/// Cancels a call when nobody waits for it any more.
+/// Cancels a call when its receiver is dropped.
 struct CancelOnDrop {
     calls: Calls,
     id: pijs_protocol::CallId,
@@ -59,7 +59,7 @@ struct CancelOnDrop {
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if let Some(dispatcher) = self.calls.door.dispatcher() {
+        if let Some(dispatcher) = self.calls.session.get() {
             dispatcher.cancel(self.calls.caller.extension(), &self.id);
         }
         self.stop.cancel();
@@ -67,15 +67,17 @@ impl Drop for CancelOnDrop {
 }
 
 impl Calls {
-    pub(crate) fn new(door: Door, caller: Caller, server: &str) -> Self {
-        Self { door, caller, server: server.into(), next: Arc::default() }
+    pub(crate) fn new(session: SessionDispatcher, caller: Caller, server: &str) -> Self {
+        Self { session, caller, server: server.into(), next: Arc::default() }
     }
 
     pub(crate) fn dispatcher(&self) -> Result<&Arc<Dispatcher>, HostcallError> {
-        self.door.dispatcher().ok_or_else(|| HostcallError::io("EPIPE", "mcp", "mcp: the session has not begun"))
+        self.session.get().ok_or_else(|| {
+            HostcallError::io("EPIPE", "mcp", "mcp: the session has not started; try again after its start")
+        })
     }
 
-    /// A call of this method; its capability is the one that it needs.
+    /// Builds a call of a method, with the capability that it requires.
     fn hostcall(&self, method: &str, params: Value, bytes: Vec<Vec<u8>>) -> Result<HostCall, HostcallError> {
         let Value::Object(params) = params else { unreachable!("parameters are written here, as objects") };
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -94,18 +96,23 @@ impl Calls {
         Ok(call)
     }
 
-    /// Begins a call whose answer comes in pieces; dropping them cancels it.
-    pub(crate) fn pieces(&self, method: &str, params: Value, bytes: Vec<Vec<u8>>) -> Result<Pieces, HostcallError> {
+    /// Starts a call with a streaming answer.
+    pub(crate) fn stream(
+        &self,
+        method: &str,
+        params: Value,
+        bytes: Vec<Vec<u8>>,
+    ) -> Result<StreamingCall, HostcallError> {
         let call = self.hostcall(method, params, bytes)?;
         let id = call.call_id.clone();
         let (sender, results) = mpsc::unbounded_channel();
-        let of_chunks = sender.clone();
-        let is_closed = self.door.0.is_closed.read().unwrap_or_else(PoisonError::into_inner);
+        let chunk_sender = sender.clone();
+        let is_closed = self.session.0.is_closed.read().unwrap_or_else(PoisonError::into_inner);
         if *is_closed {
             return Err(HostcallError::io("EPIPE", "mcp", "mcp: the session has ended"));
         }
         let called = self.dispatcher()?.call(&self.caller, call, move |result, held| {
-            let _ = of_chunks.send((result, held));
+            let _ = chunk_sender.send((result, held));
         });
         let rest = called.rest(move |result, held| {
             let _ = sender.send((result, held));
@@ -117,23 +124,23 @@ impl Calls {
             let mut rest = rest;
             tokio::select! {
                 () = &mut rest => {}
-                // Its connector has been told, and gets the time to end what it has begun.
+                // The connector is notified of the cancellation and still needs polling to clean up.
                 () = stopped.cancelled() => rest.await,
             }
         });
-        Ok(Pieces { results, _cancel: CancelOnDrop { calls: self.clone(), id, stop } })
+        Ok(StreamingCall { results, _cancel: CancelOnDrop { calls: self.clone(), id, stop } })
     }
 
-    /// Makes a call and waits for its end. Dropping the future cancels it.
+    /// Makes a call and waits for its result. Dropping the future cancels the call.
     pub(crate) async fn call(
         &self,
         method: &str,
         params: Value,
         bytes: Vec<Vec<u8>>,
     ) -> Result<HostResult, HostcallError> {
-        let mut pieces = self.pieces(method, params, bytes)?;
+        let mut streaming = self.stream(method, params, bytes)?;
         let mut last = None;
-        while let Some((result, _)) = pieces.results.recv().await {
+        while let Some((result, _)) = streaming.results.recv().await {
             if result.chunk.as_ref().is_none_or(|chunk| chunk.is_last) {
                 last = Some(result);
                 break;
@@ -142,33 +149,33 @@ impl Calls {
         match last {
             Some(HostResult { error: Some(error), .. }) => Err(error),
             Some(result) => Ok(result),
-            None => Err(HostcallError::io("EPIPE", "mcp", "mcp: the call was lost")),
+            None => Err(HostcallError::io("EPIPE", "mcp", "mcp: the call ended without a result; try again")),
         }
     }
 }
 
-/// A member of an answer that holds bytes.
+/// Takes the bytes that a member of a result refers to.
 pub(crate) fn bytes_of(result: &mut HostResult, key: &str) -> Option<Vec<u8>> {
     let index = pijs_hostcall::connector::bytes_index(result.output.get(key)?)?;
     result.bytes.get_mut(index).map(std::mem::take)
 }
 
-/// The last bytes of a text that never ends.
+/// The last bytes of a stream of any length. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Tail(Arc<Mutex<Vec<u8>>>);
 
 impl Tail {
-    const MOST: usize = 2000;
+    const MAX_BYTES: usize = 2000;
 
     pub(crate) fn add(&self, bytes: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(&bytes[bytes.len().saturating_sub(Self::MOST)..]);
-        let over = kept.len().saturating_sub(Self::MOST);
+        kept.extend_from_slice(&bytes[bytes.len().saturating_sub(Self::MAX_BYTES)..]);
+        let over = kept.len().saturating_sub(Self::MAX_BYTES);
         kept.drain(..over);
     }
 
-    /// Its last lines, on one.
-    pub(crate) fn words(&self) -> String {
+    /// Returns the last three lines, joined to one.
+    pub(crate) fn last_lines(&self) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&kept);
         let mut lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(3).collect();
@@ -177,7 +184,7 @@ impl Tail {
     }
 }
 
-/// An object of parameters without the members that are null.
+/// Builds an object of parameters without null members.
 pub(crate) fn object(members: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
     let members = members.into_iter().filter(|(_, value)| !value.is_null());
     Value::Object(members.map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>())

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The reason for the end of a connection; the first one counts.
+/// The reason for the end of a connection. Only the first one is kept, since later ones are consequences of it.
 #[derive(Clone, Default)]
 pub(crate) struct CloseReason(Arc<Mutex<Option<String>>>);
 

@@ -1,8 +1,8 @@
-//! `mcp.json`: the servers of a user and of a project, in pi's form.
+//! Parses `mcp.json`, in pi's format, and merges the user's with the project's.
 //!
-//! The user's file lies in the agent folder, the project's in `.pi` and counts once the project is trusted. An entry of the project
-//! replaces the user's of the same name, unless it names neither a program nor an address: then it changes only whether and how that one
-//! is used. An entry that is wrong is reported and left out; the others are used.
+//! The user's file is in the agent folder. The project's is in `.pi`, and is used only if the project is trusted. An entry of the
+//! project replaces the user's entry with the same name. Without `command` and `url` it only modifies that entry: whether the
+//! server is enabled, and how its tools are exposed. An invalid entry is reported and skipped.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,184 +10,188 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Name of both files.
+/// Name of the user's and the project's file.
 pub const FILE_NAME: &str = "mcp.json";
-/// Longest file that is read.
+/// Largest file that is read, in bytes.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Most servers of a session.
 pub const MAX_SERVERS: usize = 64;
-/// Longest name of a server.
+/// Longest server name, in bytes.
 const LONGEST_NAME: usize = 64;
-/// The time that a request may take where the file does not say.
+/// Default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The time that it may take at most, whatever the file says.
+/// Longest timeout that an entry can set.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// `mcp.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpFile {
-    /// By name: letters, digits, `_` and `-`.
+    /// Servers by name. A name consists of letters, digits, `_` and `-`.
     #[serde(default)]
     pub mcp_servers: BTreeMap<String, ServerEntry>,
 }
 
-/// One server of `mcp.json`: a program (`command`), or an address (`url`).
+/// One server of `mcp.json`: a program (`command`) or a remote server (`url`).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerEntry {
-    /// `stdio`, `http` or `streamable-http`; what else the entry says tells it as well.
+    /// Transport: `stdio`, `http` or `streamable-http`. Optional, since `command` or `url` determines it.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The program: a name or a path, no command line.
+    /// The program: a name or a path, not a command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Its arguments.
+    /// Arguments of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Vec<String>>,
-    /// Its variables beside the plain ones. A value may hold `${NAME}`, or be `!command` in the user's own file.
+    /// Environment variables of the program in addition to the default ones. A value may contain `${NAME}`; in the user's own
+    /// file it may also be `!command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
-    /// The folder that it works in; relative to the session's folder.
+    /// Working folder of the program, relative to the session's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// The address of a server that speaks Streamable HTTP.
+    /// URL of a remote server with the Streamable HTTP transport.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Headers of each request to it. A value may hold `${NAME}`, or be `!command` in the user's own file.
+    /// Headers of each HTTP request. A value may contain `${NAME}`; in the user's own file it may also be `!command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, String>>,
-    /// How to sign in, where the server does not say it well.
+    /// OAuth settings that override the server's metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<OauthSettings>,
-    /// The time that a request may take, in seconds; 60 without it. A report of progress begins it anew.
+    /// Timeout of a request in seconds; 60 by default. A progress report restarts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
-    /// Set to `false` to keep the entry without using it.
+    /// Set to `false` to disable the server without removing its entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// How its tools reach the model: `deferred` (found by `tool_search`; without a word), `direct`, `codemode` (as `deferred`) or `hidden`.
+    /// How tools are exposed to the model: `deferred` (found by `tool_search`, the default), `direct`, `codemode` (treated as
+    /// `deferred`) or `hidden`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposure: Option<Exposure>,
-    /// The exposure of single tools: by name, or by a pattern with `*`.
+    /// Exposure of single tools, by name or by a pattern with `*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_exposure: Option<Map<String, Value>>,
-    /// A sentence about what it offers.
+    /// A sentence that describes the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
-/// How to sign in to a server; all of it is found out without a word.
+/// OAuth settings of a server. Those that are missing are discovered from the server's metadata.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OauthSettings {
-    /// A client that was registered by hand.
+    /// Id of a client that the user has registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
-    /// Its secret; a value may hold `${NAME}`, or be `!command` in the user's own file.
+    /// Secret of that client. May contain `${NAME}`; in the user's own file it may also be `!command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<String>,
-    /// The name under which a client is registered; `pi` without it.
+    /// Name for dynamic client registration; `pi` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_name: Option<String>,
-    /// Scopes to ask for, separated by blanks.
+    /// Scopes to request, separated by blanks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// The port that the browser comes back to; any free one without it.
+    /// Port of the redirect URI; any free port by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback_port: Option<u16>,
-    /// The metadata of the authorization server, where the server names a wrong one or none.
+    /// URL of the authorization server's metadata, for a server that names none or a wrong one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_server_metadata_url: Option<String>,
 }
 
-/// How a tool reaches the model.
+/// How a tool is exposed to the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exposure {
-    /// The model is told of it.
+    /// Listed in the model's requests.
     Direct,
-    /// The model finds it with `tool_search`.
+    /// Found by the model with `tool_search`.
     #[default]
     #[serde(alias = "codemode", alias = "codemode-deferred")]
     Deferred,
-    /// Nobody can call it.
+    /// Not callable.
     Hidden,
 }
 
-/// The owner of the file that a server comes from.
+/// The origin of a server's entry, which determines its trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The user's: what it says is what the user wants.
+    /// The user's own file. The user consented to it by writing it.
     User,
-    /// A trusted project's: what it starts and reaches is asked about.
+    /// The file of a trusted project. Starting its program and contacting its URL require consent.
     Project,
-    /// An extension, by its name; asked about as well.
+    /// An extension, by name. Requires consent like a project.
     Extension(String),
 }
 
-/// A server that can be used.
+/// The validated configuration of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerConfig {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// The owner of its file.
+    /// Origin of the entry.
     pub source: Source,
-    /// How it is reached.
+    /// Program or URL.
     pub reach: Reach,
-    /// The time that a request may take.
+    /// Timeout of a request.
     pub timeout: Duration,
-    /// Whether it is used.
+    /// Whether the server is enabled.
     pub enabled: bool,
-    /// How its tools reach the model.
+    /// Default exposure of its tools.
     pub exposure: Exposure,
-    /// The exposure of single tools, in the order of the file.
+    /// Exposure of single tools, in the order of the file.
     pub tool_exposure: Vec<(String, Exposure)>,
-    /// A description of what it offers.
+    /// Description of the server.
     pub description: Option<String>,
-    /// How to sign in.
+    /// OAuth settings.
     pub oauth: Option<OauthSettings>,
-    /// The folder that its program starts in where the entry names none; without it, the session's folder. No part of what a user agrees to.
+    /// Working folder of the program if the entry names none; without it, the session's folder. Not part of what the user
+    /// consents to.
     pub start_folder: Option<String>,
 }
 
-/// How a server is reached. Values are as they stand in the file.
+/// Program or URL of a server. Values are not expanded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
-    /// A program, by its standard input and output.
+    /// A program with the stdio transport.
     Stdio {
-        /// A name, or a path.
+        /// A name or a path.
         command: String,
-        /// Its arguments.
+        /// Arguments of the program.
         args: Vec<String>,
-        /// Its variables.
+        /// Environment variables of the program.
         env: BTreeMap<String, String>,
-        /// The folder that it works in.
+        /// Working folder of the program.
         cwd: Option<String>,
     },
-    /// An address.
+    /// A remote server with the Streamable HTTP transport.
     Http {
-        /// `http:` or `https:`.
+        /// An `http:` or `https:` URL.
         url: String,
-        /// Sent with each request.
+        /// Headers of each request.
         headers: BTreeMap<String, String>,
     },
 }
 
 impl ServerConfig {
-    /// How one of its tools reaches the model: an exact name before patterns, the first pattern before later ones.
+    /// Returns the exposure of a tool. An exact name takes precedence over patterns, and the first matching pattern over later
+    /// ones.
     pub fn exposure_of(&self, tool: &str) -> Exposure {
         let exact = self.tool_exposure.iter().find(|(name, _)| name == tool);
         let found = exact.or_else(|| self.tool_exposure.iter().find(|(pattern, _)| matches(pattern, tool)));
         found.map_or(self.exposure, |(_, exposure)| *exposure)
     }
 
-    /// Whether some of its tools are found by `tool_search` only, as far as the entry says.
+    /// Returns whether the entry defers some of its tools to `tool_search`.
     pub fn has_deferred(&self) -> bool {
         self.exposure == Exposure::Deferred || self.tool_exposure.iter().any(|(_, one)| *one == Exposure::Deferred)
     }
 
-    /// Puts the home folder in the place of a leading `~/` of program, arguments and folder.
+    /// Expands a leading `~/` in program, arguments and working folder.
     pub fn at_home(&mut self, home: &str) {
         let Reach::Stdio { command, args, cwd, .. } = &mut self.reach else { return };
         for text in std::iter::once(command).chain(args).chain(cwd) {
@@ -197,23 +201,23 @@ impl ServerConfig {
         }
     }
 
-    /// Starts a program of the user's own file in `folder` unless its entry names one: interpreters and runners of packages (`python -m`,
-    /// `npx`) run what lies in the folder that they start in, so they do not start in one that nobody trusts.
+    /// Sets the default working folder of a program of the user's own file. Used where the session's folder is not trusted:
+    /// interpreters and package runners (`python -m`, `npx`) execute files of their working folder.
     pub fn start_in(&mut self, folder: &str) {
         if self.source == Source::User && matches!(self.reach, Reach::Stdio { cwd: None, .. }) {
             self.start_folder = Some(folder.to_owned());
         }
     }
 
-    /// Starts a program of an extension in `folder` unless its entry names one: what lies in the session's folder is no part of what the user
-    /// agreed to with the extension.
+    /// Sets the default working folder of an extension's program. Files of the session's folder, which such a program could
+    /// execute, are not part of the extension that the user consented to.
     pub fn start_in_empty(&mut self, folder: &str) {
         if matches!((&self.source, &self.reach), (Source::Extension(_), Reach::Stdio { cwd: None, .. })) {
             self.start_folder = Some(folder.to_owned());
         }
     }
 
-    /// Puts a package's folder in the place of a leading `./` of program and arguments.
+    /// Resolves a leading `./` of program and arguments against a package's folder.
     pub fn at_package(&mut self, root: &str) {
         let Reach::Stdio { command, args, .. } = &mut self.reach else { return };
         for text in std::iter::once(command).chain(args) {
@@ -223,7 +227,8 @@ impl ServerConfig {
         }
     }
 
-    /// Returns what a user agrees to, as text that changes when it does: program, arguments, names of variables, folder, address.
+    /// Returns a text that identifies what the user consents to: program, arguments, variables as written, working folder; or URL
+    /// and headers as written.
     pub fn identity(&self) -> String {
         match &self.reach {
             Reach::Stdio { command, args, env, cwd } => {
@@ -233,8 +238,8 @@ impl ServerConfig {
         }
     }
 
-    /// Returns the key that a sign-in to it is kept under: its name and its address, as pi has it. `None` where it has none: a program, an
-    /// entry with a token of its own, and a server of an extension, which must not use what the user signed in to.
+    /// Returns the key under which a sign-in is stored, name and URL in pi's format. Returns `None` for a program, for an entry
+    /// with its own `Authorization` header, and for a server of an extension, which must not use the user's sign-in.
     pub fn sign_in_key(&self) -> Option<String> {
         let Reach::Http { url, headers } = &self.reach else { return None };
         let has_own = headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
@@ -244,7 +249,7 @@ impl ServerConfig {
         Some(format!("mcp__{}|{}", self.name.replace('-', "_"), url::Url::parse(url).ok()?))
     }
 
-    /// How it is reached, for people.
+    /// Returns the command line or the URL, for display.
     pub fn reach_in_words(&self) -> String {
         match &self.reach {
             Reach::Stdio { command, args, .. } => {
@@ -255,7 +260,7 @@ impl ServerConfig {
     }
 }
 
-/// Whether a pattern, in which `*` stands for any characters, covers a name.
+/// Returns whether a pattern matches a name; `*` matches any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();
@@ -273,16 +278,16 @@ fn matches(pattern: &str, name: &str) -> bool {
     last.map_or(rest.is_empty(), |last| rest.ends_with(last))
 }
 
-/// The contents of a file.
+/// The valid entries of a file, and the problems of the others.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parsed {
     entries: Vec<(String, ServerEntry)>,
-    /// The problems found in it, each in a sentence that names file and server.
+    /// One sentence for each problem, with file and server.
     pub problems: Vec<String>,
 }
 
 impl Parsed {
-    /// Reads a file; `place` names it in problems.
+    /// Parses a file; `place` is its path for problems.
     pub fn parse(text: &str, place: &str) -> Self {
         let mut parsed = Self::default();
         let file: Map<String, Value> = match serde_json::from_str(text) {
@@ -321,21 +326,21 @@ impl Parsed {
         parsed
     }
 
-    /// Adds a server of an extension.
+    /// Validates the server that an extension registers.
     ///
     /// # Errors
     ///
-    /// The entry makes no sense; the message says why.
+    /// Fails when name or entry is invalid.
     pub fn of_extension(extension: &str, name: &str, config: &Value) -> Result<ServerConfig, String> {
         check_name(name)?;
         let entry: ServerEntry = serde_json::from_value(config.clone()).map_err(|error| error.to_string())?;
         check(&entry)?;
         build(name, &entry, Source::Extension(extension.to_owned()))
-            .ok_or_else(|| "neither `command` nor `url`".to_owned())
+            .ok_or_else(|| "neither `command` nor `url`; write one of them".to_owned())
     }
 }
 
-/// The servers of a session: the user's, changed by the project's. What is wrong goes to `problems`.
+/// Merges the project's entries into the user's, and returns the servers of the session. Adds invalid entries to `problems`.
 pub fn merge(user: Parsed, project: Parsed, problems: &mut Vec<String>) -> Vec<ServerConfig> {
     problems.extend(user.problems);
     problems.extend(project.problems);
@@ -366,7 +371,7 @@ pub fn merge(user: Parsed, project: Parsed, problems: &mut Vec<String>) -> Vec<S
     servers
 }
 
-/// Whether two names are one: those that differ in `-` and `_` only are, since their tools have one name.
+/// Returns whether two server names are equivalent: names that differ in `-` and `_` only give their tools the same names.
 pub fn same(one: &str, other: &str) -> bool {
     one.replace('-', "_") == other.replace('-', "_")
 }
@@ -408,11 +413,11 @@ fn tool_exposure(entry: &ServerEntry) -> Vec<(String, Exposure)> {
     entry.tool_exposure.iter().flatten().filter_map(read).collect()
 }
 
-/// Whether a server may have this name.
+/// Checks the name of a server.
 ///
 /// # Errors
 ///
-/// It may not; the message says what a name is.
+/// Fails for an invalid name, with the rule.
 pub fn check_name(name: &str) -> Result<(), String> {
     let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     match fits && !name.is_empty() && name.len() <= LONGEST_NAME {
@@ -421,11 +426,11 @@ pub fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// Whether an entry makes sense.
+/// Checks an entry.
 ///
 /// # Errors
 ///
-/// It does not; the message says what to write.
+/// Fails for an invalid entry, with the correction.
 pub fn check(entry: &ServerEntry) -> Result<(), String> {
     if entry.command.is_some() && entry.url.is_some() {
         return Err("it has `command` and `url`; write one of them".to_owned());
@@ -436,22 +441,22 @@ pub fn check(entry: &ServerEntry) -> Result<(), String> {
             return Err("`sse` is not supported; servers that have it often speak Streamable HTTP at /mcp".to_owned());
         }
         (Some(kind @ ("stdio" | "http" | "streamable-http")), ..) => {
-            return Err(format!("`type` is {kind}, which the rest of the entry is not"));
+            return Err(format!("`type` is {kind}, which does not match `command` or `url`; remove `type`"));
         }
         (Some(kind), ..) => return Err(format!("`type` is {kind:?}; write stdio or http")),
     }
     if let Some(command) = &entry.command
         && (command.trim().is_empty() || command.contains('\0'))
     {
-        return Err("`command` is empty".to_owned());
+        return Err("`command` is empty; write the name or path of a program".to_owned());
     }
     if let Some(url) = &entry.url {
         let parsed = url::Url::parse(url).map_err(|error| format!("`url`: {error}"))?;
         if !matches!(parsed.scheme(), "http" | "https") || !parsed.has_host() {
-            return Err("`url` is not an address of http or https".to_owned());
+            return Err("`url` is not an http or https URL with a host".to_owned());
         }
         if !parsed.username().is_empty() || parsed.password().is_some() {
-            return Err("`url` holds a password; write it into `headers`".to_owned());
+            return Err("`url` contains credentials; write them into `headers`".to_owned());
         }
     }
     if entry.timeout.is_some_and(|seconds| !seconds.is_finite() || seconds <= 0.0) {
@@ -465,12 +470,12 @@ pub fn check(entry: &ServerEntry) -> Result<(), String> {
     Ok(())
 }
 
-/// Puts a server into the text of a file, or takes it out; everything else stays as it is. Answers the text, and whether the file had one
-/// of this name.
+/// Adds, replaces or removes (`None`) a server in the text of a file, and keeps everything else. Returns the new text, and
+/// whether the file had a server with this name.
 ///
 /// # Errors
 ///
-/// The file cannot be read as JSON.
+/// Fails when the file is not valid JSON.
 pub fn edit(text: Option<&str>, name: &str, entry: Option<&ServerEntry>) -> Result<(String, bool), String> {
     let mut file: Map<String, Value> = match text {
         Some(text) => serde_json::from_str(text).map_err(|error| error.to_string())?,
@@ -490,22 +495,22 @@ pub fn edit(text: Option<&str>, name: &str, entry: Option<&ServerEntry>) -> Resu
     Ok((text, had))
 }
 
-/// Whether a file says something of a server.
+/// Returns whether a file has an entry for a server.
 pub fn names(text: &str, name: &str) -> bool {
     let file: Value = serde_json::from_str(text).unwrap_or_default();
     file["mcpServers"].get(name).is_some()
 }
 
-/// Switches a server of a file on or off; everything else stays as it is.
+/// Enables or disables a server in the text of a file, and keeps everything else.
 ///
 /// # Errors
 ///
-/// The file has no such server.
+/// Fails when the file has no such server.
 pub fn switch(text: &str, name: &str, enabled: bool) -> Result<String, String> {
     let mut file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let entry = file.get_mut("mcpServers").and_then(|servers| servers.get_mut(name)).and_then(Value::as_object_mut);
     let entry = entry.ok_or_else(|| format!("it has no server {name:?}"))?;
-    // An entry that only changes another one has to say so.
+    // An entry that only modifies the user's has to state `"enabled": true`.
     let is_whole = entry.contains_key("command") || entry.contains_key("url");
     match enabled && is_whole {
         true => drop(entry.shift_remove("enabled")),

@@ -1,4 +1,4 @@
-//! A connection to one server: handshake, lists, requests. It ends with the value.
+//! A connection to one server: handshake, lists and requests. Dropping it closes the connection.
 
 use crate::close_reason::CloseReason;
 use crate::handler::{Handler, Progress};
@@ -17,36 +17,36 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::time::Duration;
 
-/// Most tools that are used of a server.
+/// Most tools of one server.
 pub const MAX_TOOLS: usize = 512;
-/// Most prompts that are used of a server.
+/// Most prompts of one server.
 pub const MAX_PROMPTS: usize = 256;
-/// Pages of a list that are fetched.
+/// Most pages of a list that are fetched.
 const MAX_PAGES: usize = 64;
-/// Longest schema of a tool, as JSON.
+/// Largest input schema of a tool, in bytes of JSON.
 pub const MAX_SCHEMA_BYTES: usize = 64 << 10;
-/// The longest time a request may take in all, however much progress it reports.
+/// Total timeout of a request, which progress reports do not extend.
 const MAX_TOTAL: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// A request that did not come to an answer.
+/// The failure of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// The server answered with an error; the connection stands.
+pub(crate) enum RequestFailure {
+    /// The server answered with an error. The connection stays open.
     Refused(String),
-    /// No answer in time; the connection stands.
-    Late(String),
-    /// The connection is no more.
-    Lost(String),
+    /// The server did not answer in time. The connection stays open.
+    TimedOut(String),
+    /// The connection is closed.
+    Disconnected(String),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RequestFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Refused(words) | Self::Late(words) | Self::Lost(words)) = self;
+        let (Self::Refused(words) | Self::TimedOut(words) | Self::Disconnected(words)) = self;
         f.write_str(words)
     }
 }
 
-/// A server that has answered the handshake.
+/// An initialized connection.
 pub(crate) struct Connection {
     service: RunningService<RoleClient, Handler>,
     _program: Option<Program>,
@@ -55,7 +55,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Shakes hands. `program` ends with the connection.
+    /// Performs the handshake. `program` ends with the connection.
     pub(crate) async fn open<T, E, A>(
         transport: T,
         handler: Handler,
@@ -70,7 +70,7 @@ impl Connection {
         let words = match opened {
             Ok(Ok(service)) => return Ok(Self { service, _program: program, why, timeout }),
             Ok(Err(error)) => {
-                // The pipe ends before the reason for it is known.
+                // The task that sets the reason runs after the pipe has closed.
                 tokio::task::yield_now().await;
                 why.get().unwrap_or_else(|| format!("the handshake failed: {}", shown(&error.to_string(), 300)))
             }
@@ -79,12 +79,12 @@ impl Connection {
             }
         };
         let said = program
-            .map(|program| program.stderr.words())
+            .map(|program| program.stderr.last_lines())
             .filter(|said| !said.is_empty() && !words.contains(said.as_str()));
         Err(said.map_or(words.clone(), |said| format!("{words}; it wrote: {said}")))
     }
 
-    /// Returns the connection with another limit for each request.
+    /// Returns the connection with another timeout of requests.
     pub(crate) fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
@@ -93,12 +93,12 @@ impl Connection {
         !self.service.is_closed() && !self.service.peer().is_transport_closed()
     }
 
-    /// Why it is no more.
+    /// Returns the reason for its end.
     pub(crate) fn why(&self) -> String {
         self.why.get().unwrap_or_else(|| "the server closed the connection".to_owned())
     }
 
-    /// Name, version and instructions as the server gives them, and which lists it has.
+    /// Returns the protocol version, instructions and capabilities from the handshake.
     pub(crate) fn peer(&self) -> PeerFacts {
         let info = self.service.peer().peer_info();
         let capabilities = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
@@ -118,50 +118,58 @@ impl Connection {
         PeerRequestOptions::with_timeout(self.timeout).reset_timeout_on_progress().with_max_total_timeout(MAX_TOTAL)
     }
 
-    /// Sends a request and waits for its answer. Dropping the future cancels it at the server.
-    async fn request(&self, request: ClientRequest, progress: Option<Progress>) -> Result<ServerResult, Fault> {
-        let lost = |error: &ServiceError| Fault::Lost(self.why.get().unwrap_or_else(|| shown(&error.to_string(), 300)));
+    /// Sends a request and waits for its answer. Dropping the future notifies the server of the cancellation.
+    async fn request(
+        &self,
+        request: ClientRequest,
+        progress: Option<Progress>,
+    ) -> Result<ServerResult, RequestFailure> {
+        let lost = |error: &ServiceError| {
+            RequestFailure::Disconnected(self.why.get().unwrap_or_else(|| shown(&error.to_string(), 300)))
+        };
         if !self.is_open() {
-            return Err(Fault::Lost(self.why()));
+            return Err(RequestFailure::Disconnected(self.why()));
         }
         let peer = self.service.peer();
         let handle = peer.send_cancellable_request(request, self.options()).await.map_err(|error| lost(&error))?;
         let token = handle.progress_token.clone();
-        let reports = progress.map(|progress| self.service.service().reports(token, progress));
+        let registration = progress.map(|progress| self.service.service().register_progress(token, progress));
         let mut cancel = CancelOnDrop { peer: peer.clone(), id: Some(handle.id.clone()) };
         let answer = handle.await_response().await;
         cancel.id = None;
-        drop(reports);
+        drop(registration);
         match answer {
             Ok(answer) => Ok(answer),
-            Err(ServiceError::McpError(error)) => Err(Fault::Refused(format!(
+            Err(ServiceError::McpError(error)) => Err(RequestFailure::Refused(format!(
                 "the server answered: {}",
                 shown(&names::visible(&error.message, 2000).replace('\n', " "), 2000)
             ))),
             Err(ServiceError::Timeout { timeout }) => {
-                Err(Fault::Late(format!("no answer within {} s", timeout.as_secs_f64())))
+                Err(RequestFailure::TimedOut(format!("no answer within {} s", timeout.as_secs_f64())))
             }
-            Err(ServiceError::Cancelled { .. }) => Err(Fault::Refused("the server cancelled the request".to_owned())),
+            Err(ServiceError::Cancelled { .. }) => {
+                Err(RequestFailure::Refused("the server cancelled the request".to_owned()))
+            }
             Err(error) => Err(lost(&error)),
         }
     }
 
-    /// The tools that can be used, in the server's order, and what is said of those that cannot.
-    pub(crate) async fn tools(&self) -> Result<(Vec<Tool>, Vec<String>), Fault> {
+    /// Lists the usable tools in the server's order, and notes about the others.
+    pub(crate) async fn tools(&self) -> Result<(Vec<Tool>, Vec<String>), RequestFailure> {
         let (mut tools, mut notes): (Vec<Tool>, Vec<String>) = Default::default();
         let mut cursor = None;
         for _ in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
             let request = ClientRequest::ListToolsRequest(RequestOptionalParam::with_param(params));
             let ServerResult::ListToolsResult(page) = self.request(request, None).await? else {
-                return Err(other("tools/list"));
+                return Err(wrong_result("tools/list"));
             };
             for tool in page.tools {
                 if tools.len() >= MAX_TOOLS {
                     notes.push(format!("it has more than {MAX_TOOLS} tools; the rest is left out"));
                     return Ok((tools, notes));
                 }
-                match usable(&tool) {
+                match check_tool(&tool) {
                     Ok(()) if tools.iter().any(|known| known.name == tool.name) => {}
                     Ok(()) => tools.push(tool),
                     Err(problem) if notes.len() < 8 => {
@@ -179,15 +187,15 @@ impl Connection {
         Ok((tools, notes))
     }
 
-    /// The prompts that can be used.
-    pub(crate) async fn prompts(&self) -> Result<Vec<Prompt>, Fault> {
+    /// Lists the usable prompts.
+    pub(crate) async fn prompts(&self) -> Result<Vec<Prompt>, RequestFailure> {
         let mut prompts: Vec<Prompt> = Vec::new();
         let mut cursor = None;
         for _ in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
             let request = ClientRequest::ListPromptsRequest(RequestOptionalParam::with_param(params));
             let ServerResult::ListPromptsResult(page) = self.request(request, None).await? else {
-                return Err(other("prompts/list"));
+                return Err(wrong_result("prompts/list"));
             };
             prompts.extend(page.prompts.into_iter().filter(|prompt| names::is_usable(&prompt.name)));
             prompts.truncate(MAX_PROMPTS);
@@ -204,13 +212,13 @@ impl Connection {
         tool: &str,
         arguments: Option<Map<String, Value>>,
         progress: Progress,
-    ) -> Result<CallToolResult, Fault> {
+    ) -> Result<CallToolResult, RequestFailure> {
         let mut params = CallToolRequestParams::new(tool.to_owned());
         params.arguments = arguments;
         let request = ClientRequest::CallToolRequest(Request::new(params));
         match self.request(request, Some(progress)).await? {
             ServerResult::CallToolResult(result) => Ok(result),
-            _ => Err(other("tools/call")),
+            _ => Err(wrong_result("tools/call")),
         }
     }
 
@@ -218,25 +226,29 @@ impl Connection {
         &self,
         name: &str,
         arguments: Option<Map<String, Value>>,
-    ) -> Result<GetPromptResult, Fault> {
+    ) -> Result<GetPromptResult, RequestFailure> {
         let mut params = GetPromptRequestParams::new(name);
         params.arguments = arguments;
         match self.request(ClientRequest::GetPromptRequest(Request::new(params)), None).await? {
             ServerResult::GetPromptResult(result) => Ok(result),
-            _ => Err(other("prompts/get")),
+            _ => Err(wrong_result("prompts/get")),
         }
     }
 
-    pub(crate) async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult, Fault> {
+    pub(crate) async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult, RequestFailure> {
         let request = ClientRequest::ReadResourceRequest(Request::new(ReadResourceRequestParams::new(uri)));
         match self.request(request, None).await? {
             ServerResult::ReadResourceResult(result) => Ok(result),
-            _ => Err(other("resources/read")),
+            _ => Err(wrong_result("resources/read")),
         }
     }
 
-    /// A page of resources, or of their templates, as the protocol has it.
-    pub(crate) async fn list_resources(&self, templates: bool, cursor: Option<String>) -> Result<Value, Fault> {
+    /// Returns a page of resources or resource templates in the protocol's format.
+    pub(crate) async fn list_resources(
+        &self,
+        templates: bool,
+        cursor: Option<String>,
+    ) -> Result<Value, RequestFailure> {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let request = match templates {
             true => ClientRequest::ListResourceTemplatesRequest(RequestOptionalParam::with_param(params)),
@@ -245,13 +257,13 @@ impl Connection {
         let page = match self.request(request, None).await? {
             ServerResult::ListResourcesResult(page) if !templates => serde_json::to_value(page),
             ServerResult::ListResourceTemplatesResult(page) if templates => serde_json::to_value(page),
-            _ => return Err(other("resources/list")),
+            _ => return Err(wrong_result("resources/list")),
         };
-        page.map_err(|error| Fault::Refused(error.to_string()))
+        page.map_err(|error| RequestFailure::Refused(error.to_string()))
     }
 }
 
-/// The facts that a server told of itself in the handshake.
+/// The data of a server from the handshake.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PeerFacts {
     pub(crate) protocol: String,
@@ -261,12 +273,12 @@ pub(crate) struct PeerFacts {
     pub(crate) has_resources: bool,
 }
 
-fn other(method: &str) -> Fault {
-    Fault::Refused(format!("the server answered {method} with something else"))
+fn wrong_result(method: &str) -> RequestFailure {
+    RequestFailure::Refused(format!("the server answered {method} with the result of another method"))
 }
 
-/// Whether a tool can be used.
-fn usable(tool: &Tool) -> Result<(), String> {
+/// Checks whether a tool can be used.
+fn check_tool(tool: &Tool) -> Result<(), String> {
     if !names::is_usable(&tool.name) {
         return Err("its name cannot be used; it has blanks, control characters or `*`, or begins with `@`".to_owned());
     }
@@ -280,7 +292,7 @@ fn usable(tool: &Tool) -> Result<(), String> {
     }
 }
 
-/// Tells the server that nobody waits for an answer any more.
+/// Sends `notifications/cancelled` when a request is dropped before its answer.
 struct CancelOnDrop {
     peer: Peer<RoleClient>,
     id: Option<rmcp::model::RequestId>,

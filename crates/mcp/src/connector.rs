@@ -1,15 +1,15 @@
-//! The hostcall `mcp`.
+//! Serves the hostcall `mcp`.
 
 use crate::servers::Servers;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::HostcallError;
 use serde_json::{Map, Value, json};
 
-/// Serves the method `mcp`: what the gate allowed goes to the server.
+/// Serves the method `mcp` by forwarding allowed calls to servers.
 pub struct McpConnector(Servers);
 
 impl McpConnector {
-    /// Over the servers of a session.
+    /// Creates a connector for the servers of a session.
     pub fn new(servers: Servers) -> Self {
         Self(servers)
     }
@@ -34,7 +34,8 @@ impl Connector for McpConnector {
         Box::pin(async move {
             let target = text(&request, "target")?;
             if !servers.serves(target, request.caller.extension()) {
-                let problem = format!("mcp: {target:?} is no server of this caller; pi mcp list shows what there is");
+                let problem =
+                    format!("mcp: no server of this caller has the target {target:?}; pi mcp list shows all servers");
                 return Err(HostcallError::invalid("unknown_tool", problem));
             }
             let cursor = || request.params.get("cursor").and_then(Value::as_str).map(str::to_owned);
@@ -48,7 +49,7 @@ impl Connector for McpConnector {
                         if let Some(message) = message {
                             report["message"] = json!(message);
                         }
-                        // Nobody waits any more.
+                        // The caller may have stopped waiting.
                         let _ = sink.send(Output::new(report));
                     });
                     servers.call(target, arguments(&request)?, progress).await

@@ -1,22 +1,22 @@
-//! Limits on what a server writes, counted byte by byte as it comes.
+//! Limits the output of a server while it arrives.
 //!
-//! A message is a line. What is counted never depends on a clock, so that the same bytes end the same way: the length of a line, lines that
-//! are no JSON objects before the first that is one, and lines and bytes since the client last sent anything.
+//! A message is a line. The counts do not depend on a clock, so that the same bytes give the same result: the length of a line,
+//! lines before the first JSON object, and lines and bytes since the client last sent a message.
 
-/// Longest message.
+/// Largest message in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
-/// Messages that a server may send between two of the client's.
+/// Most messages of a server between two messages of the client.
 pub const MAX_UNASKED: usize = 20_000;
-/// Bytes that a server may send between two messages of the client's.
+/// Most bytes of a server between two messages of the client.
 pub const MAX_UNASKED_BYTES: usize = 128 << 20;
-/// Lines that are no messages before the first message: programs greet, and loaders warn.
+/// Most other lines before the first message: some programs print a greeting, and loaders print warnings.
 pub const MAX_NOISE: usize = 200;
 
-/// Counts what a server writes.
+/// Counts the output of a server.
 #[derive(Debug, Clone, Default)]
 pub struct Flow {
     line_bytes: usize,
-    /// Whether the line so far begins as a message does; `None`: nothing but blanks so far.
+    /// Whether the current line begins like a message; `None` for a line of blanks so far.
     is_message: Option<bool>,
     lines: usize,
     bytes: usize,
@@ -24,27 +24,27 @@ pub struct Flow {
     has_spoken: bool,
 }
 
-/// Why a server is not read any more.
+/// An exceeded limit, which ends the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Violation {
-    /// A line is too long, or never ends.
+pub enum OutputViolation {
+    /// A message is too long.
     #[error("it sent a message of more than {} MiB", MAX_MESSAGE_BYTES >> 20)]
     TooLong,
-    /// It writes and writes.
+    /// Too many messages or bytes without a message of the client.
     #[error("it sent more than {MAX_UNASKED} messages or {} MiB without a request", MAX_UNASKED_BYTES >> 20)]
-    Flood,
-    /// It speaks something else.
+    TooMuch,
+    /// The output is not MCP.
     #[error("its output is not MCP; its standard output must contain messages only")]
-    Garbage,
+    NotMcp,
 }
 
 impl Flow {
-    /// Counts bytes that came.
+    /// Counts received bytes.
     ///
     /// # Errors
     ///
-    /// A limit is passed: nothing more is to be read.
-    pub fn take(&mut self, bytes: &[u8]) -> Result<(), Violation> {
+    /// Fails when a limit is exceeded; the caller then stops reading.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<(), OutputViolation> {
         self.bytes = self.bytes.saturating_add(bytes.len());
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -56,17 +56,17 @@ impl Flow {
                 self.is_message = first.map(|byte| *byte == b'{');
             }
             if self.line_bytes > MAX_MESSAGE_BYTES {
-                return Err(Violation::TooLong);
+                return Err(OutputViolation::TooLong);
             }
             if end.is_some() {
                 self.end_line()?;
             }
             rest = after;
         }
-        if self.bytes > MAX_UNASKED_BYTES { Err(Violation::Flood) } else { Ok(()) }
+        if self.bytes > MAX_UNASKED_BYTES { Err(OutputViolation::TooMuch) } else { Ok(()) }
     }
 
-    fn end_line(&mut self) -> Result<(), Violation> {
+    fn end_line(&mut self) -> Result<(), OutputViolation> {
         self.line_bytes = 0;
         match self.is_message.take() {
             Some(true) => self.has_spoken = true,
@@ -75,13 +75,13 @@ impl Flow {
         }
         self.lines += 1;
         if self.noise > MAX_NOISE {
-            return Err(Violation::Garbage);
+            return Err(OutputViolation::NotMcp);
         }
-        if self.lines > MAX_UNASKED { Err(Violation::Flood) } else { Ok(()) }
+        if self.lines > MAX_UNASKED { Err(OutputViolation::TooMuch) } else { Ok(()) }
     }
 
-    /// Notes that the client sent something: the server may answer.
-    pub fn asked(&mut self) {
+    /// Resets the limits between client messages; called when the client sends one.
+    pub fn reset(&mut self) {
         (self.lines, self.bytes) = (0, 0);
     }
 }
@@ -90,17 +90,17 @@ impl Flow {
 mod tests {
     use super::*;
 
-    fn taken(flow: &mut Flow, bytes: &[u8], times: usize) -> Result<(), Violation> {
+    fn taken(flow: &mut Flow, bytes: &[u8], times: usize) -> Result<(), OutputViolation> {
         (0..times).try_for_each(|_| flow.take(bytes))
     }
 
     #[test]
     fn each_kind_of_server_that_never_ends_ends() {
-        assert_eq!(taken(&mut Flow::default(), &[b'x'; 1 << 20], 9), Err(Violation::TooLong));
+        assert_eq!(taken(&mut Flow::default(), &[b'x'; 1 << 20], 9), Err(OutputViolation::TooLong));
         assert_eq!(taken(&mut Flow::default(), b"{}\n", MAX_UNASKED), Ok(()));
-        assert_eq!(taken(&mut Flow::default(), b"{}\n", MAX_UNASKED + 1), Err(Violation::Flood));
-        assert_eq!(taken(&mut Flow::default(), b"warn\n", MAX_NOISE + 1), Err(Violation::Garbage));
-        assert_eq!(taken(&mut Flow::default(), b"\n", MAX_NOISE + 1), Err(Violation::Garbage));
+        assert_eq!(taken(&mut Flow::default(), b"{}\n", MAX_UNASKED + 1), Err(OutputViolation::TooMuch));
+        assert_eq!(taken(&mut Flow::default(), b"warn\n", MAX_NOISE + 1), Err(OutputViolation::NotMcp));
+        assert_eq!(taken(&mut Flow::default(), b"\n", MAX_NOISE + 1), Err(OutputViolation::NotMcp));
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
         let mut flow = Flow::default();
         for _ in 0..5 {
             assert_eq!(taken(&mut flow, b" {}\nnoise\n", MAX_UNASKED / 2), Ok(()));
-            flow.asked();
+            flow.reset();
         }
     }
 

@@ -1,7 +1,7 @@
-//! The requests that a server may make of the client, and the notices that it sends.
+//! Handles requests and notifications of a server.
 
-use crate::asks::{self, Asked};
 use crate::calls::Calls;
+use crate::client_features::{self, ElicitationOutcome};
 use crate::session_port::SessionPort;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
@@ -15,17 +15,17 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Reports of progress that come before somebody waits for them.
+/// Most progress reports that are kept before their request is registered.
 const MAX_EARLY: usize = 64;
-/// Questions to the user that a server may have open at once.
-const MAX_QUESTIONS: u32 = 2;
-/// Log lines of one connection that are kept.
+/// Most concurrent elicitation and sampling requests of a server.
+const MAX_REQUESTS: u32 = 2;
+/// Most log lines of one connection.
 const MAX_LOGGED: u32 = 1000;
 
-/// Takes reports of progress: how far, of how much, and a message.
+/// Receives progress reports: progress, total and message.
 pub(crate) type Progress = Box<dyn Fn(f64, Option<f64>, Option<String>) + Send + Sync>;
 
-/// Answers one server.
+/// Handles requests and notifications of one server.
 #[derive(Clone)]
 pub(crate) struct Handler(Arc<Inner>);
 
@@ -33,26 +33,26 @@ struct Inner {
     server: String,
     session: Arc<dyn SessionPort>,
     calls: Calls,
-    progress: Arc<Mutex<Waiting>>,
-    questions: AtomicU32,
+    progress: Arc<Mutex<ProgressRoutes>>,
+    requests: AtomicU32,
     logged: AtomicU32,
-    /// Told when the server says that its tools are others.
+    /// Called when the server announces other tools or prompts.
     changed: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct ProgressRoutes {
     by_token: BTreeMap<String, Progress>,
     early: Vec<ProgressNotificationParam>,
 }
 
-/// Reports of one request; dropping it ends them.
-pub(crate) struct Reports {
-    progress: Arc<Mutex<Waiting>>,
+/// The registration of a request for progress reports; dropping it ends the registration.
+pub(crate) struct ProgressRegistration {
+    progress: Arc<Mutex<ProgressRoutes>>,
     token: String,
 }
 
-impl Drop for Reports {
+impl Drop for ProgressRegistration {
     fn drop(&mut self) {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).by_token.remove(&self.token);
     }
@@ -62,7 +62,7 @@ fn key(token: &ProgressToken) -> String {
     serde_json::to_string(token).unwrap_or_default()
 }
 
-fn tell(progress: &Progress, report: ProgressNotificationParam) {
+fn report_progress(progress: &Progress, report: ProgressNotificationParam) {
     progress(report.progress, report.total, report.message.map(|text| crate::names::visible(&text, 1000)));
 }
 
@@ -72,36 +72,36 @@ impl Handler {
         (session, calls): (Arc<dyn SessionPort>, Calls),
         changed: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
-        let (progress, questions, logged) = Default::default();
-        Self(Arc::new(Inner { server: server.to_owned(), session, calls, progress, questions, logged, changed }))
+        let (progress, requests, logged) = Default::default();
+        Self(Arc::new(Inner { server: server.to_owned(), session, calls, progress, requests, logged, changed }))
     }
 
-    /// Hands reports on a request to `progress`, those first that have come already.
-    pub(crate) fn reports(&self, token: ProgressToken, progress: Progress) -> Reports {
+    /// Registers a request for progress reports, and delivers those that arrived before.
+    pub(crate) fn register_progress(&self, token: ProgressToken, progress: Progress) -> ProgressRegistration {
         let token = key(&token);
-        let mut waiting = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut routes = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let (early, others) =
-            std::mem::take(&mut waiting.early).into_iter().partition(|early| key(&early.progress_token) == token);
-        waiting.early = others;
+            std::mem::take(&mut routes.early).into_iter().partition(|early| key(&early.progress_token) == token);
+        routes.early = others;
         for report in early {
-            tell(&progress, report);
+            report_progress(&progress, report);
         }
-        waiting.by_token.insert(token.clone(), progress);
-        Reports { progress: Arc::clone(&self.0.progress), token }
+        routes.by_token.insert(token.clone(), progress);
+        ProgressRegistration { progress: Arc::clone(&self.0.progress), token }
     }
 
-    /// Whether the server may ask one thing more of the user or the model; until the value is dropped.
-    fn asks(&self) -> Option<Open<'_>> {
-        // Dropped where there are too many, it takes back what is counted here.
-        let before = self.0.questions.fetch_add(1, Ordering::Relaxed);
-        let open = Open(&self.0.questions);
-        (before < MAX_QUESTIONS).then_some(open)
+    /// Returns a permit for a request to the user or the model, or `None` when too many are open.
+    fn begin_request(&self) -> Option<RequestPermit<'_>> {
+        // Dropping the permit, also one beyond the limit, undoes this increment.
+        let before = self.0.requests.fetch_add(1, Ordering::Relaxed);
+        let permit = RequestPermit(&self.0.requests);
+        (before < MAX_REQUESTS).then_some(permit)
     }
 }
 
-struct Open<'a>(&'a AtomicU32);
+struct RequestPermit<'a>(&'a AtomicU32);
 
-impl Drop for Open<'_> {
+impl Drop for RequestPermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -118,7 +118,7 @@ impl ClientHandler for Handler {
             capabilities.sampling = Some(SamplingCapability::default());
         }
         let mut config = ClientConfig::new(capabilities, Implementation::new("pi", env!("CARGO_PKG_VERSION")));
-        // The newest with a handshake; a server that knows older ones only answers with its own.
+        // The newest version with a handshake. A server that supports older versions only answers with its own.
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         config
     }
@@ -136,15 +136,15 @@ impl ClientHandler for Handler {
         let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = request else {
             return Ok(ElicitResult::new(ElicitationAction::Decline));
         };
-        let Some(_open) = self.asks().filter(|_| self.0.session.asks_users()) else {
+        let Some(_permit) = self.begin_request().filter(|_| self.0.session.asks_users()) else {
             return Ok(ElicitResult::new(ElicitationAction::Cancel));
         };
         let schema = serde_json::to_value(requested_schema).unwrap_or_default();
         let message = crate::names::visible(&message, 2000);
-        Ok(match asks::elicit(&self.0.calls, &self.0.server, &message, &schema).await {
-            Asked::Given(content) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
-            Asked::Declined => ElicitResult::new(ElicitationAction::Decline),
-            Asked::Cancelled => ElicitResult::new(ElicitationAction::Cancel),
+        Ok(match client_features::elicit(&self.0.calls, &self.0.server, &message, &schema).await {
+            ElicitationOutcome::Accepted(content) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
+            ElicitationOutcome::Declined => ElicitResult::new(ElicitationAction::Decline),
+            ElicitationOutcome::Cancelled => ElicitResult::new(ElicitationAction::Cancel),
         })
     }
 
@@ -154,16 +154,18 @@ impl ClientHandler for Handler {
         _context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
         let refused = |problem: String| ErrorData::invalid_request(problem, None);
-        let _open = self.asks().ok_or_else(|| refused("too many requests at once".to_owned()))?;
+        let _permit = self
+            .begin_request()
+            .ok_or_else(|| refused("too many concurrent requests; wait for an earlier one".to_owned()))?;
         let model = self.0.session.model().ok_or_else(|| refused("the session has no model".to_owned()))?;
-        asks::sample(&self.0.calls, model, params).await.map_err(refused)
+        client_features::sample(&self.0.calls, model, params).await.map_err(refused)
     }
 
     async fn on_progress(&self, report: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
-        let mut waiting = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        match waiting.by_token.get(&key(&report.progress_token)) {
-            Some(progress) => tell(progress, report),
-            None if waiting.early.len() < MAX_EARLY => waiting.early.push(report),
+        let mut routes = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        match routes.by_token.get(&key(&report.progress_token)) {
+            Some(progress) => report_progress(progress, report),
+            None if routes.early.len() < MAX_EARLY => routes.early.push(report),
             None => {}
         }
     }

@@ -1,6 +1,6 @@
-//! Requests of HTTP by hostcalls `http`, so that addresses are vetted and redirects decided as for extensions.
+//! Sends HTTP requests by `http` hostcalls, so that addresses are vetted and redirects decided as for extensions.
 
-use crate::calls::{Calls, Pieces, bytes_of, object};
+use crate::calls::{Calls, StreamingCall, bytes_of, object};
 use crate::flow::MAX_MESSAGE_BYTES;
 use futures_util::stream::{BoxStream, StreamExt};
 use pijs_protocol::HostcallError;
@@ -9,31 +9,31 @@ use serde_json::{Value, json};
 use sse_stream::{Sse, SseStream};
 use std::io;
 
-/// Bytes of one answer that comes as events.
+/// Most bytes of one streamed response body.
 const MAX_STREAM_BYTES: usize = 128 << 20;
 
-pub(crate) type Failed = StreamableHttpError<Refused>;
+pub(crate) type HttpFailure = StreamableHttpError<HttpCallError>;
 
-/// A request that was not carried out.
+/// The failure of a request before its response.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Refused(pub(crate) String);
+pub(crate) struct HttpCallError(pub(crate) String);
 
-impl From<HostcallError> for Refused {
+impl From<HostcallError> for HttpCallError {
     fn from(error: HostcallError) -> Self {
         Self(error.message)
     }
 }
 
-/// A request outside of the transport.
-pub(crate) struct Exchange<'a> {
+/// A request outside of the MCP transport.
+pub(crate) struct HttpRequest<'a> {
     method: &'static str,
     url: &'a str,
     pub(crate) headers: Vec<(&'a str, String)>,
     body: Option<String>,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> HttpRequest<'a> {
     pub(crate) fn get(url: &'a str) -> Self {
         Self { method: "GET", url, headers: Vec::new(), body: None }
     }
@@ -43,27 +43,27 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// The whole answer to one.
-pub(crate) struct Answer {
+/// A complete response.
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
 }
 
-/// Sends a request and takes its answer, of at most `limit` bytes. A redirect is an answer.
-pub(crate) async fn exchange(calls: &Calls, request: Exchange<'_>, limit: usize) -> Result<Answer, String> {
-    let Exchange { method, url, headers, body } = request;
+/// Sends a request and returns its response, with a body of at most `limit` bytes. Does not follow redirects.
+pub(crate) async fn fetch(calls: &Calls, request: HttpRequest<'_>, limit: usize) -> Result<HttpResponse, String> {
+    let HttpRequest { method, url, headers, body } = request;
     let headers: Vec<[String; 2]> = headers.into_iter().map(|(name, value)| [name.to_owned(), value]).collect();
-    let answered = send(calls, method, url, headers, body).await.map_err(|error| error.to_string())?;
-    let (status, headers) = (answered.status, answered.headers.clone());
-    let body = answered.text(limit).await.map_err(|error| error.to_string())?;
-    Ok(Answer { status, headers, body })
+    let response = send(calls, method, url, headers, body).await.map_err(|error| error.to_string())?;
+    let (status, headers) = (response.status, response.headers.clone());
+    let body = response.text(limit).await.map_err(|error| error.to_string())?;
+    Ok(HttpResponse { status, headers, body })
 }
 
 fn header<'h>(headers: &'h [(String, String)], name: &str) -> Option<&'h str> {
@@ -71,14 +71,14 @@ fn header<'h>(headers: &'h [(String, String)], name: &str) -> Option<&'h str> {
     found.map(|(_, value)| value.as_str())
 }
 
-/// The head of an answer, and what follows it.
-pub(crate) struct Answered {
+/// The head of a response, and the stream of its body.
+pub(crate) struct StreamingResponse {
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
-    pieces: Pieces,
+    call: StreamingCall,
 }
 
-impl Answered {
+impl StreamingResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
@@ -88,29 +88,29 @@ impl Answered {
         found.is_some_and(|value| value.trim().eq_ignore_ascii_case(kind))
     }
 
-    /// The pieces of the body.
+    /// Returns the body as a stream, limited to [`MAX_STREAM_BYTES`].
     fn body(self) -> BoxStream<'static, io::Result<bytes::Bytes>> {
-        let state = (self.pieces, 0_usize, false);
-        futures_util::stream::unfold(state, |(mut pieces, mut size, over)| async move {
+        let state = (self.call, 0_usize, false);
+        futures_util::stream::unfold(state, |(mut call, mut size, over)| async move {
             if over {
                 return None;
             }
-            let (mut result, _held) = pieces.results.recv().await?;
+            let (mut result, _held) = call.results.recv().await?;
             if let Some(error) = result.error {
-                return Some((Err(io::Error::other(error.message)), (pieces, size, true)));
+                return Some((Err(io::Error::other(error.message)), (call, size, true)));
             }
             let ends = result.chunk.as_ref().is_none_or(|chunk| chunk.is_last);
             let bytes = bytes_of(&mut result, "body").unwrap_or_default();
             size = size.saturating_add(bytes.len());
             if size > MAX_STREAM_BYTES {
-                return Some((Err(io::Error::other("it sent more than 128 MiB in one answer")), (pieces, size, true)));
+                return Some((Err(io::Error::other("it sent more than 128 MiB in one answer")), (call, size, true)));
             }
-            Some((Ok(bytes.into()), (pieces, size, ends)))
+            Some((Ok(bytes.into()), (call, size, ends)))
         })
         .boxed()
     }
 
-    pub(crate) async fn text(self, limit: usize) -> Result<Vec<u8>, Failed> {
+    pub(crate) async fn text(self, limit: usize) -> Result<Vec<u8>, HttpFailure> {
         let mut body = self.body();
         let mut text = Vec::new();
         while let Some(piece) = body.next().await {
@@ -122,7 +122,7 @@ impl Answered {
         Ok(text)
     }
 
-    /// Server-sent events, none longer than a message may be.
+    /// Returns the body as server-sent events, each limited to [`MAX_MESSAGE_BYTES`].
     pub(crate) fn events(self) -> BoxStream<'static, Result<Sse, SseError>> {
         let bounded = self.body().scan((0_usize, b'\n'), |(since, last), piece| {
             let piece = piece.and_then(|bytes| {
@@ -133,7 +133,7 @@ impl Answered {
                         *last = *byte;
                     }
                     if *since > MAX_MESSAGE_BYTES {
-                        return Err(io::Error::other("it sent a message that is too long"));
+                        return Err(io::Error::other("it sent a message of more than 8 MiB"));
                     }
                 }
                 Ok(bytes)
@@ -144,26 +144,26 @@ impl Answered {
     }
 }
 
-/// Sends a request, and returns the head of its answer.
+/// Sends a request, and returns when the head of its response has arrived.
 pub(crate) async fn send(
     calls: &Calls,
     method: &str,
     url: &str,
     headers: Vec<[String; 2]>,
     body: Option<String>,
-) -> Result<Answered, Failed> {
+) -> Result<StreamingResponse, HttpFailure> {
     let params = object([
         ("url", json!(url)),
         ("method", json!(method)),
         ("headers", json!(headers)),
         ("body", json!(body)),
         ("stream", json!(true)),
-        // Headers of the user go to the address that the user named.
+        // The user's headers may contain secrets, and are sent to the configured URL only.
         ("redirect", json!("manual")),
     ]);
-    let failed = |error: HostcallError| StreamableHttpError::Client(Refused::from(error));
-    let mut pieces = calls.pieces("http", params, Vec::new()).map_err(failed)?;
-    let Some((head, _held)) = pieces.results.recv().await else {
+    let failed = |error: HostcallError| StreamableHttpError::Client(HttpCallError::from(error));
+    let mut call = calls.stream("http", params, Vec::new()).map_err(failed)?;
+    let Some((head, _held)) = call.results.recv().await else {
         return Err(StreamableHttpError::UnexpectedEndOfStream);
     };
     if let Some(error) = head.error {
@@ -171,5 +171,5 @@ pub(crate) async fn send(
     }
     let status = head.output.get("status").and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok());
     let headers = head.output.get("headers").cloned().unwrap_or_default();
-    Ok(Answered { status: status.unwrap_or_default(), headers: serde_json::from_value(headers)?, pieces })
+    Ok(StreamingResponse { status: status.unwrap_or_default(), headers: serde_json::from_value(headers)?, call })
 }

@@ -1,9 +1,9 @@
-//! The transport to a server at an address: Streamable HTTP, with the token of a sign-in.
+//! The Streamable HTTP transport, with the access token of a sign-in.
 
 use crate::calls::Calls;
 use crate::close_reason::CloseReason;
 use crate::flow::MAX_MESSAGE_BYTES;
-use crate::http::{Answered, Failed, Refused, send};
+use crate::http::{HttpCallError, HttpFailure, StreamingResponse, send};
 use crate::oauth::Bearer;
 use futures_util::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
@@ -21,49 +21,49 @@ const SESSION: &str = "mcp-session-id";
 
 const LAST_EVENT: &str = "last-event-id";
 
-/// The means to reach an address.
-pub(crate) struct Access {
+/// Options of the transport to a remote server.
+pub(crate) struct TransportOptions {
     pub(crate) calls: Calls,
-    /// Sent with each request.
+    /// Headers of each request.
     pub(crate) headers: Vec<(String, String)>,
-    /// The token of a sign-in; `None` where there is none, or the headers have one.
+    /// TransportOptions token of a sign-in; `None` without a sign-in, or when `headers` contain one.
     pub(crate) bearer: Option<Arc<Bearer>>,
     pub(crate) why: CloseReason,
-    /// The server's name, for what the user is told.
+    /// Name of the server, for messages.
     pub(crate) server: String,
 }
 
-/// Sends requests as hostcalls.
+/// An HTTP client that sends requests as hostcalls.
 #[derive(Clone)]
-pub(crate) struct GatedHttp(Arc<Access>);
+pub(crate) struct GatedHttp(Arc<TransportOptions>);
 
-/// The transport to an address.
-pub(crate) fn transport(access: Access, url: &str) -> impl rmcp::transport::Transport<RoleClient> + use<> {
+/// Creates the transport to a URL.
+pub(crate) fn transport(options: TransportOptions, url: &str) -> impl rmcp::transport::Transport<RoleClient> + use<> {
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.allow_stateless = true;
-    StreamableHttpClientTransport::with_client(GatedHttp(Arc::new(access)), config)
+    StreamableHttpClientTransport::with_client(GatedHttp(Arc::new(options)), config)
 }
 
 impl GatedHttp {
-    /// Sends a request; with the token of a sign-in, which is renewed once when the server does not take it.
+    /// Sends a request with the access token, if there is one. Refreshes the token and retries once after a 401.
     async fn send(
         &self,
         method: &str,
         url: &str,
         more: Vec<(&str, String)>,
         body: Option<String>,
-    ) -> Result<Answered, Failed> {
-        let Access { calls, bearer, .. } = &*self.0;
+    ) -> Result<StreamingResponse, HttpFailure> {
+        let TransportOptions { calls, bearer, .. } = &*self.0;
         let token = match bearer {
             Some(bearer) => bearer.current(calls).await,
             None => None,
         };
         let headers = self.headers(&more, token.as_deref());
-        let answered = send(calls, method, url, headers, body.clone()).await?;
-        let (Some(bearer), Some(stale), 401) = (bearer, &token, answered.status) else { return Ok(answered) };
-        match bearer.renewed(calls, stale).await {
+        let response = send(calls, method, url, headers, body.clone()).await?;
+        let (Some(bearer), Some(stale), 401) = (bearer, &token, response.status) else { return Ok(response) };
+        match bearer.refreshed(calls, stale).await {
             Some(token) => send(calls, method, url, self.headers(&more, Some(&token)), body).await,
-            None => Ok(answered),
+            None => Ok(response),
         }
     }
 
@@ -73,36 +73,36 @@ impl GatedHttp {
         own.chain(more).chain(token.map(|token| ["authorization".to_owned(), format!("Bearer {token}")])).collect()
     }
 
-    /// Explains a status that is no answer; the first reason is kept for the user.
-    fn status_error(&self, answered: &Answered) -> Option<Failed> {
-        let Access { bearer, server, why, .. } = &*self.0;
-        let challenge = answered.header("www-authenticate").unwrap_or_default().to_owned();
-        let wants_more = answered.status == 403 && challenge.contains("insufficient_scope");
-        match answered.status {
-            401 | 403 if answered.status == 401 || wants_more => {
-                bearer.iter().filter(|_| wants_more).for_each(|bearer| bearer.wants(&challenge));
+    /// Returns the error of an unsuccessful status, and sets the reason for the user where a sign-in is required.
+    fn status_error(&self, response: &StreamingResponse) -> Option<HttpFailure> {
+        let TransportOptions { bearer, server, why, .. } = &*self.0;
+        let challenge = response.header("www-authenticate").unwrap_or_default().to_owned();
+        let wants_more = response.status == 403 && challenge.contains("insufficient_scope");
+        match response.status {
+            401 | 403 if response.status == 401 || wants_more => {
+                bearer.iter().filter(|_| wants_more).for_each(|bearer| bearer.require_scope(&challenge));
                 why.set(match bearer {
                     Some(_) => {
                         format!("it requires a sign-in; run: pi mcp login {server}, then: /mcp reconnect {server}")
                     }
                     None => format!(
                         "HTTP {}: it does not take the token of its entry, or the entry has none",
-                        answered.status
+                        response.status
                     ),
                 });
                 Some(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
             }
             status if (200..300).contains(&status) => None,
-            status if (300..400).contains(&status) => Some(StreamableHttpError::Client(Refused(format!(
+            status if (300..400).contains(&status) => Some(StreamableHttpError::Client(HttpCallError(format!(
                 "HTTP {status}: it redirects to {}; write that address into mcp.json",
-                pijs_hostcall::prompt::shown(answered.header("location").unwrap_or("another address"), 200)
+                pijs_hostcall::prompt::shown(response.header("location").unwrap_or("another address"), 200)
             )))),
-            status => Some(StreamableHttpError::Client(Refused(format!("HTTP {status}")))),
+            status => Some(StreamableHttpError::Client(HttpCallError(format!("HTTP {status}")))),
         }
     }
 }
 
-fn written(custom: HashMap<HeaderName, HeaderValue>) -> Vec<(String, String)> {
+fn header_pairs(custom: HashMap<HeaderName, HeaderValue>) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = custom
         .into_iter()
         .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
@@ -119,7 +119,7 @@ fn head<'a>(custom: &'a [(String, String)], session: Option<&Arc<str>>, accept: 
 }
 
 impl StreamableHttpClient for GatedHttp {
-    type Error = Refused;
+    type Error = HttpCallError;
 
     async fn post_message(
         &self,
@@ -128,27 +128,27 @@ impl StreamableHttpClient for GatedHttp {
         session_id: Option<Arc<str>>,
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, HttpFailure> {
         let body = serde_json::to_string(&message)?;
-        let custom = written(custom_headers);
+        let custom = header_pairs(custom_headers);
         let mut headers = head(&custom, session_id.as_ref(), "application/json, text/event-stream");
         headers.push(("content-type", "application/json".to_owned()));
-        let answered = self.send("POST", &uri, headers, Some(body)).await?;
-        if matches!(answered.status, 202 | 204) {
+        let response = self.send("POST", &uri, headers, Some(body)).await?;
+        if matches!(response.status, 202 | 204) {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
-        if answered.status == 404 && session_id.is_some() {
+        if response.status == 404 && session_id.is_some() {
             return Err(StreamableHttpError::SessionExpired);
         }
-        if let Some(error) = self.status_error(&answered) {
+        if let Some(error) = self.status_error(&response) {
             return Err(error);
         }
-        let session = answered.header(SESSION).map(str::to_owned);
-        if answered.is_kind("text/event-stream") {
-            return Ok(StreamableHttpPostResponse::Sse(answered.events(), session));
+        let session = response.header(SESSION).map(str::to_owned);
+        if response.is_kind("text/event-stream") {
+            return Ok(StreamableHttpPostResponse::Sse(response.events(), session));
         }
-        if answered.is_kind("application/json") {
-            let text = answered.text(MAX_MESSAGE_BYTES).await?;
+        if response.is_kind("application/json") {
+            let text = response.text(MAX_MESSAGE_BYTES).await?;
             let message: ServerJsonRpcMessage = serde_json::from_slice(&text)?;
             return Ok(StreamableHttpPostResponse::Json(message, session));
         }
@@ -156,7 +156,7 @@ impl StreamableHttpClient for GatedHttp {
         if !is_request {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
-        Err(StreamableHttpError::UnexpectedContentType(answered.header("content-type").map(str::to_owned)))
+        Err(StreamableHttpError::UnexpectedContentType(response.header("content-type").map(str::to_owned)))
     }
 
     async fn delete_session(
@@ -165,12 +165,12 @@ impl StreamableHttpClient for GatedHttp {
         session_id: Arc<str>,
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Failed> {
-        let custom = written(custom_headers);
-        let answered = self.send("DELETE", &uri, head(&custom, Some(&session_id), "*/*"), None).await?;
-        match answered.status {
+    ) -> Result<(), HttpFailure> {
+        let custom = header_pairs(custom_headers);
+        let response = self.send("DELETE", &uri, head(&custom, Some(&session_id), "*/*"), None).await?;
+        match response.status {
             405 => Ok(()),
-            _ => self.status_error(&answered).map_or(Ok(()), Err),
+            _ => self.status_error(&response).map_or(Ok(()), Err),
         }
     }
 
@@ -181,21 +181,21 @@ impl StreamableHttpClient for GatedHttp {
         last_event_id: Option<String>,
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
-        let custom = written(custom_headers);
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpFailure> {
+        let custom = header_pairs(custom_headers);
         let mut headers = head(&custom, session_id.as_ref(), "text/event-stream");
         headers.extend(last_event_id.map(|id| (LAST_EVENT, id)));
-        let answered = self.send("GET", &uri, headers, None).await?;
-        if answered.status == 405 {
+        let response = self.send("GET", &uri, headers, None).await?;
+        if response.status == 405 {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        if let Some(error) = self.status_error(&answered) {
+        if let Some(error) = self.status_error(&response) {
             return Err(error);
         }
-        match answered.is_kind("text/event-stream") {
-            true => Ok(answered.events()),
+        match response.is_kind("text/event-stream") {
+            true => Ok(response.events()),
             false => {
-                Err(StreamableHttpError::UnexpectedContentType(answered.header("content-type").map(str::to_owned)))
+                Err(StreamableHttpError::UnexpectedContentType(response.header("content-type").map(str::to_owned)))
             }
         }
     }

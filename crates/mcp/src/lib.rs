@@ -1,9 +1,9 @@
-//! Servers of the Model Context Protocol, behind the gate.
+//! Connects to servers of the Model Context Protocol (MCP), under the control of the gate.
 //!
-//! A server is a program or an address of `mcp.json`; what it offers becomes tools of the session. Nothing here has authority of its own:
-//! a program is started, fed and read by hostcalls `exec`, a server elsewhere is reached by hostcalls `http`, and each use of a tool is a
-//! hostcall `mcp`, all of them of the caller `mcp:NAME`, or of the
-//! extension that registered the server. So gate, grants, ledger and supervisor are those of extensions.
+//! `mcp.json` lists servers as programs or URLs; their tools become tools of the session. This crate has no authority of its own:
+//! it starts, writes to and reads from a program by `exec` hostcalls, contacts a remote server by `http` hostcalls, and calls a
+//! tool by an `mcp` hostcall. The caller is `mcp:NAME`, or the extension that registered the server, so the gate, grants, ledger
+//! and supervisor apply as to extensions.
 //!
 //! ```text
 //! mcp.json -> config -> Servers -> Server -> connection (rmcp) -> stdio or http transport -> Dispatcher -> exec, http
@@ -13,22 +13,22 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`config`] | `mcp.json`: what it may say, how the user's and the project's are merged |
-//! | [`values`] | `${NAME}` and `!command` in it |
-//! | [`names`] | `mcp__SERVER__TOOL` |
-//! | [`results`] | what a tool answered, as the model gets it |
-//! | [`pins`] | what servers said of their tools when somebody last agreed |
-//! | [`flow`] | limits on what a server sends |
-//! | [`needs`] | what a server needs to start, as grants and as requests |
-//! | [`oauth`] | signing in to a server at an address |
-//! | [`servers`] | the servers of a session: which there are, the requests that go to them |
-//! | [`server`] | one server: states, back-off, quarantine |
-//! | [`session_port`] | the part of a session that servers need |
+//! | [`config`] | `mcp.json`: its format, and the merge of the user's and the project's file |
+//! | [`values`] | expansion of `${NAME}` and `!command` in `mcp.json` |
+//! | [`names`] | tool names for the model: `mcp__SERVER__TOOL` |
+//! | [`results`] | conversion of MCP results to content for the model |
+//! | [`pins`] | digests of the tool descriptions and program files that the user agreed to |
+//! | [`flow`] | limits on the output of a server |
+//! | [`needs`] | capabilities that a server needs to start, as grants and as requests |
+//! | [`oauth`] | OAuth sign-in to a remote server |
+//! | [`servers`] | the servers of a session, and requests to them |
+//! | [`server`] | one server: connection states, back-off, quarantine |
+//! | [`session_port`] | the interface of the session that servers use |
 //! | [`connector`] | the hostcall `mcp` |
 //!
-//! The guarantees: a server that hangs, floods, dies, lies about lengths or changes its tools ends its own connection and nothing else;
-//! a message is at most [`flow::MAX_MESSAGE_BYTES`] long, a server has at most [`servers::MAX_TOOLS`] tools; and what a server says of
-//! itself (`readOnlyHint`) is shown to users and decides nothing.
+//! Invariants: a server that hangs, exceeds limits, exits, states wrong lengths or changes its tools affects its own connection
+//! only; a message has at most [`flow::MAX_MESSAGE_BYTES`] bytes and a server at most [`servers::MAX_TOOLS`] tools; a server's
+//! annotations (`readOnlyHint`) are shown to users and affect no decision.
 
 #![warn(missing_docs, clippy::disallowed_methods)]
 #![expect(deprecated, reason = "servers of all versions up to 2025-11-25 use roots, sampling and logging")]
@@ -46,8 +46,8 @@ pub mod servers;
 pub mod session_port;
 pub mod values;
 
-mod asks;
 mod calls;
+mod client_features;
 mod close_reason;
 mod connection;
 mod handler;

@@ -1,14 +1,14 @@
-//! Names of tools: `mcp__SERVER__TOOL`.
+//! Derives the model's names of tools: `mcp__SERVER__TOOL`.
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// Begins the names of all tools of servers.
+/// Prefix of the names of all MCP tools.
 pub const PREFIX: &str = "mcp__";
-/// Longest name that providers of models take.
-const LONGEST: usize = 64;
+/// Longest tool name that model providers accept.
+const MAX_NAME_BYTES: usize = 64;
 
-/// The name for the model of a server's tool: letters, digits and `_`.
+/// Returns the name of a server's tool with `_` for other characters than letters, digits and `_`.
 pub fn plain(server: &str, tool: &str) -> String {
     let part = |text: &str| -> String {
         text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect()
@@ -16,7 +16,8 @@ pub fn plain(server: &str, tool: &str) -> String {
     format!("{PREFIX}{}__{}", part(server), part(tool))
 }
 
-/// The names of all tools, in their order: plain ones, with a suffix of eight digits where two would be the same or one is too long.
+/// Returns unique names for all tools, in their order: the plain name, or one with a suffix of eight hexadecimal digits where
+/// names collide or are too long.
 pub fn of_all(tools: &[(String, String)]) -> Vec<String> {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for (server, tool) in tools {
@@ -24,24 +25,24 @@ pub fn of_all(tools: &[(String, String)]) -> Vec<String> {
     }
     let name = |(server, tool): &(String, String)| {
         let plain = plain(server, tool);
-        if count[&plain] == 1 && plain.len() <= LONGEST {
+        if count[&plain] == 1 && plain.len() <= MAX_NAME_BYTES {
             return plain;
         }
         let digest = Sha256::digest(format!("{server}/{tool}"));
         let suffix: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-        // The name is ASCII.
-        format!("{}_{suffix}", &plain[..plain.len().min(LONGEST - 9)])
+        // The name is ASCII, so any byte offset is a character boundary.
+        format!("{}_{suffix}", &plain[..plain.len().min(MAX_NAME_BYTES - 9)])
     };
     tools.iter().map(name).collect()
 }
 
-/// Whether a server's tool may have this name: one that can be named in grants and shown to people.
+/// Returns whether a tool's name can be used in grants and shown to the user.
 pub fn is_usable(tool: &str) -> bool {
     let is_plain = |c: char| !c.is_control() && !c.is_whitespace() && c != '*';
     !tool.is_empty() && tool.len() <= 256 && !tool.starts_with('@') && tool.chars().all(is_plain)
 }
 
-/// Text of a server as a model is told it: without characters that people do not see, at most `limit` bytes.
+/// Returns text of a server for the model or the user: without invisible characters, and at most `limit` bytes.
 pub fn visible(text: &str, limit: usize) -> String {
     let is_hidden = |c: char| {
         (c.is_control() && c != '\n' && c != '\t')
@@ -66,7 +67,7 @@ mod tests {
         let names = of_all(&tools);
         assert_eq!(names[2], "mcp__a__b");
         assert!(names[0].starts_with("mcp__a_b__read_file_") && names[0] != names[1], "{names:?}");
-        assert!(names.iter().all(|name| name.len() <= LONGEST), "{names:?}");
+        assert!(names.iter().all(|name| name.len() <= MAX_NAME_BYTES), "{names:?}");
         assert_eq!(of_all(&tools), names);
     }
 

@@ -1,28 +1,28 @@
-//! The capabilities that a server needs: as grants, where the user's own file names it, and as requests, where a package does.
+//! Derives the capabilities that a server needs: grants for an entry of the user's own file, requests for one of a package.
 
 use crate::config::{Reach, ServerConfig};
-use crate::values::Written;
+use crate::values::ValueTemplate;
 use pijs_hostcall::Grant;
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
 
-/// Keeps Python from looking for a module in the folder that it starts in.
+/// Variable that keeps Python from importing modules of its working folder.
 pub(crate) const SAFE_PATH: &str = "PYTHONSAFEPATH";
 
-/// Whether arguments have Python run a module, which it looks for in its working folder first. With a script it would miss the modules
-/// beside the script.
+/// Returns whether the arguments make Python run a module, which it searches in its working folder first. [`SAFE_PATH`] is not
+/// set for a script, since it would hide modules in the script's folder.
 pub(crate) fn runs_module(args: &[String]) -> bool {
     args.iter().any(|argument| argument == "-m")
 }
 
-/// Grants what a server of the user's own file may do unasked: start as it is written there, work in its folder, reach its address, and
-/// read the variables that its values name. What it is called with is asked about all the same.
+/// Returns the grants of a server of the user's own file: starting its program as written, its working folder, its URL, and the
+/// variables that its values name. Calls of its tools still require consent.
 pub fn grants_for(config: &ServerConfig) -> Vec<Grant> {
     let id = |capability: &str| format!("mcp.json:{}:{capability}", config.name);
     let mut grants = Vec::new();
     let values: Vec<&String> = match &config.reach {
         Reach::Stdio { command, args, env, cwd } => {
             grants.push(Grant::any(id("exec"), "exec"));
-            // A program by its place is meant wherever it lies, also where extensions may write.
+            // A full path names the program explicitly, so it may lie in a folder that extensions can write to.
             if command.contains('/') && !command.contains(char::is_whitespace) {
                 let scope = Scope { commands: Some(vec![format!("{command} *")]), ..Scope::default() };
                 grants.push(Grant::scoped(id("program"), "exec", scope));
@@ -48,7 +48,7 @@ pub fn grants_for(config: &ServerConfig) -> Vec<Grant> {
         }
     };
     let mut names: Vec<String> =
-        values.into_iter().flat_map(|value| Written::parse(value).variables()).map(str::to_owned).collect();
+        values.into_iter().flat_map(|value| ValueTemplate::parse(value).variables()).map(str::to_owned).collect();
     names.sort_unstable();
     names.dedup();
     if !names.is_empty() {
@@ -57,8 +57,8 @@ pub fn grants_for(config: &ServerConfig) -> Vec<Grant> {
     grants
 }
 
-/// Requests what a server of a package's manifest does: start as it is written there, reach its address, read the variables that its values
-/// name, and answer to its tools.
+/// Returns the requests of a server of a package's manifest: starting its program as written, its URL, the variables that its
+/// values name, and calls of its tools.
 pub fn requests_of(config: &ServerConfig) -> Vec<CapabilityRequest> {
     let request = |capability: &str, scope: Scope| CapabilityRequest {
         capability: capability.into(),
@@ -78,8 +78,8 @@ pub fn requests_of(config: &ServerConfig) -> Vec<CapabilityRequest> {
     requests
 }
 
-/// Returns the pattern of a program with its arguments and variables. `None` where no pattern expresses it, an argument with blanks or a
-/// value of a variable of the user's, for instance: such a program is asked about when it starts.
+/// Returns the command pattern of a program with its arguments and variables. Returns `None` when no pattern expresses it, for
+/// example for an argument with blanks or a reference to a variable; such a program requires consent when it starts.
 fn command_of(reach: &Reach) -> Option<String> {
     let Reach::Stdio { command, args, env, .. } = reach else { return None };
     let is_word = |word: &str| !word.is_empty() && !word.contains(char::is_whitespace) && !word.contains('*');
@@ -87,17 +87,17 @@ fn command_of(reach: &Reach) -> Option<String> {
     for (name, value) in env {
         let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
             && name.starts_with(|c: char| !c.is_ascii_digit());
-        let is_literal = matches!(Written::parse(value).literal(), Some(text) if text == *value);
+        let is_literal = matches!(ValueTemplate::parse(value).literal(), Some(text) if text == *value);
         if !is_name || !is_literal || !is_word(value) {
             return None;
         }
         words.push(format!("{name}={value}"));
     }
-    // It is set in a folder that nobody trusts, and any value of it makes Python safer.
+    // The host sets this variable in an untrusted folder. Any value is safe, since it only removes import paths.
     if runs_module(args) && !env.contains_key(SAFE_PATH) {
         words.push(format!("{SAFE_PATH}=*"));
     }
-    // A program of such a name would be read as a variable.
+    // A program with such a name would be parsed as a variable.
     if command.contains('=') || !std::iter::once(command).chain(args).all(|word| is_word(word)) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Signing in to a server at an address: OAuth 2.1 with PKCE, as the protocol's authorization part has it.
+//! Signs in to a remote server by OAuth 2.1 with PKCE, as MCP's authorization specification requires.
 //!
 //! ```text
 //! begin    server's metadata (RFC 9728) -> authorization server's metadata (RFC 8414) -> client (RFC 7591) -> page for the user
@@ -6,10 +6,11 @@
 //! complete code -> tokens -> mcp-auth.json
 //! ```
 //!
-//! Nothing starts this by itself: a connection sends the token that is stored, renews it when it has ended, and otherwise says
-//! `pi mcp login NAME`. All requests are hostcalls `http` of the server's caller. Whatever a server says leads nowhere that its address does
-//! not: the authorization server is reached by https, or on the loopback interface where the server itself is there ([`reach_of`]); its
-//! metadata must name it; tokens are renewed where they came from, whatever the server's metadata says by then.
+//! Only the user starts a sign-in: a connection sends the stored access token, refreshes it after its expiry, and otherwise asks
+//! the user to run `pi mcp login NAME`. All requests are `http` hostcalls of the server's caller. A server's metadata cannot
+//! direct requests to private addresses: the authorization server is contacted by https, or on the loopback interface if the
+//! server itself is there ([`authorization_server_grant`]), and has to be the issuer of its metadata. Tokens are refreshed at the endpoint that
+//! issued them, even if the metadata has changed.
 
 mod discovery;
 mod sign_in;
@@ -22,7 +23,7 @@ use self::discovery::AuthorizationServer;
 use self::sign_in::is_same_issuer;
 use crate::calls::Calls;
 use crate::config::{OauthSettings, Reach, ServerConfig};
-use crate::http::{Exchange, exchange};
+use crate::http::{HttpRequest, fetch};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use pijs_environment::Randomness;
@@ -35,16 +36,16 @@ use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 use url::{Host, Url};
 
-/// Longest answer of an authorization server.
+/// Largest response of an authorization server, in bytes.
 const MAX_ANSWER: usize = 256 << 10;
 
-/// A sign-in that waits for the user's browser.
+/// A sign-in that waits for the redirect of the user's browser.
 pub struct PendingSignIn {
-    /// The page that the user opens.
+    /// The authorization URL, which the user opens in a browser.
     pub page: Url,
-    /// The authorization server, as it is told to the user.
+    /// Issuer of the authorization server, for display.
     pub issuer: String,
-    /// Returned by the browser: it tells this sign-in from others.
+    /// The OAuth `state`, which associates the redirect with this sign-in.
     state: String,
     verifier: String,
     redirect: String,
@@ -54,11 +55,11 @@ pub struct PendingSignIn {
     scope: Option<String>,
 }
 
-/// Asks for the authorization server of a server, registers a client there if need be, and makes the address of the page for the user.
+/// Discovers the authorization server, registers a client if necessary, and builds the authorization URL.
 ///
 /// # Errors
 ///
-/// The server wants no sign-in, or what it says of one cannot be used.
+/// Fails when the server has no sign-in, or its metadata is invalid.
 pub(crate) async fn begin(
     calls: &Calls,
     config: &ServerConfig,
@@ -66,19 +67,19 @@ pub(crate) async fn begin(
     random: &dyn Randomness,
 ) -> Result<PendingSignIn, String> {
     let Reach::Http { url, .. } = &config.reach else {
-        return Err("it is a program; only servers at an address have a sign-in".to_owned());
+        return Err("it is a program; only servers with a `url` have a sign-in".to_owned());
     };
     let url = Url::parse(url).map_err(|error| error.to_string())?;
-    secure(&url, "the server")?;
+    require_secure(&url, "the server")?;
     let settings = config.oauth.clone().unwrap_or_default();
     let challenge = discovery::challenge(calls, &url).await?;
-    let found = discovery::find(calls, &url, &challenge, &settings).await?;
+    let found = discovery::discover(calls, &url, &challenge, &settings).await?;
     let server = found.server;
     let usual = settings.scope.clone().or(challenge.scope).or(found.scope);
-    let more = earlier.map(SignIn::step_up).unwrap_or_default();
-    let scope = scopes(std::iter::once(usual.as_deref()).chain(more).flatten());
+    let more = earlier.map(SignIn::step_up_scopes).unwrap_or_default();
+    let scope = join_scopes(std::iter::once(usual.as_deref()).chain(more).flatten());
     let client = client(calls, (&server, &url), &settings, (redirect, earlier)).await?;
-    let (state, verifier) = (secret(random), secret(random));
+    let (state, verifier) = (random_text(random), random_text(random));
     let proof = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&verifier));
     let mut page = Url::parse(&server.authorization_endpoint).map_err(|error| error.to_string())?;
     {
@@ -108,11 +109,11 @@ pub(crate) async fn begin(
 }
 
 impl PendingSignIn {
-    /// Reads the address that the browser came back to; the code in it. `None`: it is not of this sign-in.
+    /// Returns the authorization code in a redirect URL, or `None` when the redirect is not of this sign-in.
     ///
     /// # Errors
     ///
-    /// The authorization server says that the user was refused, or is another one than was asked.
+    /// Fails when the authorization server reports an error, or is another one than this sign-in used.
     pub fn code(&self, returned: &Url) -> Result<Option<String>, String> {
         let of = |name: &str| returned.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
         if of("state").as_deref() != Some(self.state.as_str()) && guard!(OauthState) {
@@ -124,21 +125,24 @@ impl PendingSignIn {
             None => self.server.names_itself,
         };
         if is_other && guard!(OauthAnswerIssuer) {
-            return Err("the answer is of another authorization server than the one that was asked".to_owned());
+            return Err(
+                "the redirect is from another authorization server than this sign-in used; start the sign-in again"
+                    .to_owned(),
+            );
         }
         if let Some(error) = of("error") {
             let more = of("error_description").map(|more| format!(": {more}")).unwrap_or_default();
             return Err(format!("the authorization server refused: {}", shown(&format!("{error}{more}"), 300)));
         }
-        of("code").map(Some).ok_or_else(|| "the answer has no code".to_owned())
+        of("code").map(Some).ok_or_else(|| "the redirect has no authorization code; start the sign-in again".to_owned())
     }
 }
 
-/// Exchanges the code for tokens.
+/// Exchanges the authorization code for tokens.
 ///
 /// # Errors
 ///
-/// The authorization server does not give any.
+/// Fails when the authorization server issues none.
 pub(crate) async fn complete(
     calls: &Calls,
     pending: &PendingSignIn,
@@ -156,11 +160,11 @@ pub(crate) async fn complete(
     let tokens = token::request(calls, endpoint, &pending.client, form).await?;
     let mut sign_in = SignIn::new(pending.client.clone(), &pending.server.issuer, endpoint);
     sign_in.resource.clone_from(&pending.resource);
-    sign_in.take(tokens, pending.scope.as_deref(), now_ms);
+    sign_in.set_tokens(tokens, pending.scope.as_deref(), now_ms);
     Ok(sign_in)
 }
 
-/// Returns the client to sign in as: the one that is configured, the one that was registered for this redirect, or a new one.
+/// Returns the configured OAuth client, the one registered earlier for this redirect URI, or a newly registered one.
 async fn client(
     calls: &Calls,
     (server, resource): (&AuthorizationServer, &Url),
@@ -172,7 +176,7 @@ async fn client(
         client.client_secret.clone_from(&settings.client_secret);
         return Ok(client);
     }
-    let same = earlier.filter(|earlier| earlier.is_of(&server.issuer));
+    let same = earlier.filter(|earlier| earlier.is_issued_by(&server.issuer));
     if let Some(client) = same.and_then(|earlier| earlier.client()).filter(|client| client.has_redirect(redirect)) {
         return Ok(client.clone());
     }
@@ -190,20 +194,22 @@ async fn client(
         "token_endpoint_auth_method": "none",
         "application_type": "native",
     });
-    let request = Exchange::post(endpoint, "application/json", body.to_string());
-    let answer = exchange(calls, request, MAX_ANSWER).await?;
+    let request = HttpRequest::post(endpoint, "application/json", body.to_string());
+    let answer = fetch(calls, request, MAX_ANSWER).await?;
     let failed = |what: &str| format!("{} does not register a client: {what}", server.issuer);
     if !(200..300).contains(&answer.status) {
         return Err(failed(&format!("HTTP {} {}", answer.status, discovery::error_in(&answer.body))));
     }
-    let mut client: Client = serde_json::from_slice(&answer.body).map_err(|_| failed("it answered something else"))?;
+    let mut client: Client =
+        serde_json::from_slice(&answer.body).map_err(|_| failed("its response is not a client registration"))?;
     client.rest.entry("redirect_uris").or_insert_with(|| json!([redirect]));
     Ok(client)
 }
 
-/// Grants to reach the authorization server: a name that leads to a public address, or the host that the server itself is on. An address
-/// in numbers, which a name may not stand for either, is not reached because a server names it.
-pub fn reach_of(server: &str, endpoint: &str) -> Option<Grant> {
+/// Returns the grant for requests to an authorization server, or `None` when the server's metadata does not suffice to contact
+/// it. Its host has to be a domain name, which the connector resolves to public addresses only, or the server's own host:
+/// metadata must not lead to an address literal or `localhost`.
+pub fn authorization_server_grant(server: &str, endpoint: &str) -> Option<Grant> {
     let (server, endpoint) = (Url::parse(server).ok()?, Url::parse(endpoint).ok()?);
     let is_own = server.host() == endpoint.host();
     let is_name = matches!(endpoint.host()?, Host::Domain(name) if name != "localhost");
@@ -215,8 +221,8 @@ pub fn reach_of(server: &str, endpoint: &str) -> Option<Grant> {
     Some(Grant::scoped(format!("mcp-auth.json:{host}"), "http", scope))
 }
 
-/// Whether secrets may be sent to an address: by https, or within this machine.
-fn secure(url: &Url, what: &str) -> Result<(), String> {
+/// Fails unless secrets may be sent to a URL: by https, or over the loopback interface.
+fn require_secure(url: &Url, what: &str) -> Result<(), String> {
     let is_loopback = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),
@@ -230,8 +236,8 @@ fn secure(url: &Url, what: &str) -> Result<(), String> {
     }
 }
 
-/// Joins lists of scopes, each scope once.
-fn scopes<'s>(lists: impl Iterator<Item = &'s str>) -> Option<String> {
+/// Joins lists of scopes without duplicates.
+fn join_scopes<'s>(lists: impl Iterator<Item = &'s str>) -> Option<String> {
     let mut all: Vec<&str> = Vec::new();
     for scope in lists.flat_map(str::split_whitespace) {
         if !all.contains(&scope) {
@@ -241,14 +247,14 @@ fn scopes<'s>(lists: impl Iterator<Item = &'s str>) -> Option<String> {
     (!all.is_empty()).then(|| all.join(" "))
 }
 
-/// 32 random bytes as text.
-fn secret(random: &dyn Randomness) -> String {
+/// Returns 32 random bytes in base64url.
+fn random_text(random: &dyn Randomness) -> String {
     let mut bytes = [0; 32];
     random.fill(&mut bytes);
     BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A text member that is there and not empty.
+/// Returns a text member, unless it is missing or empty.
 fn text(value: &Value, key: &str) -> Option<String> {
     value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
 }

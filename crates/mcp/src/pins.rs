@@ -1,54 +1,54 @@
-//! The words of servers about their tools and prompts, and the files of their programs, as the user last agreed to them.
+//! Stores digests of the tools, prompts and program files of servers, as the user last agreed to them.
 //!
-//! A tool that says something else in a later session may be another tool: it is left out until the user has seen what it says now.
-//! Pins belong to a server's key, which names its file and its program or address ([`ServerConfig::identity`](crate::config::ServerConfig)):
-//! another program under the same name begins anew.
+//! A tool whose description has changed since may be another tool, and is withheld until the user agrees. Pins are stored under a
+//! key of the server, which contains its source and its identity ([`ServerConfig::identity`](crate::config::ServerConfig)):
+//! another program with the same name has no pins.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// Name of the file, below the folder of PiJS's own state.
+/// Name of the file in the folder of PiJS's own state.
 pub const FILE_NAME: &str = "mcp-tools.json";
-/// Longest file that is read.
+/// Largest file that is read, in bytes.
 pub const MAX_FILE_BYTES: u64 = 16 << 20;
-/// Lists that are kept, three of a server; the ones that were noted first go.
+/// Most lists that are kept, with up to three for each server. The oldest are evicted.
 const MAX_LISTS: usize = 1536;
-/// Problems that are kept.
+/// Most problems that are kept.
 const MAX_PROBLEMS: usize = 512;
 
-/// Digests by tool, by prompt, or by file of a program.
+/// Digests by the name of a tool or prompt, or by the path of a program's file.
 pub type ToolDigests = BTreeMap<String, String>;
 
-/// The file.
+/// The contents of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pins {
-    /// In the order they were noted.
+    /// Digests by key, oldest first.
     #[serde(default)]
     servers: Vec<(String, ToolDigests)>,
-    /// The problems that servers had when they were last used, by key.
+    /// The problem of each server's last use, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     problems: BTreeMap<String, String>,
 }
 
-/// The changes of a server's tools since the last time.
+/// The differences between a server's pinned and current tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Tools that were not there.
+    /// Tools without a pin.
     pub added: Vec<String>,
-    /// Tools that say something else.
+    /// Tools whose digest has changed.
     pub changed: Vec<String>,
-    /// Tools that are gone.
+    /// Pinned tools that the server no longer has.
     pub removed: Vec<String>,
 }
 
 impl Changes {
-    /// Whether a person has to see it: what is gone harms nobody.
+    /// Returns whether the changes require consent. Removed tools do not, since they cannot cause harm.
     pub fn need_consent(&self) -> bool {
         !self.added.is_empty() || !self.changed.is_empty()
     }
 
-    /// In words about tools or prompts: `changes the description of a, b; has new tools: c; has no more: d`.
+    /// Describes the changes of tools or prompts: `changes the description of a, b; has new tools: c; has no more: d`.
     pub fn words(&self, kind: &str) -> String {
         let list = |names: &[String]| names.join(", ");
         let mut words = Vec::new();
@@ -66,12 +66,12 @@ impl Changes {
 }
 
 impl Pins {
-    /// The digests under a key.
+    /// Returns the digests of a key.
     pub fn digests(&self, key: &str) -> Option<&ToolDigests> {
         self.servers.iter().find(|(known, _)| known == key).map(|(_, digests)| digests)
     }
 
-    /// Compares what a server says now. `None`: it was never seen.
+    /// Compares the current digests of a server with the pinned ones. Returns `None` for a server without pins.
     pub fn compare(&self, key: &str, now: &ToolDigests) -> Option<Changes> {
         let known = self.digests(key)?;
         let mut changes = Changes::default();
@@ -86,7 +86,7 @@ impl Pins {
         Some(changes)
     }
 
-    /// Takes what a server says now for what was agreed to.
+    /// Pins the current digests of a server.
     pub fn pin(&mut self, key: &str, now: ToolDigests) {
         self.servers.retain(|(known, _)| known != key);
         self.servers.push((key.to_owned(), now));
@@ -94,7 +94,7 @@ impl Pins {
         self.servers.drain(..over);
     }
 
-    /// Notes what went wrong with a server, or that nothing did. Answers whether that is news.
+    /// Records the problem of a server, or that it has none. Returns whether that differs from the recorded state.
     pub fn note(&mut self, key: &str, problem: Option<&str>) -> bool {
         if self.problems.get(key).map(String::as_str) == problem {
             return false;
@@ -108,12 +108,12 @@ impl Pins {
         true
     }
 
-    /// Returns the problem that a server had when it was last used.
+    /// Returns the problem of a server's last use.
     pub fn problem(&self, key: &str) -> Option<&str> {
         self.problems.get(key).map(String::as_str)
     }
 
-    /// Forgets a server, whatever program or address it was; answers whether it was known.
+    /// Removes all pins and the problem of a server, for any identity. Returns whether there were any.
     pub fn forget(&mut self, key: &str) -> bool {
         let before = self.servers.len();
         let is_its = |known: &str| known.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
@@ -123,7 +123,7 @@ impl Pins {
     }
 }
 
-/// `sha256:HEX` over all that a server says of a tool.
+/// Returns `sha256:HEX` over the whole description of a tool.
 pub fn digest(tool: &rmcp::model::Tool) -> String {
     digest_of(&serde_json::json!([
         tool.name,
@@ -135,7 +135,8 @@ pub fn digest(tool: &rmcp::model::Tool) -> String {
     ]))
 }
 
-/// `sha256:HEX` over all that a server says of a prompt. Its text is told when it is used, and may be another each time.
+/// Returns `sha256:HEX` over the description of a prompt. Its messages are not included, since a server may generate them for
+/// each use.
 pub fn digest_of_prompt(prompt: &rmcp::model::Prompt) -> String {
     digest_of(&serde_json::json!([prompt.name, prompt.title, prompt.description, prompt.arguments]))
 }

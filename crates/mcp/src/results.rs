@@ -1,35 +1,36 @@
-//! The answer of a tool, as the model gets it.
+//! Converts MCP results to content blocks for the model.
 //!
-//! Text beyond [`MAX_TEXT`] is cut in the middle, and the whole goes to a file that the text names.
+//! Text longer than [`MAX_TEXT`] is truncated in the middle; the whole text is stored in a file that the model can read.
 
 use crate::names::visible;
 use rmcp::model::{CallToolResult, ContentBlock, GetPromptResult, ReadResourceResult, ResourceContents, Role};
 use serde_json::{Value, json};
 
-/// Bytes of text that reach the model.
+/// Most bytes of text for the model.
 pub const MAX_TEXT: usize = 20 << 10;
-/// Blocks of an answer; what follows is left out with a note.
+/// Most blocks of a result; a note states how many are omitted.
 const MAX_BLOCKS: usize = 64;
-/// Longest image, in base64: what providers take.
+/// Largest image in bytes of base64, which is the limit of providers.
 const MAX_IMAGE: usize = 7 << 20;
 
-/// An answer in blocks of pi: `{type: "text", text}` and `{type: "image", data, mimeType}`.
+/// A result as content blocks of pi: `{type: "text", text}` and `{type: "image", data, mimeType}`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
-    /// The blocks.
+pub struct McpContent {
+    /// Content blocks.
     pub blocks: Vec<Value>,
-    /// Whether the tool says that it failed.
+    /// Whether the tool reported a failure.
     pub is_error: bool,
 }
 
-impl Answer {
-    /// The text of its blocks.
+impl McpContent {
+    /// Returns the text of all blocks.
     pub fn text(&self) -> String {
         let text = |block: &Value| block.get("text").and_then(Value::as_str).map(str::to_owned);
         self.blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n")
     }
 
-    /// Takes out the middle of text that is too long. Answers the whole, for a file whose place [`Answer::name_file`] adds.
+    /// Truncates text that is too long in its middle. Returns the whole text, which the caller stores and refers to with
+    /// [`McpContent::name_file`].
     pub fn cut(&mut self) -> Option<String> {
         let text = self.text();
         if text.len() <= MAX_TEXT {
@@ -40,14 +41,14 @@ impl Answer {
         Some(text)
     }
 
-    /// Says where the whole text is.
+    /// Adds a block with the path of the whole text.
     pub fn name_file(&mut self, place: &str) {
         self.blocks.push(json!({"type": "text", "text": format!("[the whole text: {place}]")}));
     }
 }
 
-/// A tool's result in blocks, from the protocol's `CallToolResult`; `None` when it is none.
-pub fn of_tool(server: &str, result: Value) -> Option<Answer> {
+/// Converts a `CallToolResult`. Returns `None` when the value has another format.
+pub fn of_tool(server: &str, result: Value) -> Option<McpContent> {
     let result: CallToolResult = serde_json::from_value(result).ok()?;
     let mut blocks: Vec<Value> = result.content.iter().take(MAX_BLOCKS).map(|block| of_block(server, block)).collect();
     if result.content.len() > MAX_BLOCKS {
@@ -56,16 +57,16 @@ pub fn of_tool(server: &str, result: Value) -> Option<Answer> {
     if let (true, Some(structured)) = (blocks.is_empty(), &result.structured_content) {
         blocks.push(text(structured.to_string()));
     }
-    Some(Answer { blocks, is_error: result.is_error == Some(true) })
+    Some(McpContent { blocks, is_error: result.is_error == Some(true) })
 }
 
-/// A resource in blocks, from the protocol's `ReadResourceResult`; `None` when it is none.
-pub fn of_resource(result: Value) -> Option<Answer> {
+/// Converts a `ReadResourceResult`. Returns `None` when the value has another format.
+pub fn of_resource(result: Value) -> Option<McpContent> {
     let result: ReadResourceResult = serde_json::from_value(result).ok()?;
-    Some(Answer { blocks: result.contents.iter().take(MAX_BLOCKS).map(of_contents).collect(), is_error: false })
+    Some(McpContent { blocks: result.contents.iter().take(MAX_BLOCKS).map(of_contents).collect(), is_error: false })
 }
 
-/// A prompt as text to say, from the protocol's `GetPromptResult`; `None` when it is none.
+/// Converts a `GetPromptResult` to the text of a user message. Returns `None` when the value has another format.
 pub fn of_prompt(server: &str, result: Value) -> Option<String> {
     let result: GetPromptResult = serde_json::from_value(result).ok()?;
     let mut said = Vec::new();
@@ -111,7 +112,7 @@ fn text(said: String) -> Value {
     json!({"type": "text", "text": said})
 }
 
-/// Text of about `limit` bytes: its beginning and its end.
+/// Returns the beginning and the end of a text, about `limit` bytes in total.
 fn cut_middle(text: &str, limit: usize) -> String {
     let half = limit / 2;
     let head = text.floor_char_boundary(half);
@@ -151,8 +152,10 @@ mod tests {
     #[test]
     fn long_text_loses_its_middle_and_the_whole_is_kept() {
         let long = format!("begin{}end", "ä".repeat(20_000));
-        let mut answer =
-            Answer { blocks: vec![json!({"type": "text", "text": long}), json!({"type": "image"})], is_error: false };
+        let mut answer = McpContent {
+            blocks: vec![json!({"type": "text", "text": long}), json!({"type": "image"})],
+            is_error: false,
+        };
         assert_eq!(answer.cut(), Some(long));
         let text = answer.text();
         assert!(text.starts_with("begin") && text.ends_with("end") && text.contains(" chars truncated…"), "{text}");
@@ -160,7 +163,7 @@ mod tests {
         assert_eq!(answer.blocks[1], json!({"type": "image"}));
         answer.name_file("/tmp/x");
         assert!(answer.text().ends_with("[the whole text: /tmp/x]"));
-        let mut short = Answer { blocks: vec![json!({"type": "text", "text": "x"})], is_error: false };
+        let mut short = McpContent { blocks: vec![json!({"type": "text", "text": "x"})], is_error: false };
         assert_eq!(short.cut(), None);
     }
 }

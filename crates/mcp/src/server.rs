@@ -1,9 +1,9 @@
-//! One server: how it is reached, what it offers, and how its connection is lost and found again. [`agreed`] holds it to what its user
+//! One server: connects and reconnects to it, and keeps its tools and prompts. [`consent`] compares them with what the user
 //! agreed to.
 //!
-//! A server is connected when the session begins and again at the next call after it was lost. Between attempts that fail a delay doubles;
-//! after [`MAX_FAILURES`] failures without a call that was answered between them it is quarantined: the session does not try it any more. Calls are
-//! not repeated, since the server may have carried them out.
+//! The session connects to a server at its start, and again at the next call after a lost connection. The delay between failed
+//! attempts doubles. After [`MAX_FAILURES`] consecutive failures without an answered call, the server is quarantined: the session
+//! makes no further attempts. Calls are not retried, since the server may have executed them.
 //!
 //! ```text
 //! Idle --> Starting --> Open --> Down --> Starting ...
@@ -13,15 +13,15 @@
 use crate::calls::Calls;
 use crate::close_reason::CloseReason;
 use crate::config::{Exposure, Reach, ServerConfig, Source};
-use crate::connection::{Connection, Fault, PeerFacts};
+use crate::connection::{Connection, PeerFacts, RequestFailure};
 use crate::handler::Handler;
-use crate::http_transport::{Access, transport};
+use crate::http_transport::{TransportOptions, transport};
 use crate::names;
 use crate::needs::{SAFE_PATH, grants_for, runs_module};
 use crate::oauth::{self, Bearer, PendingSignIn};
 use crate::session_port::SessionPort;
 use crate::stdio::{self, Program};
-use crate::values::{self, RunCommand, Written};
+use crate::values::{self, RunCommand, ValueTemplate};
 use pijs_environment::{Randomness, Timer};
 use pijs_hostcall::Grant;
 use pijs_protocol::{ErrorCode, HostcallError, guard};
@@ -32,30 +32,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-mod agreed;
+mod consent;
 
-/// Failures without an answered call between them after which a session does not try a server any more.
+/// Consecutive failures without an answered call after which a server is quarantined.
 pub const MAX_FAILURES: u32 = 5;
-/// How long a handshake may take.
+/// Timeout of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 /// Longest delay between two attempts.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
-/// Longest description of a tool that a model is told.
+/// Longest description of a tool for the model, in bytes.
 const MAX_DESCRIPTION: usize = 8 << 10;
-/// Times that a server may announce other tools in a session.
+/// Most announcements of changed tools that are handled in a session.
 const MAX_REFRESHES: u32 = 100;
 
-/// One server.
+/// A server of the session.
 pub(crate) struct Server {
     pub(crate) config: ServerConfig,
     pub(crate) calls: Calls,
     pub(crate) options: ServerParts,
     pub(crate) state: Mutex<State>,
-    /// Held while it is connected.
+    /// Held while the server is being connected, or its lists are fetched.
     pub(crate) connecting: tokio::sync::Mutex<()>,
 }
 
-/// The part of the whole that a server needs.
+/// Services of the session for one server.
 #[derive(Clone)]
 pub(crate) struct ServerParts {
     pub(crate) timer: Arc<dyn Timer>,
@@ -72,33 +72,33 @@ pub(crate) struct State {
     pub(crate) known: Known,
     failures: u32,
     refreshes: u32,
-    /// Set when it is not used any more: what becomes of it is of no interest.
-    pub(crate) is_over: bool,
-    /// Of the session's monotonic clock.
+    /// Whether the server was removed from the session; later failures are then ignored.
+    pub(crate) is_removed: bool,
+    /// Time of the next attempt, on the session's monotonic clock.
     not_before_us: u64,
     problem: Option<String>,
 }
 
-/// The stage that a server has reached on its way.
+/// The connection state of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Not started, or switched off.
+    /// Not started, or disabled.
     #[default]
     Idle,
-    /// Somebody decides whether it may start.
+    /// Waiting for consent to start it.
     Asking,
-    /// It starts.
+    /// Starting, or in the handshake.
     Starting,
-    /// It answers.
+    /// Connected.
     Open,
-    /// It was lost, or could not be reached; the next call tries again.
+    /// The connection was lost or failed. The next call reconnects.
     Down,
-    /// The session does not try it any more.
+    /// Failed too often. The session makes no further attempts.
     Quarantined,
 }
 
 impl Phase {
-    /// In a word.
+    /// Returns the name for display.
     pub fn word(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -111,38 +111,38 @@ impl Phase {
     }
 }
 
-/// The offer of a server.
+/// The tools and prompts of a server, as fetched last.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     pub(crate) facts: PeerFacts,
     pub(crate) tools: Vec<Tool>,
     pub(crate) prompts: Vec<Prompt>,
-    /// Tools that say something else than what was agreed to.
+    /// Tools that are new or changed and that the user has not agreed to.
     pub(crate) withheld: BTreeSet<String>,
     pub(crate) notes: Vec<String>,
 }
 
-/// A tool of a server, as the model can be told of it.
+/// A tool of a server, in the form for the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerTool {
     /// `mcp__SERVER__TOOL`.
     pub name: String,
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// The server's own name for it.
+    /// The server's own name of it.
     pub tool: String,
-    /// Its description: what it does.
+    /// Description.
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: Value,
-    /// The server's own claims about its effects; shown, and never believed.
+    /// The server's annotations. Unverified, and for display only.
     pub annotations: Value,
-    /// How it reaches the model.
+    /// Exposure to the model.
     pub exposure: Exposure,
 }
 
 impl ServerTool {
-    /// As grants name it: `SERVER/TOOL`.
+    /// Returns its name in grants: `SERVER/TOOL`.
     pub fn target(&self) -> String {
         format!("{}/{}", self.server, self.tool)
     }
@@ -153,51 +153,51 @@ impl ServerTool {
 pub struct ServerPrompt {
     /// `mcp__SERVER__PROMPT`.
     pub name: String,
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// The server's own name for it.
+    /// The server's own name of it.
     pub prompt: String,
-    /// Its purpose.
+    /// Description.
     pub description: String,
-    /// Names of its arguments, and whether each is needed.
+    /// Names of its arguments, and whether each is required.
     pub arguments: Vec<(String, bool)>,
 }
 
-/// How a server is.
+/// The status of a server, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// Its name.
     pub name: String,
-    /// The owner of the file it comes from.
+    /// Origin of its entry.
     pub source: Source,
-    /// How it is reached.
+    /// Command line or URL.
     pub reach: String,
-    /// Whether it is used.
+    /// Whether the server is enabled.
     pub enabled: bool,
-    /// How its tools reach the model.
+    /// Default exposure of its tools.
     pub exposure: Exposure,
     /// The stage that it has reached on its way.
     pub phase: Phase,
-    /// The version of the protocol that it speaks.
+    /// Negotiated protocol version.
     pub protocol: String,
-    /// Names of its tools that can be used.
+    /// Names of its usable tools.
     pub tools: Vec<String>,
-    /// Names of those that wait for consent.
+    /// Names of tools that require consent first.
     pub withheld: Vec<String>,
-    /// The problem that it has.
+    /// Current problem.
     pub problem: Option<String>,
-    /// Notes of things that were left out.
+    /// Notes about tools that were left out.
     pub notes: Vec<String>,
-    /// The sentence that says what it offers.
+    /// Description from its entry, or the first line of the server's instructions.
     pub summary: Option<String>,
 }
 
-/// The name under which a server makes hostcalls.
+/// Returns the extension id under which a server makes hostcalls.
 pub fn extension_of(server: &str) -> String {
     format!("mcp:{server}")
 }
 
-/// Returns the key that a server's answers and pins are kept under: whose file, which name, and what it is.
+/// Returns the key of a server's pins and stored answers, which consists of its source and its name.
 pub fn key_of(config: &ServerConfig, project: &std::path::Path) -> String {
     let place = match &config.source {
         Source::User => String::new(),
@@ -262,7 +262,7 @@ impl Server {
         }
     }
 
-    /// The connection that stands, or a new one.
+    /// Returns the open connection, or connects.
     pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
         let _alone = self.connecting.lock().await;
         let name = &self.config.name;
@@ -276,7 +276,7 @@ impl Server {
                 }
             };
             if let Some(why) = lost {
-                self.failed(&self.without_secrets(&why));
+                self.failed(&self.redacted(&why));
             }
             let state = self.lock();
             let problem = state.problem.as_deref().unwrap_or("unknown");
@@ -294,7 +294,7 @@ impl Server {
         match self.connect().await {
             Ok(connection) => Ok(connection),
             Err(problem) => {
-                let mut problem = self.without_secrets(&problem);
+                let mut problem = self.redacted(&problem);
                 if let Some(folder) = &self.config.start_folder {
                     problem.push_str(&format!("; it starts in {folder} because this folder is not trusted (pi trust)"));
                 }
@@ -304,33 +304,34 @@ impl Server {
         }
     }
 
-    /// A problem that may hold what the server wrote, as it may be shown and kept.
-    fn without_secrets(&self, problem: &str) -> String {
+    /// Redacts secrets in a problem, which may contain output of the server.
+    fn redacted(&self, problem: &str) -> String {
         match guard!(McpSecrets) {
             true => self.options.session.redacted(problem),
             false => problem.to_owned(),
         }
     }
 
-    /// Forgets the connection and every failure: the next call connects at once.
+    /// Resets the state, so that the next call connects without a delay.
     pub(crate) fn forget_connection(&self) {
         let mut state = self.lock();
         (state.connection, state.failures, state.not_before_us) = (None, 0, 0);
         (state.phase, state.problem) = (Phase::Idle, None);
     }
 
-    /// Notes that the server was lost or could not be reached. Whoever waits for it hears of it last, when the user has been told.
+    /// Records a lost connection or a failed attempt. The phase changes last, so that waiting callers continue after the user was
+    /// notified.
     fn failed(&self, problem: &str) {
         let name = &self.config.name;
         let phase = {
             let mut state = self.lock();
             state.connection = None;
-            if state.is_over {
+            if state.is_removed {
                 return;
             }
             state.failures += 1;
             state.problem = Some(problem.to_owned());
-            // The first loss is met at once, each later one after twice the time.
+            // The first failure is followed by an immediate attempt; later delays double.
             let delay = match state.failures {
                 0 | 1 => Duration::ZERO,
                 more => Duration::from_secs(1 << (more - 2).min(6)).min(LONGEST_DELAY),
@@ -351,7 +352,7 @@ impl Server {
         self.set_phase(phase);
     }
 
-    /// Keeps what is wrong with it for `pi mcp list`.
+    /// Stores the problem for `pi mcp list`.
     fn note(&self, problem: Option<&str>) {
         let key = &self.options.key;
         if self.options.session.pins().problem(key) != problem {
@@ -359,29 +360,33 @@ impl Server {
         }
     }
 
-    /// Records what an answered or failed request says of the server.
-    pub(crate) fn done<T>(&self, outcome: Result<T, Fault>, connection: &Arc<Connection>) -> Result<T, HostcallError> {
+    /// Updates the failure count from the outcome of a request, and converts its error.
+    pub(crate) fn record_outcome<T>(
+        &self,
+        outcome: Result<T, RequestFailure>,
+        connection: &Arc<Connection>,
+    ) -> Result<T, HostcallError> {
         match outcome {
             Ok(result) => {
                 self.lock().failures = 0;
                 Ok(result)
             }
-            Err(Fault::Refused(words)) => {
+            Err(RequestFailure::Refused(words)) => {
                 self.lock().failures = 0;
                 Err(HostcallError::new(ErrorCode::Io, format!("mcp: {}: {words}", self.config.name))
                     .with("reason", "tool_failed"))
             }
-            Err(Fault::Late(words)) => {
-                let words = self.without_secrets(&words);
-                // One that does not answer is not asked again on the same connection.
+            Err(RequestFailure::TimedOut(words)) => {
+                let words = self.redacted(&words);
+                // A server that does not answer gets a new connection for the next call.
                 let is_current = self.lock().connection.as_ref().is_some_and(|known| Arc::ptr_eq(known, connection));
                 if is_current {
                     self.failed(&words);
                 }
                 Err(HostcallError::new(ErrorCode::Timeout, format!("mcp: {}: {words}", self.config.name)))
             }
-            Err(Fault::Lost(words)) => {
-                let words = self.without_secrets(&words);
+            Err(RequestFailure::Disconnected(words)) => {
+                let words = self.redacted(&words);
                 let is_current = self.lock().connection.as_ref().is_some_and(|known| Arc::ptr_eq(known, connection));
                 if is_current {
                     self.failed(&words);
@@ -407,7 +412,7 @@ impl Server {
             Reach::Stdio { command, args, env, cwd } => {
                 let mut env = self.expand_all(env).await?;
                 let away = self.config.start_folder.as_deref();
-                // No module lies in the folder of an extension's data.
+                // Only for the user's entries: the working folder of an extension's server contains no modules.
                 if away.is_some() && self.config.source == Source::User && runs_module(args) {
                     env.entry(SAFE_PATH.to_owned()).or_insert_with(|| "1".to_owned());
                 }
@@ -421,21 +426,21 @@ impl Server {
             }
             Reach::Http { url, headers } => {
                 let headers = self.expand_all(headers).await?;
-                self.may_reach(url).await?;
+                self.request_reach_consent(url).await?;
                 self.set_phase(Phase::Starting);
-                let access = Access {
+                let options = TransportOptions {
                     calls: self.calls.clone(),
                     headers: headers.into_iter().collect(),
                     bearer: self.bearer(url).map(Arc::new),
                     why: why.clone(),
                     server: self.config.name.clone(),
                 };
-                let transport = transport(access, url);
+                let transport = transport(options, url);
                 Connection::open(transport, handler, None, limits).await?
             }
         };
         let connection = Arc::new(connection.with_timeout(timeout));
-        self.learn(&connection).await?;
+        self.fetch_lists(&connection).await?;
         {
             let mut state = self.lock();
             state.connection = Some(Arc::clone(&connection));
@@ -448,12 +453,12 @@ impl Server {
         Ok(connection)
     }
 
-    /// Values of the file with their variables. Variables are read by a hostcall: what a project's file names is asked about.
+    /// Expands values of the entry. Variables are read by a hostcall, so that those in a project's file require consent.
     async fn expand_all(&self, values: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
-        let mut names: Vec<&str> = values.values().flat_map(|value| Written::parse(value).variables()).collect();
+        let mut names: Vec<&str> = values.values().flat_map(|value| ValueTemplate::parse(value).variables()).collect();
         names.sort_unstable();
         names.dedup();
-        // An extension does not choose which words are left out of the ledger.
+        // An extension must not choose texts that are redacted in the ledger.
         let is_of_file = !matches!(self.config.source, Source::Extension(_)) && guard!(McpSecrets);
         let mut known = Map::new();
         if !names.is_empty() {
@@ -468,9 +473,9 @@ impl Server {
         for (name, written) in values {
             let variable = |name: &str| known.get(name).and_then(Value::as_str).map(str::to_owned);
             let value = values::expand(written, &self.config.source, variable, self.options.run.as_ref()).await;
-            let expanded_value = value_or(value, name)?;
+            let expanded_value = with_name(value, name)?;
             if is_of_file {
-                values::parts(&expanded_value).for_each(|part| self.options.session.learn_setting(part));
+                values::secret_parts(&expanded_value).for_each(|part| self.options.session.learn_setting(part));
             } else if expanded_value != *written {
                 self.options.session.learn(&expanded_value);
             }
@@ -479,11 +484,11 @@ impl Server {
         Ok(expanded)
     }
 
-    /// The token of a sign-in, where the server may have one.
+    /// Returns the source of access tokens, unless the server cannot have a sign-in.
     fn bearer(&self, url: &str) -> Option<Bearer> {
         let key = self.config.sign_in_key()?;
         let (session, timer) = (Arc::clone(&self.options.session), Arc::clone(&self.options.timer));
-        Some(Bearer { key, url: url.to_owned(), session, timer, renewing: tokio::sync::Mutex::default() })
+        Some(Bearer { key, url: url.to_owned(), session, timer, refreshing: tokio::sync::Mutex::default() })
     }
 
     pub(crate) async fn begin_sign_in(&self, redirect: &str, random: &dyn Randomness) -> Result<PendingSignIn, String> {
@@ -492,7 +497,7 @@ impl Server {
         };
         let key = self.config.sign_in_key();
         let key = key.ok_or("its entry has an `Authorization` header; remove it to sign in")?;
-        self.may_reach(url).await?;
+        self.request_reach_consent(url).await?;
         let mut config = self.config.clone();
         if let Some(settings) = &mut config.oauth
             && let Some(secret) = settings.client_secret.take()
@@ -512,8 +517,8 @@ impl Server {
         Ok(())
     }
 
-    /// Has it decided once whether the address may be reached, so that a yes holds for all requests of the session.
-    async fn may_reach(&self, url: &str) -> Result<(), String> {
+    /// Requests consent for the URL once, and grants it for the session, so that single requests do not prompt.
+    async fn request_reach_consent(&self, url: &str) -> Result<(), String> {
         if self.config.source == Source::User {
             return Ok(());
         }
@@ -528,7 +533,7 @@ impl Server {
             return Err(format!("http: capability `http` for {url} is not granted ({reason})"));
         }
         if matches!(self.config.source, Source::Extension(_)) {
-            // The answer holds as far as the user said: what it adds would be the extension's own.
+            // The user's answer determines the scope: an additional grant here would apply to the whole extension.
             return Ok(());
         }
         let grants = grants_for(&self.config);
@@ -536,7 +541,7 @@ impl Server {
         gate.add_grants(&caller.profile, &http).map_err(|error| error.to_string())
     }
 
-    /// Asks again what the server has, after it said that this changed; at most so often.
+    /// Fetches the lists again after the server announced a change, at most [`MAX_REFRESHES`] times.
     fn refresh_later(self: &Arc<Self>) {
         {
             let mut state = self.lock();
@@ -550,7 +555,7 @@ impl Server {
             let _alone = server.connecting.lock().await;
             let connection = server.lock().connection.clone();
             if let Some(connection) = connection.filter(|connection| connection.is_open())
-                && server.learn(&connection).await.is_ok()
+                && server.fetch_lists(&connection).await.is_ok()
             {
                 server.options.changes.send_modify(|number| *number += 1);
             }
@@ -558,12 +563,12 @@ impl Server {
     }
 }
 
-/// Returns the beginning of a digest, for a key.
+/// Returns the first 8 bytes of a digest in hex.
 fn short_digest(text: &str) -> String {
     use sha2::{Digest, Sha256};
     Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn value_or(value: Result<String, String>, name: &str) -> Result<String, String> {
+fn with_name(value: Result<String, String>, name: &str) -> Result<String, String> {
     value.map_err(|problem| format!("{name}: {problem}"))
 }

@@ -1,9 +1,9 @@
-//! The servers of a session: which there are, how they begin and end, and the requests that go to them.
+//! Manages the servers of a session: starts and ends them, and forwards requests.
 //!
-//! The list may change while the session goes on: [`Servers::set`] keeps the servers whose entries stay as they are, with their connections,
-//! ends the others, and starts new ones. [`server`](crate::server) has the states of one.
+//! The list may change during the session: [`Servers::set`] keeps servers with unchanged entries and their connections, ends the
+//! others, and starts new ones. [`server`](crate::server) documents the states of a server.
 
-use crate::calls::{Calls, Door};
+use crate::calls::{Calls, SessionDispatcher};
 use crate::config::{Exposure, ServerConfig, Source};
 use crate::handler::Progress;
 use crate::names;
@@ -22,45 +22,45 @@ use tokio::sync::watch;
 
 pub use crate::connection::{MAX_PROMPTS, MAX_SCHEMA_BYTES, MAX_TOOLS};
 
-/// How long a session waits for its servers before the first prompt; questions to the user not counted.
+/// Longest time that a session waits for starting servers before the first prompt, not including consent prompts.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The parts that servers are made of.
+/// Services for the servers of a session.
 pub struct ServersOptions {
-    /// Tells the time and waits.
+    /// Clock and timer.
     pub timer: Arc<dyn Timer>,
     /// The session.
     pub session: Arc<dyn SessionPort>,
-    /// Runs `!command` of the user's own file.
+    /// Runs `!command` values of the user's own file.
     pub run: Option<Arc<RunCommand>>,
-    /// Names the file of a server, for its key: the same server in two projects is two.
+    /// Folder of the project, which is part of the keys of its servers: the same entry in two projects is two servers.
     pub project: PathBuf,
 }
 
-/// All servers of a session. Cheap to clone.
+/// The servers of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct Servers(Arc<Inner>);
 
 struct Inner {
-    door: Door,
+    dispatcher: SessionDispatcher,
     options: ServersOptions,
     servers: Mutex<Vec<Arc<Server>>>,
     changes: watch::Sender<u64>,
 }
 
 impl Servers {
-    /// No servers yet: [`Servers::set`] says which there are.
+    /// Creates an empty list, for [`Servers::set`].
     pub fn new(options: ServersOptions) -> Self {
         let (changes, _) = watch::channel(0);
-        Self(Arc::new(Inner { door: Door::default(), options, servers: Mutex::default(), changes }))
+        Self(Arc::new(Inner { dispatcher: SessionDispatcher::default(), options, servers: Mutex::default(), changes }))
     }
 
     fn list(&self) -> Vec<Arc<Server>> {
         self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says which servers there are, and as whom each makes its hostcalls. One whose entry and caller stay keeps its connection; the others
-    /// end. In a session that has begun, new ones are started.
+    /// Sets the servers and the profile of each one's caller. A server with the same entry and caller keeps its connection; the
+    /// others end. Starts new ones if the session has started.
     pub fn set(&self, wanted: Vec<(ServerConfig, Arc<Profile>)>) {
         let mut old = self.list();
         let mut new = Vec::new();
@@ -69,7 +69,7 @@ impl Servers {
             let at = old.iter().position(|known| known.config == config && known.calls.caller.profile == profile);
             let server = at.map_or_else(
                 || {
-                    let server = self.made(config, profile);
+                    let server = self.create(config, profile);
                     new.push(Arc::clone(&server));
                     server
                 },
@@ -79,72 +79,74 @@ impl Servers {
         }
         *self.0.servers.lock().unwrap_or_else(PoisonError::into_inner) = all;
         old.iter().for_each(|gone| self.end_one(gone));
-        if self.0.door.dispatcher().is_some() {
+        if self.0.dispatcher.get().is_some() {
             new.into_iter().for_each(begin);
         }
         self.0.changes.send_modify(|number| *number += 1);
     }
 
-    /// Whether a server of this entry and caller is there already.
+    /// Returns whether there is a server with this entry and caller.
     pub fn has(&self, config: &ServerConfig, profile: &Profile) -> bool {
         self.list().iter().any(|known| known.config == *config && *known.calls.caller.profile == *profile)
     }
 
-    fn made(&self, config: ServerConfig, profile: Arc<Profile>) -> Arc<Server> {
-        let Inner { door, options, changes, .. } = &*self.0;
-        let part = ServerParts {
+    fn create(&self, config: ServerConfig, profile: Arc<Profile>) -> Arc<Server> {
+        let Inner { dispatcher, options, changes, .. } = &*self.0;
+        let parts = ServerParts {
             timer: Arc::clone(&options.timer),
             session: Arc::clone(&options.session),
             run: options.run.clone(),
             key: key_of(&config, &options.project),
             changes: changes.clone(),
         };
-        let calls = Calls::new(door.clone(), Caller::new(profile), &config.name);
+        let calls = Calls::new(dispatcher.clone(), Caller::new(profile), &config.name);
         let (state, connecting) = Default::default();
-        Arc::new(Server { config, calls, options: part, state, connecting })
+        Arc::new(Server { config, calls, options: parts, state, connecting })
     }
 
-    /// Begins: hostcalls go to `dispatcher`, and every server that is used is started, all at once.
+    /// Sets the dispatcher for hostcalls, and starts all enabled servers concurrently.
     pub fn start(&self, dispatcher: Arc<Dispatcher>) {
-        self.0.door.open(dispatcher);
+        self.0.dispatcher.set(dispatcher);
         self.list().into_iter().for_each(begin);
     }
 
-    /// Lets hostcalls go to `dispatcher`; no server is started.
+    /// Sets the dispatcher for hostcalls, without starting servers.
     pub fn open(&self, dispatcher: Arc<Dispatcher>) {
-        self.0.door.open(dispatcher);
+        self.0.dispatcher.set(dispatcher);
     }
 
-    /// Begins a sign-in: finds the authorization server and makes the address of its page. `redirect` is where the browser comes back to.
+    /// Begins a sign-in: discovers the authorization server and builds the authorization URL. `redirect` is the redirect URI.
     ///
     /// # Errors
     ///
-    /// The server has no sign-in, or what it says of one cannot be used.
+    /// Fails when the server has no sign-in, or its metadata is invalid.
     pub async fn begin_sign_in(
         &self,
         name: &str,
         redirect: &str,
         random: &dyn Randomness,
     ) -> Result<PendingSignIn, String> {
-        let server = self.find(name).ok_or_else(|| format!("there is no server {name:?}"))?;
+        let server =
+            self.find(name).ok_or_else(|| format!("there is no server {name:?}; pi mcp list shows all servers"))?;
         server.begin_sign_in(redirect, random).await
     }
 
-    /// Exchanges the code that the browser brought for tokens, and keeps them.
+    /// Exchanges the authorization code for tokens, and stores them.
     ///
     /// # Errors
     ///
-    /// The authorization server gives none.
+    /// Fails when the authorization server issues no tokens.
     pub async fn complete_sign_in(&self, name: &str, pending: &PendingSignIn, code: &str) -> Result<(), String> {
-        let server = self.find(name).ok_or_else(|| format!("there is no server {name:?}"))?;
+        let server =
+            self.find(name).ok_or_else(|| format!("there is no server {name:?}; pi mcp list shows all servers"))?;
         server.complete_sign_in(pending, code).await
     }
 
-    /// Connects a server anew, whatever became of it before.
+    /// Reconnects to a server in any state, also a quarantined one.
     ///
     /// # Errors
     ///
-    /// No server of this name is used, or it cannot be reached; the message says why.
+    /// Fails when no enabled server has this name, or the connection fails.
     pub async fn reconnect(&self, name: &str) -> Result<(), String> {
         let server = self.find(name).filter(|server| server.config.enabled);
         let server = server.ok_or_else(|| format!("no MCP server {name:?} is switched on"))?;
@@ -152,8 +154,8 @@ impl Servers {
         server.connection().await.map(drop)
     }
 
-    /// Waits until every server answers or has failed, at most [`PATIENCE`] after the last question to the user was answered. Answers
-    /// the names of those that still start.
+    /// Waits until every server is connected or has failed, at most [`PATIENCE`] after the last consent prompt was answered.
+    /// Returns the names of those that are still starting.
     pub async fn settled(&self) -> Vec<String> {
         let mut changes = self.0.changes.subscribe();
         loop {
@@ -177,12 +179,11 @@ impl Servers {
         }
     }
 
-    /// Makes the hostcall `mcp` for a use of a server's tools, prompts or resources by the model or the user. Reports of progress go to
-    /// `progress`.
+    /// Makes the hostcall `mcp` for the model or the user. `progress` receives progress reports.
     ///
     /// # Errors
     ///
-    /// The gate refused, the server did not answer, or `cancel` fired.
+    /// Fails when the gate refuses, the server fails, or `cancel` is signalled.
     pub async fn hostcall(
         &self,
         (server, tool_call_id): (&str, Option<&str>),
@@ -190,18 +191,23 @@ impl Servers {
         cancel: &CancelToken,
         mut progress: impl FnMut(&Value),
     ) -> Result<Value, HostcallError> {
-        let unknown = || HostcallError::invalid("unknown_tool", format!("mcp: there is no server {server:?}"));
+        let unknown = || {
+            HostcallError::invalid(
+                "unknown_tool",
+                format!("mcp: there is no server {server:?}; pi mcp list shows all servers"),
+            )
+        };
         let mut calls = self.find(server).ok_or_else(unknown)?.calls.clone();
         calls.caller.tool_call_id = tool_call_id.map(Arc::from);
-        let mut pieces = calls.pieces("mcp", params, Vec::new())?;
+        let mut stream = calls.stream("mcp", params, Vec::new())?;
         loop {
             let result = tokio::select! {
                 biased;
-                result = pieces.results.recv() => result,
+                result = stream.results.recv() => result,
                 () = cancel.cancelled() => return Err(pijs_hostcall::connector::cancelled("mcp")),
             };
             let Some((result, _held)) = result else {
-                return Err(HostcallError::io("EPIPE", "mcp", "mcp: the call was lost"));
+                return Err(HostcallError::io("EPIPE", "mcp", "mcp: the call ended without a result; try again"));
             };
             match (result.error, result.chunk) {
                 (Some(error), _) => return Err(error),
@@ -211,33 +217,33 @@ impl Servers {
         }
     }
 
-    /// Ends all connections and what was started for them.
+    /// Ends all connections and programs.
     pub fn end(&self) {
-        self.0.door.close();
+        self.0.dispatcher.close();
         self.list().iter().for_each(|server| self.end_one(server));
     }
 
     fn end_one(&self, server: &Server) {
         {
             let mut state = server.lock();
-            (state.connection, state.is_over) = (None, true);
+            (state.connection, state.is_removed) = (None, true);
         }
-        // Calls of an extension's server end with their connection; the extension may have others.
+        // The extension may have other calls. Those of its server end with the connection.
         if matches!(server.config.source, Source::Extension(_)) {
             return;
         }
-        if let Some(dispatcher) = self.0.door.dispatcher() {
+        if let Some(dispatcher) = self.0.dispatcher.get() {
             let gone = HostcallError::io("EPIPE", "mcp", "mcp: the server is not used any more");
             dispatcher.end_extension(server.calls.caller.extension(), &gone);
         }
     }
 
-    /// A number that changes with what servers offer.
+    /// Returns a counter that is incremented when the tools or states of servers change.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
 
-    /// The tools that can be called, in the order of the servers and of their own lists.
+    /// Returns the callable tools, in the order of the servers and of their lists.
     pub fn tools(&self) -> Vec<ServerTool> {
         let mut found = Vec::new();
         for server in self.list().iter().filter(|server| server.config.enabled) {
@@ -253,7 +259,7 @@ impl Servers {
         found
     }
 
-    /// The prompts of all servers.
+    /// Returns the prompts of all servers.
     pub fn prompts(&self) -> Vec<ServerPrompt> {
         let mut found = Vec::new();
         for server in
@@ -276,7 +282,7 @@ impl Servers {
         found
     }
 
-    /// Names of the servers that have resources.
+    /// Returns the names of servers with resources.
     pub fn with_resources(&self) -> Vec<String> {
         let has = |server: &&Arc<Server>| {
             server.config.enabled
@@ -286,7 +292,7 @@ impl Servers {
         self.list().iter().filter(has).map(|server| server.config.name.clone()).collect()
     }
 
-    /// Returns what a server says of the effects of a target `SERVER/TOOL`, each a line for the user.
+    /// Returns lines for a prompt about a target `SERVER/TOOL`: the server, and its annotations about the tool's effects.
     pub fn describe(&self, target: &str) -> Vec<String> {
         let Some((server, tool)) = target.split_once('/').and_then(|(name, tool)| Some((self.find(name)?, tool)))
         else {
@@ -312,18 +318,18 @@ impl Servers {
         lines
     }
 
-    /// Whether the tools of some server are found by a search only.
+    /// Returns whether some server has deferred tools.
     pub fn has_deferred(&self) -> bool {
         !self.deferred().is_empty()
     }
 
-    /// Servers whose tools are found by a search, with the descriptions that their entries give.
+    /// Returns the names of servers with deferred tools, and the descriptions in their entries.
     pub fn deferred(&self) -> Vec<(String, Option<String>)> {
         let servers = self.list().into_iter().filter(|server| server.config.enabled && server.config.has_deferred());
         servers.map(|server| (server.config.name.clone(), server.config.description.clone())).collect()
     }
 
-    /// How all servers are.
+    /// Returns the status of each server.
     pub fn statuses(&self) -> Vec<Status> {
         self.list().iter().map(|server| server.status()).collect()
     }
@@ -332,19 +338,19 @@ impl Servers {
         self.list().into_iter().find(|server| server.config.name == name)
     }
 
-    /// Whether a caller may use the server of a target: it is the one in whose name the server runs. An extension that was granted a server of
-    /// its package does not reach one of the user's that has the same name.
+    /// Returns whether the target's server runs as this caller. An extension with a grant for a server of its package must not
+    /// reach the user's server with the same name.
     pub(crate) fn serves(&self, target: &str, caller: &ExtensionId) -> bool {
         let server = target.split_once('/').and_then(|(name, _)| self.find(name));
         server.is_some_and(|server| server.calls.caller.extension() == caller)
     }
 
-    /// The server of a target, and what follows its name.
+    /// Returns the server of a target, and the rest of the target.
     fn target<'t>(&self, target: &'t str) -> Result<(Arc<Server>, &'t str), HostcallError> {
         let unknown = || {
             HostcallError::invalid(
                 "unknown_tool",
-                format!("mcp: there is no {target:?}; pi mcp list shows what there is"),
+                format!("mcp: there is no {target:?}; pi mcp list shows all servers"),
             )
         };
         let (name, rest) = target.split_once('/').ok_or_else(unknown)?;
@@ -352,7 +358,7 @@ impl Servers {
         Ok((server, rest))
     }
 
-    /// Calls a tool that the gate allowed.
+    /// Calls a tool. The gate has allowed the call.
     pub(crate) async fn call(
         &self,
         target: &str,
@@ -360,7 +366,7 @@ impl Servers {
         progress: Progress,
     ) -> Result<Value, HostcallError> {
         let (server, tool) = self.target(target)?;
-        // Whoever was not told of it does not call it; a server that was not asked yet is asked first.
+        // Connects first, since the list of tools may not have been fetched. Tools that are hidden or withheld cannot be called.
         let connection = server.connection().await.map_err(unreachable_server)?;
         {
             let known = &server.lock().known;
@@ -375,7 +381,7 @@ impl Servers {
             }
         }
         let outcome = connection.call_tool(tool, arguments, progress).await;
-        server.done(outcome, &connection).and_then(to_value)
+        server.record_outcome(outcome, &connection).and_then(to_value)
     }
 
     pub(crate) async fn prompt(
@@ -393,14 +399,14 @@ impl Servers {
             ));
         }
         let outcome = connection.get_prompt(name, arguments).await;
-        server.done(outcome, &connection).and_then(to_value)
+        server.record_outcome(outcome, &connection).and_then(to_value)
     }
 
     pub(crate) async fn read_resource(&self, target: &str, uri: &str) -> Result<Value, HostcallError> {
         let server = self.open_to_resources(target)?;
         let connection = server.connection().await.map_err(unreachable_server)?;
         let outcome = connection.read_resource(uri).await;
-        server.done(outcome, &connection).and_then(to_value)
+        server.record_outcome(outcome, &connection).and_then(to_value)
     }
 
     pub(crate) async fn list_resources(
@@ -412,7 +418,7 @@ impl Servers {
         let server = self.open_to_resources(target)?;
         let connection = server.connection().await.map_err(unreachable_server)?;
         let outcome = connection.list_resources(templates, cursor).await;
-        server.done(outcome, &connection)
+        server.record_outcome(outcome, &connection)
     }
 
     fn open_to_resources(&self, target: &str) -> Result<Arc<Server>, HostcallError> {
@@ -432,7 +438,7 @@ fn unreachable_server(problem: String) -> HostcallError {
     HostcallError::io("ECONNREFUSED", "mcp", format!("mcp: {problem}"))
 }
 
-/// Starts a server that is used.
+/// Starts an enabled server in the background.
 fn begin(server: Arc<Server>) {
     if server.config.enabled {
         server.lock().phase = Phase::Asking;

@@ -5,61 +5,62 @@ use crate::pins::{Pins, ToolDigests};
 use pijs_hostcall::Caller;
 use std::path::PathBuf;
 
-/// The start of a server's program, for whoever finds its files.
+/// The start of a server's program, from which the session finds its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramStart {
-    /// A name, or a path.
+    /// A name or a path.
     pub command: String,
-    /// Its arguments.
+    /// Arguments.
     pub args: Vec<String>,
-    /// The folder that it starts in; without it, the session's.
+    /// Working folder; without it, the session's.
     pub cwd: Option<String>,
-    /// A folder whose files are bound to grants already: that of the package whose server it is.
+    /// Folder of the package that registers the server. Its files are not pinned here, since the package's grants are bound to
+    /// them.
     pub bound: Option<PathBuf>,
 }
 
-/// The part of a session that servers need.
+/// The interface of the session that servers use.
 pub trait SessionPort: Send + Sync {
-    /// Folders that servers are told of.
+    /// Returns the roots for servers.
     fn roots(&self) -> Vec<PathBuf>;
-    /// Takes a line that a server logs.
+    /// Records a line that a server logs.
     fn log(&self, caller: &Caller, level: &str, logger: Option<&str>, text: &str);
-    /// Takes a value that is not to be shown or recorded.
+    /// Registers a secret for redaction.
     fn learn(&self, _secret: &str) {}
-    /// Takes a value of `env` or `headers`, which may be a key however short it is.
+    /// Registers a value of `env` or `headers` for redaction. Unlike other secrets it is redacted even when it is short.
     fn learn_setting(&self, value: &str) {
         self.learn(value);
     }
-    /// Takes out of a text what is not to be shown or recorded.
+    /// Redacts registered secrets in a text.
     fn redacted(&self, text: &str) -> String {
         text.to_owned()
     }
-    /// Takes a line for the user about a server.
+    /// Shows a line about a server to the user.
     fn notice(&self, line: String);
-    /// Reads what was agreed to.
+    /// Reads the stored pins.
     fn pins(&self) -> Pins;
-    /// Changes what was agreed to.
+    /// Changes the stored pins.
     fn change_pins(&self, change: &mut dyn FnMut(&mut Pins));
-    /// Finds the files of a program and says what each is now: `sha256:HEX STAMP`. One whose stamp is known is not read again. Files that
-    /// only the system's administrator changes are left out.
+    /// Returns the files of a program, each with `sha256:HEX STAMP`. Does not read a file again if its stamp equals the one in
+    /// `known`. Omits files that only the system's administrator can change.
     ///
     /// # Errors
     ///
-    /// A file cannot be read; the message names it.
+    /// Fails when a file cannot be read.
     fn program(&self, _start: &ProgramStart, _known: &ToolDigests) -> Result<ToolDigests, String> {
         Ok(ToolDigests::new())
     }
-    /// The sign-in that is kept under a key.
+    /// Returns the sign-in stored under a key.
     fn sign_in(&self, _key: &str) -> Option<SignIn> {
         None
     }
-    /// Keeps a sign-in.
+    /// Stores a sign-in under a key.
     fn keep_sign_in(&self, _key: &str, _sign_in: &SignIn) {}
-    /// Whether a user can be asked for input.
+    /// Returns whether the user can be asked for input.
     fn asks_users(&self) -> bool {
         false
     }
-    /// Provider and id of the session's model, which servers may ask.
+    /// Returns provider and id of the model for sampling requests, if there is one.
     fn model(&self) -> Option<(String, String)> {
         None
     }

@@ -1,4 +1,5 @@
-//! A program as a server: started, fed and read by hostcalls `exec`, so that it runs under the supervisor and ends with everything it started.
+//! The stdio transport: starts, writes to and reads from a server's program by `exec` hostcalls, so that it runs under the
+//! supervisor and ends with all its descendants.
 
 use crate::calls::{Calls, Tail, bytes_of, object};
 use crate::close_reason::CloseReason;
@@ -12,19 +13,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Bytes on their way in each direction.
+/// Bytes in flight in each direction.
 const PIPE: usize = 256 << 10;
 
 pub(crate) type StdioTransport = AsyncRwTransport<RoleClient, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
-/// A program that was started. Dropping it ends the program.
+/// A running program. Dropping it ends the program.
 pub(crate) struct Program {
-    /// The last words it wrote on standard error.
+    /// Its latest output on standard error.
     pub(crate) stderr: Tail,
     _stop: DropGuard,
 }
 
-/// How a program is started.
+/// The program to start.
 pub(crate) struct Start<'a> {
     pub(crate) command: &'a str,
     pub(crate) args: &'a [String],
@@ -32,7 +33,7 @@ pub(crate) struct Start<'a> {
     pub(crate) cwd: Option<&'a str>,
 }
 
-/// Starts a program; asks whoever has to be asked.
+/// Starts a program. Prompts for consent if no grant covers it.
 pub(crate) async fn start(
     calls: &Calls,
     start: Start<'_>,
@@ -64,7 +65,7 @@ pub(crate) async fn start(
     tokio::spawn(async move {
         tokio::select! {
             () = reading => {}
-            // The wait for the program is dropped here, which ends it.
+            // Dropping the `wait` call ends the program.
             () = stopped.cancelled() => {}
         }
         ends.cancel();
@@ -82,16 +83,16 @@ pub(crate) async fn start(
     Ok((transport, Program { stderr, _stop: stop.drop_guard() }))
 }
 
-/// Hands on what the program writes, until it ends or breaks a limit.
+/// Forwards the program's output to the client, until the program ends or exceeds a limit.
 async fn read(
     calls: Calls,
     pid: Value,
     mut to_client: WriteHalf<DuplexStream>,
     (flow, stderr, why): (Arc<Mutex<Flow>>, Tail, CloseReason),
 ) {
-    let waiting = calls.pieces("exec", json!({"op": "wait", "pid": pid}), Vec::new());
-    let Ok(mut pieces) = waiting else { return };
-    while let Some((mut result, held)) = pieces.results.recv().await {
+    let waiting = calls.stream("exec", json!({"op": "wait", "pid": pid}), Vec::new());
+    let Ok(mut output) = waiting else { return };
+    while let Some((mut result, held)) = output.results.recv().await {
         if let Some(bytes) = bytes_of(&mut result, "stderr") {
             stderr.add(&bytes);
         }
@@ -114,7 +115,7 @@ async fn read(
                 (None, Some(signal)) => format!("its program was ended by {signal}"),
                 (None, None) => "its program ended".to_owned(),
             };
-            let said = stderr.words();
+            let said = stderr.last_lines();
             why.set(if said.is_empty() { how } else { format!("{how}: {said}") });
             break;
         }
@@ -122,7 +123,7 @@ async fn read(
     let _ = to_client.shutdown().await;
 }
 
-/// Hands on what the client sends.
+/// Forwards the client's messages to the program.
 async fn write(calls: Calls, pid: Value, mut from_client: ReadHalf<DuplexStream>, flow: Arc<Mutex<Flow>>) {
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -130,7 +131,7 @@ async fn write(calls: Calls, pid: Value, mut from_client: ReadHalf<DuplexStream>
             Ok(0) | Err(_) => break,
             Ok(count) => count,
         };
-        flow.lock().unwrap_or_else(PoisonError::into_inner).asked();
+        flow.lock().unwrap_or_else(PoisonError::into_inner).reset();
         let params = json!({"op": "write", "pid": pid, "data": {"$bytes": 0}});
         if calls.call("exec", params, vec![buffer[..count].to_vec()]).await.is_err() {
             break;

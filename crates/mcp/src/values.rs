@@ -1,96 +1,96 @@
-//! Values of `mcp.json`: text with `${NAME}`, or `!command`.
+//! Parses and expands values of `mcp.json`: text with `${NAME}`, or `!command`.
 
 use crate::config::Source;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
-/// Longest output of a command that is used.
-const LONGEST: usize = 64 << 10;
+/// Longest output of a command in bytes.
+const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
-/// Runs a command line of the user's own file and answers what it printed; `None` when it failed.
+/// Runs a command line of the user's own file and returns its output; `None` when it fails.
 pub type RunCommand = dyn Fn(String) -> BoxFuture<'static, Option<String>> + Send + Sync;
 
-/// A value, read.
+/// A parsed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Written<'a> {
+pub enum ValueTemplate<'a> {
     /// A command line.
     Command(&'a str),
-    /// Pieces of text, and names of variables.
-    Text(Vec<Piece<'a>>),
+    /// Literals and variables.
+    Text(Vec<ValuePart<'a>>),
 }
 
-/// A piece of a value.
+/// A part of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece<'a> {
-    /// As it stands.
+pub enum ValuePart<'a> {
+    /// Literal text.
     Literal(&'a str),
-    /// `${NAME}`.
+    /// A variable: `${NAME}`.
     Variable(&'a str),
 }
 
-impl<'a> Written<'a> {
-    /// Reads a value.
+impl<'a> ValueTemplate<'a> {
+    /// Parses a value.
     pub fn parse(value: &'a str) -> Self {
         if let Some(command) = value.strip_prefix('!') {
             return Self::Command(command.trim());
         }
-        let mut pieces = Vec::new();
+        let mut parts = Vec::new();
         let mut rest = value;
         while let Some(at) = rest.find("${") {
             let name = rest[at + 2..].split_once('}').map(|(name, _)| name);
             let is_name = |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
             let Some(name) = name.filter(is_name) else {
-                // No name: the two characters stand for themselves.
-                pieces.push(Piece::Literal(&rest[..at + 2]));
+                // Without a valid name, `${` is literal.
+                parts.push(ValuePart::Literal(&rest[..at + 2]));
                 rest = &rest[at + 2..];
                 continue;
             };
             if at > 0 {
-                pieces.push(Piece::Literal(&rest[..at]));
+                parts.push(ValuePart::Literal(&rest[..at]));
             }
-            pieces.push(Piece::Variable(name));
+            parts.push(ValuePart::Variable(name));
             rest = &rest[at + name.len() + 3..];
         }
         if !rest.is_empty() {
-            pieces.push(Piece::Literal(rest));
+            parts.push(ValuePart::Literal(rest));
         }
-        Self::Text(pieces)
+        Self::Text(parts)
     }
 
-    /// The text of a value without variables.
+    /// Returns the text of a value without variables; `None` for any other.
     pub(crate) fn literal(&self) -> Option<String> {
-        let Self::Text(pieces) = self else { return None };
-        let text = |piece: &Piece<'a>| match piece {
-            Piece::Literal(text) => Some(*text),
-            Piece::Variable(_) => None,
+        let Self::Text(parts) = self else { return None };
+        let text = |part: &ValuePart<'a>| match part {
+            ValuePart::Literal(text) => Some(*text),
+            ValuePart::Variable(_) => None,
         };
-        pieces.iter().map(text).collect()
+        parts.iter().map(text).collect()
     }
 
-    /// Names of the variables in it.
+    /// Returns the names of the variables.
     pub fn variables(&self) -> Vec<&'a str> {
-        let Self::Text(pieces) = self else { return Vec::new() };
-        let name = |piece: &Piece<'a>| match piece {
-            Piece::Variable(name) => Some(*name),
-            Piece::Literal(_) => None,
+        let Self::Text(parts) = self else { return Vec::new() };
+        let name = |part: &ValuePart<'a>| match part {
+            ValuePart::Variable(name) => Some(*name),
+            ValuePart::Literal(_) => None,
         };
-        pieces.iter().filter_map(name).collect()
+        parts.iter().filter_map(name).collect()
     }
 }
 
-/// Returns what a value stands for. `variable` tells what a variable holds, as far as the server may know.
+/// Expands a value. `variable` returns the value of a variable that the server may read.
 ///
 /// # Errors
 ///
-/// A variable is not set, or a command may not run or fails; the message says what to do.
+/// Fails when a variable is not set, when the source may not run commands, and when a command fails.
 pub async fn expand(
     value: &str,
     source: &Source,
     variable: impl Fn(&str) -> Option<String>,
     run: Option<&Arc<RunCommand>>,
 ) -> Result<String, String> {
-    match Written::parse(value) {
-        Written::Command(line) => {
+    match ValueTemplate::parse(value) {
+        ValueTemplate::Command(line) => {
             let run = match source {
                 Source::User => run,
                 _ => None,
@@ -101,18 +101,18 @@ pub async fn expand(
                         .to_owned(),
                 );
             };
-            let printed = run(line.to_owned()).await.filter(|printed| printed.len() <= LONGEST);
+            let printed = run(line.to_owned()).await.filter(|printed| printed.len() <= MAX_OUTPUT_BYTES);
             let printed = printed.map(|printed| printed.trim_end_matches(['\n', '\r']).to_owned());
             printed
                 .filter(|text| !text.is_empty())
                 .ok_or_else(|| format!("the command `{line}` failed or printed nothing"))
         }
-        Written::Text(pieces) => {
+        ValueTemplate::Text(parts) => {
             let mut text = String::new();
-            for piece in pieces {
-                match piece {
-                    Piece::Literal(literal) => text.push_str(literal),
-                    Piece::Variable(name) => match variable(name) {
+            for part in parts {
+                match part {
+                    ValuePart::Literal(literal) => text.push_str(literal),
+                    ValuePart::Variable(name) => match variable(name) {
                         Some(value) => text.push_str(&value),
                         None => return Err(format!("the variable {name} is not set; set it, or write its value")),
                     },
@@ -123,8 +123,9 @@ pub async fn expand(
     }
 }
 
-/// Parts of a value that a server may repeat without the rest: all of it, and what follows the name of a scheme (`Bearer KEY`).
-pub fn parts(value: &str) -> impl Iterator<Item = &str> {
+/// Returns the parts of a value that have to be redacted: the whole value, and the credential after a scheme (`Bearer KEY`),
+/// which a server may repeat alone.
+pub fn secret_parts(value: &str) -> impl Iterator<Item = &str> {
     let credential = value.split_once(' ').map(|(_, rest)| rest.trim());
     std::iter::once(value).chain(credential)
 }
@@ -150,7 +151,7 @@ mod tests {
         }
         assert!(expanded("${B}", &Source::User).unwrap_err().contains("B is not set"));
         assert!(expanded("!false", &Source::User).unwrap_err().contains("`false` failed"));
-        assert_eq!(Written::parse("a${A}${B}").variables(), ["A", "B"]);
+        assert_eq!(ValueTemplate::parse("a${A}${B}").variables(), ["A", "B"]);
     }
 
     #[test]

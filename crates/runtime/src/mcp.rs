@@ -35,7 +35,7 @@ use pijs_hostcall::{Connector, Evidence, Ledger, Profile};
 use pijs_mcp::config::{self, MAX_SERVERS, Parsed, Reach, ServerConfig, Source};
 use pijs_mcp::needs::grants_for;
 use pijs_mcp::server::{Status, extension_of, key_of};
-use pijs_mcp::values::parts;
+use pijs_mcp::values::secret_parts;
 use pijs_mcp::{McpConnector, Servers, ServersOptions};
 use pijs_packages::{PackageEntry, PackageManifest};
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
@@ -407,7 +407,7 @@ pub fn problem_of(environment: &Environment, config: &ServerConfig) -> Option<St
 pub fn redactor_of(config: &ServerConfig) -> Redactor {
     let redactor = Redactor::default();
     let (Reach::Stdio { env: values, .. } | Reach::Http { headers: values, .. }) = &config.reach;
-    values.values().flat_map(|value| parts(value)).for_each(|part| port::learn_setting(&redactor, part));
+    values.values().flat_map(|value| secret_parts(value)).for_each(|part| port::learn_setting(&redactor, part));
     redactor
 }
 

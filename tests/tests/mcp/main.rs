@@ -317,7 +317,7 @@ fn servers_that_misbehave_end_alone() {
 fn calls_that_a_server_does_not_answer_rightly_fail_alone() {
     for (mode, wanted) in [
         ("dies-when-called", "ended with code 9"),
-        ("wrong-answer", "something else"),
+        ("wrong-answer", "the result of another method"),
         ("other-id", "no answer within 3 s"),
     ] {
         let world = World::with(mode);

@@ -1,19 +1,19 @@
-//! Finds the authorization server of a server, and what it offers.
+//! Discovers the authorization server of a server, and its metadata.
 
 use super::sign_in::is_same_issuer;
-use super::{MAX_ANSWER, reach_of, secure, text};
+use super::{MAX_ANSWER, authorization_server_grant, require_secure, text};
 use crate::calls::Calls;
 use crate::config::OauthSettings;
-use crate::http::{Answer, Exchange, exchange};
+use crate::http::{HttpRequest, HttpResponse, fetch};
 use pijs_hostcall::prompt::shown;
 use pijs_protocol::guard;
 use serde_json::{Value, json};
 use url::Url;
 
-/// The version that requests for metadata name.
+/// Protocol version header of metadata requests.
 const VERSION: (&str, &str) = ("mcp-protocol-version", "2025-11-25");
 
-/// The parts of a server's refusal that a sign-in uses.
+/// The parameters of a `WWW-Authenticate` challenge that a sign-in uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Challenge {
     pub(crate) resource_metadata: Option<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    /// Reads `WWW-Authenticate`; one of another scheme says nothing.
+    /// Parses `WWW-Authenticate`; returns an empty challenge for other schemes than Bearer.
     pub(crate) fn parse(header: &str) -> Self {
         let (scheme, rest) = header.trim_start().split_once(char::is_whitespace).unwrap_or((header, ""));
         if !scheme.eq_ignore_ascii_case("bearer") {
@@ -31,7 +31,7 @@ impl Challenge {
     }
 }
 
-/// A parameter `name="value"` or `name=value`.
+/// Returns the value of a parameter `name="value"` or `name=value`.
 fn parameter(text: &str, name: &str) -> Option<String> {
     let mut rest = text;
     while let Some((key, after)) = rest.split_once('=') {
@@ -48,24 +48,24 @@ fn parameter(text: &str, name: &str) -> Option<String> {
     None
 }
 
-/// The metadata of an authorization server that a sign-in uses.
+/// The members of an authorization server's metadata that a sign-in uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AuthorizationServer {
     pub(crate) issuer: String,
     pub(crate) authorization_endpoint: String,
     pub(crate) token_endpoint: String,
     pub(crate) registration_endpoint: Option<String>,
-    /// Whether its answers say whose they are (RFC 9207).
+    /// Whether its redirects contain `iss` (RFC 9207).
     pub(crate) names_itself: bool,
 }
 
 impl AuthorizationServer {
-    /// Reads its metadata.
+    /// Parses and checks the metadata.
     fn read(metadata: &Value) -> Result<Self, String> {
         let of = |key: &str| {
             let url = text(metadata, key).ok_or_else(|| format!("its metadata has no `{key}`"))?;
             let parsed = Url::parse(&url).map_err(|error| format!("`{key}` of its metadata: {error}"))?;
-            secure(&parsed, "the authorization server")?;
+            require_secure(&parsed, "the authorization server")?;
             Ok::<_, String>(url)
         };
         let methods = metadata["code_challenge_methods_supported"].as_array();
@@ -84,29 +84,29 @@ impl AuthorizationServer {
     }
 }
 
-/// Metadata about the sign-in to a server.
-pub(super) struct Found {
+/// The result of discovery.
+pub(super) struct DiscoveredServer {
     pub(super) server: AuthorizationServer,
     pub(super) resource: Option<String>,
     pub(super) scope: Option<String>,
 }
 
-/// Asks the server as somebody who is not signed in.
+/// Sends an unauthenticated request to the server, and returns its challenge.
 pub(super) async fn challenge(calls: &Calls, url: &Url) -> Result<Challenge, String> {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "ping"});
-    let mut request = Exchange::post(url.as_str(), "application/json", hello.to_string());
+    let mut request = HttpRequest::post(url.as_str(), "application/json", hello.to_string());
     request.headers.push(("accept", "application/json, text/event-stream".to_owned()));
-    let answer = exchange(calls, request, MAX_ANSWER).await?;
+    let answer = fetch(calls, request, MAX_ANSWER).await?;
     Ok(answer.header("www-authenticate").map(Challenge::parse).unwrap_or_default())
 }
 
-/// Finds the authorization server.
-pub(super) async fn find(
+/// Discovers the authorization server.
+pub(super) async fn discover(
     calls: &Calls,
     url: &Url,
     challenge: &Challenge,
     settings: &OauthSettings,
-) -> Result<Found, String> {
+) -> Result<DiscoveredServer, String> {
     let own = protected_resource(calls, url, challenge).await?;
     let resource = own.as_ref().and_then(|own| text(own, "resource"));
     if let Some(resource) = &resource {
@@ -123,13 +123,13 @@ pub(super) async fn find(
             metadata(calls, &document).await?.ok_or_else(|| format!("there is no metadata at {document}"))?;
         let server = AuthorizationServer::read(&metadata)?;
         allow_endpoints(calls, url, &server)?;
-        return Ok(Found { server, resource, scope });
+        return Ok(DiscoveredServer { server, resource, scope });
     }
     let issuer = named.map_or_else(|| url.origin().ascii_serialization(), str::to_owned);
     let base = Url::parse(&issuer)
         .map_err(|error| format!("the server names the authorization server {issuer:?}: {error}"))?;
     allow(calls, url, &base)?;
-    for place in places_of_metadata(&base) {
+    for place in metadata_urls(&base) {
         let Some(metadata) = metadata(calls, &place).await? else { continue };
         let server = AuthorizationServer::read(&metadata).map_err(|problem| format!("{issuer}: {problem}"))?;
         if !is_same_issuer(&server.issuer, &issuer) && guard!(OauthIssuer) {
@@ -139,7 +139,7 @@ pub(super) async fn find(
             ));
         }
         allow_endpoints(calls, url, &server)?;
-        return Ok(Found { server, resource, scope });
+        return Ok(DiscoveredServer { server, resource, scope });
     }
     Err(match own {
         Some(_) => format!("there is no metadata of the authorization server {issuer}"),
@@ -147,11 +147,11 @@ pub(super) async fn find(
     })
 }
 
-/// Lets the server's caller reach an authorization server that it may name.
+/// Grants the server's caller requests to an authorization server.
 fn allow(calls: &Calls, server: &Url, other: &Url) -> Result<(), String> {
-    secure(other, "the authorization server")?;
-    // Without a grant the user is asked, as of any address.
-    if let Some(grant) = reach_of(server.as_str(), other.as_str()) {
+    require_secure(other, "the authorization server")?;
+    // Without this grant, the user is prompted as for any address.
+    if let Some(grant) = authorization_server_grant(server.as_str(), other.as_str()) {
         let dispatcher = calls.dispatcher().map_err(|error| error.message)?;
         let added = dispatcher.gate().add_grants(&calls.caller.profile, &[grant]);
         return added.map_err(|error| error.to_string());
@@ -168,10 +168,10 @@ fn allow_endpoints(calls: &Calls, url: &Url, server: &AuthorizationServer) -> Re
     Ok(())
 }
 
-/// The server's own metadata; `None` when it has none.
+/// Fetches the protected resource metadata (RFC 9728) of the server; `None` when it has none.
 async fn protected_resource(calls: &Calls, url: &Url, challenge: &Challenge) -> Result<Option<Value>, String> {
     let mut places: Vec<Url> = Vec::new();
-    // Elsewhere than at the server itself nothing is its own.
+    // Metadata at another origin could claim any resource.
     let named = challenge.resource_metadata.as_deref().and_then(|place| Url::parse(place).ok());
     places.extend(named.filter(|place| place.origin() == url.origin()));
     let path = url.path().trim_end_matches('/');
@@ -190,7 +190,7 @@ async fn protected_resource(calls: &Calls, url: &Url, challenge: &Challenge) -> 
     Ok(None)
 }
 
-/// Whether what the metadata is about covers the server.
+/// Checks that the resource of the metadata contains the server's URL.
 fn check_resource(url: &Url, resource: &str) -> Result<(), String> {
     let about = Url::parse(resource).map_err(|error| format!("its metadata is about {resource:?}: {error}"))?;
     let folder = |url: &Url| format!("{}/", url.path().trim_end_matches('/'));
@@ -201,8 +201,8 @@ fn check_resource(url: &Url, resource: &str) -> Result<(), String> {
     }
 }
 
-/// The places where RFC 8414 and OpenID Connect keep metadata, in the order of the protocol.
-fn places_of_metadata(issuer: &Url) -> Vec<Url> {
+/// Returns the metadata URLs of RFC 8414 and OpenID Connect Discovery, in the order of MCP's specification.
+fn metadata_urls(issuer: &Url) -> Vec<Url> {
     let root = issuer.origin().ascii_serialization();
     let path = issuer.path().trim_end_matches('/');
     let mut places = vec![
@@ -215,11 +215,11 @@ fn places_of_metadata(issuer: &Url) -> Vec<Url> {
     places.iter().filter_map(|place| Url::parse(place).ok()).collect()
 }
 
-/// A document; `None` when there is none.
+/// Fetches a metadata document; `None` when there is none.
 async fn metadata(calls: &Calls, place: &Url) -> Result<Option<Value>, String> {
-    let mut request = Exchange::get(place.as_str());
+    let mut request = HttpRequest::get(place.as_str());
     request.headers.extend([("accept", "application/json".to_owned()), (VERSION.0, VERSION.1.to_owned())]);
-    let Answer { status, body, .. } = exchange(calls, request, MAX_ANSWER).await?;
+    let HttpResponse { status, body, .. } = fetch(calls, request, MAX_ANSWER).await?;
     match status {
         200..300 => Ok(serde_json::from_slice(&body).ok().filter(Value::is_object)),
         400..500 | 502 => Ok(None),
@@ -227,7 +227,7 @@ async fn metadata(calls: &Calls, place: &Url) -> Result<Option<Value>, String> {
     }
 }
 
-/// The error that an OAuth answer names, for the user.
+/// Returns the error in an OAuth response, for display.
 pub(super) fn error_in(body: &[u8]) -> String {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let parts = [text(&value, "error"), text(&value, "error_description")];

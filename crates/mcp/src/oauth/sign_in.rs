@@ -1,21 +1,21 @@
-//! A sign-in as it is stored: a client, its tokens, and where they are renewed.
+//! A stored sign-in: a client, its tokens, and the endpoint that refreshes them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-/// A token that ends within this time is renewed first.
-const SOON_MS: f64 = 60_000.0;
+/// A token that expires within this time is refreshed before use.
+const REFRESH_BEFORE_MS: f64 = 60_000.0;
 
-/// A client of an authorization server.
+/// A client that is registered at an authorization server.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Client {
-    /// Its name there.
+    /// Client id.
     pub client_id: String,
-    /// Its secret, where it has one.
+    /// Client secret of a confidential client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<String>,
-    /// Further members of the registration.
+    /// Other members of the registration.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -25,29 +25,29 @@ impl Client {
         Self { client_id, client_secret: None, rest: Map::new() }
     }
 
-    /// Whether it was registered for a redirect.
+    /// Returns whether the client was registered with a redirect URI.
     pub(super) fn has_redirect(&self, redirect: &str) -> bool {
         self.rest.get("redirect_uris").and_then(Value::as_array).is_some_and(|all| all.contains(&json!(redirect)))
     }
 }
 
-/// An answer of a token endpoint.
+/// The response of a token endpoint.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tokens {
-    /// Lets requests in.
+    /// Access token.
     pub access_token: String,
-    /// `Bearer`.
+    /// Token type, `Bearer`.
     #[serde(default)]
     pub token_type: String,
-    /// Gets a new one.
+    /// Refresh token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh_token: Option<String>,
-    /// Further members of it.
+    /// Other members of the response.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
 
-/// A sign-in as `mcp-auth.json` keeps it, in pi's form; members of pi's that are not used here stay as they are.
+/// A sign-in in pi's format of `mcp-auth.json`. Members that PiJS does not use are kept.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SignIn {
@@ -55,18 +55,18 @@ pub struct SignIn {
     pub(super) client_information: Option<Client>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tokens: Option<Tokens>,
-    /// When the access token ends, milliseconds since 1970.
+    /// Expiry of the access token in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokens_expire_at: Option<f64>,
-    /// The authorization server that the tokens are of, and where it gives them: renewing goes there and nowhere else.
+    /// The authorization server that issued the tokens. They are refreshed at its `token_endpoint` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     issuer: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token_endpoint: Option<String>,
-    /// The resource that they are for.
+    /// The resource of the tokens (RFC 8707).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) resource: Option<String>,
-    /// Scopes that the server asked for since.
+    /// Scopes that the server has required since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) wanted_scope: Option<String>,
     #[serde(flatten)]
@@ -105,24 +105,25 @@ impl SignIn {
         self.client_information.as_ref()
     }
 
-    pub(super) fn is_of(&self, issuer: &str) -> bool {
+    pub(super) fn is_issued_by(&self, issuer: &str) -> bool {
         self.issuer.as_deref().is_some_and(|known| is_same_issuer(known, issuer))
     }
 
-    /// Scopes that the next sign-in asks for beyond the usual: those that the server wants and those that were granted.
-    pub(super) fn step_up(&self) -> [Option<&str>; 2] {
+    /// Returns the scopes that the next sign-in requests in addition: the granted and the newly required ones, if there are any
+    /// of the latter.
+    pub(super) fn step_up_scopes(&self) -> [Option<&str>; 2] {
         let granted = self.tokens.as_ref().and_then(|tokens| tokens.rest.get("scope")).and_then(Value::as_str);
         let wanted = self.wanted_scope.as_deref();
         [granted.filter(|_| wanted.is_some()), wanted]
     }
 
-    /// The token that lets requests in.
+    /// Returns the access token.
     pub fn access_token(&self) -> Option<&str> {
         self.tokens.as_ref().map(|tokens| tokens.access_token.as_str())
     }
 
-    /// Takes new tokens over. A refresh token stays until there is another one.
-    pub(super) fn take(&mut self, mut tokens: Tokens, scope: Option<&str>, now_ms: u64) {
+    /// Stores new tokens. Keeps the refresh token if the response has none.
+    pub(super) fn set_tokens(&mut self, mut tokens: Tokens, scope: Option<&str>, now_ms: u64) {
         let seconds = tokens
             .rest
             .get("expires_in")
@@ -139,14 +140,14 @@ impl SignIn {
         self.tokens = Some(tokens);
     }
 
-    pub(super) fn ends_soon(&self, now_ms: u64) -> bool {
+    pub(super) fn expires_soon(&self, now_ms: u64) -> bool {
         #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
         let now = now_ms as f64;
-        self.tokens_expire_at.is_some_and(|end| end - SOON_MS <= now)
+        self.tokens_expire_at.is_some_and(|end| end - REFRESH_BEFORE_MS <= now)
     }
 }
 
-/// Returns whether two issuers are one; a bare origin may be written with and without a slash.
+/// Returns whether two issuers are equal, apart from a trailing slash.
 pub(super) fn is_same_issuer(one: &str, other: &str) -> bool {
     one.strip_suffix('/').unwrap_or(one) == other.strip_suffix('/').unwrap_or(other)
 }

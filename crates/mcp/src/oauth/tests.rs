@@ -33,14 +33,14 @@ fn secrets_go_to_https_or_stay_on_this_machine() {
         ("http://10.0.0.1", false),
         ("file:///etc/passwd", false),
     ] {
-        assert_eq!(secure(&Url::parse(url).expect("a URL"), "it").is_ok(), fits, "{url}");
+        assert_eq!(require_secure(&Url::parse(url).expect("a URL"), "it").is_ok(), fits, "{url}");
     }
 }
 
 #[test]
 fn a_server_names_no_address_in_numbers_but_its_own() {
     let hosts = |server: &str, other: &str| {
-        let scope = reach_of(server, other)?.scope?;
+        let scope = authorization_server_grant(server, other)?.scope?;
         scope.hosts.map(|hosts| hosts.join(","))
     };
     assert_eq!(hosts("https://e.com/mcp", "https://auth.e.com/token").as_deref(), Some("auth.e.com:443"));
@@ -56,8 +56,8 @@ fn a_server_that_wants_more_gets_it_on_top_of_what_was_granted() {
         "tokens": {"access_token": "a", "token_type": "Bearer", "scope": "read list"}, "wantedScope": "write read", "of": "pi",
     }))
     .expect("a sign-in");
-    let all = std::iter::once(Some("read")).chain(sign_in.step_up()).flatten();
-    assert_eq!(scopes(all).as_deref(), Some("read list write"));
-    assert_eq!(scopes(SignIn::default().step_up().into_iter().flatten()), None);
+    let all = std::iter::once(Some("read")).chain(sign_in.step_up_scopes()).flatten();
+    assert_eq!(join_scopes(all).as_deref(), Some("read list write"));
+    assert_eq!(join_scopes(SignIn::default().step_up_scopes().into_iter().flatten()), None);
     assert_eq!(serde_json::to_value(&sign_in).expect("JSON")["of"], "pi", "what is pi's stays");
 }

@@ -1,10 +1,10 @@
-//! Requests tokens, and renews them.
+//! Requests and refreshes tokens.
 
 use super::discovery::{self, Challenge};
 use super::sign_in::{Client, Tokens};
-use super::{MAX_ANSWER, reach_of};
+use super::{MAX_ANSWER, authorization_server_grant};
 use crate::calls::Calls;
-use crate::http::{Exchange, exchange};
+use crate::http::{HttpRequest, fetch};
 use crate::session_port::SessionPort;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -13,7 +13,7 @@ use serde_json::json;
 use std::sync::Arc;
 use url::form_urlencoded;
 
-/// Requests tokens of a token endpoint.
+/// Requests tokens from a token endpoint.
 pub(super) async fn request(
     calls: &Calls,
     endpoint: &str,
@@ -25,14 +25,14 @@ pub(super) async fn request(
     let secret = client.client_secret.as_deref();
     form.extend(secret.filter(|_| by_post).map(|secret| ("client_secret", secret)));
     let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
-    let mut request = Exchange::post(endpoint, "application/x-www-form-urlencoded", body);
+    let mut request = HttpRequest::post(endpoint, "application/x-www-form-urlencoded", body);
     request.headers.push(("accept", "application/json".to_owned()));
     if let Some(secret) = secret.filter(|_| !by_post) {
         let part = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
         let pair = BASE64_STANDARD.encode(format!("{}:{}", part(&client.client_id), part(secret)));
         request.headers.push(("authorization", format!("Basic {pair}")));
     }
-    let answer = exchange(calls, request, MAX_ANSWER).await?;
+    let answer = fetch(calls, request, MAX_ANSWER).await?;
     if !(200..300).contains(&answer.status) {
         return Err(format!("{endpoint}: HTTP {} {}", answer.status, discovery::error_in(&answer.body)));
     }
@@ -44,25 +44,25 @@ pub(super) async fn request(
     }
 }
 
-/// The stored token of one server, for the requests to it.
+/// The stored access token of one server.
 pub(crate) struct Bearer {
-    /// The key that the sign-in is kept under.
+    /// Key of the stored sign-in.
     pub(crate) key: String,
-    /// The server's address.
+    /// URL of the server.
     pub(crate) url: String,
     pub(crate) session: Arc<dyn SessionPort>,
     pub(crate) timer: Arc<dyn Timer>,
-    /// Held while a token is renewed: others wait for the same one.
-    pub(crate) renewing: tokio::sync::Mutex<()>,
+    /// Held while the token is refreshed, so that concurrent requests use the same new token.
+    pub(crate) refreshing: tokio::sync::Mutex<()>,
 }
 
 impl Bearer {
-    /// The token to send, renewed when it ends soon; `None` when nobody has signed in.
+    /// Returns the access token, refreshed if it is about to expire; `None` without a sign-in.
     pub(crate) async fn current(&self, calls: &Calls) -> Option<String> {
         let sign_in = self.session.sign_in(&self.key)?;
         let token = sign_in.access_token()?.to_owned();
-        if sign_in.ends_soon(self.timer.now().epoch_ms)
-            && let Some(renewed) = self.renewed(calls, &token).await
+        if sign_in.expires_soon(self.timer.now().epoch_ms)
+            && let Some(renewed) = self.refreshed(calls, &token).await
         {
             return Some(renewed);
         }
@@ -70,8 +70,8 @@ impl Bearer {
         Some(token)
     }
 
-    /// Notes that the server wants more than the user agreed to: the next sign-in asks for it.
-    pub(crate) fn wants(&self, challenge: &str) {
+    /// Records the scope that the server requires in addition; the next sign-in requests it.
+    pub(crate) fn require_scope(&self, challenge: &str) {
         let scope = Challenge::parse(challenge).scope;
         if let (Some(scope), Some(mut sign_in)) = (scope, self.session.sign_in(&self.key))
             && sign_in.wanted_scope.as_ref() != Some(&scope)
@@ -81,11 +81,11 @@ impl Bearer {
         }
     }
 
-    /// Another token in the place of one that has ended; `None` when there is none without the user.
-    pub(crate) async fn renewed(&self, calls: &Calls, stale: &str) -> Option<String> {
-        let _alone = self.renewing.lock().await;
+    /// Refreshes an expired token. Returns `None` when that requires a new sign-in.
+    pub(crate) async fn refreshed(&self, calls: &Calls, stale: &str) -> Option<String> {
+        let _alone = self.refreshing.lock().await;
         let mut sign_in = self.session.sign_in(&self.key)?;
-        // Somebody else, maybe another process, has renewed it meanwhile.
+        // Another request or process may have refreshed it in the meantime.
         if let Some(token) = sign_in.access_token().filter(|token| *token != stale) {
             self.session.learn(token);
             return Some(token.to_owned());
@@ -93,7 +93,7 @@ impl Bearer {
         let (client, endpoint) = (sign_in.client_information.clone()?, sign_in.token_endpoint.clone()?);
         let refresh = sign_in.tokens.as_ref()?.refresh_token.clone()?;
         self.session.learn(&refresh);
-        if let Some(grant) = reach_of(&self.url, &endpoint) {
+        if let Some(grant) = authorization_server_grant(&self.url, &endpoint) {
             let dispatcher = calls.dispatcher().ok()?;
             dispatcher.gate().add_grants(&calls.caller.profile, &[grant]).ok()?;
         }
@@ -101,7 +101,7 @@ impl Bearer {
         let mut form = vec![("grant_type", "refresh_token"), ("refresh_token", refresh.as_str())];
         form.extend(resource.as_deref().map(|resource| ("resource", resource)));
         let tokens = request(calls, &endpoint, &client, form).await.ok()?;
-        sign_in.take(tokens, None, self.timer.now().epoch_ms);
+        sign_in.set_tokens(tokens, None, self.timer.now().epoch_ms);
         self.session.keep_sign_in(&self.key, &sign_in);
         let token = sign_in.access_token()?.to_owned();
         self.session.learn(&token);

@@ -8,7 +8,7 @@ use pijs_hostcall::places::Places;
 use pijs_hostcall::{Gate, Ledger, Mode, Policy};
 use pijs_protocol::Now;
 
-/// A clock that the test moves.
+/// A clock that the test advances.
 struct Clock(VirtualClock);
 
 impl Timer for Clock {
@@ -21,7 +21,7 @@ impl Timer for Clock {
     }
 }
 
-/// A session that keeps what its user is told.
+/// A session that records notices.
 #[derive(Default)]
 struct Port(Mutex<Vec<String>>);
 
@@ -61,7 +61,7 @@ async fn a_server_that_fails_again_and_again_is_quarantined_until_somebody_recon
     servers.set(vec![(config, Arc::new(Profile::new("mcp:s")))]);
     assert!(servers.serves("s/echo", &ExtensionId::new("mcp:s")));
     assert!(!servers.serves("s/echo", &ExtensionId::new("npm:x")), "whatever it was granted");
-    // No connector carries programs out: no start succeeds.
+    // There is no connector for programs, so every start fails.
     let policy = Policy { mode: Mode::Permissive, ..Policy::default() };
     let gate = Gate::builder(policy, Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp")).build();
     let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());

@@ -5,7 +5,7 @@ use pijs_agent::{AgentControl, CommandFate, ExtensionTool, ToolFate, ToolRun, To
 use pijs_hostcall::CancelToken;
 use pijs_mcp::Servers;
 use pijs_mcp::config::Exposure;
-use pijs_mcp::results::{self, Answer};
+use pijs_mcp::results::{self, McpContent};
 use pijs_mcp::server::{ServerPrompt, ServerTool, Status, extension_of};
 use pijs_protocol::ExtensionId;
 use pijs_tools::system::{OsToolSystem, ToolSystem};
@@ -62,7 +62,7 @@ impl McpTools {
     }
 
     /// Converts an answer for the model: long text is spilled to a file.
-    async fn told(&self, mut answer: Answer, server: &str, id: &str) -> ToolFate {
+    async fn told(&self, mut answer: McpContent, server: &str, id: &str) -> ToolFate {
         if let Some(whole) = answer.cut() {
             let plain: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(40).collect();
             match self.system.keep(format!("pi-mcp-{plain}"), whole.into_bytes()).await {
@@ -144,7 +144,7 @@ impl McpTools {
         if named.is_some() && next.is_string() {
             text["nextCursor"] = next;
         }
-        let answer = Answer { blocks: vec![json!({"type": "text", "text": text.to_string()})], is_error: false };
+        let answer = McpContent { blocks: vec![json!({"type": "text", "text": text.to_string()})], is_error: false };
         self.told(answer, &named.unwrap_or_default(), tool_call_id).await
     }
 

@@ -1,5 +1,5 @@
-//! Questions of a server to the user and to the session's model, as hostcalls of the server's own caller: dialogs by `ui`,
-//! replies by `session`, which needs `session.inject`.
+//! Handles requests of a server to the client: elicitation asks the user, sampling asks the session's model. Both are hostcalls
+//! of the server's own caller: dialogs by `ui`, model requests by `session`, which requires `session.inject`.
 
 use crate::calls::Calls;
 use crate::names::visible;
@@ -10,42 +10,42 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value, json};
 
-/// Most things that a server may ask of the user at once.
+/// Most fields of one elicitation.
 const MAX_FIELDS: usize = 16;
-/// Most tokens of a reply for a server.
+/// Most tokens of a sampled reply.
 const MAX_TOKENS: u32 = 8192;
 
-/// The user's response to a question.
+/// The result of an elicitation.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Asked {
-    /// The user gave this.
-    Given(Value),
-    /// The user does not want to.
+pub(crate) enum ElicitationOutcome {
+    /// The user entered these values.
+    Accepted(Value),
+    /// The user refused to answer.
     Declined,
-    /// The user went away from it.
+    /// The user closed a dialog for a required field.
     Cancelled,
 }
 
-/// Asks the user for what a schema of plain members describes, after saying who wants it.
-pub(crate) async fn elicit(calls: &Calls, server: &str, message: &str, schema: &Value) -> Asked {
+/// Asks the user for the fields of a flat schema, after a confirmation that names the server.
+pub(crate) async fn elicit(calls: &Calls, server: &str, message: &str, schema: &Value) -> ElicitationOutcome {
     let title = format!("MCP server {server} asks");
     let confirm = json!({"op": "confirm", "title": title, "message": format!("{message} - answer it?")});
     if dialog(calls, confirm).await != Ok(Some(json!(true))) {
-        return Asked::Declined;
+        return ElicitationOutcome::Declined;
     }
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut given = Map::new();
     for (name, field) in schema["properties"].as_object().into_iter().flatten().take(MAX_FIELDS) {
-        match dialog(calls, question(name, field)).await.ok().flatten().and_then(|answer| read(field, answer)) {
+        match dialog(calls, question(name, field)).await.ok().flatten().and_then(|answer| parse_answer(field, answer)) {
             Some(value) => drop(given.insert(name.clone(), value)),
-            None if required.contains(&name.as_str()) => return Asked::Cancelled,
+            None if required.contains(&name.as_str()) => return ElicitationOutcome::Cancelled,
             None => {}
         }
     }
-    Asked::Given(Value::Object(given))
+    ElicitationOutcome::Accepted(Value::Object(given))
 }
 
-/// Opens a dialog and waits for its answer; `None`: the user gave none.
+/// Opens a dialog and waits for its answer. Returns `None` when the user gives none.
 async fn dialog(calls: &Calls, params: Value) -> Result<Option<Value>, HostcallError> {
     let mut answer = calls.call("ui", params, Vec::new()).await?.output;
     if let Some(number) = answer.get("dialog").cloned() {
@@ -54,7 +54,7 @@ async fn dialog(calls: &Calls, params: Value) -> Result<Option<Value>, HostcallE
     Ok(answer.get("value").filter(|value| !value.is_null()).cloned())
 }
 
-/// The dialog for one member.
+/// Returns the dialog for one field.
 fn question(name: &str, field: &Value) -> Value {
     let text = |key: &str| field.get(key).and_then(Value::as_str);
     let title = visible(text("title").unwrap_or(name), 200);
@@ -67,15 +67,15 @@ fn question(name: &str, field: &Value) -> Value {
     }
 }
 
-/// Values of an enumeration, at most as many as a person looks through.
+/// Returns the values of an enumeration, limited to a list that a user can read.
 fn choices(field: &Value) -> Vec<String> {
     let plain = field["enum"].as_array().into_iter().flatten();
     let titled = field["oneOf"].as_array().into_iter().flatten().map(|one| &one["const"]);
     plain.chain(titled).filter_map(Value::as_str).map(|text| visible(text, 200)).take(64).collect()
 }
 
-/// Returns the value that an answer stands for; `None` when it is none.
-fn read(field: &Value, answer: Value) -> Option<Value> {
+/// Converts a dialog's answer to the type of the field. Returns `None` when it does not have that type.
+fn parse_answer(field: &Value, answer: Value) -> Option<Value> {
     let text = answer.as_str()?.trim().to_owned();
     match field.get("type").and_then(Value::as_str) {
         Some("boolean") => Some(json!(text == "yes")),
@@ -86,7 +86,7 @@ fn read(field: &Value, answer: Value) -> Option<Value> {
     }
 }
 
-/// Has the session's model answer. The conversation is not part of what it is asked, and its reply no part of the conversation.
+/// Requests a reply from the session's model. The request does not contain the conversation, and the reply is not added to it.
 pub(crate) async fn sample(
     calls: &Calls,
     (provider, id): (String, String),
@@ -138,7 +138,7 @@ mod tests {
             (json!({"type": "string"}), "input", json!(""), None),
         ] {
             assert_eq!(question("x", &field)["op"], op, "{field}");
-            assert_eq!(read(&field, answer), value, "{field}");
+            assert_eq!(parse_answer(&field, answer), value, "{field}");
         }
         let asked = question("x", &json!({"title": "Port", "description": "where it\u{1b}[2K listens"}));
         assert_eq!(asked["title"], "Port: where it[2K listens");

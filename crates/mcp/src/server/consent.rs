@@ -1,7 +1,7 @@
-//! Holds a server to what its user agreed to: the files of its program, its tools and its prompts.
+//! Compares the files, tools and prompts of a server with what the user agreed to.
 //!
-//! All are pinned when the server is first used. A program that has changed is not started, and tools and prompts that have changed or are
-//! new are left out, until the user has seen what is other now.
+//! All are pinned at the first use of the server. Until the user agrees, a changed program is not started, and changed or new
+//! tools and prompts are withheld.
 
 use super::{Known, Server, short_digest};
 use crate::config::Source;
@@ -15,13 +15,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Server {
-    /// Returns the key of pins about a part of the server; another program or address under the same name has other pins.
+    /// Returns the key of pins for a part of the server. It contains the server's identity, so another program with the same name
+    /// has other pins.
     fn pin_key(&self, part: &str) -> String {
         let part = if part.is_empty() { String::new() } else { format!(" {part}") };
         format!("{} {}{part}", self.options.key, short_digest(&self.config.identity()))
     }
 
-    /// Has the user agree to a program whose files changed since it was last used.
+    /// Requests consent for a program whose files have changed since its last use.
     pub(super) async fn check_program(&self, command: &str, args: &[String], cwd: Option<&str>) -> Result<(), String> {
         if !guard!(McpProgram) {
             return Ok(());
@@ -53,7 +54,7 @@ impl Server {
             let name = &self.config.name;
             let files = shown(&others.join(", "), 400);
             let what = format!("start another program than before: its file changed, {files}");
-            if !self.agrees(what, &files).await {
+            if !self.request_consent(what, &files).await {
                 return Err(format!(
                     "its program changed since you last used it ({files}); it is started when you agree: start pi at a terminal, or \
                      pi mcp accept {name}"
@@ -66,8 +67,8 @@ impl Server {
         Ok(())
     }
 
-    /// Asks what the server has, and holds it to what it said before.
-    pub(super) async fn learn(self: &Arc<Self>, connection: &Connection) -> Result<(), String> {
+    /// Fetches the tools and prompts of the server, and withholds those that require consent.
+    pub(super) async fn fetch_lists(self: &Arc<Self>, connection: &Connection) -> Result<(), String> {
         let facts = connection.peer();
         let (tools, notes) = match facts.has_tools {
             true => connection.tools().await.map_err(|fault| format!("its tools cannot be listed: {fault}"))?,
@@ -80,7 +81,7 @@ impl Server {
         let withheld = self.withheld_tools(&tools).await;
         let prompts = match prompts {
             Some(prompts) => self.agreed_prompts(prompts).await,
-            // Prompts that cannot be listed are none, and say nothing of what was agreed to.
+            // A failed listing does not remove pins of prompts.
             None => Vec::new(),
         };
         let news: Vec<String> = {
@@ -96,7 +97,7 @@ impl Server {
         Ok(())
     }
 
-    /// Compares tools with what was agreed to; returns the names of those that are left out.
+    /// Returns the names of tools that are withheld.
     async fn withheld_tools(&self, tools: &[Tool]) -> BTreeSet<String> {
         let digests = tools.iter().map(|tool| (tool.name.to_string(), pins::digest(tool))).collect();
         let described =
@@ -104,7 +105,7 @@ impl Server {
         self.withheld("tools", "", (digests, described)).await
     }
 
-    /// Compares prompts with what was agreed to; returns those that are used.
+    /// Returns the prompts that are not withheld.
     async fn agreed_prompts(&self, mut prompts: Vec<Prompt>) -> Vec<Prompt> {
         let digests = prompts.iter().map(|prompt| (prompt.name.clone(), pins::digest_of_prompt(prompt))).collect();
         let described = prompts
@@ -116,8 +117,8 @@ impl Server {
         prompts
     }
 
-    /// Compares what the server says with what was agreed to. What is new or says something else is asked about, and left out unless the
-    /// user agrees.
+    /// Compares digests with the pinned ones, and requests consent for changed and new items. Returns the names of those that are
+    /// withheld.
     async fn withheld(
         &self,
         kind: &str,
@@ -147,7 +148,7 @@ impl Server {
             .map(|(name, description)| format!("{name}: {description}"))
             .collect();
         let what = format!("offer other {kind} than before: it {}", shown(&words, 400));
-        if self.agrees(what, &says.join(" | ")).await {
+        if self.request_consent(what, &says.join(" | ")).await {
             session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
             return BTreeSet::new();
         }
@@ -160,7 +161,7 @@ impl Server {
         added.into_iter().chain(changed).collect()
     }
 
-    async fn agrees(&self, what: String, subject: &str) -> bool {
+    async fn request_consent(&self, what: String, subject: &str) -> bool {
         match self.calls.dispatcher() {
             Ok(dispatcher) => dispatcher.gate().consult(&self.calls.caller, "mcp", what, subject).await,
             Err(_) => false,
@@ -168,7 +169,7 @@ impl Server {
     }
 }
 
-/// Whether a file is the one that was agreed to: its digest is, whatever its stamp.
+/// Returns whether a file has the pinned digest; its stamp may differ.
 fn is_agreed(known: Option<&String>, found: &str) -> bool {
     let digest = |text: &str| text.split(' ').next().map(str::to_owned);
     known.is_some_and(|known| digest(known) == digest(found))
