@@ -6,7 +6,7 @@ use pijs_protocol::message::ErrorReport;
 use pijs_runtime::UserError;
 use std::path::PathBuf;
 
-/// Reasons why a rummy session, or one delivery to its plugins, did not come to its end.
+/// The failure of a rummy session, or of one delivery to its plugins.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RummyError {
@@ -18,15 +18,15 @@ pub enum RummyError {
         /// The error of the system.
         source: std::io::Error,
     },
-    /// The plugins are more than one session loads.
+    /// The plugins exceed a limit of a session.
     #[error("{what}: at most {most} are loaded; leave some out with a file called DISABLED in their folder")]
     TooMuch {
-        /// The things there are too many of.
+        /// The limited items: plugins, files, bytes or folders.
         what: &'static str,
-        /// How much is loaded.
+        /// The limit.
         most: usize,
     },
-    /// A plugin that a variable names is nowhere.
+    /// A variable names a plugin that does not exist.
     #[error("{variable}={value}: there is no such file, folder or installed package")]
     Missing {
         /// The variable.
@@ -34,7 +34,7 @@ pub enum RummyError {
         /// Its value.
         value: String,
     },
-    /// The session could not be put together.
+    /// The session could not be assembled.
     #[error(transparent)]
     Session(#[from] UserError),
     /// The package of plugins did not register the functions that the host calls.
@@ -46,12 +46,12 @@ pub enum RummyError {
     /// The realm of the plugins was stopped.
     #[error("the realm of the plugins was {0}")]
     Ended(Termination),
-    /// The realm answered something that is no answer.
+    /// The realm returned an invalid answer to a delivery.
     #[error("the plugins answered {op} with an invalid answer: {detail}")]
     Answer {
-        /// The delivery.
+        /// The operation of the delivery.
         op: String,
-        /// The fault found in it.
+        /// Description of the problem.
         detail: String,
     },
     /// No plugin assigned the function, or registered the method, that was called.
@@ -60,7 +60,7 @@ pub enum RummyError {
     /// The entry store refused or failed.
     #[error("{0}")]
     Store(String),
-    /// An extension stopped the model for good.
+    /// An extension ended the run instead of letting the model try again.
     #[error("{0}")]
     Stopped(String),
     /// The model refused a request that is longer than its context.

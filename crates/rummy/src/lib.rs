@@ -10,19 +10,19 @@
 //!
 //! | type | is |
 //! |---|---|
-//! | [`PluginSet`] | the plugins of a session: where they were found, in which order |
-//! | [`Staged`] | one package made of them, with the dialect's own modules (`dialect/*.ts`) |
+//! | [`PluginSet`] | the plugins of a session, with their paths and order |
+//! | [`Staged`] | the package that contains them and the dialect's own modules (`dialect/*.ts`) |
 //! | [`ExternalPlugin`] | a plugin of another package, which has a package, a realm and grants of its own |
-//! | [`PluginRealm`] | the realms that run them, and what can be delivered to them |
-//! | [`EntryConnector`] | the connector that lends the entry store to the realm, and to the host |
+//! | [`PluginRealm`] | the realms that run them, and the deliveries to those |
+//! | [`EntryConnector`] | the connector to the entry store, for the realm and the host |
 //! | [`RummySession`] | the plugins, entries and models of a folder |
 //! | [`RunDriver`] | runs: loops, turns, proposals, verdict |
-//! | [`RunClient`] | who is told of a run, and decides about its proposals |
-//! | [`CallPath`] | on whose behalf the realm writes; the host decides it for each delivery |
+//! | [`RunClient`] | the client that receives the notifications of a run and decides about its proposals |
+//! | [`CallPath`] | the origin of a write of the realm, which the host sets for each delivery |
 //!
-//! The guarantees: plugins of folders share one realm, one hook tree and one tool registry; a plugin of another package has a
-//! realm, an identity and grants of its own; subscribers of all realms are called in one order; whatever they do outside of
-//! their realm passes the gate that pi's extensions pass; no argument of theirs raises the writer that a call counts as.
+//! Invariants: plugins of folders share one realm, one hook tree and one tool registry; a plugin of another package has its own
+//! realm, identity and grants; subscribers of all realms are called in one order; every effect outside of a realm passes the
+//! gate, as for pi's extensions; no argument of a plugin raises the writer of a call.
 
 #![warn(missing_docs)]
 

@@ -8,18 +8,18 @@ use pijs_dialect_rummy::budget::{self, AfterDispatch, BeforeDispatch, Cost, Numb
 use pijs_dialect_rummy::{Set, Visibility, Writer, text};
 use serde_json::{Value, json};
 
-/// The input that the model is shown.
+/// The input of the model.
 pub(crate) struct Packet {
     pub(crate) ctx: Value,
     pub(crate) system: String,
     pub(crate) messages: Value,
     pub(crate) tokens: i64,
-    /// Tokens above the ceiling; the message is not sent then.
+    /// Tokens above the ceiling. A message above it is not sent.
     overflow: Option<i64>,
 }
 
 impl RunDriver<'_> {
-    /// Assembles the messages of a turn; a prompt that is too long for the first one of a loop is summarized.
+    /// Assembles the messages of a turn. Summarizes a prompt that is too long for the first turn of a loop.
     pub(crate) async fn packet(&self, state: &Loop, turn: &Turn<'_>) -> Result<Packet, RummyError> {
         let mut packet = self.assembled(state, turn).await?;
         for was_demoted in [false, true] {
@@ -46,7 +46,7 @@ impl RunDriver<'_> {
         self.store(|store| store.set(&prompts, Writer::System))
     }
 
-    /// Has plugins check the messages. Returns them, or why they are not sent.
+    /// Passes the messages through the plugins' filters. Returns them, or the reason why they are not sent.
     pub(crate) async fn checked(
         &self,
         state: &Loop,
@@ -107,7 +107,7 @@ impl RunDriver<'_> {
         Ok(Packet { ctx, system, messages, tokens, overflow: None })
     }
 
-    /// Both views of each row, as plugins project them.
+    /// Returns both views of each row from the plugins.
     async fn views(&self, rows: &[ContextRow]) -> Result<Vec<Projection>, RummyError> {
         let shown: Vec<Value> = rows.iter().map(viewed).collect();
         let views = self.realm.deliver("view", json!({ "rows": shown })).await?.value;

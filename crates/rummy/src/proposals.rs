@@ -57,7 +57,7 @@ impl Resolving {
         self.paths.borrow().contains(&(run_id, text::normalize_path(path)))
     }
 
-    /// Waits until no resolution of an entry is in progress.
+    /// Waits until an entry has no resolution in progress.
     async fn over(&self, run_id: i64, path: &str) {
         loop {
             let ended = self.ended.notified();
@@ -85,7 +85,7 @@ impl Drop for Underway<'_> {
 }
 
 impl RunDriver<'_> {
-    /// Has the proposals of a run decided. Returns whether all were accepted.
+    /// Resolves all proposals of a run. Returns whether all were accepted.
     pub(crate) async fn settle_all(&self, state: &Loop, rummy: &Value) -> Result<bool, RummyError> {
         let mut accepted = true;
         let open = self.store(|store| {
@@ -153,8 +153,8 @@ impl RunDriver<'_> {
         Ok(entry.is_some_and(|entry| entry.state == State::Resolved))
     }
 
-    /// Resolves a proposal: a plugin may veto the decision, plugins filter its outcome, and then it takes effect. `runs_command`
-    /// says that a command runs here, and not in the client that accepted it.
+    /// Resolves a proposal: plugins may veto the decision and filter its outcome, then it takes effect. With `runs_command`, a
+    /// command runs on the host rather than in the client that accepted it.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl RunDriver<'_> {
                 let mut accepted = ctx;
                 accepted["resolvedBody"] = content;
                 let faults = self.emit("proposal.accepted", accepted).await?;
-                // A proposal that was accepted and did not happen is no success.
+                // A handler failed to apply an accepted proposal.
                 match faults.into_iter().find(|fault| fault.hook == "proposal.accepted") {
                     Some(fault) => {
                         let veto = Veto { outcome: "error".to_owned(), body: fault.message };

@@ -1,11 +1,11 @@
-//! [`PluginRealm`]: the realm that all plugins of a session run in.
+//! [`PluginRealm`]: the realms that run the plugins of a session.
 //!
-//! It is opened as the realm of any extension is: the staged package is compiled, its grants are decided, its calls pass the
-//! gate and the ledger, and the worker process is sealed where the system can. The dialect registers one command, `rummy`;
-//! each delivery is one callback of it.
+//! A realm is opened like that of any extension: the staged package is compiled, its grants are decided, its calls pass the gate
+//! and the ledger, and the worker process is sandboxed where the system supports it. The dialect registers one command, `rummy`,
+//! and each delivery is a call of its handler.
 //!
-//! A plugin of another package has a package, a realm, grants and ledger lines of its own (`realm/parts.rs`); deliveries go to
-//! all realms in one order (`realm/route.rs`).
+//! A plugin of another package has its own package, realm, grants and ledger lines (`realm/parts.rs`). Deliveries reach all
+//! realms in one order (`realm/route.rs`).
 
 mod parts;
 mod route;
@@ -50,27 +50,27 @@ fn note_refused(environment: &Environment, refused: &[String]) {
 /// Settings of a realm of plugins.
 #[derive(Debug, Clone)]
 pub struct RealmOptions {
-    /// The line of rummy that the plugins meet: `2.x` or `0.5`.
+    /// The generation of rummy that the plugins are written for: `2.x` or `0.5`.
     pub profile: String,
-    /// Adds the plugins of the dialect: the model's tools, and the views of entries.
+    /// Whether the bundled plugins are loaded: the model's tools, and the views of entries.
     pub bundled: bool,
-    /// Set to let an error of a plugin end the operation it occurs in, as under rummy; otherwise errors are isolated.
+    /// Whether an error of a plugin ends the operation, as in rummy; otherwise errors are isolated.
     pub faithful: bool,
     /// The folder of the package of plugins; previous contents are replaced.
     pub stage: PathBuf,
-    /// The session around it. It loads the plugins, and the extensions of pi that it names.
+    /// Configuration of the session, which loads the plugins and the extensions of pi that it names.
     pub session: SessionConfig,
 }
 
 impl RealmOptions {
-    /// Takes the profile `2.x` with its bundled plugins, and isolates errors.
+    /// Creates options with the profile `2.x`, its bundled plugins and isolated errors.
     pub fn new(stage: impl Into<PathBuf>) -> Self {
         let (profile, session) = ("2.x".to_owned(), SessionConfig::default());
         Self { profile, bundled: true, faithful: false, stage: stage.into(), session }
     }
 }
 
-/// A subscriber that threw and was passed over.
+/// An exception of a subscriber, which was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Fault {
     /// The plugin.
@@ -99,7 +99,7 @@ pub struct PluginReport {
     pub path: String,
     /// `class`, `register`, `none` (no plugin) or `failed`.
     pub kind: String,
-    /// Why it is not loaded.
+    /// The reason why it is not loaded.
     pub error: Option<String>,
     /// Schemes that it registered.
     pub schemes: Vec<String>,
@@ -114,7 +114,7 @@ pub struct Loaded {
     pub tools: Vec<String>,
     /// Tools that are listed for the model.
     pub advertised: Vec<String>,
-    /// How many subscribers each hook has.
+    /// Number of subscribers of each hook.
     pub hooks: BTreeMap<String, u64>,
 }
 
@@ -123,10 +123,10 @@ pub struct Loaded {
 pub struct Dispatched {
     /// The entry after the handlers.
     pub entry: Value,
-    /// Whether one of them ended the chain.
+    /// Whether a handler ended the chain.
     #[serde(default)]
     pub stopped: bool,
-    /// The refusal of the store that ended a handler, if there was one.
+    /// The refusal of the store that ended a handler, if any.
     #[serde(default)]
     pub refused: Option<HandlerRefusal>,
 }
@@ -152,9 +152,10 @@ pub struct ClientEvent {
 /// Receives notifications for clients.
 type Listener = Box<dyn Fn(ClientEvent)>;
 
-/// The realms of a session's plugins.
+/// The realms that run the plugins of a session.
 ///
-/// It lives on one thread, in a `tokio` [`LocalSet`](tokio::task::LocalSet). Deliveries end while [`run`](Self::run) runs.
+/// It stays on one thread, in a `tokio` [`LocalSet`](tokio::task::LocalSet). Deliveries make progress only inside of
+/// [`run`](Self::run).
 pub struct PluginRealm {
     session: LoadedSession,
     host: Host,
@@ -177,7 +178,8 @@ impl PluginRealm {
     ///
     /// # Errors
     ///
-    /// A package cannot be staged, compiled or loaded. A single plugin that fails is no error, see [`Self::loaded`].
+    /// Fails when a package cannot be staged, compiled or loaded. The failure of a single plugin is not an error, see
+    /// [`Self::loaded`].
     pub async fn open(
         environment: &Environment,
         plugins: &PluginSet,
@@ -197,7 +199,7 @@ impl PluginRealm {
         }
         let packages: Vec<CopiedPackage> =
             staged.into_iter().map(|(staged, external)| copied(environment, staged, external)).collect();
-        // Extensions of pi that are named besides are loaded after the plugins.
+        // Extensions of pi from the configuration are loaded after the plugins.
         let mut named: Vec<String> = packages.iter().map(|package| package.root.display().to_string()).collect();
         named.extend(session.extensions.named.iter().cloned());
         let config = SessionConfig {
@@ -236,36 +238,37 @@ impl PluginRealm {
         self.listener.replace(Some(Box::new(listener)));
     }
 
-    /// Runs work that delivers to the plugins, with everything that they wait for.
+    /// Runs work that delivers to the plugins, and drives their hostcalls meanwhile.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         self.host.run(work).await
     }
 
-    /// The session around it.
+    /// Returns the session.
     pub fn session(&self) -> &LoadedSession {
         &self.session
     }
 
-    /// The host of the plugins, and of the session's other extensions.
+    /// Returns the host of the plugins and of the session's other extensions.
     pub(crate) fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The entry store.
+    /// Returns the connector to the entry store.
     pub fn entries(&self) -> &EntryConnector {
         &self.entries
     }
 
-    /// Ends the session around it.
+    /// Ends the session.
     pub fn close(self) {
         self.session.close();
     }
 
-    /// Delivers `{op, ...members}` to the dialect (`dialect/index.ts` lists the ops).
+    /// Delivers `{op, ...members}` to the dialect; `dialect/index.ts` lists the ops.
     ///
     /// # Errors
     ///
-    /// Code of a plugin threw where that is not isolated, a realm was stopped, or what was called is absent.
+    /// Fails when a plugin throws and errors are not isolated, when a realm was stopped, and when the called function does not
+    /// exist.
     pub async fn deliver(&self, op: &str, members: Value) -> Result<Delivered, RummyError> {
         let members = match members {
             Value::Object(members) => members,
@@ -325,11 +328,11 @@ impl PluginRealm {
         self.read("plugins", delivered.value)
     }
 
-    /// Has the store know the schemes of the dialect and the plugins, and gives plugins the store.
+    /// Registers the schemes of the dialect and the plugins at the store, and gives the plugins access to the store.
     ///
     /// # Errors
     ///
-    /// As [`Self::deliver`]; or the store takes a scheme for none.
+    /// As [`Self::deliver`]; also fails when the store refuses a scheme.
     pub async fn initialise(&self) -> Result<(), RummyError> {
         let schemes = self.deliver("init", json!({})).await?.value;
         for scheme in schemes.as_array().into_iter().flatten() {
@@ -368,7 +371,7 @@ impl PluginRealm {
         Ok(self.deliver("filter", json!({ "hook": hook, "value": value, "args": args })).await?.value)
     }
 
-    /// Calls a function that a plugin assigned into the hook tree. `None`: none did.
+    /// Calls a function that a plugin assigned to the hook tree. Returns `None` when there is none.
     ///
     /// # Errors
     ///
@@ -411,7 +414,7 @@ fn copied(environment: &Environment, staged: Staged, external: Option<&ExternalP
     CopiedPackage { root, record, identity }
 }
 
-/// The realms that registered these commands, in their order; none when one is missing.
+/// Returns the realms that registered these commands, in their order; `None` when one is missing.
 fn parts_of(host: &Host, commands: &[String]) -> Option<Vec<RealmPart>> {
     let registered = host.commands();
     let part = |name: &String| {
@@ -422,7 +425,7 @@ fn parts_of(host: &Host, commands: &[String]) -> Option<Vec<RealmPart>> {
     commands.iter().map(part).collect()
 }
 
-/// A `rummy` of the realm, until it is closed.
+/// A `rummy` object of the realm, until it is closed.
 pub struct TurnContext<'a> {
     realm: &'a PluginRealm,
     name: String,
@@ -445,7 +448,7 @@ impl TurnContext<'_> {
         json!({ "$shared": format!("{}/{name}", self.name), "value": value })
     }
 
-    /// Gives it new facts.
+    /// Updates its facts.
     ///
     /// # Errors
     ///
@@ -455,7 +458,7 @@ impl TurnContext<'_> {
         self.realm.deliver("open", members).await.map(drop)
     }
 
-    /// Fires its signal and forgets it, with the objects that were shared in it.
+    /// Aborts its signal, and releases it and the objects that were shared in it.
     ///
     /// # Errors
     ///

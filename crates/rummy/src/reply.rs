@@ -31,7 +31,7 @@ struct Discarded {
     retry: Option<String>,
 }
 
-/// Reads a reply while it arrives, and stops it.
+/// Evaluates a reply while it arrives, and may stop it.
 struct Judge<'j> {
     host: &'j Host,
     rules: &'j RefCell<Option<RuleEngine>>,
@@ -172,7 +172,7 @@ impl RunDriver<'_> {
     }
 }
 
-/// A reply in the form of chat completions.
+/// Converts a reply to the format of chat completions.
 fn completion(partial: &Partial) -> Value {
     let reply = partial.shown().so_far();
     let thinking: Vec<&str> = reply.content.iter().filter_map(thinking_of).collect();
@@ -201,7 +201,7 @@ fn names(rules: &[FiredRule]) -> String {
     format!("the rule {}", names.join(", "))
 }
 
-/// The message to the model about rules that its reply broke.
+/// Returns the message to the model about rules that its reply violated.
 fn words(rules: &[FiredRule], was_stopped: bool) -> String {
     let what = match was_stopped {
         true => "Your reply was stopped because it broke this rule. Answer again, and keep to it.",

@@ -1,8 +1,8 @@
 //! Drives runs: queues their loops and decides when one ends.
 //!
-//! The hooks come in the order of the turn pipeline of rummy 2.2; `turn.rs` has one turn, `proposals.rs` what waits for a
-//! decision. What a plugin assigned in the form of 2.0 (`hooks.error.verdict`, `hooks.budget.enforce`) is called where the hook
-//! of 2.2 is. State is the store's: a run that a killed process left is continued from there.
+//! Hooks are called in the order of rummy 2.2's turn pipeline. `turn.rs` implements one turn, `proposals.rs` the proposals that
+//! wait for a decision. Functions in the form of 2.0 (`hooks.error.verdict`, `hooks.budget.enforce`) are called in place of the
+//! hook of 2.2. All state is in the store, from which a run continues after its process was killed.
 
 use crate::error::RummyError;
 use crate::proposals::{Decision, Proposal, Resolving};
@@ -23,18 +23,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Switches off parts of a run, and says whether it asks before it acts.
+/// Flags that disable features of a run, and its proposals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunFlags {
-    /// No files of the project.
+    /// Whether files of the project are left out.
     pub no_repo: bool,
-    /// No questions to the user.
+    /// Whether questions to the user are disabled.
     pub no_interaction: bool,
-    /// No search.
+    /// Whether web search is disabled.
     pub no_web: bool,
-    /// Nothing that has to be accepted.
+    /// Whether actions that need acceptance are disabled.
     pub no_proposals: bool,
-    /// Proposals are accepted unasked.
+    /// Whether proposals are accepted without asking.
     pub yolo: bool,
 }
 
@@ -51,7 +51,7 @@ impl RunFlags {
         }
     }
 
-    /// Returns them in the names that loops, hooks and clients have.
+    /// Returns them with the names that loops, hooks and clients use.
     pub(crate) fn to_json(self) -> Value {
         json!({
             "noRepo": self.no_repo, "noInteraction": self.no_interaction, "noWeb": self.no_web,
@@ -60,16 +60,16 @@ impl RunFlags {
     }
 }
 
-/// A run that is to begin, or to continue.
+/// A request to start or continue a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRequest {
     /// Its name; an existing one continues.
     pub alias: String,
-    /// The request of the user.
+    /// The prompt of the user.
     pub prompt: String,
-    /// The mode, which limits its commands.
+    /// The mode, which limits the commands.
     pub mode: Mode,
-    /// The parts that are switched off.
+    /// The flags.
     pub flags: RunFlags,
 }
 
@@ -78,19 +78,19 @@ pub struct RunRequest {
 pub struct RunOutcome {
     /// Its name.
     pub alias: String,
-    /// 200 done, 204 nothing to do, 422 not possible, 499 given up or cancelled, 500 failed.
+    /// HTTP status: 200 done, 204 nothing to do, 422 not possible, 499 aborted or cancelled, 500 failed.
     pub status: u16,
     /// Turns of this loop.
     pub turns: u64,
     /// The last text of the model.
     pub summary: Option<String>,
-    /// Why it was given up.
+    /// The reason why it was aborted.
     pub reason: Option<String>,
 }
 
-/// The client at the other side of a run.
+/// The client of a run.
 pub trait RunClient {
-    /// Takes a notification of the client protocol about a run of a project.
+    /// Receives a notification of the client protocol about a run of a project.
     fn notify(&self, project: i64, notification: &Notification);
 
     /// Decides about a proposal. An implementation that never decides leaves it to other callers that resolve the entry.
@@ -104,7 +104,7 @@ pub trait RunClient {
 
 /// Opens the models of runs.
 pub trait ModelSource {
-    /// Opens the model of an alias; the usual one when a run names none.
+    /// Opens the model of an alias; without one, the default model.
     fn open<'m>(&'m self, alias: Option<&'m str>) -> LocalBoxFuture<'m, Result<Arc<dyn Provider>, RummyError>>;
 }
 
@@ -115,14 +115,14 @@ impl ModelSource for Arc<dyn Provider> {
     }
 }
 
-/// Bounds of a run; [`settings`](crate::settings) has the defaults.
+/// Limits of a run; [`settings`](crate::settings) has the defaults.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunLimits {
     /// Turns of one loop.
     pub turns: u64,
     /// Commands of one turn.
     pub commands: usize,
-    /// Strikes and cycles after which a run is given up.
+    /// Strikes and cycles after which a run is aborted.
     pub verdict: verdict::Limits,
     /// Share of the model's context that is used.
     pub budget: budget::Limits,
@@ -140,7 +140,7 @@ impl Default for RunLimits {
 /// A project of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
-    /// Its number.
+    /// Number in the store.
     pub id: i64,
     /// Its name.
     pub name: String,
@@ -148,7 +148,7 @@ pub struct Project {
     pub root: PathBuf,
 }
 
-/// Runs runs of one store. Clones share everything but what cancels them.
+/// Drives the runs of one store. Clones share everything except the cancellation token.
 #[derive(Clone)]
 pub struct RunDriver<'a> {
     pub(crate) realm: &'a PluginRealm,
@@ -163,7 +163,7 @@ pub struct RunDriver<'a> {
     pub(crate) attempts: Rc<Cell<u32>>,
 }
 
-/// A loop that runs.
+/// A running loop.
 pub(crate) struct Loop {
     pub(crate) project: Project,
     pub(crate) run_id: i64,
@@ -196,7 +196,7 @@ impl TurnEnd {
 }
 
 impl<'a> RunDriver<'a> {
-    /// Makes a driver.
+    /// Creates a driver.
     pub fn new(
         realm: &'a PluginRealm,
         models: &'a dyn ModelSource,
@@ -214,22 +214,22 @@ impl<'a> RunDriver<'a> {
         Self { rules, ..self }
     }
 
-    /// Ends what runs when it is cancelled.
+    /// Returns the token that cancels its runs.
     pub fn cancel(&self) -> &CancellationToken {
         &self.cancel
     }
 
-    /// Returns the same driver with another token, which ends its runs alone.
+    /// Returns a clone with another cancellation token, for single runs.
     #[must_use]
     pub fn with_cancel(&self, cancel: CancellationToken) -> Self {
         Self { cancel, ..self.clone() }
     }
 
-    /// Makes a project in the store, or finds it.
+    /// Creates a project in the store, or returns the existing one.
     ///
     /// # Errors
     ///
-    /// The store refuses the project, or the plugins do.
+    /// Fails when the store or a plugin refuses the project.
     pub async fn project(&self, name: &str, root: PathBuf) -> Result<Project, RummyError> {
         self.emit("project.init.started", json!({ "projectName": name, "projectRoot": root })).await?;
         let shown = root.to_string_lossy();
@@ -243,7 +243,7 @@ impl<'a> RunDriver<'a> {
     ///
     /// # Errors
     ///
-    /// The run belongs to another project, no model can be asked, or the store failed.
+    /// Fails when the run belongs to another project, when no model is available, and when the store fails.
     pub async fn begin(&self, project: &Project, request: &RunRequest) -> Result<i64, RummyError> {
         let RunRequest { alias, prompt, mode, flags } = request;
         let model = self.models.open(None).await?.model().id.clone();
@@ -287,7 +287,7 @@ impl<'a> RunDriver<'a> {
     ///
     /// # Errors
     ///
-    /// The realm of the plugins or the store failed; what a model or a tool does wrong is no error.
+    /// Fails when the plugins' realm or the store fails. Mistakes of a model or a tool are not errors.
     pub async fn drain(&self, run_id: i64) -> Result<Option<RunOutcome>, RummyError> {
         let mut last = None;
         while !self.cancel.is_cancelled()
@@ -346,7 +346,7 @@ impl<'a> RunDriver<'a> {
         Ok(RunOutcome { alias, status: end.status, turns, summary: end.summary, reason: end.reason })
     }
 
-    /// Puts a loop together: what its run is configured to, and the turns that a killed process had of it.
+    /// Creates the state of a claimed loop from the run's configuration and from the turns of a killed process.
     async fn open_loop(&self, run_id: i64, claimed: Claimed) -> Result<Loop, RummyError> {
         let row = self.run_row(run_id)?;
         let project_row =
@@ -429,7 +429,7 @@ impl<'a> RunDriver<'a> {
         Ok(TurnEnd::stop(499, reason))
     }
 
-    /// Works on the store as the host.
+    /// Accesses the store as the host.
     pub(crate) fn store<T>(
         &self,
         work: impl FnOnce(&mut pijs_dialect_rummy::Store) -> Result<T, StoreError>,
@@ -441,7 +441,7 @@ impl<'a> RunDriver<'a> {
         self.store(|store| store.statement("get_run_by_id", "get", &json!({ "id": run_id })))
     }
 
-    /// The alias of a run, which clients may change while it runs.
+    /// Returns the alias of a run, which clients may change during the run.
     pub(crate) fn alias(&self, run_id: i64) -> Result<String, RummyError> {
         Ok(self.run_row(run_id)?["alias"].as_str().unwrap_or_default().to_owned())
     }
@@ -472,7 +472,7 @@ impl<'a> RunDriver<'a> {
     }
 }
 
-/// The attributes of a row, which the store keeps as JSON.
+/// Parses the attributes of a row, which the store keeps as JSON.
 pub(crate) fn attributes_of(row: &Value) -> Map<String, Value> {
     match &row["attributes"] {
         Value::Object(attributes) => attributes.clone(),

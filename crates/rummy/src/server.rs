@@ -1,9 +1,8 @@
-//! Serves the client protocol over a WebSocket, on this machine only.
+//! Serves the client protocol over a WebSocket on the loopback interface.
 //!
-//! A connection needs the token that the server prints when it starts, and a browser's pages reach it only from this machine
-//! (`Origin`): `handshake.rs`. [`pijs_dialect_rummy::rpc`] implements the methods; `hub.rs` does the work that they leave to the
-//! host. Each connection has its own queue of messages; one that does not read is closed when it is full, so that a slow client
-//! holds up nobody.
+//! A connection requires the token that the server prints at its start; pages in a browser are accepted with a local `Origin`
+//! only (`handshake.rs`). [`pijs_dialect_rummy::rpc`] implements the methods, `hub.rs` the work that they delegate to the host.
+//! Each connection has a bounded queue of messages and is closed when that is full, so that a slow client does not block others.
 
 mod handshake;
 mod hub;
@@ -20,9 +19,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 
-/// Messages that one client may leave unread.
+/// Most undelivered messages of one client.
 const MAX_UNREAD: usize = 1024;
-/// Requests and runs at a time.
+/// Most concurrent requests and runs.
 const MAX_WORK: usize = 1024;
 
 /// The messages of a connection to the server.
@@ -32,13 +31,13 @@ enum Said {
     Closed(u64),
 }
 
-/// Serves the runs of sessions on 127.0.0.1 until `stop` fires; `say` receives the address, with the token. A client chooses one
-/// of the folders with `rummy/hello`. Runs continue when their client disconnects, and runs of a killed server are continued at
+/// Serves the runs of sessions on 127.0.0.1 until `stop` is signalled; `say` receives the address with the token. A client
+/// selects a folder with `rummy/hello`. Runs continue after their client disconnects, and the runs of a killed server continue at
 /// the start.
 ///
 /// # Errors
 ///
-/// The port is taken, no model can be asked, or the store or the plugins fail.
+/// Fails when the port is in use, when no model is available, and when the store or the plugins fail.
 pub async fn serve(
     sessions: &[RummySession],
     port: u16,
@@ -102,7 +101,7 @@ async fn serve_all(
             }
             Some(done) = work.next(), if !work.is_empty() => done?,
             Some((number, one)) = events.recv() => hub.forward(number, &one),
-            // The requests of clients beyond this wait in their sockets.
+            // Further requests wait in the clients' sockets.
             Some(event) = heard.recv(), if work.len() < MAX_WORK => match event {
                 Said::Opened(id, out) => hub.opened(id, out),
                 Said::Closed(id) => hub.closed(id),

@@ -1,8 +1,8 @@
 //! Serves hostcalls of the plugins' realm on the entry store, and reports changes.
 //!
-//! A delivery carries a ticket, and the realm names it with what it asks of the store on that delivery's behalf. The ticket
-//! stands for a path: a handler that acts for the model, a hook, a client's call. A call without a ticket, or with one that
-//! nobody issued, is a plugin's own. So a plugin that keeps a ticket can write as less than it is, and never as more.
+//! A delivery carries a ticket, which the realm passes with each call to the store on behalf of that delivery. The ticket
+//! identifies the origin of the call: a handler that acts for the model, a hook, or a client's call. A call without a valid
+//! ticket is the plugin's own. So a plugin that keeps a ticket can lower its writer, and never raise it.
 
 use crate::error::RummyError;
 use pijs_dialect_rummy::{Audit, Options, Profile, Store, StoreError, WaiterId, Writer};
@@ -22,12 +22,12 @@ pub enum CallPath {
     Model,
     /// A call of a client.
     Client,
-    /// A hook, or a plugin by itself.
+    /// A hook, or a plugin's own call.
     Plugin,
 }
 
 impl CallPath {
-    /// The writer that it allows at most.
+    /// Returns the highest writer that it allows.
     pub fn ceiling(self) -> Writer {
         match self {
             Self::Model => Writer::Model,
@@ -37,7 +37,7 @@ impl CallPath {
     }
 }
 
-/// A name under which the realm calls the store on behalf of one delivery.
+/// Identifies a delivery in calls of the realm to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket(pub String);
 
@@ -81,7 +81,7 @@ impl Inner {
         changes.iter().filter_map(|change| serde_json::to_value(change).ok()).collect()
     }
 
-    /// Keeps changes for every realm but the one that made them.
+    /// Queues changes for every realm except the one that made them.
     fn keep_untold(&mut self, changes: &[Value], by: Option<&str>) {
         for (_, undelivered) in self.undelivered.iter_mut().filter(|(realm, _)| Some(realm.as_str()) != by) {
             undelivered.extend_from_slice(changes);
@@ -98,7 +98,7 @@ impl EntryConnector {
     ///
     /// # Errors
     ///
-    /// The database belongs to something else, is damaged, or cannot be opened.
+    /// Fails when the database belongs to another program, is damaged, or cannot be opened.
     pub fn open(path: Option<&Path>, profile: &str, divisor: u32, ambient: Ambient) -> Result<Self, RummyError> {
         let profile = Profile::named(profile)
             .ok_or_else(|| RummyError::Store(format!("there is no rummy profile `{profile}`: use 2.x or 0.5")))?;
@@ -117,15 +117,14 @@ impl EntryConnector {
         self.locked().store.set_audit(audit);
     }
 
-    /// Takes the lock and sets the time of this call in the store. A poisoned lock is used on: the store is consistent between
-    /// calls.
+    /// Locks the store and sets the time of this call. Ignores poisoning, since the store is consistent between calls.
     fn locked(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.0.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.store.set_now(millis(&self.0.ambient));
         inner
     }
 
-    /// Issues the ticket of a delivery, good until it is withdrawn.
+    /// Issues the ticket of a delivery, valid until it is withdrawn.
     pub fn issue(&self, path: CallPath) -> Ticket {
         let mut inner = self.locked();
         inner.tickets.issued += 1;
@@ -143,7 +142,7 @@ impl EntryConnector {
     ///
     /// # Errors
     ///
-    /// As the work.
+    /// Fails when the work fails.
     pub fn with<T>(&self, work: impl FnOnce(&mut Store) -> Result<T, StoreError>) -> Result<T, RummyError> {
         let mut inner = self.locked();
         let done = work(&mut inner.store);
@@ -152,17 +151,17 @@ impl EntryConnector {
         Ok(done?)
     }
 
-    /// Keeps changes for a realm from now on.
+    /// Starts to queue changes for a realm.
     pub(crate) fn subscribe(&self, extension: &str) {
         self.locked().undelivered.entry(extension.to_owned()).or_default();
     }
 
-    /// Takes the changes that others made since the last call.
+    /// Takes the changes that others have made since the last call.
     pub(crate) fn take_untold(&self, extension: &str) -> Vec<Value> {
         self.locked().undelivered.get_mut(extension).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Reports whether there are changes that a realm has not received.
+    /// Returns whether there are changes that a realm has not received.
     pub(crate) fn has_undelivered_changes(&self, extension: &str) -> bool {
         self.locked().undelivered.get(extension).is_some_and(|undelivered| !undelivered.is_empty())
     }
@@ -214,7 +213,7 @@ impl Tickets {
     }
 }
 
-/// A waiter that leaves when it is dropped.
+/// A waiter that is removed on drop.
 struct Parked<'c> {
     connector: &'c EntryConnector,
     waiter: WaiterId,
@@ -223,7 +222,7 @@ struct Parked<'c> {
 
 impl Parked<'_> {
     async fn wait(mut self) {
-        // A dropped sender means that nothing can be resolved any more.
+        // A dropped sender means that the store is gone and nothing is resolved any more.
         let _ = (&mut self.woken).await;
     }
 }
@@ -237,7 +236,7 @@ impl Drop for Parked<'_> {
     }
 }
 
-/// Converts a refusal for the realm. A store that refuses a writer is not a denial of the gate, so the reason differs.
+/// Converts an error of the store for the realm. Its reason differs from those of the gate, since the gate has allowed the call.
 fn refusal(error: &StoreError) -> HostcallError {
     let denied = HostcallError::new(ErrorCode::InvalidRequest, error.to_string());
     denied.with("reason", "store").with("store", error.to_json())

@@ -1,4 +1,4 @@
-//! [`RummySession`]: a project's plugins, entries and model, as the command line and the server open them.
+//! [`RummySession`]: a project's plugins, entries and model, for the command line and the server.
 //!
 //! | what | where |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | the project's | `.pi/rummy/plugins`, once the folder is trusted |
 //! | entries | `pijs/rummy/` in pi's folder, which no extension reads or writes |
 //!
-//! No plugin writes to either folder of plugins, nor to the package that is made of them.
+//! Plugins cannot write to these folders, nor to the staged package.
 
 use crate::error::RummyError;
 use crate::realm::{PluginRealm, RealmOptions};
@@ -40,13 +40,13 @@ pub struct SessionOptions {
     pub config: SessionConfig,
     /// Folders of plugins in addition to the user's and the project's.
     pub plugins: Vec<PathBuf>,
-    /// The line of rummy that the plugins meet.
+    /// The generation of rummy that the plugins are written for.
     pub profile: String,
     /// Whether the bundled plugins are loaded.
     pub bundled: bool,
-    /// Whether an error of a plugin ends the operation it occurs in, as under rummy.
+    /// Whether an error of a plugin ends the operation, as in rummy.
     pub faithful: bool,
-    /// Set to keep no entries.
+    /// Whether entries are kept in memory only.
     pub in_memory: bool,
 }
 
@@ -63,7 +63,7 @@ impl Default for SessionOptions {
     }
 }
 
-/// A project's plugins and entries, open.
+/// The open plugins and entries of a project.
 pub struct RummySession {
     realm: PluginRealm,
     environment: Environment,
@@ -71,29 +71,29 @@ pub struct RummySession {
     ambient: Ambient,
     models: RefCell<BTreeMap<String, Arc<dyn Provider>>>,
     rules: Option<RuleSet>,
-    /// Runs with loops that a killed process has left.
+    /// Runs with loops that a killed process left.
     unfinished_runs: Vec<i64>,
     /// Marks this process as a user of the store.
     _at_work: Option<File>,
 }
 
-/// Folder of the plugins that a project brings.
+/// Returns the folder of a project's plugins.
 pub fn project_plugins(environment: &Environment) -> PathBuf {
     environment.dirs.cwd.join(".pi/rummy/plugins")
 }
 
-/// Folder of the user's own plugins.
+/// Returns the folder of the user's plugins.
 pub fn user_plugins(environment: &Environment) -> PathBuf {
     environment.dirs.agent_dir.join("rummy/plugins")
 }
 
-/// Name of a project in pi's folder.
+/// Returns the name of a project's files in pi's folder.
 fn key(environment: &Environment) -> String {
     let digest = Sha256::digest(environment.dirs.cwd.as_os_str().as_encoded_bytes());
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// File of a project's entries.
+/// Returns the file of a project's entries.
 pub fn database(environment: &Environment) -> PathBuf {
     environment.dirs.agent_dir.join("pijs/rummy").join(format!("{}.db", key(environment)))
 }
@@ -102,7 +102,7 @@ pub fn database(environment: &Environment) -> PathBuf {
 ///
 /// # Errors
 ///
-/// A folder cannot be read, or what a variable names is nowhere.
+/// Fails when a folder cannot be read, and when a variable names a plugin that does not exist.
 pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<PluginSet, RummyError> {
     let mut set = PluginSet::default();
     let own = project_plugins(environment);
@@ -113,7 +113,7 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
     }
     let folders = [user_plugins(environment), own].into_iter().zip([true, trusted]);
     for (folder, counts) in folders {
-        // A link in a project can lead to further code, and a user who trusts the project has not seen its target.
+        // The user trusted the project, not code outside of it that a link names.
         let is_elsewhere = |set: &mut PluginSet| {
             folder == project_plugins(environment) && set.refuses_link(&folder, &environment.dirs.cwd)
         };
@@ -124,7 +124,7 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
     for folder in more {
         set = set.folder(folder)?;
     }
-    // A project's own packages count once it is trusted, as its plugins do.
+    // Packages of a project are searched only if it is trusted, like its plugins.
     let of_project = [environment.dirs.cwd.join("node_modules"), environment.dirs.cwd.join(".pi/npm/node_modules")];
     let of_project = of_project.into_iter().filter(|_| trusted).map(|folder| (folder, InstallScope::Project));
     let installed = (environment.dirs.agent_dir.join("npm/node_modules"), InstallScope::User);
@@ -132,7 +132,7 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
     set.variables(&with_folders(environment, &modules, trusted), &modules)
 }
 
-/// Returns the variables, with the path instead of the name of a folder that was installed in place.
+/// Returns the variables, with the path in place of the name for a folder that was installed in place.
 fn with_folders(
     environment: &Environment,
     modules: &[(PathBuf, InstallScope)],
@@ -157,7 +157,7 @@ fn with_folders(
 ///
 /// # Errors
 ///
-/// Its folder cannot be made, or the database is not ours or damaged.
+/// Fails when its folder cannot be created, and when the database belongs to another program or is damaged.
 pub fn open_store(
     environment: &Environment,
     profile: &str,
@@ -179,8 +179,8 @@ pub fn open_store(
     EntryConnector::open(Some(&path), profile, divisor, ambient.clone())
 }
 
-/// Marks this process as a user of a project's store. If there is no other one, recovers the state that a killed process left.
-/// Returns the mark, and the runs that have queued loops.
+/// Locks a project's store for shared use by this process. If no other process uses it, recovers the state that a killed process
+/// left. Returns the lock, and the runs with queued loops.
 fn at_work(environment: &Environment, entries: &EntryConnector) -> Result<(File, Vec<i64>), RummyError> {
     let path = database(environment).with_extension("lock");
     let failed = |source| RummyError::File { path: path.clone(), source };
@@ -197,7 +197,7 @@ fn at_work(environment: &Environment, entries: &EntryConnector) -> Result<(File,
     Ok((mark, left))
 }
 
-/// Bounds of a run, as the user's settings have them.
+/// Returns the limits of a run from the user's settings.
 pub fn limits(environment: &Environment) -> RunLimits {
     let usual = RunLimits::default();
     let number = |name: &str, usual: usize| settings::number(environment, name).unwrap_or(usual);
@@ -215,14 +215,14 @@ pub fn limits(environment: &Environment) -> RunLimits {
     }
 }
 
-/// A share of the context, in thousandths.
+/// Converts a share of the context to thousandths.
 fn share(ceiling: f64) -> budget::Limits {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between 0 and 1000")]
     let ceiling_per_mille = (ceiling.clamp(0.0, 1.0) * 1000.0).round() as u32;
     budget::Limits { ceiling_per_mille }
 }
 
-/// Writes a line of each verb of the store to the ledger.
+/// Records each verb of the store in the ledger.
 struct LedgerAudit {
     dispatcher: Arc<Dispatcher>,
     store: Caller,
@@ -247,7 +247,7 @@ impl RummySession {
     ///
     /// # Errors
     ///
-    /// The plugins cannot be staged or compiled, the store cannot be opened, or the session around them cannot be made.
+    /// Fails when the plugins cannot be staged or compiled, the store cannot be opened, or the session cannot be assembled.
     pub async fn open(
         environment: &Environment,
         options: SessionOptions,
@@ -277,31 +277,31 @@ impl RummySession {
         Ok(Self { realm, environment, config, ambient, models, rules, unfinished_runs: left, _at_work: mark })
     }
 
-    /// Runs with loops that a killed process has left.
+    /// Runs with loops that a killed process left.
     pub fn unfinished_runs(&self) -> &[i64] {
         &self.unfinished_runs
     }
 
-    /// The realm of the plugins.
+    /// Returns the plugins' realms.
     pub fn realm(&self) -> &PluginRealm {
         &self.realm
     }
 
-    /// The surroundings it was opened in.
+    /// Returns the environment.
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
 
-    /// Its time and randomness.
+    /// Returns its clock and randomness.
     pub fn ambient(&self) -> &Ambient {
         &self.ambient
     }
 
-    /// Makes a driver of runs. Call it inside [`PluginRealm::run`].
+    /// Creates a driver of runs. Call it inside of [`PluginRealm::run`].
     ///
     /// # Errors
     ///
-    /// No model can be asked, or the store or the plugins fail.
+    /// Fails when no model is available, and when the store or the plugins fail.
     pub async fn driver<'a>(&'a self, client: &'a dyn RunClient) -> Result<RunDriver<'a>, RummyError> {
         self.realm.initialise().await?;
         let model = ModelSource::open(self, None).await?;
@@ -315,7 +315,7 @@ impl RummySession {
         Ok(driver.with_rules(self.rules.as_ref()))
     }
 
-    /// Opens the model that the configuration chooses, or the one of a name.
+    /// Opens the model with this name, or the configured one.
     async fn model(&self, name: Option<&str>) -> Result<Arc<dyn Provider>, RummyError> {
         let environment = &self.environment;
         let mut config = self.config.model.clone();
@@ -350,7 +350,7 @@ impl RummySession {
 }
 
 impl ModelSource for RummySession {
-    /// Opens the model of an alias that a client added, or of a name of the catalogue; each is opened once.
+    /// Opens the model of a client's alias, or of a name in the catalogue. Each is opened once.
     fn open<'m>(&'m self, alias: Option<&'m str>) -> LocalBoxFuture<'m, Result<Arc<dyn Provider>, RummyError>> {
         async move {
             let usual = self.models.borrow().get("").map(Arc::clone);
@@ -367,7 +367,7 @@ impl ModelSource for RummySession {
             let name = (!key.is_empty()).then(|| row["actual"].as_str().unwrap_or(key));
             let model = self.model(name).await;
             let model = model.map_err(|error| match error {
-                // A run with an unknown model fails, without an effect on others.
+                // An unknown model fails its run, not the session.
                 RummyError::Session(failure) if name.is_some() => RummyError::Model(failure.to_string()),
                 error => error,
             })?;

@@ -1,12 +1,12 @@
 //! Settings of rummy that its plugins read from `process.env`: names, defaults, and values of the user's environment.
 //!
-//! They are the loop and budget settings of the documented table, none of them an address or a key. The realm gets these and no
-//! others, so that it needs no grant for the environment. A variable with an address or a key needs consent like any variable.
+//! These are the loop and budget settings of rummy's documentation; none of them is an address or a key. The realm receives only
+//! these variables, so it needs no grant for the environment. All other variables require consent.
 
 use pijs_runtime::Environment;
 use serde_json::{Map, Value};
 
-/// Name and default; one without a default is set only where the user sets it.
+/// Names and defaults. A setting without a default is set only if the user sets it.
 const SETTINGS: &[(&str, Option<&str>)] = &[
     ("RUMMY_BUDGET_CEILING", Some("0.9")),
     ("RUMMY_DEBUG", None),
@@ -31,7 +31,7 @@ pub fn setting<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> 
     environment.variable(name).or(default)
 }
 
-/// Returns a setting that is a number; the default where the user's is none.
+/// Returns a numeric setting; the default if the user's value is not a number.
 pub fn number<T: std::str::FromStr>(environment: &Environment, name: &str) -> Option<T> {
     let default =
         || SETTINGS.iter().find(|(known, _)| *known == name).and_then(|(_, default)| default.as_ref()?.parse().ok());

@@ -1,13 +1,13 @@
-//! Finds plugins and makes one package of them.
+//! Finds plugins and stages them as one package.
 //!
-//! A plugin is a file `X/X.js` or `X/index.js` below a plugin folder, or any `.js` at its top but `index.js`; `*.test.js` and
-//! folders that hold a file `DISABLED` are passed over. Names are sorted, so the order is the same on every machine. Plugins
-//! that variables name (`RUMMY_PLUGIN_X=PATH-OR-PACKAGE`) follow, sorted by variable; each of them is a package of its own
-//! ([`ExternalPlugin`]), with a realm and grants of its own.
+//! A plugin is a file `X/X.js` or `X/index.js` below a plugin folder, or any `.js` file at its top except `index.js`. Files
+//! `*.test.js` and folders with a file `DISABLED` are skipped. Names are sorted, so the order is the same on every machine.
+//! Plugins in variables (`RUMMY_PLUGIN_X=PATH-OR-PACKAGE`) follow, sorted by variable; each has its own package, realm and grants
+//! ([`ExternalPlugin`]).
 //!
-//! The package is a copy, because code that a realm runs lies in one folder: the dialect's modules, the files of each bundle,
-//! and an entry that imports them. Nothing of it runs before the compiler has read it as it reads any extension. Each file is
-//! copied as a build reads it ([`copy`]), and nobody else on the machine reads the copy.
+//! The package is a copy, because all code of a realm has to be in one folder: the dialect's modules, the files of each bundle,
+//! and an entry that imports them. It is compiled like any extension. Files are copied under the rules for files of a build
+//! ([`copy`]), and only the user can read the copy.
 
 mod copy;
 mod external;
@@ -28,18 +28,18 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Plugins of one session: many times what rummy brings.
+/// Most plugins of one session: many times the number that rummy includes.
 const MAX_PLUGINS: usize = 512;
-/// Plugins that have realms of their own: each is a process.
+/// Most plugins with their own realms, each of which is a process.
 const MAX_EXTERNAL: usize = 32;
-/// Files of one bundle.
+/// Most files of one bundle.
 const MAX_FILES: usize = 4096;
-/// Bytes of one bundle.
+/// Most bytes of one bundle.
 const MAX_BYTES: usize = 64 << 20;
-/// Levels of folders in one bundle.
+/// Most folder levels of one bundle.
 const MAX_LEVELS: usize = 24;
 
-/// Endings of files that code may import or read at run time.
+/// Suffixes of files that code may import or read at run time.
 const KEPT: &[&str] = &["cjs", "js", "json", "md", "mjs", "mts", "sql", "ts", "txt"];
 
 /// The modules of the dialect, which are compiled with the plugins.
@@ -66,21 +66,21 @@ const BUNDLED: &[(&str, &str)] = &[
     ("bundled/tools.ts", include_str!("../dialect/bundled/tools.ts")),
 ];
 
-/// Those of a realm that one plugin has for itself.
+/// The bundled plugins of the realm of a single external plugin.
 const BUNDLED_EXTERNAL: &[(&str, &str)] = &[("bundled/index.ts", include_str!("../dialect/bundled/external.ts"))];
 
-/// A plugin that was found.
+/// A plugin and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginSource {
-    /// Its name: the file's, or the variable's ending in lower case.
+    /// Name: the file's, or the suffix of the variable in lower case.
     pub name: String,
-    /// The path where it was found, as the user knows it.
+    /// Path at which it was found, for messages.
     pub found: PathBuf,
     /// The specifier that the entry imports: a path in the package, or the name of an installed one.
     import: String,
 }
 
-/// A folder of files that is copied as it is.
+/// A folder whose files are copied.
 #[derive(Debug, Clone)]
 struct Bundle {
     from: Source,
@@ -91,9 +91,9 @@ struct Bundle {
 #[derive(Debug, Clone)]
 struct Needed {
     name: String,
-    /// The folder `node_modules` that it is looked for in.
+    /// The `node_modules` folder in which it is searched.
     modules: PathBuf,
-    /// The folder that depends on it, or `modules` itself; the package has to be there, or in a `node_modules` of a parent
+    /// The folder that depends on it, or `modules` itself. The package has to be in it, or in a `node_modules` of a parent
     /// folder.
     within: Source,
 }
@@ -103,22 +103,22 @@ struct Needed {
 pub struct PluginSet {
     plugins: Vec<PluginSource>,
     bundles: Vec<Bundle>,
-    /// Packages that are imported by name; the first of a name counts.
+    /// Packages that are imported by name; the first with a name is used.
     packages: Vec<Needed>,
-    /// Texts that were left out, with the reason.
+    /// Descriptions of files that were left out, with the reason.
     refused: Vec<String>,
-    /// Plugins that have packages of their own.
+    /// Plugins with their own packages.
     externals: Vec<ExternalPlugin>,
-    /// Set for the package of one such plugin.
+    /// Whether this is the package of one such plugin.
     is_external: bool,
 }
 
 impl PluginSet {
-    /// Adds the plugins below a folder: those in its `src/plugins`, where it has one, which may import from all of it.
+    /// Adds the plugins below a folder, or below its `src/plugins` if it has one; those may import from the whole folder.
     ///
     /// # Errors
     ///
-    /// The folder cannot be read, or holds more than a session loads.
+    /// Fails when the folder cannot be read, or has more plugins than a session loads.
     pub fn folder(mut self, folder: &Path) -> Result<Self, RummyError> {
         let from = folder.canonicalize().map_err(at(folder))?;
         let (base, below) = match from.join("src/plugins") {
@@ -138,8 +138,8 @@ impl PluginSet {
         self.bounded()
     }
 
-    /// Adds the plugins that variables name, each as a package of its own: `RUMMY_PLUGIN_X` is an absolute path, or a package
-    /// in the first of some folders `node_modules` that has it.
+    /// Adds the plugins in variables, each with its own package: `RUMMY_PLUGIN_X` is an absolute path, or the name of a package
+    /// in the first of these `node_modules` folders that has it.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl PluginSet {
         self.bounded()
     }
 
-    /// Takes over the plugins of another set, which shares a realm with these then.
+    /// Adds the plugins of another set to the shared realm.
     fn join(&mut self, other: Self) {
         let to = self.bundles.len();
         self.bundles.extend(other.bundles.into_iter().map(|bundle| Bundle { to: format!("bundle{to}"), ..bundle }));
@@ -180,7 +180,7 @@ impl PluginSet {
         self.refused.extend(other.refused);
     }
 
-    /// Adds an installed package. Returns its identity; `None` when its folder is a link to another place.
+    /// Adds an installed package. Returns its identity, or `None` when its folder is a link that leads out.
     fn installed(
         &mut self,
         variable: &str,
@@ -193,7 +193,7 @@ impl PluginSet {
         let (folder, scope) = installed.ok_or_else(missing)?;
         let found = folder.join(value).canonicalize().map_err(|_| missing())?;
         let within = Source { folder: folder.canonicalize().map_err(at(folder))?, loose: None };
-        // Any other folder holds more than packages.
+        // Other folders also contain files that are not packages.
         if !within.folder.ends_with("node_modules") && guard!(RummyLinks) {
             self.refused.push(leads_out(folder, &within.folder, &folder.with_file_name("")));
             return Ok(None);
@@ -231,17 +231,17 @@ impl PluginSet {
         Ok(Some((id, None)))
     }
 
-    /// The plugins that have packages of their own, in the order in which they are constructed, after the others.
+    /// Returns the plugins with their own packages, in the order of their construction, which follows that of the others.
     pub fn externals(&self) -> &[ExternalPlugin] {
         &self.externals
     }
 
-    /// The plugins that share a realm, in the order in which they are constructed.
+    /// Returns the plugins that share a realm, in the order of their construction.
     pub fn plugins(&self) -> &[PluginSource] {
         &self.plugins
     }
 
-    /// Leaves a folder out, if a link leads it out of the one that it belongs to.
+    /// Returns whether a folder is a link that leads out of `within`, and records it as left out.
     pub(crate) fn refuses_link(&mut self, folder: &Path, within: &Path) -> bool {
         let leads = |real: &Path| within.canonicalize().is_ok_and(|within| !real.starts_with(within));
         let Some(real) = folder.canonicalize().ok().filter(|real| leads(real) && guard!(RummyLinks)) else {
@@ -251,7 +251,7 @@ impl PluginSet {
         true
     }
 
-    /// Adds a bundle, and what its manifest depends on.
+    /// Adds a bundle and the dependencies of its manifest.
     fn bundle(&mut self, from: Source, to: String) {
         let modules = from.folder.join("node_modules");
         let needed = |name| Needed { name, modules: modules.clone(), within: from.clone() };
@@ -267,14 +267,14 @@ impl PluginSet {
         }
     }
 
-    /// Writes the package below `base`, in place of what was there.
+    /// Writes the package below `base`, and replaces its previous contents.
     ///
-    /// `options` are those of the dialect, as JSON: `{profile, bundled, faithful}`. A file that `access` keeps from a build is
-    /// left out, as are folders and packages that links lead elsewhere; the record names them.
+    /// `options` are those of the dialect in JSON: `{profile, bundled, faithful}`. Leaves out files that `access` denies to a
+    /// build, and folders and packages behind links that lead out; the record lists them.
     ///
     /// # Errors
     ///
-    /// A file cannot be read or written, or a bundle is larger than a package may be.
+    /// Fails when a file cannot be read or written, and when a bundle exceeds a limit.
     pub fn stage(&self, base: &Path, options: &serde_json::Value, access: &FileAccess) -> Result<Staged, RummyError> {
         if base.exists() {
             fs::remove_dir_all(base).map_err(at(base))?;
@@ -324,7 +324,7 @@ impl PluginSet {
         Ok(())
     }
 
-    /// The module that imports the plugins, each when it is its turn.
+    /// Returns the entry module, which imports the plugins in order.
     fn entry(&self, options: &serde_json::Value) -> String {
         let mut text = String::from("import { dialect } from \"./dialect/index.ts\";\n\nexport default dialect(");
         let _ = writeln!(text, "{options}, [");
@@ -345,12 +345,12 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Its folder.
+    /// Returns its folder.
     pub fn package(&self) -> &Path {
         &self.package
     }
 
-    /// Files that were copied into it, and files that were left out.
+    /// Returns the record of copied and omitted files.
     pub fn record(&self) -> &BuildRecord {
         &self.record
     }
@@ -370,7 +370,7 @@ fn make(path: &Path) -> Result<(), RummyError> {
     fs::create_dir_all(path).map_err(at(path))
 }
 
-/// Makes a folder that its user alone reads.
+/// Creates a folder that only the user can read.
 fn make_private(path: &Path) -> Result<(), RummyError> {
     let mut maker = fs::DirBuilder::new();
     maker.recursive(true);
@@ -392,7 +392,7 @@ fn slashed(path: &Path) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-/// The entries of a folder, sorted by name.
+/// Returns the entries of a folder, sorted by name.
 fn sorted(folder: &Path) -> Result<Vec<PathBuf>, RummyError> {
     let entries = fs::read_dir(folder).map_err(at(folder))?;
     let mut paths =
@@ -436,21 +436,21 @@ fn manifest_of(package: &Path) -> serde_json::Value {
     serde_json::from_slice(&manifest).unwrap_or_default()
 }
 
-/// The packages that a manifest depends on.
+/// Returns the dependencies in a package's manifest.
 fn dependencies_of(package: &Path) -> Vec<String> {
     let manifest = manifest_of(package);
     let named = manifest["dependencies"].as_object().into_iter().flatten();
     named.map(|(name, _)| name.clone()).collect()
 }
 
-/// Whether a name is one of a package: one folder, or one of a scope.
+/// Returns whether a text is the name of a package, with or without a scope.
 fn is_package_name(name: &str) -> bool {
     let parts: Vec<&str> = name.split('/').collect();
     let is_plain = |part: &&str| !part.is_empty() && !part.starts_with('.') && !part.contains([':', '\\']);
     parts.iter().all(is_plain) && (parts.len() == 1 || (parts.len() == 2 && name.starts_with('@')))
 }
 
-/// The module that a package's manifest names.
+/// Returns the main module of a package.
 fn entry_of(package: &Path) -> PathBuf {
     let manifest = manifest_of(package);
     let exports = &manifest["exports"]["."];

@@ -1,4 +1,4 @@
-//! Drives one turn: shows the model the entries, and carries out the commands of its reply in order.
+//! Runs one turn: sends the entries to the model, and executes the commands of its reply in order.
 
 use crate::error::RummyError;
 use crate::packet::Packet;
@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 /// Longest path of a command.
 const LONGEST_PATH: usize = 512;
 
-/// Failures that are no strike: the model learns something, and nothing is broken.
+/// Outcomes that are not strikes, since they give the model information about the state.
 const SOFT_OUTCOMES: &[&str] = &["not_found", "conflict", "permission"];
 
-/// A turn that runs.
+/// A running turn.
 pub(crate) struct Turn<'t> {
     pub(crate) number: i64,
-    /// Its row.
+    /// Id of its row in the store.
     pub(crate) id: Value,
     pub(crate) hooks: TurnContext<'t>,
-    /// The context that handlers get: it writes as the model.
+    /// The context of handlers, which writes as the model.
     pub(crate) handlers: TurnContext<'t>,
     /// Errors that belong to no action.
     pub(crate) errors: usize,
@@ -34,7 +34,7 @@ struct Recorded {
     scheme: String,
     path: String,
     entry: Value,
-    /// The filter rejected it.
+    /// Whether a filter rejected it.
     is_rejected: bool,
 }
 
@@ -55,7 +55,7 @@ impl RunDriver<'_> {
         let mut turn = Turn { number, id: turn_id, hooks, handlers, errors: 0 };
         let end = self.turn_in(state, &mut turn).await;
         let Turn { hooks, handlers, .. } = turn;
-        // A realm that was stopped has nothing to close.
+        // A stopped realm cannot close contexts.
         if !matches!(end, Err(RummyError::Ended(_))) {
             handlers.close().await?;
             hooks.close().await?;
@@ -63,7 +63,7 @@ impl RunDriver<'_> {
         end
     }
 
-    /// The facts of a turn, as `rummy` has them.
+    /// Returns the facts of a turn for the `rummy` object.
     pub(crate) fn facts(&self, state: &Loop, turn: i64, turn_id: &Value, writer: &str) -> Value {
         let mut facts = state.flags.to_json();
         let project = &state.project;
@@ -148,7 +148,7 @@ impl RunDriver<'_> {
         self.verdict(state, turn, &recorded, Some((&content, &commands))).await
     }
 
-    /// Reads the commands of a reply, and notifies plugins. Also returns its text.
+    /// Parses the commands of a reply, and notifies plugins. Returns the commands and the text.
     async fn read_reply(
         &self,
         state: &Loop,
@@ -158,7 +158,8 @@ impl RunDriver<'_> {
     ) -> Result<(String, Vec<Command>), RummyError> {
         let mut message = raw["choices"][0]["message"].clone();
         let content = message["content"].as_str().unwrap_or_default().to_owned();
-        // A tag that is not advertised (in a run that asks, for example) is still a command: the policy rejects it.
+        // A tag that is not advertised, for example in a run in mode `ask`, is parsed as a command as well, so that the policy
+        // rejects it.
         let of_plugins = state.tools.iter().filter_map(Value::as_str);
         let tools: Vec<&str> = Profile::v2().tools.iter().copied().chain(of_plugins).collect();
         let parsed = tags::parse_with(&content, &tools, self.limits.commands);
@@ -183,7 +184,7 @@ impl RunDriver<'_> {
         Ok((content, parsed.commands))
     }
 
-    /// Keeps what crossed between the run and its model, where the model does not see it.
+    /// Records the request or reply of the model in an entry that the model does not see.
     fn keep_audit(&self, state: &Loop, turn: i64, path: &str, body: &str, attributes: Value) -> Result<(), RummyError> {
         let set = Set::new(state.run_id, path).body(body).attributes(attributes).visibility(Visibility::Archived);
         self.store(|store| store.set(&set.during(turn, Some(state.loop_id)), Writer::System))
@@ -199,7 +200,7 @@ impl RunDriver<'_> {
 
     fn stats(&self, turn: &Turn<'_>, usage: &Value, measured: i64, reasoning: &Value) -> Result<(), RummyError> {
         let count = |key: &str| usage[key].as_i64().unwrap_or_default();
-        // The number that the provider reports is the truth; the next turn's budget begins with it.
+        // The provider's count takes precedence over the estimate; the next turn's budget is based on it.
         let context = if count("prompt_tokens") > 0 { count("prompt_tokens") } else { measured };
         let said = json!({
             "id": turn.id, "context_tokens": context, "reasoning_content": reasoning, "prompt_tokens": count("prompt_tokens"),
@@ -209,7 +210,7 @@ impl RunDriver<'_> {
         self.store(|store| store.statement("update_turn_stats", "run", &said)).map(drop)
     }
 
-    /// Keeps an error that belongs to no action, as a plugin makes it an entry; one that is not soft is a strike.
+    /// Records an error without an action through the plugin that creates its entry. It is a strike unless its outcome is soft.
     pub(crate) async fn log_error(
         &self,
         state: &Loop,
@@ -226,7 +227,7 @@ impl RunDriver<'_> {
         self.emit("error.log", error).await.map(drop)
     }
 
-    /// Writes a command down before anything is done.
+    /// Records a command before its execution.
     async fn record(
         &self,
         state: &Loop,
@@ -265,7 +266,7 @@ impl RunDriver<'_> {
         Ok(Recorded { scheme: command.name.clone(), path, entry, is_rejected })
     }
 
-    /// Carries recorded commands out in order; after one that failed or was rejected the rest is aborted.
+    /// Executes recorded commands in order; aborts the rest after one that failed or was rejected.
     async fn dispatch_all(&self, state: &Loop, turn: &mut Turn<'_>, recorded: &[Recorded]) -> Result<(), RummyError> {
         let mut aborted = false;
         for one in recorded {
@@ -286,7 +287,7 @@ impl RunDriver<'_> {
         Ok(())
     }
 
-    /// Ends a command that was recorded and is not carried out.
+    /// Aborts a recorded command without executing it.
     fn abort(&self, state: &Loop, one: &Recorded) -> Result<(), RummyError> {
         let set = Set::new(state.run_id, &one.path).state(State::Cancelled).outcome("aborted");
         self.store(|store| store.set(&set, Writer::System))
@@ -297,7 +298,7 @@ impl RunDriver<'_> {
         self.emit("tool.before", around.clone()).await?;
         match self.realm.dispatch(&one.scheme, one.entry.clone(), &turn.handlers).await {
             Ok(Dispatched { refused: None, .. }) => {}
-            // The store refused the handler: the action is its own record of that.
+            // The store refused the handler's write; the refusal becomes the outcome of the action.
             Ok(Dispatched { refused: Some(refusal), .. }) => {
                 let failed = Set::new(state.run_id, &one.path).body(refusal.message).state(State::Failed);
                 let failed = failed.outcome(refusal.outcome).visibility(Visibility::Visible);
@@ -383,7 +384,7 @@ impl RunDriver<'_> {
         Ok(end)
     }
 
-    /// Has plugins vote on a verdict: one that ends the loop does, and otherwise the judge decides.
+    /// Lets plugins vote on a verdict. A vote that ends the loop takes precedence over the judge.
     async fn voted(
         &self,
         state: &Loop,

@@ -1,4 +1,4 @@
-//! Plugins that were written by the guide of rummy 2.x run unchanged; each test names the section that it checks.
+//! Runs plugins that follow the guide of rummy 2.x unchanged; each test names the section that it checks.
 
 use pijs_dialect_rummy::Writer;
 use pijs_environment::Ambient;
@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 const PLUGINS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/rummy/plugins");
 
-/// A store with a run.
+/// Creates a store with a run.
 fn store() -> EntryConnector {
     let entries = EntryConnector::open(None, "2.x", 2, Ambient::system()).expect("a store");
     let made = entries.with(|store| {
@@ -22,7 +22,7 @@ fn store() -> EntryConnector {
     entries
 }
 
-/// Opens the realm of a plugin folder in throw-away surroundings and runs a test in it.
+/// Opens the realm of a plugin folder in a temporary environment, and runs a test in it.
 fn in_realm(folder: &Path, adapt: impl FnOnce(&mut RealmOptions), test: impl AsyncFnOnce(Rc<PluginRealm>)) {
     with_plugins(PluginSet::default().folder(folder).expect("read"), adapt, test);
 }
@@ -58,7 +58,7 @@ fn in_fixtures(test: impl AsyncFnOnce(Rc<PluginRealm>)) {
     );
 }
 
-/// An entry of the store, as JSON.
+/// Returns an entry of the store in JSON.
 fn stored(realm: &PluginRealm, path: &str) -> Value {
     let args = json!([1, path]);
     let get = |method| realm.entries().with(|store| store.entries(method, &args, Writer::System)).expect("read");
@@ -144,7 +144,8 @@ fn functions_in_the_shared_tree_are_called_by_name() {
     });
 }
 
-/// Errors of subscribers are isolated: events go on, and a filter's value stays as it was. The faithful switch lets them through.
+/// Errors of subscribers are isolated: events continue, and a filter's value stays unchanged. With `faithful` they end the
+/// operation.
 #[test]
 fn a_subscriber_that_throws_is_isolated_and_named() {
     in_fixtures(async |realm| {
@@ -254,7 +255,7 @@ fn what_plugins_say_to_clients_is_passed_on() {
     });
 }
 
-/// The bundled plugins register, and one of the user's takes the place of the bundled one of its name.
+/// The bundled plugins register, and a plugin of the user replaces the bundled one with the same name.
 #[test]
 fn bundled_plugins_are_there_unless_the_users_have_their_names() {
     in_realm(

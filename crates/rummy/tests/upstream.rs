@@ -1,9 +1,10 @@
-//! Upstream's own tests in our realm: unit and integration tests of rummy 0.5.0, over its own SQL and our SQL functions.
+//! Runs upstream's own tests in a realm: unit and integration tests of rummy 0.5.0, with its own SQL and this crate's SQL
+//! functions.
 //!
-//! `RUMMY_UPSTREAM` names a checkout with the dependencies of its manifest installed; nothing of it is in this repository. Its
-//! files run as they are, with three stand-ins: `node:test` is `upstream/node_test.js`, `@possumtech/sqlrite` (which no registry
-//! has) is `upstream/sqlrite.js`, and the plugin scan, which imports what it finds on disk, gets the modules that were compiled.
-//! `upstream/failures.txt` lists what fails and why; the test fails when the list and the run differ.
+//! `RUMMY_UPSTREAM` is a checkout with the dependencies of its manifest installed; this repository contains none of it. Its files
+//! run unchanged, with three substitutes: `node:test` is `upstream/node_test.js`, `@possumtech/sqlrite` (which no registry has)
+//! is `upstream/sqlrite.js`, and the plugin scan, which imports files from disk, receives the compiled modules.
+//! `upstream/failures.txt` lists the expected failures with reasons; the test fails when the run differs.
 
 use pijs_dialect_rummy::register_functions;
 use pijs_host::CallbackOutcome;
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 const FAILURES: &str = include_str!("upstream/failures.txt");
-/// Endings of files that upstream's code imports or reads.
+/// Suffixes of files that upstream's code imports or reads.
 const KEPT: &[&str] = &["js", "json", "md", "sql", "cjs", "mjs"];
 
 /// Databases of the tests, with upstream's statements.
@@ -67,7 +68,7 @@ impl Databases {
                 }
             }
         }
-        // The parameter of `SqlRite.open`, as the tests give it.
+        // The parameter that the tests pass to `SqlRite.open`.
         let initial = initial.replace("$mmap_size", "0");
         Self { initial, statements, open: Mutex::default() }
     }
@@ -171,7 +172,7 @@ impl Connector for Served {
     }
 }
 
-/// Visits the files below a folder, sorted, without hidden ones.
+/// Visits the files below a folder in sorted order, without hidden ones.
 fn walk(folder: &Path, visit: &mut impl FnMut(&Path)) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut paths: Vec<PathBuf> = entries.map_while(Result::ok).map(|entry| entry.path()).collect();
@@ -186,7 +187,7 @@ fn walk(folder: &Path, visit: &mut impl FnMut(&Path)) {
     }
 }
 
-/// Copies the checkout into a package, with the stand-ins, and returns its test files.
+/// Copies the checkout with the substitutes into a package, and returns its test files.
 fn stage(checkout: &Path, package: &Path) -> Vec<String> {
     let (mut tests, mut plugins) = (Vec::new(), Vec::new());
     for folder in ["src", "test/helpers", "test/integration", "lang", "node_modules", "migrations"] {
@@ -247,14 +248,14 @@ fn stage(checkout: &Path, package: &Path) -> Vec<String> {
     tests
 }
 
-/// Settings of upstream's `.env.example`.
+/// Reads the settings of upstream's `.env.example`.
 fn settings(checkout: &Path) -> Map<String, Value> {
     let text = fs::read_to_string(checkout.join(".env.example")).unwrap_or_default();
     let pairs = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('='));
     pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().into())).collect()
 }
 
-/// Runs one file of tests in a realm of its own.
+/// Runs one file of tests in its own realm.
 async fn run_file(
     environment: &Environment,
     package: &Path,

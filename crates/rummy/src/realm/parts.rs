@@ -1,8 +1,8 @@
-//! Holds the realms of one session of plugins, and orders the calls of their subscribers.
+//! Orders the calls of subscribers in several realms.
 //!
-//! Plugins of folders share the first realm; each plugin of another package has one for itself. Subscribers of all realms are
-//! called in one order, by priority and then by realm, so a hook is delivered in segments: the subscribers of one realm whose
-//! priorities lie next to each other.
+//! Plugins of folders share the first realm, and each plugin of another package has its own. Subscribers of all realms are called
+//! in one order, by priority and then by realm. So a hook is delivered in segments, each of which consists of consecutive
+//! subscribers of one realm.
 
 use super::{ClientEvent, Fault};
 use pijs_host::RegistrationOwner;
@@ -19,7 +19,7 @@ pub(super) struct RealmPart {
     pub(super) order: RefCell<CallOrder>,
 }
 
-/// The parts of a realm that there are to call.
+/// The callable functions of a realm.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct CallOrder {
@@ -35,7 +35,7 @@ pub(super) struct CallOrder {
     pub(super) tools: Vec<String>,
     /// Tools that are listed for the model.
     pub(super) advertised: Vec<String>,
-    /// Functions that plugins put into the hook tree.
+    /// Functions that plugins assigned to the hook tree.
     pub(super) calls: BTreeSet<String>,
 }
 
@@ -74,14 +74,14 @@ pub(super) struct CallSegment {
 }
 
 impl CallSegment {
-    /// Puts the bounds into the members of a delivery.
+    /// Adds the bounds to the members of a delivery.
     pub(super) fn bound(&self, members: &mut Map<String, Value>) {
         members.insert("from".to_owned(), self.from.into());
         members.insert("to".to_owned(), self.to.into());
     }
 }
 
-/// Puts the priorities of several realms into one order.
+/// Merges the priorities of several realms into one order.
 pub(super) fn segments<'a>(priorities: impl IntoIterator<Item = (usize, &'a [f64])>) -> Vec<CallSegment> {
     let each = |(part, list): (usize, &'a [f64])| list.iter().map(move |priority| (*priority, part));
     let mut all: Vec<(f64, usize)> = priorities.into_iter().flat_map(each).collect();
@@ -100,7 +100,7 @@ pub(super) fn segments<'a>(priorities: impl IntoIterator<Item = (usize, &'a [f64
 mod tests {
     use super::*;
 
-    /// Follows rummy's plugin guide, "core.filter(name, callback, priority?)": ascending priority, whatever realm a subscriber is in.
+    /// Follows rummy's plugin guide, "core.filter(name, callback, priority?)": ascending priority over all realms.
     #[test]
     fn subscribers_of_several_realms_are_in_one_order() {
         let found = segments([(0, &[10.0, 30.0, 50.0][..]), (1, &[20.0, 30.0][..]), (2, &[][..])]);

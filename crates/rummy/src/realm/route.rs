@@ -1,4 +1,4 @@
-//! Deliveries to several realms as if they were one.
+//! Delivers to several realms as if they were one.
 
 use super::parts::{CallOrder, CallSegment, Emitted, segments};
 use super::{Delivered, Fault, PluginRealm};
@@ -6,7 +6,7 @@ use crate::error::RummyError;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Events that plugins emit and other realms subscribe to, of one delivery: plugins that answer each other end there.
+/// Most events between realms in one delivery, which ends plugins that answer each other's events endlessly.
 const MAX_EMITTED: usize = 256;
 
 /// Hooks that the host emits and that one realm forwards to clients.
@@ -116,7 +116,7 @@ impl PluginRealm {
             faults.extend(delivered.faults);
             done = delivered.value;
             match members.get_mut("entry") {
-                // The object of each realm gets the changes of the previous handlers.
+                // Each realm has its own object, which receives the changes of earlier handlers.
                 Some(entry) if entry.get("$shared").is_some() => entry["value"] = done["entry"].clone(),
                 Some(entry) => *entry = done["entry"].clone(),
                 None => {}
@@ -128,7 +128,7 @@ impl PluginRealm {
         Ok(Delivered { value: done, faults })
     }
 
-    /// Has each row viewed by the realm that registered its scheme's view last.
+    /// Renders each row with the view that was registered last for its scheme, in any realm.
     async fn viewed(&self, mut members: Map<String, Value>) -> Result<Delivered, RummyError> {
         let rows = members.remove("rows").and_then(|rows| rows.as_array().cloned()).unwrap_or_default();
         let of_row = |row: &Value| {
@@ -194,12 +194,12 @@ impl PluginRealm {
             let registrations = json!({ "tools": tools, "schemes": schemes, "events": events, "docs": docs });
             self.deliver_to(part, "foreign", registrations.as_object().cloned().unwrap_or_default()).await?;
         }
-        // This message is no registration of theirs, so the flag is set again.
+        // Sharing changes no registration, so the flag is set again.
         self.is_shared.set(true);
         Ok(())
     }
 
-    /// Has the first realm know the documentation of tools of the others, for the system prompt that it makes.
+    /// Sends the first realm the documentation of the other realms' tools, since it builds the system prompt.
     pub(crate) async fn share_docs(&self, tools: &[Value]) -> Result<(), RummyError> {
         if self.parts.len() == 1 {
             return Ok(());
@@ -247,7 +247,7 @@ impl PluginRealm {
     }
 }
 
-/// Adds lists to lists, counts to counts and members to objects; of two values of one name the later one counts.
+/// Merges a value into another one: concatenates lists, adds numbers, merges objects. Later values replace others.
 fn join(value: &mut Value, more: Value) {
     match (value, more) {
         (Value::Array(all), Value::Array(more)) => {

@@ -17,13 +17,13 @@ use tokio_tungstenite::tungstenite::http::StatusCode;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_util::sync::CancellationToken;
 
-/// Clients at a time.
+/// Most connected clients.
 const MAX_CLIENTS: usize = 64;
-/// Handshakes in progress; a further one ends the oldest.
+/// Most handshakes in progress; a further one ends the oldest.
 const MAX_HANDSHAKES: usize = 16;
 /// Time limit of a handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// Bytes of one message of a client.
+/// Largest message of a client in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// Admits clients to the server. Clones share their limits.
@@ -128,7 +128,7 @@ fn refusal(status: StatusCode, why: &str) -> ErrorResponse {
 /// Decides about a connection by its first request.
 fn may_connect(request: &Request, token: &str) -> Result<(), &'static str> {
     let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
-    // An origin that is no text is not one of this machine.
+    // An origin that is not valid text is treated as foreign.
     let is_foreign = request.headers().contains_key("origin") && !header("origin").is_some_and(is_of_this_machine);
     if is_foreign && guard!(RummyOrigin) {
         return Err("pages of other machines may not connect");
@@ -149,7 +149,7 @@ fn is_of_this_machine(origin: &str) -> bool {
     matches!(host, "localhost" | "127.0.0.1" | "[::1]")
 }
 
-/// Compares in a time that does not depend on where the two differ.
+/// Compares in constant time, so that the time does not reveal the token.
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// A timer whose waits end when the test cancels the token.
+    /// A timer whose waits end when the test cancels a token.
     struct HeldTimer(CancellationToken);
 
     impl Timer for HeldTimer {

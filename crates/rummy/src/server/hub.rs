@@ -4,9 +4,9 @@
 //! |---|---|
 //! | [`Peer`] | one connection: its queue of messages, and the project that it named |
 //! | [`ServedFolder`] | one folder: its session, the driver of its runs, what its plugins offer |
-//! | [`Hub`] | the server: all connections, all runs under way, those that are to begin |
+//! | [`Hub`] | the server: all connections, runs in progress, and waiting runs |
 //!
-//! A client hears of the runs of its own project only.
+//! A client receives notifications about the runs of its own project only.
 
 use crate::error::RummyError;
 use crate::proposals::{Decision, Proposal};
@@ -26,14 +26,14 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Runs at a time; more wait in their queues.
+/// Most concurrent runs; others wait.
 const MAX_RUNS: usize = 32;
 
 /// One connection.
 struct Peer {
     out: mpsc::Sender<String>,
     rpc: Connection,
-    /// The folder that it named with `rummy/hello`.
+    /// The folder that the client selected with `rummy/hello`.
     folder: Option<usize>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Hub {
     peers: RefCell<BTreeMap<u64, Peer>>,
     /// Runs in progress, by folder and number, with the tokens that cancel them.
     runs: RefCell<BTreeMap<(usize, i64), CancellationToken>>,
-    /// Runs that are to begin.
+    /// Runs that wait to start.
     waiting: RefCell<VecDeque<(usize, i64)>>,
     contexts: Cell<u64>,
 }
@@ -59,7 +59,7 @@ impl RunClient for Audience<'_> {
         self.hub.send_to_clients(self.session, Some(project), &notification.message());
     }
 
-    /// Clients decide by a call, which resolves the entry.
+    /// Never resolves: clients decide by a call that resolves the entry.
     fn decide<'a>(&'a self, _: &'a Proposal) -> LocalBoxFuture<'a, Decision> {
         std::future::pending().boxed_local()
     }
@@ -110,18 +110,18 @@ impl Hub {
         self.peers.borrow_mut().remove(&id);
     }
 
-    /// Cancels what runs.
+    /// Cancels all runs.
     pub(super) fn stop(&self) {
         self.waiting.take();
         self.runs.borrow().values().for_each(CancellationToken::cancel);
     }
 
-    /// Queues runs that have loops to do.
+    /// Queues runs that have queued loops.
     pub(super) fn ready(&self, folder: usize, runs: &[i64]) {
         self.waiting.borrow_mut().extend(runs.iter().map(|run| (folder, *run)));
     }
 
-    /// Takes the runs that may begin, oldest first. A run in progress continues with its loops by itself.
+    /// Takes the runs that may start, oldest first. Skips runs in progress, which take their next loops themselves.
     pub(super) fn take_ready(&self) -> Vec<(usize, i64, CancellationToken)> {
         let (mut waiting, mut runs) = (self.waiting.borrow_mut(), self.runs.borrow_mut());
         let mut ready = Vec::new();
@@ -155,7 +155,7 @@ impl Hub {
         self.send_to_clients(number, project.and_then(|id| id.as_i64()), &message);
     }
 
-    /// Works off the queue of a run.
+    /// Runs the queued loops of a run.
     pub(super) async fn drain(
         &self,
         folder: &ServedFolder<'_>,
@@ -165,11 +165,14 @@ impl Hub {
     ) -> Result<(), RummyError> {
         let drained = folder.driver.with_cancel(cancel).drain(run_id).await;
         self.runs.borrow_mut().remove(&(number, run_id));
+        // Each turn of a long run makes and drops copies of its history.
+        #[cfg(target_os = "linux")]
+        pijs_engine::return_free_memory();
         let why = match drained {
             Ok(Some(RunOutcome { status, reason: Some(reason), .. })) => format!("ended with {status}: {reason}"),
             Ok(_) => return Ok(()),
             Err(RummyError::Ended(reason)) => return Err(RummyError::Ended(reason)),
-            // A fault of one run ends no other.
+            // The failure of one run does not end others.
             Err(error) => format!("failed: {error}"),
         };
         let row = folder.driver.run_row(run_id)?;
@@ -189,11 +192,11 @@ impl Hub {
             }
         };
         let done = self.perform(folders, id, &incoming).await;
-        // The realms of the plugins have ended, and so has the server's work.
+        // Without the plugins' realms the server cannot continue.
         if let Err(RummyError::Ended(reason)) = done {
             return Err(RummyError::Ended(reason));
         }
-        // A notification gets no answer.
+        // A notification has no response.
         let Some(of_call) = &incoming.id else { return Ok(()) };
         let answer = match &done {
             Ok(value) => rpc::result(of_call, value),
@@ -203,7 +206,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Sends a message to one client; one that does not read is let go.
+    /// Sends a message to one client; disconnects it if its queue is full.
     fn send(&self, id: u64, message: &Value) {
         let mut peers = self.peers.borrow_mut();
         if peers.get(&id).is_some_and(|peer| peer.out.try_send(message.to_string()).is_err()) {
@@ -301,7 +304,7 @@ impl Hub {
 
     async fn work(&self, folder: &ServedFolder<'_>, project: Option<i64>, work: Work) -> Result<Value, RummyError> {
         match work {
-            // A command that is run here takes its time.
+            // A command that runs on the host may take long, so it runs as a task.
             Work::Resolve(resolution) => {
                 let settled = folder.driver.resolve(&resolution, false).await?;
                 Ok(json!({ "ok": true, "state": settled.state, "outcome": settled.outcome }))
@@ -319,7 +322,7 @@ impl Hub {
         }
     }
 
-    /// Gives a call of a plugin its time.
+    /// Calls a plugin's method with a timeout.
     async fn in_time(
         &self,
         folder: &ServedFolder<'_>,

@@ -1,7 +1,7 @@
 //! Copies folders of plugins and packages into the staged package.
 //!
-//! Each file is read as a build reads it ([`CopiedFolder`]): protected files are refused in any folder, links are not followed,
-//! and files read or refused are added to the record of the build. Refused files are left out and named.
+//! Each file is read under the rules of a build ([`CopiedFolder`]): protected files are refused in any folder, links are not
+//! followed, and files read or refused are added to the record of the build. Refused files are left out and listed.
 
 use super::{KEPT, MAX_BYTES, MAX_FILES, MAX_LEVELS, make, name_of, sorted, write};
 use crate::error::RummyError;
@@ -19,15 +19,15 @@ fn limits() -> Limits {
     Limits { file_bytes, total_bytes, files, ..Limits::default() }
 }
 
-/// A folder that files are copied from, by its real path.
+/// A folder from which files are copied, by its real path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Source {
     pub(super) folder: PathBuf,
-    /// The plugin's file, if a variable names one file: the folder is not its own.
+    /// The plugin's file, if a variable names a single file; other files in the folder do not belong to it.
     pub(super) loose: Option<PathBuf>,
 }
 
-/// Copies what code may import or read; links, tests, hidden folders and dependencies stay where they are.
+/// Copies files that code may import or read. Skips links, tests, hidden folders and dependencies.
 pub(super) struct Copier<'a> {
     access: &'a FileAccess,
     sources: BTreeMap<Source, CopiedFolder>,
@@ -58,8 +58,8 @@ impl<'a> Copier<'a> {
         })
     }
 
-    /// Whether a package that a path leads to is one of a source: really in its folder, or in a folder of dependencies around
-    /// it. One that is not is refused by its name.
+    /// Returns whether the real path of a package is in a source's folder, or in a `node_modules` of a parent folder. Records a
+    /// refusal otherwise.
     pub(super) fn holds(&mut self, source: &Source, found: &Path, real: &Path) -> Result<bool, RummyError> {
         let holds = self.source(source)?.holds(real) || !guard!(RummyLinks);
         if !holds {
@@ -68,7 +68,7 @@ impl<'a> Copier<'a> {
         Ok(holds)
     }
 
-    /// Copies an installed package with the packages inside of it.
+    /// Copies an installed package and the packages inside it.
     pub(super) fn package(
         &mut self,
         source: &Source,
@@ -88,7 +88,7 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    /// Copies a folder with the folders in it.
+    /// Copies a folder recursively.
     pub(super) fn folder(
         &mut self,
         source: &Source,
@@ -142,7 +142,7 @@ impl<'a> Copier<'a> {
         write(to, &bytes)
     }
 
-    /// Names a link that leads out of its folder. No link is copied, and its user may expect it to be.
+    /// Records a link that leads out of its folder, since the user may expect it to be copied.
     fn note_link(&mut self, source: &Source, link: &Path) -> Result<(), RummyError> {
         if let Ok(real) = link.canonicalize()
             && !self.source(source)?.holds(&real)

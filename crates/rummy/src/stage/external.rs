@@ -1,4 +1,4 @@
-//! A plugin of another package, which gets a package, a realm and grants of its own.
+//! A plugin of another package, with its own staged package, realm and grants.
 
 use super::{PluginSet, Staged, at};
 use crate::error::RummyError;
@@ -10,12 +10,12 @@ use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A plugin that a variable names.
+/// A plugin in a variable.
 #[derive(Debug, Clone)]
 pub struct ExternalPlugin {
     /// Its name.
     pub name: String,
-    /// The identity of its realm: `rummy:PACKAGE`, or `path:PATH` for a file or folder that is used in place.
+    /// Extension id of its realm: `rummy:PACKAGE`, or `path:PATH` for a file or folder that is used in place.
     pub id: ExtensionId,
     /// The scope of the installation; `None` for a path.
     pub installed: Option<InstallScope>,
@@ -23,12 +23,12 @@ pub struct ExternalPlugin {
 }
 
 impl ExternalPlugin {
-    /// The command of its realm that takes deliveries.
+    /// Returns the command of its realm that receives deliveries.
     pub fn command(&self) -> String {
         format!("rummy:{}", self.name)
     }
 
-    /// Writes its package next to that of the plugins that share a realm.
+    /// Writes its package next to that of the shared realm.
     ///
     /// # Errors
     ///

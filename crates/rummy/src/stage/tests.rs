@@ -1,4 +1,4 @@
-//! Plugins are found and staged by rummy's rules, and read by those of a build.
+//! Tests that plugins are found by rummy's rules and read under the rules of a build.
 
 use super::*;
 
@@ -220,7 +220,7 @@ mod links {
         assert!(refused.contains("a/n.md leads out of") && refused.ends_with("notes/n.md"), "{refused}");
     }
 
-    /// A variable that names one file does not make its folder the plugin's own: the data of a home stays there.
+    /// A variable with a single file does not make its folder the plugin's: other data, in a home for example, is not copied.
     #[test]
     fn the_folder_of_one_file_is_not_its_own() {
         let home = home();

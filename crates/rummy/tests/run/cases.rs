@@ -1,23 +1,23 @@
-//! Runs the cases of `fixtures/rummy/cases`: plugins, a recorded model and a client, and what a run of them leaves behind.
+//! Runs the cases of `fixtures/rummy/cases`: plugins, a recorded model and a client, with the expected state after the run.
 //!
 //! | member | is |
 //! |---|---|
-//! | `section`, `name` | the sections of rummy's documents that it checks, and what it shows |
+//! | `section`, `name` | the sections of rummy's documents that it checks, and the checked behaviour |
 //! | `plugins` | files of the plugin folder: text, or its lines |
-//! | `external` | plugins that variables name, each with a realm of its own: the text of its `index.js` |
+//! | `external` | plugins in variables, each with its own realm: the text of its `index.js` |
 //! | `files`, `env` | files of the project, and settings |
 //! | `mode`, `flags`, `prompts` | of the run; a second prompt continues it |
 //! | `before` | calls of the store before the model is asked; the run is number 1 |
 //! | `replies` | the model's replies; one that is an object is a line of a script |
-//! | `decide` | what the client answers to a proposal of an action: `{"accept": TEXT}` or `{"reject": TEXT}`; it accepts otherwise |
-//! | `status`, `turns`, `summary`, `reason` | how the last loop ended |
-//! | `entries`, `absent` | entries by path, with what is expected of them; paths that there are not |
-//! | `left` | files of the project afterwards; null for one that is not there |
-//! | `asked` | actions that the client was asked about |
-//! | `heard`, `not_heard` | notifications |
+//! | `decide` | the client's answer to a proposal, by action: `{"accept": TEXT}` or `{"reject": TEXT}`; it accepts all others |
+//! | `status`, `turns`, `summary`, `reason` | the end of the last loop |
+//! | `entries`, `absent` | expected entries by path; paths that must not exist |
+//! | `left` | files of the project afterwards; null for one that must not exist |
+//! | `asked` | actions that the client decided about |
+//! | `heard`, `not_heard` | notifications that the client received or did not receive |
 //!
-//! Objects may have more members than expected. `{"$has": [..], "$lacks": [..], "$order": [..]}` is expected of a text: its
-//! parts, and parts in their order.
+//! Objects may have additional members. `{"$has": [..], "$lacks": [..], "$order": [..]}` matches a text by parts that it
+//! contains, lacks, or contains in this order.
 
 use crate::peer::script;
 use crate::{Client, World};
@@ -47,7 +47,7 @@ pub(crate) fn all() -> Vec<(String, Value)> {
     found
 }
 
-/// Text, or lines of it.
+/// Returns a text, or joins its lines.
 fn text(value: &Value) -> String {
     match value {
         Value::Array(lines) => {
@@ -67,7 +67,7 @@ fn write(folder: &Path, name: &str, content: &Value) {
     std::fs::write(path, text(content)).expect("written");
 }
 
-/// Reports whether a value is as expected.
+/// Returns whether a value is as expected.
 fn fits(actual: &Value, expected: &Value) -> bool {
     match (actual, expected) {
         (actual, Value::Object(expected)) if expected.keys().any(|key| key.starts_with('$')) => {
@@ -96,7 +96,7 @@ fn fits(actual: &Value, expected: &Value) -> bool {
     }
 }
 
-/// A run of a case, and what it left behind.
+/// The result of a case's run.
 struct CaseRan {
     outcome: RunOutcome,
     entries: Vec<Value>,
@@ -104,7 +104,7 @@ struct CaseRan {
     world: World,
 }
 
-/// Runs a case, and returns what is not as it says.
+/// Runs a case, and returns the first difference.
 pub(crate) fn run(case: &Value) -> Result<(), String> {
     let ran = run_of(case)?;
     let mut wrong = Vec::new();

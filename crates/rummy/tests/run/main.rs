@@ -1,4 +1,4 @@
-//! Runs with a recorded model: tools, proposals that wait, streams, verdict; each test names the section that it checks.
+//! Tests runs with a recorded model: tools, proposals, streams, verdicts; each test names the section that it checks.
 
 mod cases;
 mod peer;
@@ -23,7 +23,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 fn main() {
-    // A sealed realm, and the supervisor of a program, are this program once more.
+    // The worker of a sandboxed realm and the supervisor of a program are this executable.
     pijs_realm::worker::enter();
     pijs_connectors::exec::supervisor::enter();
     pijs_extc::worker::enter();
@@ -68,7 +68,8 @@ fn main() {
 
 const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/rummy/runs");
 
-/// Answers questions with `blue`, accepts everything else but what it is told to reject, and keeps what it hears.
+/// A client that answers questions with `blue`, accepts all other proposals except those it is set to reject, and records
+/// notifications.
 #[derive(Default)]
 struct Client {
     rejects: Option<&'static str>,
@@ -100,7 +101,7 @@ impl RunClient for Client {
     }
 }
 
-/// A project with `notes.txt`, and everything that a run in it left behind.
+/// A project with `notes.txt`, and the result of a run in it.
 struct Ran {
     outcome: RunOutcome,
     client: Client,
@@ -119,7 +120,7 @@ impl Ran {
     }
 }
 
-/// A home and a project of their own, with a file to edit, and a runtime.
+/// A temporary home and project with a file to edit, and a runtime.
 pub(crate) struct World {
     pub(crate) base: tempfile::TempDir,
     pub(crate) environment: Environment,

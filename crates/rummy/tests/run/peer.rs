@@ -1,4 +1,4 @@
-//! A client of the protocol, as another program writes it, and servers for it.
+//! A client of the protocol without code of this crate, and servers for it.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use pijs_rummy::{RummySession, SessionOptions, server};
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tokio_tungstenite::tungstenite::Message;
-/// A client of the protocol, as another program writes it.
+/// A client of the protocol without code of this crate.
 pub(crate) struct Peer {
     socket: tokio_tungstenite::WebSocketStream<tokio::net::TcpStream>,
     told: Vec<Value>,
     next: u64,
-    /// Runs that it heard of.
+    /// Runs in the notifications that it received.
     pub(crate) runs: BTreeSet<String>,
 }
 
@@ -37,7 +37,7 @@ impl Peer {
         }
     }
 
-    /// Keeps a notification for later, without the history of its run, which grows with each turn.
+    /// Keeps a notification without the history of its run, which grows with each turn.
     fn keep(&mut self, mut heard: Value) {
         if let Some(params) = heard["params"].as_object_mut() {
             params.remove("history");
@@ -45,14 +45,14 @@ impl Peer {
         self.told.push(heard);
     }
 
-    /// Connects, and names its project.
+    /// Connects, and performs the `rummy/hello` handshake.
     pub(crate) async fn greeted(address: &str, project: &str, root: &Path) -> Self {
         let mut peer = Self::connect(address).await.expect("connected");
         peer.done("rummy/hello", json!({ "name": project, "projectRoot": root })).await;
         peer
     }
 
-    /// Calls a method that succeeds.
+    /// Calls a method, and panics on an error.
     pub(crate) async fn done(&mut self, method: &str, params: Value) -> Value {
         let answer = self.call(method, params).await;
         assert!(answer.get("result").is_some(), "{method}: {answer}");
@@ -72,7 +72,7 @@ impl Peer {
         }
     }
 
-    /// Waits for a notification that fits.
+    /// Waits for a matching notification.
     pub(crate) async fn until(&mut self, method: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let is_it = |heard: &Value| heard["method"] == method && fits(&heard["params"]);
         if let Some(at) = self.told.iter().position(is_it) {
@@ -88,7 +88,7 @@ impl Peer {
     }
 }
 
-/// Writes a recorded model of a list of replies.
+/// Writes a recorded model with these replies.
 pub(crate) fn script(folder: &Path, name: &str, replies: &[String]) -> String {
     let line = |reply: &String| json!({ "events": [{ "text": reply }], "stop": "end_turn" }).to_string();
     let path = folder.join(name);
@@ -96,7 +96,7 @@ pub(crate) fn script(folder: &Path, name: &str, replies: &[String]) -> String {
     format!("script:{}", path.display())
 }
 
-/// Serves sessions of folders, and has clients talk to them.
+/// Serves sessions of folders, and runs clients against them.
 pub(crate) fn serving(folders: usize, model: &str, talk: impl AsyncFnOnce(Vec<PathBuf>, String)) {
     let base = tempfile::tempdir().expect("a folder");
     let mut environment = Environment::capture().expect("an environment");
@@ -130,7 +130,7 @@ pub(crate) fn serving(folders: usize, model: &str, talk: impl AsyncFnOnce(Vec<Pa
     });
 }
 
-/// Names the folder of a server that runs in a process of its own, and its model.
+/// Variables with the folder and the model of a server in its own process.
 pub(crate) const SERVED: [&str; 2] = ["RUMMY_TEST_SERVED", "RUMMY_TEST_MODEL"];
 
 /// Serves a folder until the process is killed.
@@ -154,7 +154,7 @@ pub(crate) fn serve_for_ever(base: &Path) {
     });
 }
 
-/// A server in a process of its own, killed when it is dropped.
+/// A server in its own process, which is killed on drop.
 pub(crate) struct Served(std::process::Child, pub(crate) String);
 
 impl Served {

@@ -1,4 +1,4 @@
-//! Runs that clients start and decide about; each test names the section that it checks.
+//! Tests runs that clients start and decide about; each test names the section that it checks.
 
 use crate::peer::{Peer, Served, script, serving};
 use crate::{RUNS, World};
@@ -48,7 +48,7 @@ pub(crate) fn clients_start_runs_and_resolve_proposals() {
                 let resolve = json!({ "run": "edit", "path": path, "state": "resolved", "body": answer });
                 assert_eq!(peer.call("set", resolve).await["result"]["ok"], true);
                 if action == "sh" {
-                    // The client runs what it accepted.
+                    // The client runs the accepted command.
                     let chunk = json!({ "run": "edit", "path": path, "channel": 1, "chunk": "to out" });
                     assert_eq!(peer.call("stream", chunk).await["result"]["status"], "ok");
                     let end = json!({ "run": "edit", "path": path, "exit_code": 0 });
@@ -59,7 +59,7 @@ pub(crate) fn clients_start_runs_and_resolve_proposals() {
             assert_eq!(end["params"]["summary"], "All three are done.");
             let known = peer.call("getEntries", json!({ "run": "edit", "pattern": "known://*" })).await;
             assert_eq!(known["result"][0]["path"], "known://notes", "{known}");
-            // The schemes say who writes: no client writes what the model knows, and a tier that it claims is not its own.
+            // Schemes restrict writers: a client cannot write the model's knowledge, and a claimed higher tier has no effect.
             let claim = json!({ "run": "edit", "path": "known://x", "body": "b", "writer": "system" });
             let refused = peer.call("set", claim).await;
             assert!(refused["error"]["message"].as_str().is_some_and(|text| text.starts_with("403")), "{refused}");
@@ -71,7 +71,7 @@ pub(crate) fn clients_start_runs_and_resolve_proposals() {
         ran.unwrap_or_else(|error| panic!("{error}"));
         session.close();
         assert_eq!(std::fs::read_to_string(root.join("notes.txt")).expect("read"), "first\n2nd\nthird\n");
-        // Changes that were acknowledged are there for the next process.
+        // The next process sees all acknowledged changes.
         let entries = session::open_store(&environment, "2.x", false, &Ambient::system()).expect("opened");
         let runs = entries.with(|store| store.statement("get_run_by_alias", "get", &json!({ "alias": "edit" })));
         let runs = runs.expect("read");
@@ -99,7 +99,7 @@ pub(crate) fn commands_stream_over_rpc_and_end_in_three_ways() {
             let path = asked["params"]["proposed"][0]["path"].as_str().expect("a path").to_owned();
             assert!(path.ends_with(command), "{path}");
             let resolve = json!({ "run": "r", "path": path, "state": "resolved" });
-            // Both accept it; one of them does.
+            // Both accept it, and only one resolves it.
             let (one, two) = tokio::join!(peer.call("set", resolve.clone()), other.call("set", resolve));
             let accepted: Vec<&Value> =
                 [&one, &two].into_iter().filter(|answer| answer["result"]["state"] == "resolved").collect();
@@ -130,8 +130,8 @@ pub(crate) fn commands_stream_over_rpc_and_end_in_three_ways() {
 /// Turns of one prompt.
 const TURNS: usize = 12;
 
-/// Ten clients in two folders and three projects have a run each: nothing is lost, nothing is mixed, nobody hears of another
-/// project. Each run has two prompts; with `PIJS_LONG` twenty, which are 240 turns: an hour of turns of 15 seconds.
+/// Ten clients in two folders and three projects have a run each: no message is lost, mixed up, or sent to another project. Each
+/// run has two prompts; with `PIJS_LONG` twenty, which are 240 turns: an hour of turns of 15 seconds.
 pub(crate) fn ten_clients_have_a_run_each_and_nothing_is_mixed() {
     let prompts = if std::env::var_os("PIJS_LONG").is_some() { 20 } else { 2 };
     let turns = TURNS * prompts;
@@ -209,8 +209,8 @@ pub(crate) fn ten_clients_have_a_run_each_and_nothing_is_mixed() {
     });
 }
 
-/// Issue: a client in another process, and a server that is killed while a proposal waits: the next server has all that was
-/// acknowledged, the proposal is open still, what was interrupted says so, and the run comes to its end.
+/// A server is killed while a proposal waits, with a client in another process: the next server has all acknowledged changes, the
+/// proposal is still open, interrupted entries are marked, and the run completes.
 pub(crate) fn a_killed_server_loses_nothing_and_its_runs_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let base = folder.path().join("base");
@@ -224,7 +224,7 @@ pub(crate) fn a_killed_server_loses_nothing_and_its_runs_go_on() {
         "<get path=\"known://plan\"/>\n<update status=\"102\">read the plan</update>",
         "<update status=\"200\">All is done.</update>",
     ];
-    // One model, which has more to say to the second server.
+    // One model, with additional replies for the second server.
     let model = |replies: &[&str; 2]| script(folder.path(), "model.jsonl", &replies.map(str::to_owned));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -234,7 +234,7 @@ pub(crate) fn a_killed_server_loses_nothing_and_its_runs_go_on() {
         peer.done("set", start).await;
         let asked = peer.until("run/proposal", |params| params["run"] == "r").await;
         let path = asked["params"]["proposed"][0]["path"].clone();
-        // Dropping it kills it: nothing of it runs after this line.
+        // Dropping it kills the process and waits for it.
         drop(first);
         assert_eq!(std::fs::read_to_string(root.join("notes.txt")).expect("read"), "first\nsecond\n");
 
@@ -264,7 +264,8 @@ pub(crate) fn a_killed_server_loses_nothing_and_its_runs_go_on() {
     });
 }
 
-/// Follows rummy's specification, "Mode Enforcement" and "YOLO Mode", over RPC: what a run leaves out, and that a headless run needs no client.
+/// Follows rummy's specification, "Mode Enforcement" and "YOLO Mode", over RPC: disabled features, and a headless run without a
+/// client.
 pub(crate) fn runs_leave_out_what_their_flags_say() {
     let folder = tempfile::tempdir().expect("a folder");
     let turn = |body: &str, status: u16| format!("{body}\n<update status=\"{status}\">said</update>");

@@ -1,4 +1,4 @@
-//! Runs in a whole session: rules, verdicts, ledger, tape, and the order of hooks.
+//! Tests runs in a whole session: rules, verdicts, ledger, tape, and the order of hooks.
 
 use crate::peer::script;
 use crate::{Client, RUNS, World};
@@ -10,7 +10,7 @@ use pijs_runtime::{Environment, Interface, Isolation, Notices};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// A run in a session: how it ended, its entries, and its surroundings.
+/// The result of a run in a session: outcome, entries and environment.
 pub(crate) struct SessionRan {
     outcome: RunOutcome,
     entries: Vec<Value>,
@@ -19,7 +19,7 @@ pub(crate) struct SessionRan {
     progress: Vec<String>,
 }
 
-/// Runs a recorded model in a session with everything accepted.
+/// Runs a recorded model in a session that accepts all proposals.
 pub(crate) fn in_session(model: &str, adapt: impl FnOnce(&Environment, &mut SessionOptions)) -> SessionRan {
     let World { base: _base, environment, runtime } = World::new();
     let root = environment.dirs.cwd.clone();
@@ -55,7 +55,7 @@ pub(crate) fn in_session(model: &str, adapt: impl FnOnce(&Environment, &mut Sess
     })
 }
 
-/// Two replies, of which the first says what is forbidden.
+/// Writes a model with two replies, the first of which violates a rule.
 pub(crate) fn forbidden(folder: &Path) -> String {
     let say = |word: &str| format!("<set path=\"known://said\">{word}</set>\n<update status=\"200\">said it</update>");
     script(folder, "model.jsonl", &[say("forbidden"), say("allowed")])
@@ -70,7 +70,7 @@ pub(crate) fn stopped(ran: &SessionRan) -> Vec<&str> {
     errors.filter_map(|entry| entry["body"].as_str()).filter(|body| body.starts_with("409")).collect()
 }
 
-/// Issue: native rules read the model in runs of rummy; nothing of a reply that breaks one is carried out.
+/// Native rules apply to runs of rummy; no command of a violating reply is executed.
 pub(crate) fn a_rule_stops_a_reply_and_the_model_is_asked_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let ran = in_session(&forbidden(folder.path()), |environment, options| {
@@ -86,7 +86,7 @@ pub(crate) fn a_rule_stops_a_reply_and_the_model_is_asked_again() {
     assert!(matches!(stopped[..], [one] if one.contains("Do not say that.")), "{stopped:?}");
 }
 
-/// Issue: so do handlers of `stream_text`, of extensions of pi that are loaded beside the plugins.
+/// Handlers of `stream_text` in extensions of pi apply to runs of rummy as well.
 pub(crate) fn a_verdict_of_an_extension_stops_a_reply() {
     let folder = tempfile::tempdir().expect("a folder");
     let ran = in_session(&forbidden(folder.path()), |_, options| {
@@ -100,7 +100,7 @@ pub(crate) fn a_verdict_of_an_extension_stops_a_reply() {
     assert!(ran.ledger.contains("stream.verdict"), "the verdict is in the ledger");
 }
 
-/// Issue: a verb of the store is a line of the ledger, and the tape of a run replays to what was recorded.
+/// The ledger has a line for each verb of the store, and the tape of a run replays with the same result.
 pub(crate) fn a_run_is_in_the_ledger_and_its_tape_replays() {
     let folder = tempfile::tempdir().expect("a folder");
     let tape = folder.path().join("run.tape");
@@ -134,7 +134,7 @@ pub(crate) fn a_run_is_in_the_ledger_and_its_tape_replays() {
     assert!(played.divergence.is_none(), "the replay is equal: {:?}", played.divergence);
 }
 
-/// Members of payloads: the hook, whether they are of its first or second argument, names.
+/// Members of payloads: the hook, the index of its argument, and the member names.
 const PAYLOADS: &[(&str, usize, &str)] = &[
     ("turn.started", 1, "rummy mode prompt isContinuation loopIteration"),
     ("context.materialized", 1, "runId turn rowCount"),
@@ -168,7 +168,8 @@ const PAYLOADS: &[(&str, usize, &str)] = &[
     ("act.started", 1, "projectId model prompt projectBufferFiles run"),
 ];
 
-/// Follows rummy's plugin guide, "Turn Pipeline" and "Run & Loop Lifecycle": hooks fire in the order of the tables, with the payloads that the guide says.
+/// Follows rummy's plugin guide, "Turn Pipeline" and "Run & Loop Lifecycle": hooks are called in the order of the tables, with
+/// the documented payloads.
 pub(crate) fn hooks_come_in_the_order_of_the_turn_pipeline() {
     let folder = tempfile::tempdir().expect("a folder");
     let reply = "<set path=\"notes.txt\">new</set>\n<update status=\"200\">done</update>".to_owned();
