@@ -4,7 +4,7 @@
 //! v_model_context ──▶ rows ──▶ view of each row's scheme ──▶ turn_context ──▶ filters `assembly.system`, `assembly.user`
 //! ```
 //!
-//! Views and filters are the plugins'; order, tokens and the snapshot of the turn are kept here.
+//! Plugins provide views and filters; this module determines the order and the tokens, and records the snapshot of the turn.
 
 use crate::budget::Cost;
 use crate::entry::{State, Visibility};
@@ -14,7 +14,7 @@ use crate::text;
 use rusqlite::params;
 use serde_json::{Value, json};
 
-/// A row that the model may see.
+/// A row that is visible to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextRow {
     /// Position in the message, from 1.
@@ -185,7 +185,7 @@ impl Store {
     }
 }
 
-/// Returns the turn that the present loop began with: that of the latest prompt.
+/// Returns the first turn of the current loop, which is that of the latest prompt.
 pub fn loop_start_turn(rows: &[AssembledRow]) -> i64 {
     let is_prompt = |one: &&AssembledRow| one.row.category == "prompt" && one.row.scheme == "prompt";
     rows.iter().rev().find(is_prompt).map_or(0, |one| one.row.turn)

@@ -3,9 +3,9 @@
 use crate::writer::Writer;
 use serde::Serialize;
 
-/// Keeps the lines of a store.
+/// Records the operations of a store.
 pub trait Audit: Send {
-    /// Takes the line of a verb that is about to be committed; the verb is rolled back when this fails.
+    /// Records a verb that is about to be committed. The verb is rolled back when this fails.
     fn record(&mut self, line: &AuditLine) -> Result<(), AuditRefusal>;
 }
 
@@ -15,22 +15,22 @@ pub trait Audit: Send {
 pub struct AuditLine {
     /// The verb: set, get, rm, cp, mv or update.
     pub verb: &'static str,
-    /// As whom it was called.
+    /// Writer of the call.
     pub writer: Writer,
     /// The realm whose code called it; `None` for the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// The run whose view changed.
     pub run_id: i64,
-    /// The turn that the caller gave.
+    /// Turn in the caller's arguments.
     pub turn: i64,
     /// The path, or the pattern.
     pub path: String,
     /// Number of rows that it changed.
     pub rows: usize,
-    /// SHA-256 over the rows as they were; none when there were none.
+    /// SHA-256 over the rows before the change; `None` without rows.
     pub before: Option<String>,
-    /// SHA-256 over the rows as they are.
+    /// SHA-256 over the rows after the change.
     pub after: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Computes a message's budget, and demotes entries when the message exceeds it.
 //!
-//! Tokens belong to the assembled message, never to a stored entry. The ceiling is a part of the model's context; a message
-//! above it is never sent. Demotion changes visibility and leaves states alone.
+//! Tokens are counted for the assembled message, never for a stored entry. The ceiling is a share of the model's context; a
+//! message above it is never sent. Demotion changes visibility and not the state.
 
 use crate::entry::Visibility;
 use std::collections::BTreeMap;
@@ -53,9 +53,9 @@ impl Cost {
 pub struct Numbers {
     /// Tokens that the message may have.
     pub ceiling: i64,
-    /// Sum of what all rows cost when summarized.
+    /// Cost of all rows when summarized.
     pub floor: i64,
-    /// Sum of what visible rows cost beyond that.
+    /// Additional cost of the visible rows.
     pub premium: i64,
     /// Tokens of the system message.
     pub system: i64,
@@ -70,7 +70,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Adds up the rows of a message.
+    /// Sums up the rows of a message.
     pub fn of(rows: &[Cost], system: i64, context_size: i64, limits: Limits) -> Self {
         let mut numbers = Self { ceiling: limits.ceiling(context_size), system, ..Self::default() };
         let mut schemes: BTreeMap<&str, (usize, i64)> = BTreeMap::new();
@@ -180,7 +180,7 @@ pub enum AfterDispatch {
         /// Tokens above the ceiling.
         overflow: i64,
     },
-    /// The turn has none: all visible entries of the run are summarized.
+    /// The turn has no visible entries: all those of the run are summarized.
     DemoteRun {
         /// Tokens above the ceiling.
         overflow: i64,

@@ -1,4 +1,4 @@
-//! The unit of state: an entry, as one run sees it.
+//! Defines entries, the unit of state, as a run sees them.
 
 use std::fmt;
 
@@ -59,15 +59,15 @@ pub(crate) use words;
 words! {
     /// The state of an entry in its lifecycle.
     State, "state" {
-        /// It waits to be accepted or rejected.
+        /// It waits for acceptance or rejection.
         Proposed = "proposed",
-        /// Its body grows.
+        /// Output is being appended to its body.
         Streaming = "streaming",
         /// It is complete.
         Resolved = "resolved",
         /// It has ended without success; the outcome has the reason.
         Failed = "failed",
-        /// It was ended from outside.
+        /// It was cancelled by the user, a client or the host.
         Cancelled = "cancelled",
     }
 }
@@ -85,7 +85,7 @@ words! {
 }
 
 impl State {
-    /// Reports whether the entry changes no more by itself.
+    /// Returns whether the state is final.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Resolved | Self::Failed | Self::Cancelled)
     }
@@ -94,11 +94,11 @@ impl State {
 /// The namespace that an entry's content is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// Every run may have a view of it.
+    /// All runs.
     Global,
-    /// Runs of one project may.
+    /// All runs of one project.
     Project(i64),
-    /// It was written by one run; forks of that run may have views of it.
+    /// One run, and forks of it.
     Run(i64),
 }
 
@@ -115,7 +115,7 @@ impl fmt::Display for Scope {
 /// An entry as one run sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Number of the view, which orders the entries of a run by when it first wrote them.
+    /// Number of the view. It orders the entries of a run by their first write.
     pub id: i64,
     /// `scheme://rest`, or the path of a file.
     pub path: String,
@@ -137,7 +137,7 @@ pub struct Entry {
     pub turn: i64,
     /// Loop that wrote it last.
     pub loop_id: Option<i64>,
-    /// How often this run wrote it.
+    /// Number of writes by this run.
     pub write_count: i64,
     /// Digest of a file's content, to compare files.
     pub hash: Option<String>,

@@ -19,17 +19,17 @@ pub enum StoreError {
         /// The writers that are allowed.
         allowed: Vec<String>,
     },
-    /// The call names a writer above the ceiling of its path.
+    /// The call requests a writer above the ceiling of its path.
     #[error(
         "403: writer \"{writer}\" is above \"{ceiling}\", which this call's path allows: grant rummy.write:{writer} to the plugin, or leave the writer out"
     )]
     Ceiling {
-        /// The identity that the call asked for.
+        /// The requested writer.
         writer: Writer,
-        /// The highest one that its path allows.
+        /// The highest writer that the path allows.
         ceiling: Writer,
     },
-    /// A plugin ran a statement that is the host's.
+    /// A plugin ran a statement that is reserved for the host.
     #[error("403: db.{0} is the host's: change runs through entries, such as set run://ALIAS")]
     Statement(String),
     /// A body is larger than an entry may be.
@@ -50,7 +50,7 @@ pub enum StoreError {
     /// A pattern cannot be read, or took more steps than it may.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// The audit did not take the line.
+    /// The audit refused the operation.
     #[error(transparent)]
     Audit(#[from] AuditRefusal),
     /// The database does not belong to this version, or is damaged.

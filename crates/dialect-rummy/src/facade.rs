@@ -1,7 +1,7 @@
 //! The store as the plugin runtime calls it: methods by name, arguments and results in JSON.
 //!
-//! Arguments have the order and the names of rummy's own `Entries`; a method that takes an object takes it as the first
-//! argument. Generations before 2.0 call other names for the same, which are understood as well.
+//! Arguments have the order and the names of rummy's own `Entries`; a method with an object takes it as the first argument. Names
+//! of generations before 2.0 are supported as well.
 
 use crate::entry::{Entry, State, Visibility};
 use crate::error::StoreError;
@@ -14,11 +14,11 @@ use serde_json::{Map, Value, json};
 impl Store {
     /// Calls a method of `Entries`, with the writer `ceiling` at most.
     ///
-    /// After a call, [`take_changes`](Store::take_changes) has the changes to announce and [`take_woken`](Store::take_woken)
-    /// those who waited. `waitForResolution` answers `{"path", "waits"}`: the caller parks its promise with
-    /// [`wait`](Store::wait) when there is something to wait for.
+    /// After a call, [`take_changes`](Store::take_changes) returns the changes to announce and [`take_woken`](Store::take_woken)
+    /// the waiters to wake. `waitForResolution` returns `{"path", "waits"}`; the caller registers its promise with
+    /// [`wait`](Store::wait) if `waits` is true.
     ///
-    /// Fails for an unknown method, for wrong arguments, and as the verbs do.
+    /// Fails for an unknown method, for invalid arguments, and as the verbs do.
     pub fn entries(&mut self, method: &str, args: &Value, ceiling: Writer) -> Result<Value, StoreError> {
         let args = Args { method, values: args };
         match method {
@@ -83,8 +83,8 @@ impl Store {
         }
     }
 
-    /// Channels of a command: `openStream(runId, path, command, channels)`, `appendStream(runId, path, channel, chunk)`,
-    /// `endStream(runId, path, {exitCode} or {aborted} or {cancelled})`.
+    /// Performs the methods for channels of a command: `openStream(runId, path, command, channels)`, `appendStream(runId, path,
+    /// channel, chunk)`, `endStream(runId, path, {exitCode} or {aborted} or {cancelled})`.
     ///
     /// Fails for channels of a scheme that the caller may not write.
     fn stream(&mut self, args: &Args<'_>, ceiling: Writer) -> Result<Value, StoreError> {
@@ -144,7 +144,7 @@ impl Store {
         }
     }
 
-    /// Answers a query: an arm for each method.
+    /// Performs a query. Has an arm for each method.
     fn query(&mut self, args: &Args<'_>) -> Result<Value, StoreError> {
         let of_run = |args: &Args<'_>| Ok::<_, StoreError>(json!({ "run_id": args.integer(0)? }));
         let is_some = |row: &Value| row.get("count").and_then(Value::as_i64).is_some_and(|count| count > 0);
@@ -231,7 +231,7 @@ impl Store {
         }
     }
 
-    /// Methods of `KnownStore`, in terms of the verbs: an arm for each.
+    /// Performs the methods of `KnownStore` (before 2.0) by verbs. Has an arm for each method.
     fn before_2_0(&mut self, args: &Args<'_>, ceiling: Writer) -> Result<Value, StoreError> {
         let writer = Writer::under(None, ceiling, self.options().conduct)?;
         let run_id = args.integer(0)?;
@@ -364,7 +364,7 @@ impl Store {
         })
     }
 
-    /// Returns an entry as rows have it: attributes are JSON in a string.
+    /// Returns an entry in the format of rows, with attributes as JSON in a string.
     pub(crate) fn entry_row(&self, entry: &Entry) -> Value {
         let mut row = json!({
             "id": entry.id, "path": entry.path, "body": entry.body, "scheme": entry.scheme, "state": entry.state,

@@ -1,4 +1,4 @@
-//! Holds what a run of the rummy dialect is made of: entries in SQLite, and pure functions over them.
+//! Implements the state of the rummy dialect: entries in SQLite, and pure functions over them.
 //!
 //! ```text
 //! model's reply ──▶ tags ──▶ commands ──▶ (handlers of plugins) ──▶ facade ──▶ Store ──▶ entries, run_views
@@ -10,23 +10,23 @@
 //! |---|---|
 //! | [`Profile`] | the vocabulary of one generation of rummy as data: visibilities, log paths, hook names |
 //! | [`Store`] | one database: projects, runs, loops, turns, entries; the six verbs are its methods |
-//! | [`Set`], [`Target`] | arguments of the widest verb; the rows that a verb changes |
-//! | [`Writer`] | who writes: model, client, plugin or system; a call's path gives the ceiling |
+//! | [`Set`], [`Target`] | arguments of `set`; the rows that a verb changes |
+//! | [`Writer`] | the writer of an entry: model, client, plugin or system; a call's path gives the ceiling |
 //! | [`Waiters`] | runs that wait until a proposal is resolved |
 //! | [`Pattern`] | a glob, regular expression, sed command, JSONPath or literal, with limits |
 //! | [`tags::Parsed`] | the commands of a reply, with warnings and the text between them |
-//! | [`proposal::Resolution`] | a proposal between its decision and its end, while filters of plugins are asked |
+//! | [`proposal::Resolution`] | a proposal between its decision and its end, while filters of plugins run |
 //! | [`stream::End`] | how a producer of output ended |
 //! | [`assemble::AssembledRow`] | a row of a message, with both views and what they cost |
-//! | [`budget::Numbers`] | what a message costs, and what is left |
+//! | [`budget::Numbers`] | the cost of a message, and the remaining budget |
 //! | [`verdict::Judge`] | the memory of one loop, which decides whether it continues |
 //! | [`rpc::Connection`] | one client of the JSON-RPC interface, without its transport |
 //! | [`run::Loop`] | a prompt in a run's queue |
 //!
-//! Three things always hold. The crate reads no clock and no randomness: [`Store::set_now`] hands time in, and numbers that
-//! break ties are counted per run in the database. Each verb is one transaction with one [`AuditLine`]; when the audit
-//! refuses the line, the verb has not happened. The state of an entry and its visibility are separate axes: no function
-//! changes one to change the other, except where `docs/compatibility-rummy.md` says that rummy does.
+//! Invariants: The crate reads no clock and no randomness: [`Store::set_now`] sets the time, and tie breakers are counted per run
+//! in the database. Each verb is one transaction with one [`AuditLine`]; when the audit refuses the line, the transaction is
+//! rolled back. The state of an entry and its visibility are independent: no function changes one together with the other, except
+//! where `docs/compatibility-rummy.md` says that rummy does.
 //!
 //! The plugin runtime calls [`Store::entries`] and [`Store::statement`] with JSON; everything else is typed.
 

@@ -29,7 +29,7 @@ use regexp::RegExp;
 use std::fmt;
 use xpath::XPath;
 
-/// Longer patterns are refused.
+/// Longest pattern in bytes.
 const MAX_PATTERN: usize = 8 * 1024;
 
 /// A notation.
@@ -49,16 +49,16 @@ pub enum Notation {
     Literal,
 }
 
-/// Why a pattern has no answer.
+/// The kind of a pattern error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatternErrorKind {
-    /// It cannot be read.
+    /// The pattern is invalid.
     Syntax,
-    /// It took more steps or memory than it may.
+    /// The evaluation exceeded its limit of steps or memory.
     Limit,
 }
 
-/// A pattern that has no answer.
+/// The error of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatternError {
     kind: PatternErrorKind,
@@ -198,7 +198,7 @@ impl Pattern {
     }
 }
 
-/// Returns the notation that a pattern is in.
+/// Returns the notation of a pattern.
 pub fn notation(pattern: &str) -> Notation {
     if sed::simple(pattern).is_some() {
         return Notation::Sed;

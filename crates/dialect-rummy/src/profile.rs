@@ -39,7 +39,7 @@ const fn call(name: &'static str) -> Hook {
     Hook { name, kind: HookKind::Call }
 }
 
-/// A row of the scheme registry that is there before any plugin registers one.
+/// A predefined row of the scheme registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SchemeRow {
     /// Scheme; `file` for bare paths.
@@ -99,7 +99,7 @@ pub struct Profile {
     pub has_numeric_status: bool,
     /// Path of an action's log entry, with `{turn}`, `{action}` and `{slug}`.
     pub log_path: &'static str,
-    /// Hooks of a proposal, in the order of its life.
+    /// Hooks of a proposal, in the order of its lifecycle.
     pub proposal_hooks: &'static [Hook],
     /// Hooks before a request to the model. A hook of an older minor version comes after the filter that replaced it.
     pub before_dispatch: &'static [Hook],

@@ -7,8 +7,8 @@
 //!    └──reject──▶ failed, `permission` ──▶ event `rejected`
 //! ```
 //!
-//! The filters are the plugins', so the driver calls them between [`Store::begin_resolution`] and [`Store::settle`]. The
-//! store refuses at once what no plugin may allow: edits of files that the project has marked as read-only.
+//! Plugins provide the filters, so the driver calls them between [`Store::begin_resolution`] and [`Store::settle`]. The store
+//! itself refuses edits of files that the project has marked as read-only, which no plugin can allow.
 
 use crate::entry::{Entry, State};
 use crate::error::StoreError;
@@ -21,11 +21,11 @@ use serde_json::{Map, Value, json};
 /// Decision about a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// It is done.
+    /// The proposal is applied.
     Accept,
-    /// It was tried and did not work.
+    /// Applying it failed.
     Error,
-    /// It is not done.
+    /// The proposal is not applied.
     Reject,
 }
 
@@ -120,7 +120,7 @@ impl Store {
         Ok(Ok(resolution))
     }
 
-    /// Ends a resolution as a filter refused it.
+    /// Ends a resolution with the refusal of a filter.
     pub fn veto(&mut self, resolution: &Resolution, veto: &Veto) -> Result<Settled, StoreError> {
         self.end(resolution, State::Failed, Some(&veto.outcome), &veto.body, None)
     }
@@ -139,7 +139,7 @@ impl Store {
         }
     }
 
-    /// Cancels all open proposals of a run, as a run that begins anew does. Returns their paths.
+    /// Cancels all open proposals of a run, as at the start of a new loop. Returns their paths.
     pub fn cancel_proposals(&mut self, run_id: i64, body: &str) -> Result<Vec<String>, StoreError> {
         let open = self.entries_where("v.run_id = ?1 AND v.state = 'proposed' ORDER BY v.id", [run_id])?;
         for entry in &open {
@@ -191,13 +191,13 @@ impl Store {
         Ok(None)
     }
 
-    /// Returns as whom the host writes an entry: as a plugin where the scheme admits one, as the system otherwise.
+    /// Returns the host's writer for an entry: plugin if the scheme permits it, else system.
     pub(crate) fn writer_of(&self, path: &str) -> Writer {
         if self.admits(path, Writer::Plugin) { Writer::Plugin } else { Writer::System }
     }
 }
 
-/// Returns a path of a file without its `.` and `..`, as patterns name it.
+/// Returns the path of a file without `.` and `..`, as patterns require.
 fn plain(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {

@@ -6,8 +6,8 @@
 //!                             └──▶ Reply::Work: what the host does (run a loop, ask filters, dispatch a tool, stop a run)
 //! ```
 //!
-//! A [`Connection`] belongs to one project from its handshake on, and sees the runs of that project only. Every call and what
-//! came of it is in the database's log. Writes are the client's: no argument makes them another's.
+//! A [`Connection`] belongs to one project from its handshake on, and has access to the runs of that project only. The database's
+//! log has every call and its result. Writes have the client as their writer, whatever the arguments are.
 
 mod call;
 mod catalogue;
@@ -19,15 +19,15 @@ use crate::error::StoreError;
 use crate::store::Store;
 use serde_json::{Map, Value, json};
 
-/// Version of the protocol; clients have to agree in the first number.
+/// Version of the protocol; a client needs the same major version.
 pub const PROTOCOL: &str = "2.0.0";
-/// The one code of errors that rummy's clients know.
+/// The only error code in rummy's protocol.
 const INTERNAL: i64 = -32603;
 
 /// A call as it arrives.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Incoming {
-    /// Names the answer; none for a notification, which is not answered.
+    /// Id for the response; `None` for a notification, which has no response.
     pub id: Option<Value>,
     /// The method.
     pub method: String,
@@ -81,11 +81,11 @@ impl Notification {
 /// The result of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
-    /// It is done.
+    /// The response.
     Done(Value),
-    /// It is done for the client, and the host begins something.
+    /// The response for the client, and work that the host starts.
     Begun(Value, Work),
-    /// Work for the host, whose result is the answer.
+    /// Work for the host, whose result is the response.
     Work(Work),
 }
 
@@ -112,10 +112,10 @@ impl Connection {
 
     /// Performs a call. `now` is the time in milliseconds, which names runs that a client begins without a name.
     ///
-    /// Returns the number of the call in the log besides; the caller gives the end of [`Reply::Work`] to
+    /// Also returns the number of the call in the log; after [`Reply::Work`], the caller records the end with
     /// [`Store::log_rpc_end`].
     ///
-    /// Fails as the log does; a call that is refused is an error in the reply.
+    /// Fails when the log cannot be written. The refusal of a call is an error in the reply.
     pub fn call(
         &mut self,
         store: &mut Store,

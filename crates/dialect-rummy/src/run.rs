@@ -1,7 +1,7 @@
 //! Stores runs and their queue of loops.
 //!
-//! A run is an entry, `run://ALIAS`, whose state mirrors the run's status. Each prompt is a loop; loops of a run are taken in
-//! their order, one at a time. Which statuses may follow which is enforced by a trigger of the database.
+//! A run is an entry, `run://ALIAS`, whose state mirrors the run's status. Each prompt is a loop; the loops of a run are claimed
+//! in order, one at a time. A trigger of the database enforces the valid transitions between statuses.
 
 use crate::entry::State;
 use crate::error::StoreError;
@@ -41,17 +41,17 @@ impl Mode {
 
 /// Statuses of runs and loops.
 pub mod status {
-    /// It waits for its turn.
+    /// Queued.
     pub const QUEUED: i64 = 100;
-    /// It is at work.
+    /// Running.
     pub const RUNNING: i64 = 102;
-    /// It ended well.
+    /// Completed successfully.
     pub const COMPLETED: i64 = 200;
-    /// It waits for a decision.
+    /// Waiting for a decision about a proposal.
     pub const PROPOSED: i64 = 202;
-    /// It was stopped.
+    /// Stopped.
     pub const ABORTED: i64 = 499;
-    /// It crashed.
+    /// Failed.
     pub const FAILED: i64 = 500;
 }
 
@@ -89,7 +89,7 @@ pub struct Loop {
 pub struct Start {
     /// The project.
     pub project_id: i64,
-    /// Name of the run; the caller makes one up when the client gives none.
+    /// Name of the run; the caller generates one if the client gives none.
     pub alias: String,
     /// Alias of the model.
     pub model: String,
@@ -99,14 +99,14 @@ pub struct Start {
     pub parent: Option<i64>,
     /// Text for the system message.
     pub persona: Option<String>,
-    /// Randomness of the model.
+    /// Sampling temperature of the model.
     pub temperature: Option<f64>,
     /// Tokens of context that the run may use.
     pub context_limit: Option<i64>,
 }
 
 impl Store {
-    /// Begins a run: its row, its entry, and views of the run that it forks.
+    /// Starts a run: creates its row, its entry, and views of the run that it forks.
     pub fn start_run(&mut self, start: &Start) -> Result<i64, StoreError> {
         let values = json!({
             "project_id": start.project_id, "parent_run_id": start.parent, "model": start.model, "alias": start.alias,
@@ -127,7 +127,7 @@ impl Store {
 
     /// Sets a run's status and the state of its entry. The same status again changes nothing.
     ///
-    /// Fails when the status may not follow the present one.
+    /// Fails for an invalid transition.
     pub fn set_run_status(&mut self, run_id: i64, alias: &str, status: i64) -> Result<(), StoreError> {
         self.statement("update_run_status", "run", &json!({ "id": run_id, "status": status }))?;
         if let Some(state) = entry_state(status) {
@@ -153,7 +153,7 @@ impl Store {
         Ok(self.statement("enqueue_loop", "get", &values)?["id"].as_i64().unwrap_or_default())
     }
 
-    /// Takes the oldest waiting loop of a run; none when nothing waits, or while one is at work.
+    /// Claims the oldest queued loop of a run. Returns `None` when none is queued, or while another one is running.
     pub fn claim_loop(&mut self, run_id: i64) -> Result<Option<Loop>, StoreError> {
         if !self.statement("get_current_loop", "get", &json!({ "run_id": run_id }))?.is_null() {
             return Ok(None);
@@ -185,7 +185,7 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Returns the run that was begun last.
+    /// Returns the run that was started last.
     pub fn latest_run(&self) -> Result<Option<i64>, StoreError> {
         Ok(self.runs_with("SELECT id FROM runs ORDER BY created_at DESC, id DESC LIMIT 1")?.pop())
     }
@@ -199,7 +199,7 @@ impl Store {
         self.cancel_streams(run_id)
     }
 
-    /// Cancels what streams in a run and has no producer any more.
+    /// Cancels the streaming entries of a run, which have no producer any more.
     fn cancel_streams(&mut self, run_id: i64) -> Result<(), StoreError> {
         for entry in self.entries_where("v.run_id = ?1 AND v.state = 'streaming' ORDER BY v.id", [run_id])? {
             if entry.scheme.as_deref() != Some("run") {

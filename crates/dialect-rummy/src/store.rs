@@ -1,8 +1,8 @@
 //! Opens one database of projects, runs and entries.
 //!
-//! The content of an entry is in `entries`, named by scope and path; what a run sees of it is in `run_views`: state,
-//! outcome, visibility, turn. A fork copies views. Content that belongs to a run stays that run's: a run that changes what
-//! it sees of another run's gets a copy first, and so do the others when the owner changes it.
+//! `entries` has the content of an entry, keyed by scope and path; `run_views` has the view of each run: state, outcome,
+//! visibility, turn. A fork copies views. Content is copied on write: a run that changes content of another run changes a copy,
+//! and when the owner changes it, the other runs get copies first.
 
 mod open;
 mod queries;
@@ -28,13 +28,13 @@ use std::collections::BTreeMap;
 /// Settings of a store.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Names that the plugins of this store use.
+    /// Vocabulary of the plugins.
     pub profile: Profile,
-    /// Whether documents or code hold where they disagree.
+    /// Precedence of rummy's documents or code where they disagree.
     pub conduct: Conduct,
     /// UTF-16 units of a token; rummy's `RUMMY_TOKEN_DIVISOR`.
     pub token_divisor: u32,
-    /// Bytes that a body may have; rummy's `RUMMY_ENTRY_SIZE_MAX`.
+    /// Most bytes of a body; rummy's `RUMMY_ENTRY_SIZE_MAX`.
     pub max_body: usize,
 }
 
@@ -48,23 +48,23 @@ impl Default for Options {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
-    /// It was written as a whole.
+    /// The entry was written as a whole.
     Upsert,
     /// Bodies were replaced by a pattern.
     Body,
-    /// It became visible.
+    /// The entry became visible.
     Promote,
-    /// It became less visible, by a pattern.
+    /// A pattern reduced the visibility.
     Demote,
-    /// Its body grew.
+    /// Text was appended to the body.
     Append,
-    /// Its state was set.
+    /// The state was set.
     Resolve,
-    /// Its visibility was set.
+    /// The visibility was set.
     Visibility,
     /// Attributes were merged.
     Attributes,
-    /// Its view was removed.
+    /// The run's view was removed.
     Remove,
 }
 
@@ -96,11 +96,11 @@ pub struct Change {
 pub struct Store {
     connection: Connection,
     options: Options,
-    /// UTC in the form of SQLite.
+    /// UTC time in SQLite's format.
     now: String,
     rules: BTreeMap<String, Rule>,
     audit: Option<Box<dyn Audit>>,
-    /// The plugin that calls, for the audit.
+    /// Calling plugin, for the audit.
     caller: Option<String>,
     waiters: Waiters,
     changes: Vec<Change>,
@@ -123,7 +123,7 @@ impl Store {
         &self.options
     }
 
-    /// Sets the time that rows carry from now on, in milliseconds since 1970.
+    /// Sets the time of the following operations, in milliseconds since 1970.
     pub fn set_now(&mut self, unix_millis: i64) {
         self.now = timestamp(unix_millis);
     }
@@ -138,8 +138,8 @@ impl Store {
         self.caller = caller;
     }
 
-    /// Parks a waiter until the entry is resolved; false when there is nothing to wait for, because the entry is not
-    /// proposed.
+    /// Registers a waiter for the resolution of an entry. Returns `false` if the entry is not proposed, so that there is nothing
+    /// to wait for.
     pub fn wait(&mut self, run_id: i64, path: &str, waiter: WaiterId) -> Result<bool, StoreError> {
         let path = text::normalize_path(path);
         let is_open = self.entry(run_id, &path)?.is_some_and(|entry| entry.state == crate::State::Proposed);
@@ -149,7 +149,7 @@ impl Store {
         Ok(is_open)
     }
 
-    /// Removes a waiter that is not interested any more.
+    /// Removes a waiter.
     pub fn leave(&mut self, waiter: WaiterId) {
         self.waiters.leave(waiter);
     }

@@ -1,4 +1,4 @@
-//! Output that arrives over time: one entry per channel, numbered as file descriptors are.
+//! Stores streamed output: one entry per channel, numbered like file descriptors.
 //!
 //! An accepted proposal becomes the log entry; beside it are `{base}_1` and `{base}_2`, which stream until they end with the
 //! producer: resolved, failed, or cancelled. Callers may name the log entry or the base.
@@ -12,9 +12,9 @@ use serde_json::{Map, Value, json};
 /// How a producer ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// By itself, with an exit code.
+    /// It ended by itself, with an exit code.
     Completed {
-        /// 0 for success, and for producers that are no processes.
+        /// 0 for success, and for producers other than processes.
         exit_code: i64,
     },
     /// Its client stopped it.
@@ -30,7 +30,7 @@ pub enum End {
 }
 
 impl Store {
-    /// Makes the channels of an accepted command, and notes them in its log entry. Returns their paths.
+    /// Creates the channels of an accepted command, and records them in its log entry. Returns their paths.
     pub fn open_channels(
         &mut self,
         run_id: i64,
@@ -67,7 +67,7 @@ impl Store {
         self.set(&Set::new(run_id, &path).body(chunk).appending(), self.writer_of(&path))
     }
 
-    /// Ends all channels of a producer that still stream, and notes the end in the log entry. Returns the number of channels.
+    /// Ends all streaming channels of a producer, and records the end in the log entry. Returns the number of channels.
     pub fn end_stream(
         &mut self,
         run_id: i64,
@@ -193,7 +193,7 @@ mod tests {
         assert!(error.to_string().contains("it is failed"), "{error}");
     }
 
-    /// An entry that is no log of a command is not rewritten.
+    /// An entry that is not the log of a command is not changed.
     #[test]
     fn what_has_no_channels_is_left_alone() {
         let (mut store, run) = demo();

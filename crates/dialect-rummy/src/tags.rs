@@ -1,4 +1,4 @@
-//! Reads the commands of a model's reply.
+//! Parses the commands of a model's reply.
 //!
 //! A command is a tag with the name of a tool: `<get path="a.js"/>` or `<set path="a.js">body</set>`. Everything else is text.
 //!
@@ -52,7 +52,7 @@ impl Command {
     }
 }
 
-/// Result of reading a reply.
+/// A parsed reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parsed {
     /// Commands in the order of the reply.
@@ -63,12 +63,12 @@ pub struct Parsed {
     pub unparsed: String,
 }
 
-/// Reads a reply with the tools of a profile; at most `max_commands` commands are taken.
+/// Parses a reply with the tools of a profile, up to `max_commands` commands.
 pub fn parse(reply: &str, profile: &Profile, max_commands: usize) -> Parsed {
     parse_with(reply, profile.tools, max_commands)
 }
 
-/// Reads a reply in which the names of these tools are commands: those of the profile, and those that plugins registered.
+/// Parses a reply with these tools: those of the profile, and those of plugins.
 pub fn parse_with(reply: &str, tools: &[&str], max_commands: usize) -> Parsed {
     let mut reader = Reader { text: reply, tools, out: Parsed::default(), outside: String::new(), is_fenced: false };
     let mut at = 0;
@@ -103,7 +103,7 @@ struct Open {
     name: String,
     attributes: Map<String, Value>,
     is_closed: bool,
-    /// The beginning of what follows it.
+    /// Offset after the tag.
     end: usize,
     was_repaired: bool,
 }

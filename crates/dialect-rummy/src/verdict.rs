@@ -1,8 +1,8 @@
-//! Whether a loop continues after a turn: three strikes end it, a clean terminal update completes it.
+//! Decides whether a loop continues after a turn: three strikes end it, a terminal update without a strike completes it.
 //!
-//! A turn strikes when an error was logged in it, when an entry that it recorded failed hard, or when it completes a cycle of
-//! turns that do the same. Failures that a model may meet in honest work, `not_found` and `conflict`, do not strike. A turn
-//! without a strike begins the count anew.
+//! A turn is a strike when an error was logged in it, when an entry that it recorded failed, or when it completes a cycle of
+//! equal turns. The outcomes `not_found` and `conflict`, which occur in ordinary work, are not strikes. A turn without a strike
+//! resets the count.
 
 use crate::entry::State;
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ impl Default for Limits {
     }
 }
 
-/// An entry that a turn recorded, as it is after its dispatch.
+/// An entry that a turn recorded, after its dispatch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recorded {
     /// The action.
@@ -65,12 +65,12 @@ pub enum Verdict {
     End {
         /// HTTP status of the loop.
         status: i64,
-        /// Why, when it is not a success.
+        /// The reason of a failure.
         reason: Option<String>,
     },
 }
 
-/// Memory of one loop.
+/// The history of one loop.
 #[derive(Debug, Clone, Default)]
 pub struct Judge {
     limits: Limits,
@@ -81,12 +81,12 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Begins a loop.
+    /// Creates the judge of a loop.
     pub fn new(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// Decides after a turn.
+    /// Returns the decision after a turn.
     pub fn judge(&mut self, turn: &Turn) -> Verdict {
         let failed = turn.recorded.iter().find(|entry| is_hard(entry));
         let is_clean = turn.errors == 0 && failed.is_none();
@@ -146,7 +146,7 @@ impl Judge {
     }
 }
 
-/// Reports whether an entry's failure strikes.
+/// Returns whether an entry's failure is a strike.
 fn is_hard(entry: &Recorded) -> bool {
     let outcome = entry.outcome.as_deref().unwrap_or_default();
     entry.state == Some(State::Failed) && !["not_found", "conflict"].iter().any(|soft| outcome.starts_with(soft))

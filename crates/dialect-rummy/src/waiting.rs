@@ -16,11 +16,11 @@ pub struct Woken {
     pub run_id: i64,
     /// The normalised path.
     pub path: String,
-    /// Those to wake.
+    /// The waiters to wake.
     pub waiters: Vec<WaiterId>,
 }
 
-/// All that wait on one store.
+/// All waiters of one store.
 #[derive(Debug, Default)]
 pub struct Waiters {
     waiting: BTreeMap<(i64, String), Vec<WaiterId>>,
@@ -42,7 +42,7 @@ impl Waiters {
         Some(Woken { run_id, path: key.1, waiters })
     }
 
-    /// Removes a waiter that is not interested any more.
+    /// Removes a waiter.
     pub fn leave(&mut self, waiter: WaiterId) {
         self.waiting.retain(|_, waiters| {
             waiters.retain(|one| *one != waiter);
@@ -50,12 +50,12 @@ impl Waiters {
         });
     }
 
-    /// Returns how many wait.
+    /// Returns the number of waiters.
     pub fn len(&self) -> usize {
         self.waiting.values().map(Vec::len).sum()
     }
 
-    /// Reports whether nobody waits.
+    /// Returns whether there are no waiters.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -1,14 +1,14 @@
 //! Defines the writers of entries, and decides which of them a call may use.
 //!
-//! The ceiling of a call comes from its path: a handler that acts for the model has the model's, a call over JSON-RPC the
-//! client's, a hook of a plugin the plugin's, the host its own. A call names a writer at or below its ceiling; a plugin that
-//! has the grant to write as the system is called with that ceiling. So no argument raises what a call may do.
+//! The path of a call determines its ceiling: the model's for a handler that acts for the model, the client's for a JSON-RPC
+//! call, the plugin's for a hook, and the system's for the host. A call requests a writer at or below its ceiling. A plugin with
+//! the grant to write as the system has that ceiling. So no argument raises the authority of a call.
 
 use crate::entry::words;
 use crate::error::StoreError;
 
 words! {
-    /// An identity that writes entries; each is allowed what those before it are allowed to ask for.
+    /// A writer of entries. The variants are ordered: a caller may request any writer up to its ceiling.
     Writer, "writer" {
         /// Tags in the model's reply.
         Model = "model",
@@ -21,7 +21,7 @@ words! {
     }
 }
 
-/// The side that holds where rummy's documents and its code disagree.
+/// Precedence where rummy's documents and its code disagree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Conduct {
     /// The documents: every verb that changes content or lifecycle is checked, the ceiling holds, and a change of visibility
@@ -34,8 +34,8 @@ pub enum Conduct {
 }
 
 impl Writer {
-    /// Returns as whom a call writes that asks for `requested` under a ceiling; without a request, as a plugin or as the
-    /// ceiling allows.
+    /// Returns the writer of a call that requests `requested` under a ceiling; without a request, the lower one of plugin and
+    /// ceiling.
     ///
     /// Fails when the request is above the ceiling, unless the conduct is faithful.
     pub fn under(requested: Option<Self>, ceiling: Self, conduct: Conduct) -> Result<Self, StoreError> {

@@ -24,7 +24,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Names the document, which fixtures call by its number.
+/// Returns the name of a document, which fixtures refer to by its number.
 fn document_of(name: &str) -> String {
     match name {
         "002" => "specification",
@@ -48,7 +48,7 @@ fn the_table_counts_the_cases_of_each_section() {
     let quoted = Regex::new(r#""([^"]+)""#).expect("an expression");
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     for file in files {
-        // The table of statements names cases and is none.
+        // The table of statements refers to cases and contains none.
         let Some(text) = fs::read_to_string(&file).ok().filter(|_| !file.ends_with("statements.json")) else {
             continue;
         };

@@ -1,13 +1,13 @@
-//! A process that is killed while it writes loses nothing that a verb has returned for, and leaves nothing half done.
+//! Tests that a process killed during writes loses no completed verb, and leaves no incomplete one.
 
 use pijs_dialect_rummy::{Audit, AuditLine, AuditRefusal, Options, Set, State, Store, Writer};
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Names the database for the process that is killed.
+/// Variable with the database of the process that is killed.
 const DATABASE: &str = "RUMMY_KILLED_DATABASE";
-/// Verbs that the parent waits for before it kills.
+/// Number of verbs that the parent waits for before it kills the process.
 const VERBS: usize = 400;
 
 struct Counted(u64);
@@ -19,7 +19,8 @@ impl Audit for Counted {
     }
 }
 
-/// Writes without end, and prints each path after its verb has returned. Does nothing in an ordinary run of the tests.
+/// Writes endlessly, and prints each path after its verb has returned. Does nothing without the variable, in an ordinary run of
+/// the tests.
 #[test]
 fn writer() {
     let Some(database) = std::env::var_os(DATABASE).map(PathBuf::from) else { return };

@@ -1,4 +1,4 @@
-//! Compares the store with a map, over random verbs of a parent and the runs that were forked from it.
+//! Compares the store with a model, a map, over random verbs of a run and its forks.
 
 use pijs_dialect_rummy::{Options, Relocate, Removal, Set, State, Store, Target, Visibility, Writer};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ impl Random {
     }
 }
 
-/// Does one random verb to both.
+/// Applies one random verb to both.
 fn step(
     store: &mut Store,
     seen: &mut Seen,

@@ -1,4 +1,4 @@
-//! Holds the table of statements, `fixtures/rummy/statements.json`, against the cases and the page of differences.
+//! Compares the table of statements, `fixtures/rummy/statements.json`, with the cases and the page of differences.
 //!
 //! A row is a statement of a section of rummy's documents that an observer can check, with what shows it: cases of fixtures
 //! (`FILE: NAME`) and tests (`FILE#FUNCTION`), the row of `docs/compatibility-rummy.md` where PiJS differs, or why there is
@@ -11,7 +11,7 @@ use std::path::Path;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Sections that have something to check: the headings with anchors, and those of bundled and external plugins.
+/// Sections with checkable statements: the headings with anchors, and those of bundled and external plugins.
 const SECTIONS: &[(&str, &[&str])] = &[
     (
         "002",
@@ -158,7 +158,7 @@ fn each_statement_is_shown_or_listed_as_a_difference() {
                 continue;
             }
             let (file, case) = shown.split_once(": ").expect("a file and a case");
-            // A long name of a case is told by its beginning.
+            // A long name of a case is matched by its beginning.
             let of_file = cases.get(file).into_iter().flat_map(BTreeMap::keys);
             let fits: Vec<&String> =
                 of_file.filter(|name| *name == case || name.starts_with(&format!("{case},"))).collect();

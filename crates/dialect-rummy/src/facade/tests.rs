@@ -1,4 +1,4 @@
-//! Runs the cases of `fixtures/rummy/entries`: calls of the facade, what they return, refuse and announce.
+//! Runs the cases of `fixtures/rummy/entries`: calls of the facade, with expected results, refusals and changes.
 //!
 //! A case names the section of rummy's documents that it comes from. It begins with project 1 and its runs 1 and 2. A step is
 //! `{"entries": METHOD, "args", "as"}` or `{"db": NAME, "op", "params"}`, the host's unless it is `as` a plugin, with what is expected: `returns` (objects may have

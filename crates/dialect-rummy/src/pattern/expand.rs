@@ -1,6 +1,6 @@
-//! Replacement of literal text, with the signs that `String.prototype.replace` knows.
+//! Replaces literal text, with the placeholders of `String.prototype.replace`.
 
-/// Returns the text with all occurrences replaced; none when there is none.
+/// Returns the text with all occurrences replaced; `None` without an occurrence.
 pub(super) fn replace_all(text: &str, search: &str, replacement: &str) -> Option<String> {
     let mut places = text.match_indices(search).map(|(place, _)| place).peekable();
     places.peek()?;

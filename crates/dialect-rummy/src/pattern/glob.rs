@@ -7,7 +7,7 @@ use super::{PatternError, PatternErrorKind};
 use regex::Regex;
 use std::fmt::Write as _;
 
-/// Bytes of the automaton of one glob.
+/// Most bytes of the automaton of one glob.
 const MAX_AUTOMATON: usize = 1 << 20;
 
 /// A compiled glob.

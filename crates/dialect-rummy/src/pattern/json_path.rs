@@ -1,4 +1,4 @@
-//! The part of JSONPath that rummy reads: keys, indices, wildcards and descent.
+//! The supported part of JSONPath: keys, indices, wildcards and descent.
 
 use super::{PatternError, PatternErrorKind};
 use serde_json::Value;
@@ -58,8 +58,8 @@ impl JsonPath {
         Self(steps)
     }
 
-    /// Returns the first value of the text that the path leads to: a string as it is, others as JSON. Text that is no JSON
-    /// has none.
+    /// Returns the first value that the path selects in the text: a string unchanged, others as JSON. Returns `None` for text
+    /// that is not JSON.
     pub(super) fn first(&self, text: &str) -> Result<Option<String>, PatternError> {
         if !text
             .trim_start()

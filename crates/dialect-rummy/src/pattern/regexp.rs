@@ -1,7 +1,7 @@
-//! Regular expressions of ECMAScript, in bounded steps.
+//! Evaluates regular expressions of ECMAScript within a limit of steps.
 //!
-//! The engine's own `RegExp` decides. An automaton runs before it and rejects most texts of a search over many entries in a
-//! fraction of the time.
+//! The engine's own `RegExp` determines the result. An automaton runs first and rejects most texts of a search over many entries
+//! in a fraction of the time.
 
 use super::{PatternError, PatternErrorKind};
 use pijs_engine::{OutOfSteps, RegExpId, RegExpVm};
@@ -11,11 +11,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Interrupt polls of the engine that one text may take: one every 10,000 steps.
+/// Most interrupt polls of the engine for one text: one every 10,000 steps.
 const MAX_POLLS: u64 = 200;
-/// Polls that one pattern may take over all texts of a query.
+/// Most polls of one pattern over all texts of a query.
 const MAX_POLLS_OF_QUERY: u64 = 5_000;
-/// Expressions that are kept compiled in a thread.
+/// Most compiled expressions that a thread keeps.
 const MAX_COMPILED: usize = 256;
 
 /// A compiled expression.
@@ -30,7 +30,7 @@ pub(super) struct RegExp {
     polls: Arc<AtomicU64>,
 }
 
-/// The engine's expressions of this thread. They are a cache: results depend on source, flags and text alone.
+/// Cache of the engine's expressions of this thread. Results depend on source, flags and text alone.
 #[derive(Default)]
 struct Compiled {
     vm: Option<RegExpVm>,

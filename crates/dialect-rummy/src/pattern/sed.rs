@@ -35,7 +35,7 @@ pub fn parse_sed(text: &str) -> Vec<Sed> {
         let (replace, after) = until(after, separator);
         let tail = after.unwrap_or_default();
         let flags: String = tail.chars().take_while(|flag| "gimsv".contains(*flag)).collect();
-        // The beginning of the next command is no flag.
+        // The `s` of the next command is not a flag.
         let flags = if flags.ends_with('s') && tail[flags.len()..].starts_with(separator) {
             flags[..flags.len() - 1].to_owned()
         } else {
@@ -62,7 +62,7 @@ fn until(text: &str, separator: char) -> (&str, Option<&str>) {
     (text, None)
 }
 
-/// Reads one command that stands as a pattern: with slashes only, and with escaped ones left as they are.
+/// Parses one command as a pattern: with slashes as separators only, and without unescaping.
 pub(super) fn simple(pattern: &str) -> Option<(String, String, String)> {
     let rest = pattern.strip_prefix("s/")?;
     let mut parts = vec![String::new()];

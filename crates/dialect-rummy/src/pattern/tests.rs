@@ -1,4 +1,4 @@
-//! Cases of the notations. The globs were compared with picomatch 4 under the options that rummy gives it.
+//! Tests the notations. The expected results of globs are those of picomatch 4 with rummy's options.
 
 use super::*;
 

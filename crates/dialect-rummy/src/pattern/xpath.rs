@@ -1,8 +1,8 @@
-//! XPath 1.0 over texts that are XML, in bounded steps.
+//! Evaluates XPath 1.0 on XML texts within a limit of steps.
 //!
-//! Expressions are short and hardly nested, because their parser recurses. A text has a number of nodes, and an evaluation a
-//! number of steps: each node that it visits and each piece of text that it reads counts. The tree ends where the steps do, so
-//! an evaluation over it ends soon after, and its answer is an error.
+//! Expressions are limited in length and nesting, because their parser recurses. The nodes of a text and the steps of an
+//! evaluation are limited; each visited node and each read piece of text is a step. When the steps are exhausted, the tree
+//! appears to end, so the evaluation ends soon after, and its result is an error.
 
 use super::{PatternError, PatternErrorKind};
 use roxmltree::{Document, NodeType, ParsingOptions};
@@ -10,13 +10,13 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 use xpath_eval::{EvaluationContext, ExpandedName, Expr, Node, NodeKind, Value};
 
-/// Bytes of an expression.
+/// Most bytes of an expression.
 const MAX_EXPRESSION: usize = 512;
-/// Brackets within brackets, and signs in front of numbers, of an expression.
+/// Deepest nesting of brackets, and most minus signs, in an expression.
 const MAX_NESTED: usize = 16;
-/// Bytes of a text.
+/// Most bytes of a text.
 const MAX_TEXT: usize = 1 << 20;
-/// Nodes of a text.
+/// Most nodes of a text.
 const MAX_NODES: u32 = 10_000;
 /// Most steps of one evaluation; a step is a node, or 64 bytes of text.
 const MAX_STEPS: u64 = 400_000;
@@ -41,8 +41,8 @@ impl XPath {
         xpath_eval::parse(expression).map(Self).map_err(syntax)
     }
 
-    /// Returns the first thing that the expression selects in the text: the string value of a node, or the value itself when
-    /// it counts as true. Text that is no XML has none.
+    /// Returns the first result of the expression: the string value of a node, or another value that is true. Returns `None` for
+    /// text that is not XML.
     pub(super) fn first(&self, text: &str) -> Result<Option<String>, PatternError> {
         if !text.trim_start().starts_with('<') {
             return Ok(None);
@@ -103,7 +103,7 @@ struct StepBudget {
 }
 
 impl StepBudget {
-    /// Takes steps; false, from then on, when there were not enough.
+    /// Takes steps. Returns `false`, also for all later calls, when too few remain.
     fn take(&self, steps: u64) -> bool {
         let left = self.left.get().saturating_sub(steps);
         self.left.set(left);
@@ -142,7 +142,7 @@ impl<'a, 'input> XmlNode<'a, 'input> {
         Self { place, ..self }
     }
 
-    /// The element of an element, and nothing of others, as long as there are steps.
+    /// Returns the element while steps remain; `None` for other nodes.
     fn inside(self) -> Option<roxmltree::Node<'a, 'input>> {
         match self.place {
             XmlPlace::Tree(node) if self.steps.take(1) => Some(node),
@@ -191,7 +191,7 @@ impl<'a, 'input: 'a> Node<'a> for XmlNode<'a, 'input> {
         (0..count).take_while(move |_| self.steps.take(1)).filter_map(each)
     }
 
-    /// Returns none: expressions cannot name namespaces here.
+    /// Returns no namespaces, since expressions cannot declare any.
     fn namespaces(self) -> impl Iterator<Item = Self> + 'a {
         std::iter::empty()
     }

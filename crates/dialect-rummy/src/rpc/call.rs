@@ -1,4 +1,4 @@
-//! The effect of each method.
+//! Implements each method.
 
 use super::catalogue::{self, Call, Offered, Tool, catalogue};
 use super::{Connection, Incoming, PROTOCOL, Project, Reply};
@@ -15,21 +15,21 @@ use serde_json::{Map, Value, json};
 /// The work that the host does for a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
-    /// Works off the queue of a run; one that is at work goes on with its loop.
+    /// Runs the queued loops of a run; a running one continues with its current loop.
     Drain {
         /// The run.
         run_id: i64,
         /// Its alias.
         alias: String,
     },
-    /// Stops the loop that a run is at.
+    /// Stops the current loop of a run.
     Abort {
         /// The run.
         run_id: i64,
         /// Its alias.
         alias: String,
     },
-    /// Asks filters about a proposal, and settles it.
+    /// Runs the filters of a proposal, and settles it.
     Resolve(Box<Resolution>),
     /// Dispatches a tool to its handlers.
     Tool(ToolCall),
@@ -40,7 +40,7 @@ pub enum Work {
         /// Its parameters.
         params: Map<String, Value>,
     },
-    /// Tells clients that a producer was cancelled.
+    /// Notifies clients that a producer was cancelled.
     Cancelled {
         /// Alias of the run.
         run: String,
@@ -346,7 +346,7 @@ impl InProject<'_> {
         Ok(Relocate { from: relocate.from, to: Set { visibility, ..Set::new(run_id, &relocate.to) } })
     }
 
-    /// Gives a run another alias.
+    /// Renames a run.
     fn rename(&mut self, relocate: &catalogue::Relocate) -> Result<Reply, StoreError> {
         let alias = |path: &str| path.strip_prefix("run://").filter(|alias| !alias.is_empty()).map(str::to_owned);
         let (Some(old), Some(new)) = (alias(&relocate.from), alias(&relocate.to)) else {
@@ -534,7 +534,7 @@ impl InProject<'_> {
 }
 
 impl Store {
-    /// Returns the state of a run as clients are told of it.
+    /// Returns the state of a run for clients.
     pub fn run_state(
         &mut self,
         run_id: i64,
@@ -562,7 +562,7 @@ impl Store {
     }
 }
 
-/// Returns a line of the log as clients get it: the action, and a status instead of state and outcome.
+/// Returns a line of the log for clients: the action, with a status in place of state and outcome.
 fn history_line(row: &Value) -> Value {
     let state = row["state"].as_str().and_then(|state| State::parse(state).ok());
     let status = state.map(|state| text::state_to_status(state, row["outcome"].as_str()));

@@ -1,4 +1,4 @@
-//! Runs `fixtures/rummy/rpc/methods.json`: messages of clients, in their order, and what they come to.
+//! Runs `fixtures/rummy/rpc/methods.json`: messages of clients in order, with the expected responses.
 //!
 //! A line is `{"client": N, "method", "params"}` with one of `result` (objects may have more members), `error` (part of the
 //! message), and `work`, the name of what the host is to do; or `{"db": NAME, "params"}`, a statement of the host.

@@ -1,4 +1,4 @@
-//! Reading entries: one, many by pattern, and paths that are free.
+//! Reads entries, by path or by pattern, and finds unused paths.
 
 use super::{Store, Target};
 use crate::entry::Entry;
@@ -47,7 +47,7 @@ impl Store {
         Ok(self.entries_where("v.run_id = ?1 AND v.path = ?2", params![run_id, path])?.pop())
     }
 
-    /// Returns the entries of a run for which a condition holds, in an order.
+    /// Returns the entries that a `WHERE` clause selects, in its order.
     pub(crate) fn entries_where(&self, tail: &str, values: impl Params) -> Result<Vec<Entry>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM run_views AS v JOIN entries AS e ON e.id = v.entry_id WHERE {tail}");
         let mut statement = self.connection.prepare_cached(&sql)?;
@@ -133,7 +133,7 @@ impl Store {
         Ok(entries)
     }
 
-    /// Returns the number that breaks the next tie of a run's slugs.
+    /// Returns the next number for a slug of a run that is in use.
     fn next_slug(&self, run_id: i64) -> Result<i64, StoreError> {
         let sql = "UPDATE runs SET next_slug = next_slug + 1 WHERE id = ?1 RETURNING next_slug - 1";
         Ok(self.connection.prepare_cached(sql)?.query_row([run_id], |row| row.get(0))?)
@@ -148,7 +148,7 @@ impl Store {
         Ok(format!("{candidate}_{}", self.next_slug(run_id)?))
     }
 
-    /// Returns a free path of a scheme, made of a summary or of the content.
+    /// Returns an unused path of a scheme, derived from a summary or the content.
     pub fn slug_path(
         &self,
         run_id: i64,
@@ -163,12 +163,12 @@ impl Store {
         self.free(run_id, format!("{scheme}://{slug}"))
     }
 
-    /// Returns a free path for the record of an action.
+    /// Returns an unused path for the log entry of an action.
     pub fn log_path(&self, run_id: i64, turn: i64, action: &str, target: &str) -> Result<String, StoreError> {
         self.free(run_id, text::log_path(&self.options.profile, turn, action, target))
     }
 
-    /// Returns a free path of a scheme that keeps the whole target, encoded: the form before 2.0.
+    /// Returns an unused path of a scheme with the whole target in encoded form, as before 2.0.
     pub fn dedup(&self, run_id: i64, scheme: &str, target: &str, turn: i64) -> Result<String, StoreError> {
         let turn = if turn > 0 { format!("turn_{turn}/") } else { String::new() };
         self.free(run_id, format!("{scheme}://{turn}{}", text::encode_component(target)))
@@ -185,7 +185,7 @@ fn compile_path(path: &str) -> Result<Pattern, StoreError> {
 ///
 /// An upper bound that may be missing would keep SQLite from ending its walk over the index.
 fn successor(prefix: &str) -> String {
-    // SQLite compares texts by bytes, as UTF-8 orders characters.
+    // SQLite compares texts by bytes, which in UTF-8 is the order of characters.
     let mut characters: Vec<char> = prefix.chars().collect();
     while let Some(last) = characters.pop() {
         if let Some(next) = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32) {

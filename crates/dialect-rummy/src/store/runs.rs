@@ -1,4 +1,4 @@
-//! Projects, runs, loops and turns.
+//! Stores projects, runs, loops and turns.
 
 use super::Store;
 use crate::error::StoreError;
@@ -14,7 +14,7 @@ impl Store {
         Ok(self.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
     }
 
-    /// Adds a run, which is queued. Aliases are unique over all projects.
+    /// Adds a queued run. Aliases are unique over all projects.
     pub fn create_run(
         &mut self,
         project_id: i64,

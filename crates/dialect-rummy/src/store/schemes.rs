@@ -28,7 +28,7 @@ impl Default for Rule {
 }
 
 impl Store {
-    /// Adds the rows of the profile that are not there.
+    /// Adds missing rows of the profile.
     pub(super) fn seed_schemes(&mut self) -> Result<(), StoreError> {
         let sql = "INSERT INTO schemes (name, model_visible, category, writable_by) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT DO NOTHING";
@@ -58,7 +58,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the rule of a path's scheme; an unregistered one is of logging, of the run, for model and plugins.
+    /// Returns the rule of a path's scheme. The default for unregistered schemes is: category logging, scope of the run, writable
+    /// by model and plugins.
     pub(super) fn rule(&self, path: &str) -> Rule {
         self.rules.get(text::registered_scheme(path)).cloned().unwrap_or_default()
     }
@@ -68,7 +69,7 @@ impl Store {
         self.rule(path).category
     }
 
-    /// Reports whether the writer may write entries of the path's scheme.
+    /// Returns whether the writer may write entries of the path's scheme.
     pub(crate) fn admits(&self, path: &str, writer: Writer) -> bool {
         self.permit(path, &self.rule(path), writer).is_ok()
     }
@@ -87,7 +88,7 @@ impl Store {
         Err(StoreError::Permission { scheme, writer, allowed: rule.writers.clone() })
     }
 
-    /// Returns the namespace that a write goes to.
+    /// Returns the namespace of a write.
     ///
     /// Fails for a scheme of projects when the caller names no project.
     pub(super) fn scope(&self, path: &str, rule: &Rule, run: i64, project: Option<i64>) -> Result<Scope, StoreError> {

@@ -1,7 +1,6 @@
-//! The named statements that plugins reach as `db.NAME.run`, `.get` and `.all`.
+//! Defines the named statements that plugins call as `db.NAME.run`, `.get` and `.all`.
 //!
-//! A statement that is not listed here cannot be run, so a plugin never brings SQL. Parameters have names; the store
-//! itself binds `:now`.
+//! Only these statements can be run, so plugins cannot provide SQL. Parameters are named; the store binds `:now`.
 
 use super::Store;
 use crate::error::StoreError;
@@ -290,7 +289,7 @@ const STATEMENTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Other names of statements, as older plugins know them.
+/// Aliases of statements for older plugins.
 const ALIASES: &[(&str, &str)] = &[("get_history", "get_results"), ("get_rpc_log_by_method", "get_rpc_log")];
 
 /// Statements that change something and that plugins may run, besides all that only read. The others are the host's: they begin,
@@ -315,8 +314,8 @@ const OF_PLUGINS: &[&str] = &[
 impl Store {
     /// Runs a named statement for a plugin, as [`statement`](Self::statement) does for the host.
     ///
-    /// Fails besides for statements that are the host's, and when a scheme that only the system writes would be opened to others.
-    /// The faithful conduct allows both.
+    /// Also fails for statements that are reserved for the host, and for a registration that would let others write a scheme of
+    /// the system. The faithful conduct allows both.
     pub fn plugin_statement(&mut self, name: &str, op: &str, values: &Value) -> Result<Value, StoreError> {
         if self.options.conduct == Conduct::Strict {
             let reads = ["get_", "count_", "has_"].iter().any(|prefix| name.starts_with(prefix));
@@ -349,7 +348,7 @@ impl Store {
 
     /// Runs a named statement: `run` returns `{changes, lastInsertRowid}`, `get` the first row or null, `all` all rows.
     ///
-    /// Fails for names that are not listed, and with what SQLite says.
+    /// Fails for unknown names, and with errors of SQLite.
     pub fn statement(&mut self, name: &str, op: &str, values: &Value) -> Result<Value, StoreError> {
         match name {
             "demote_turn_entries" | "resolve_known_entry" => return self.verb_as_statement(name, values),
@@ -386,7 +385,7 @@ impl Store {
         }
     }
 
-    /// Does what plugins of 0.5 did by a statement of their own, as the verb that it has become.
+    /// Performs a statement of 0.5's plugins by the verb that replaced it.
     fn verb_as_statement(&mut self, name: &str, values: &Value) -> Result<Value, StoreError> {
         let run_id = values["run_id"].as_i64().unwrap_or_default();
         if name == "demote_turn_entries" {

@@ -1,4 +1,4 @@
-//! Cases that the facade's cannot show: opening, audit, and the disk.
+//! Tests behaviour that cases of the facade do not cover: opening, audit, and the disk.
 
 use super::{Options, Set, Store};
 use crate::{Audit, AuditLine, AuditRefusal, Removal, State, StoreError, Target, Writer};

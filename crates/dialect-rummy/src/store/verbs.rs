@@ -1,4 +1,4 @@
-//! The six verbs. Each is one transaction, one audit line, and the changes that subscribers hear of.
+//! Implements the six verbs. Each is one transaction with one audit line, and announces its changes to subscribers.
 
 use super::{Change, ChangeKind, Store};
 use crate::audit::AuditLine;
@@ -10,9 +10,9 @@ use rusqlite::{OptionalExtension as _, params};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-/// Arguments of `set`, the widest verb.
+/// Arguments of `set`, the most general verb.
 ///
-/// The first line that fits decides what it does:
+/// The first matching line determines the effect:
 ///
 /// | arguments | effect |
 /// |---|---|
@@ -48,7 +48,7 @@ pub struct Set {
     pub append: bool,
     /// Whether the path is a pattern.
     pub pattern: bool,
-    /// Pattern that bodies have to contain.
+    /// Pattern that bodies have to match.
     pub body_filter: Option<String>,
 }
 
@@ -112,16 +112,16 @@ impl Set {
     }
 }
 
-/// Entries that `get` and patterns address.
+/// The entries of `get` and of patterns.
 #[derive(Debug, Clone, Default)]
 pub struct Target {
     /// The run.
     pub run_id: i64,
-    /// The turn that the entries are touched in.
+    /// Turn of the change.
     pub turn: i64,
     /// Path or pattern.
     pub path: String,
-    /// Pattern that bodies have to contain.
+    /// Pattern that bodies have to match.
     pub body_filter: Option<String>,
 }
 
@@ -274,8 +274,8 @@ impl Store {
         self.set(&Set { attributes: Some(attributes), ..Set::new(run_id, path) }, writer)
     }
 
-    /// Summarizes what became visible in a turn: budget's claim on a turn that was too large. Failures stay, and so do the
-    /// states. Returns the entries as they were.
+    /// Summarizes the entries that became visible in a turn that exceeded the budget. Skips failed entries, and does not change
+    /// states. Returns the entries before the change.
     pub fn demote_turn(&mut self, run_id: i64, turn: i64) -> Result<Vec<Entry>, StoreError> {
         let targets = self.entries_where(
             "v.run_id = ?1 AND v.turn = ?2 AND v.visibility = 'visible' AND v.state NOT IN ('failed', 'cancelled')
@@ -323,7 +323,7 @@ impl Store {
         Ok(targets)
     }
 
-    /// Does the work of a verb as a whole, or not at all.
+    /// Performs a verb in a transaction, which is rolled back on an error.
     fn perform<T>(
         &mut self,
         verb: &'static str,
@@ -551,7 +551,7 @@ impl Store {
         Ok(())
     }
 
-    /// Gives matching entries a visibility. Rummy's code sets more than that, which the faithful conduct does as well.
+    /// Sets the visibility of matching entries. The faithful conduct also sets what rummy's code does.
     fn expose(&mut self, target: &Target, visibility: Visibility, work: &mut Work) -> Result<usize, StoreError> {
         let sql = match (self.options.conduct, visibility) {
             (Conduct::Faithful, Visibility::Visible) => {
@@ -662,9 +662,9 @@ impl Store {
         self.give_copy(run_id, path, entry_id)
     }
 
-    /// Gives every other run that sees this run's content a copy of it, so that they keep what they saw.
+    /// Copies content of this run for every other run with a view of it, so that a change does not affect them.
     fn detach_others(&mut self, run_id: i64, path: &str) -> Result<(), StoreError> {
-        // By scope and path: the run itself may have removed its view.
+        // Selected by scope and path, since the run itself may have removed its view.
         let sql = "SELECT o.run_id, o.entry_id FROM entries AS e JOIN run_views AS o ON o.entry_id = e.id
              WHERE e.scope = 'run:' || ?1 AND e.path = ?2 AND o.run_id <> ?1";
         let others: Vec<(i64, i64)> = {

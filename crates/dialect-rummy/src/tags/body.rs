@@ -1,4 +1,4 @@
-//! The end of a command's body.
+//! Finds the end of a command's body.
 
 use super::edits;
 
@@ -6,7 +6,7 @@ use super::edits;
 pub(super) struct Close {
     /// The end of the body.
     pub(super) body_end: usize,
-    /// The beginning of what follows.
+    /// Offset after the close tag.
     pub(super) end: usize,
     /// The repair that was made, if any.
     pub(super) warning: Option<String>,
@@ -94,7 +94,7 @@ pub(super) fn close(text: &str, name: &str, from: usize, tools: &[&str]) -> Clos
     repaired(text, name, from, first_own, orphan, next_tool)
 }
 
-/// Chooses the end of a body that nothing balances.
+/// Returns the end of a body without a balancing close tag.
 fn repaired(
     text: &str,
     name: &str,
@@ -121,7 +121,7 @@ fn repaired(
     Close { body_end: text.len(), end: text.len(), warning: Some(warning) }
 }
 
-/// Reports whether a text has nothing but blanks and close tags.
+/// Returns whether a text consists of blanks and close tags only.
 fn is_blank(text: &str) -> bool {
     let mut rest = text.trim();
     while let Some((_, end)) = close_tag(rest, 0) {

@@ -10,27 +10,27 @@ use std::fmt;
 /// One edit between markers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// The entry is made with this body.
+    /// Creates the entry with this body.
     New(String),
-    /// The text is put before the body.
+    /// Inserts the text before the body.
     Prepend(String),
-    /// The text is put after the body.
+    /// Appends the text to the body.
     Append(String),
-    /// The body becomes this text.
+    /// Replaces the body by this text.
     Replace(String),
-    /// The text is removed from the body.
+    /// Removes the text from the body.
     Delete(String),
-    /// The first text is replaced by the second.
+    /// Replaces the first text by the second.
     Search {
-        /// The text that is looked for.
+        /// The text to search for.
         search: String,
-        /// The text that it becomes.
+        /// The replacement.
         replace: String,
     },
 }
 
 impl Edit {
-    /// Returns the edit as handlers get it.
+    /// Returns the edit in the format for handlers.
     pub fn to_json(&self) -> Value {
         match self {
             Self::New(content) => json!({ "op": "new", "content": content }),
@@ -43,7 +43,7 @@ impl Edit {
     }
 }
 
-/// Why edits cannot be read.
+/// The error of invalid edits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditError {
     /// A marker has no end.
@@ -73,7 +73,7 @@ fn marker_at(text: &str, at: usize) -> Option<(&str, usize)> {
     (length > 0).then(|| (&rest[..length], at + 5 + length))
 }
 
-/// Returns where a marker's content ends and what follows its end begins.
+/// Returns the end of a marker's content, and the offset after its end marker.
 fn content_end(text: &str, word: &str, from: usize) -> Option<(usize, usize)> {
     let end = format!(":::{word}");
     let is_end = |place: &usize| {

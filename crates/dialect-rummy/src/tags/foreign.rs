@@ -1,14 +1,14 @@
-//! Tool calls in the forms that models of several vendors were trained on.
+//! Parses tool calls in the formats of several vendors' models.
 
 use serde_json::{Map, Value};
 
-/// The meaning of a foreign form.
+/// A parsed foreign form.
 pub(super) enum Call {
     /// A call.
     Command { name: String, arguments: Map<String, Value> },
-    /// Text that is shown and not read.
+    /// Text that is shown and not parsed.
     Text(String),
-    /// A call that cannot be read, as a warning.
+    /// The warning about a malformed call.
     Refused(String),
 }
 

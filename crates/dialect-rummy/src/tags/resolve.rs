@@ -1,4 +1,4 @@
-//! Gives a tag the fields that its handler takes: where an attribute is missing, the body fills it.
+//! Converts a tag to the fields of its handler; the body provides a missing attribute.
 
 use super::{Command, edits};
 use crate::pattern::parse_sed;

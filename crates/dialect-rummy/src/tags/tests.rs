@@ -1,4 +1,4 @@
-//! Runs the cases of `fixtures/rummy/tags`: replies of a model, and what is read of them.
+//! Runs the cases of `fixtures/rummy/tags`: replies of a model, with the expected commands and warnings.
 //!
 //! `commands` lists fields that each command has at least; null is for a field that it has not. `warnings` lists a part of each
 //! warning. `max` is the limit of commands.
