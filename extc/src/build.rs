@@ -17,7 +17,7 @@ use crate::limits::{Limits, with_large_stack};
 use crate::link::{Chunk, LinkOptions, Modules, link};
 use crate::maps::PositionTable;
 use crate::options::{BuildOptions, CheckOptions};
-use crate::output::{BuildOutput, CheckOutput, verdict};
+use crate::output::{BuildOutput, CheckOutput};
 use crate::package::Package;
 use crate::phase::Phase;
 use crate::prebuilt;
@@ -156,7 +156,7 @@ fn check_linked(package: &Package, modules: &Arc<Modules>, linked: Vec<Vec<Chunk
         capabilities: uses.to_manifest(),
         offers: uses.offers,
         host_imports: imports.into_iter().map(|(module, names)| (module, names.into_iter().collect())).collect(),
-        verdict: verdict(&diagnostics),
+        verdict: pijs_diagnostics::verdict(&diagnostics),
         findings: diagnostics.iter().filter_map(Diagnostic::to_finding).collect(),
         ..known(package, modules.tree())
     };

@@ -10,6 +10,7 @@ use crate::link::Modules;
 use crate::parse::parse;
 use crate::scan::{ApiUse, ApiUses, Assumptions, Pass, Used, api_again};
 use pijs_diagnostics::{Code, Diagnostic, Severity};
+use pijs_node_compat::api::{INHERITED, Needed};
 use pijs_node_compat::events;
 use pijs_protocol::registration::tool_name_problem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,22 +138,24 @@ fn breach(
     used: &ApiUse,
 ) -> Option<Diagnostic> {
     let diagnostic = match &used.what {
-        Used::Call(object, member) => {
-            let members = host.members_of(*object)?;
-            // Every object has these members.
-            let is_inherited =
-                ["hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString"];
-            if members.contains(member) || is_inherited.contains(&member.as_str()) || member == "valueOf" {
+        Used::Member { of, name, is_called } => {
+            let members = host.members_of(*of)?;
+            if members.contains(name) || INHERITED.contains(&name.as_str()) {
                 return None;
             }
-            let message = format!("`{member}` is not a function: {} has no such member", object.name());
-            let help = match events::most_like(member, members.iter().map(String::as_str)) {
+            let (what, test) = if *is_called { ("not a function", "()") } else { ("undefined", "MEMBER") };
+            let message = format!("`{name}` is {what}: {} has no such member", of.name());
+            let help = match events::most_like(name, members.iter().map(String::as_str)) {
                 Some(known) => format!("did you mean `{known}`?"),
                 None => {
-                    "check the spelling; if other versions of pi have it, test for it: `OBJECT.NAME?.()`".to_owned()
+                    format!("check the spelling; if other versions of pi have it, test for it: `OBJECT.NAME?.{test}`")
                 }
             };
             Diagnostic::new(Code::Api, message).help(help)
+        }
+        Used::NoArgument(Needed { method, what, example, .. }) => {
+            let message = format!("this always fails: `{method}` is called without {what}");
+            Diagnostic::new(Code::Api, message).help(format!("write `{example}`"))
         }
         Used::Event(event) => {
             if events::is_known(event) {
@@ -167,7 +170,7 @@ fn breach(
         }
         Used::NoHandler(what) => {
             let message = "this always fails: it has no handler function".to_owned();
-            // The extension still registers; only the command or the event handler fails.
+            // The extension still registers; only the command, the tool or the event handler fails.
             Diagnostic::new(Code::Api, message).help(*what).soften()
         }
         Used::ToolName(name) => {

@@ -18,13 +18,13 @@ use crate::host::{HostSource, embedded, embedded_key, fingerprint};
 use crate::limits::Limits;
 use crate::parse::parse;
 use crate::supply::Supply;
-use crate::syntax::{export_name, property_name};
+use crate::syntax::{export_name, prop_name};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use swc_core::ecma::ast::{
-    Decl, ExportSpecifier, Expr, FnDecl, Module, ModuleDecl, ModuleItem, ObjectLit, ObjectPatProp, Pat, Program, Prop,
-    Stmt, VarDecl,
+    Decl, ExportSpecifier, Expr, FnDecl, Module, ModuleDecl, ModuleItem, ObjectLit, ObjectPatProp, Pat, Program, Stmt,
+    VarDecl,
 };
 use swc_core::ecma::visit::{Visit, VisitWith};
 
@@ -109,7 +109,7 @@ pub struct HostInterface {
     supply: Option<&'static Supply>,
     fingerprint: [u8; 32],
     /// Members of the objects that extensions get, read on first use.
-    objects: Arc<[OnceLock<Option<BTreeSet<String>>>; 3]>,
+    objects: Arc<[OnceLock<Option<BTreeSet<String>>>; 4]>,
 }
 
 /// An object that an extension is given.
@@ -121,6 +121,8 @@ pub(crate) enum GivenObject {
     Context,
     /// `ctx.ui`
     Ui,
+    /// `ctx.sessionManager`
+    Sessions,
 }
 
 impl GivenObject {
@@ -131,6 +133,16 @@ impl GivenObject {
             Self::Api => ("pi:pi/api", &["createApi"], "api"),
             Self::Context => ("pi:pi/ctx", &["members", "commandMembers", "replacedContext"], ""),
             Self::Ui => ("pi:pi/ui", &[], "ui"),
+            Self::Sessions => ("pi:pi/session", &[], "sessionManager"),
+        }
+    }
+
+    /// Returns the object that a member of this one holds.
+    pub(crate) fn part(self, member: &str) -> Option<Self> {
+        match (self, member) {
+            (Self::Context, "ui") => Some(Self::Ui),
+            (Self::Context, "sessionManager") => Some(Self::Sessions),
+            _ => None,
         }
     }
 
@@ -140,6 +152,7 @@ impl GivenObject {
             Self::Api => "pi's API",
             Self::Context => "`ctx`",
             Self::Ui => "`ctx.ui`",
+            Self::Sessions => "`ctx.sessionManager`",
         }
     }
 }
@@ -368,14 +381,7 @@ struct ObjectMembers {
 
 impl ObjectMembers {
     fn add(&mut self, object: &ObjectLit) {
-        let members = object.props.iter().filter_map(|prop| match prop.as_prop()?.as_ref() {
-            Prop::Shorthand(ident) => Some(ident.sym.to_string()),
-            Prop::KeyValue(pair) => property_name(&pair.key),
-            Prop::Method(method) => property_name(&method.key),
-            Prop::Getter(getter) => property_name(&getter.key),
-            Prop::Setter(_) | Prop::Assign(_) => None,
-        });
-        self.names.extend(members);
+        self.names.extend(object.props.iter().filter_map(|prop| prop_name(prop.as_prop()?)));
     }
 }
 
@@ -454,6 +460,9 @@ mod tests {
         }
         for name in ["notify", "select", "custom", "setWidget", "theme"] {
             assert!(has(GivenObject::Ui, name), "{name}");
+        }
+        for name in ["getEntries", "getBranch", "getLeafId", "appendMessage"] {
+            assert!(has(GivenObject::Sessions, name), "{name}");
         }
         assert!(!has(GivenObject::Context, "notify") && !has(GivenObject::Ui, "abort"));
         assert_eq!(HostInterface::new(&[]).members_of(GivenObject::Api), None);

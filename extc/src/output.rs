@@ -2,7 +2,7 @@
 
 use crate::tree::FileEvidence;
 use pijs_artifact::{Verified, encode};
-use pijs_diagnostics::{Diagnostic, Severity};
+use pijs_diagnostics::{Diagnostic, verdict};
 use pijs_protocol::artifact::{ArtifactMetadata, Verdict};
 use std::collections::BTreeMap;
 use std::io;
@@ -61,16 +61,4 @@ impl CheckOutput {
     pub fn verdict(&self) -> Verdict {
         verdict(&self.diagnostics)
     }
-}
-
-/// Returns the worst verdict among the diagnostics; an error that prevents a build is `blocked`.
-pub fn verdict(diagnostics: &[Diagnostic]) -> Verdict {
-    diagnostics
-        .iter()
-        .map(|diagnostic| match diagnostic.severity() {
-            Severity::Warning => Verdict::Warning,
-            Severity::Blocked | Severity::Error => Verdict::Blocked,
-        })
-        .max()
-        .unwrap_or(Verdict::Compatible)
 }

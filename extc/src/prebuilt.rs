@@ -28,7 +28,6 @@ use crate::limits::{Limits, MAX_ARTIFACT_BYTES, with_large_stack};
 use crate::link::Chunk;
 use crate::maps::PositionTable;
 use crate::options::BuildOptions;
-use crate::output::verdict;
 use crate::package::Package;
 use crate::parse::parse;
 use crate::tree::SourceTree;
@@ -121,7 +120,7 @@ fn compile_again(
         capabilities: claimed.capabilities,
         offers: claimed.offers,
         host_imports: imports.into_iter().map(|(module, names)| (module, names.into_iter().collect())).collect(),
-        verdict: verdict(&findings),
+        verdict: pijs_diagnostics::verdict(&findings),
         findings: findings.iter().filter_map(Diagnostic::to_finding).collect(),
         ..known
     };

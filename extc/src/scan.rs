@@ -30,7 +30,6 @@ mod pi;
 mod servers;
 mod throwing_calls;
 mod umd;
-mod unicode_sets;
 mod uses;
 mod walk;
 

@@ -1,6 +1,6 @@
 //! Helpers that read nodes of the syntax tree: names, literals, and expressions without parentheses and casts.
 
-use swc_core::ecma::ast::{Expr, Lit, MemberProp, MetaPropKind, ModuleExportName, PropName, Str};
+use swc_core::ecma::ast::{Expr, Lit, MemberProp, MetaPropKind, ModuleExportName, Prop, PropName, Str};
 
 /// Returns an expression without parentheses and casts.
 pub(crate) fn plain(expr: &Expr) -> &Expr {
@@ -32,6 +32,18 @@ pub(crate) fn property_name(name: &PropName) -> Option<String> {
         PropName::Ident(ident) => Some(ident.sym.to_string()),
         PropName::Str(literal) => Some(text_of(literal)),
         _ => None,
+    }
+}
+
+/// Returns the name of an object's member that is not computed.
+pub(crate) fn prop_name(prop: &Prop) -> Option<String> {
+    match prop {
+        Prop::Shorthand(name) => Some(name.sym.to_string()),
+        Prop::KeyValue(pair) => property_name(&pair.key),
+        Prop::Method(method) => property_name(&method.key),
+        Prop::Getter(getter) => property_name(&getter.key),
+        Prop::Setter(setter) => property_name(&setter.key),
+        Prop::Assign(_) => None,
     }
 }
 

@@ -571,6 +571,18 @@ fn floor_boundary(source: &str, offset: usize) -> usize {
     offset
 }
 
+/// Returns the worst verdict among the diagnostics; an error that prevents a build is `blocked`.
+pub fn verdict(diagnostics: &[Diagnostic]) -> Verdict {
+    diagnostics
+        .iter()
+        .map(|diagnostic| match diagnostic.severity() {
+            Severity::Warning => Verdict::Warning,
+            Severity::Blocked | Severity::Error => Verdict::Blocked,
+        })
+        .max()
+        .unwrap_or(Verdict::Compatible)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

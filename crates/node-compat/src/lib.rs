@@ -10,7 +10,9 @@
 #![warn(missing_docs)]
 #![warn(clippy::disallowed_methods)]
 
+pub mod api;
 pub mod events;
+pub mod unicode_sets;
 
 /// One host module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,12 +3,14 @@
 //! Only certain uses of pi's API count: a parameter of type `ExtensionAPI`, imported from pi's package; the parameter of the
 //! function that an entry exports; names, patterns and fields of classes that hold one of them; and parameters of the package's
 //! functions that always receive one. The same applies to contexts, which handlers, commands and tools receive. A member that is
-//! mentioned without a call is tested for, so its calls are ignored, as are all members of an object that is extended.
+//! mentioned without a call or a member of its own is tested for, so its uses are ignored, as are all members of an object that is
+//! extended.
 //!
 //! ```text
-//! pi.registerTol({...})                     Call Api "registerTol"
-//! const { registerTol } = pi; registerTol() Call Api "registerTol"
-//! ctx.ui.notfy("done")                      Call Ui "notfy"
+//! pi.registerTol({...})                     Member Api "registerTol"
+//! const { registerTol } = pi; registerTol() Member Api "registerTol"
+//! ctx.ui.notfy("done")                      Member Ui "notfy"
+//! ctx.sessionManger.getEntries()            Member Context "sessionManger"
 //! if (pi.registerLater) pi.registerLater()  nothing
 //! pi.on("sesion_start", ...)                Event "sesion_start"
 //! pi.registerTool({ parameters: "{}" })     Parameters "a string"
@@ -30,6 +32,7 @@ use crate::interface::GivenObject;
 use crate::parse::Parsed;
 use exported::Exported;
 use names::Names;
+use pijs_node_compat::api::Needed;
 use std::collections::{BTreeMap, BTreeSet};
 use unconditional::straight_calls;
 
@@ -60,16 +63,18 @@ pub(crate) struct ApiUse {
 /// The kind of a use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Used {
-    /// A call of a member.
-    Call(GivenObject, String),
+    /// A call of a member, or a read of a member of its value.
+    Member { of: GivenObject, name: String, is_called: bool },
     /// A subscription to an event.
     Event(String),
     /// `parameters` of a tool that are no object, described.
     Parameters(&'static str),
     /// The name of a tool.
     ToolName(String),
-    /// An event or a command without a function that handles it.
+    /// An event, a command or a tool without a function that handles it, with help.
     NoHandler(&'static str),
+    /// A call that throws without one of its arguments.
+    NoArgument(&'static Needed),
 }
 
 /// A call of an imported function that receives objects of pi's.

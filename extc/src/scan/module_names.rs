@@ -26,14 +26,9 @@ impl ModuleNames {
 
     fn see_parameter(&mut self, pattern: &Pat, is_api: bool) {
         let Pat::Ident(name) = pattern else { return };
-        let typed = name.type_ann.as_ref().is_some_and(|annotation| match annotation.type_ann.as_ref() {
-            TsType::TsTypeRef(reference) => match &reference.type_name {
-                TsEntityName::Ident(ident) => ident.sym == *"ExtensionAPI",
-                TsEntityName::TsQualifiedName(_) => false,
-            },
-            _ => false,
-        });
-        if is_api || typed {
+        let reference = name.type_ann.as_ref().and_then(|annotation| annotation.type_ann.as_ts_type_ref());
+        let named = reference.and_then(|reference| reference.type_name.as_ident());
+        if is_api || named.is_some_and(|named| named.sym == *"ExtensionAPI") {
             self.api.insert(name.to_id());
         }
     }
@@ -91,27 +86,22 @@ impl Visit for ModuleNames {
     }
 
     fn visit_export_default_expr(&mut self, export: &ExportDefaultExpr) {
-        match export.expr.as_ref() {
-            Expr::Arrow(arrow) => arrow.params.first().into_iter().for_each(|first| self.see_parameter(first, true)),
-            Expr::Fn(function) => {
-                function.function.params.first().into_iter().for_each(|first| self.see_parameter(&first.pat, true));
-            }
-            _ => {}
-        }
+        let first = match export.expr.as_ref() {
+            Expr::Arrow(arrow) => arrow.params.first(),
+            Expr::Fn(function) => function.function.params.first().map(|first| &first.pat),
+            _ => None,
+        };
+        first.into_iter().for_each(|first| self.see_parameter(first, true));
         export.visit_children_with(self);
     }
 
     fn visit_function(&mut self, function: &Function) {
-        for parameter in &function.params {
-            self.see_parameter(&parameter.pat, false);
-        }
+        function.params.iter().for_each(|parameter| self.see_parameter(&parameter.pat, false));
         function.visit_children_with(self);
     }
 
     fn visit_arrow_expr(&mut self, arrow: &ArrowExpr) {
-        for parameter in &arrow.params {
-            self.see_parameter(parameter, false);
-        }
+        arrow.params.iter().for_each(|parameter| self.see_parameter(parameter, false));
         arrow.visit_children_with(self);
     }
 

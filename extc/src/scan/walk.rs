@@ -5,7 +5,6 @@ use super::bindings::{Binding, Text};
 use super::findings::Findings;
 use super::module_names::ModuleNames;
 use super::module_scan::{ImportSite, ImportedName, ModuleScan, ScanOptions, Template};
-use super::unicode_sets;
 use super::uses::Uses;
 use super::{api, awaits, calls, compiled_text, constants, helpers, offers, patches, pi, servers, throwing_calls, umd};
 use crate::parse::Parsed;
@@ -426,7 +425,7 @@ impl Visit for Walker<'_> {
     }
 
     fn visit_regex(&mut self, literal: &Regex) {
-        if let Some(pattern) = unicode_sets::readable(&literal.exp, &literal.flags) {
+        if let Some(pattern) = pijs_node_compat::unicode_sets::readable(&literal.exp, &literal.flags) {
             self.edit(literal.span, format!("/{pattern}/{}", literal.flags));
         }
     }

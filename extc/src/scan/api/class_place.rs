@@ -35,7 +35,34 @@ impl ClassPlace {
             _ => None,
         }
     }
+
+    /// Returns the names of the objects in arguments.
+    pub(super) fn names(&self, arguments: &[ExprOrSpread]) -> Vec<Option<Id>> {
+        arguments.iter().map(|one| self.name(&one.expr).filter(|_| one.spread.is_none())).collect()
+    }
 }
+
+/// Implements the visits of classes and methods for a visitor with a field `place`.
+macro_rules! visit_places {
+    () => {
+        fn visit_class(&mut self, class: &Class) {
+            let before = self.place.enter_class(class);
+            class.visit_children_with(self);
+            self.place = before;
+        }
+
+        fn visit_class_method(&mut self, method: &ClassMethod) {
+            self.place.expect_method(method.is_static);
+            method.visit_children_with(self);
+        }
+
+        fn visit_private_method(&mut self, method: &PrivateMethod) {
+            self.place.expect_method(method.is_static);
+            method.visit_children_with(self);
+        }
+    };
+}
+pub(super) use visit_places;
 
 /// Returns the name of a field in a class.
 pub(super) fn field(class: Span, name: &str) -> Option<Id> {

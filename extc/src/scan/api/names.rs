@@ -1,22 +1,14 @@
 //! First pass: the names of a module that hold an object of pi's, or a member of one.
 
-use super::class_place::{ClassPlace, field};
+use super::class_place::{ClassPlace, field, visit_places};
 use super::name_facts::{CallGraph, ChangedNames, FieldValues, HandlerContexts, Part, PatternParts, TypedNames};
 use crate::interface::GivenObject;
-use crate::syntax::{export_name, member_name, plain, property_name, text_of};
+use crate::syntax::{export_name, member_name, plain, prop_name, property_name, text_of};
+use pijs_node_compat::api::callback_of;
 use std::collections::HashMap;
 use swc_core::common::SyntaxContext;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
-
-/// Methods of pi's API that take a function with a context: the method, its argument, the member of that argument that is the
-/// function (empty: the argument itself), and the index of the function's context parameter.
-const TAKES_CONTEXT: [(&str, usize, &str, usize); 4] = [
-    ("on", 1, "", 1),
-    ("registerCommand", 1, "handler", 1),
-    ("registerShortcut", 1, "handler", 0),
-    ("registerTool", 0, "execute", 4),
-];
 
 /// An object that a name holds.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +16,13 @@ pub(super) struct Given {
     pub(super) object: GivenObject,
     /// The name holds that object only if the module is an entry.
     pub(super) only_in_entry: bool,
+}
+
+impl Given {
+    /// Returns the object of pi's that is a member of this one.
+    pub(super) fn part(self, member: &str) -> Option<Self> {
+        Some(Self { object: self.object.part(member)?, ..self })
+    }
 }
 
 /// The names that hold objects of pi's, and members of them.
@@ -82,6 +81,7 @@ impl Names {
         let (typed, parts) = (TypedNames::of(program), PatternParts::new(patterns.0));
         let mut names = Self { typed, parts, ..Self::default() };
         program.visit_with(&mut names);
+        names.tools.retain(|name, _| !names.changed.extended.contains(name));
         names
     }
 
@@ -117,9 +117,9 @@ impl Names {
                 known.entry(alias.clone()).or_insert(given);
             }
         }
-        for part in self.parts.iter().filter(|part| part.member == "ui") {
-            if let Some(context) = known.get(&part.of).filter(|given| given.object == GivenObject::Context).copied() {
-                known.entry(part.local.clone()).or_insert(Given { object: GivenObject::Ui, ..context });
+        for part in self.parts.iter() {
+            if let Some(given) = known.get(&part.of).and_then(|given| given.part(&part.member)) {
+                known.entry(part.local.clone()).or_insert(given);
             }
         }
         for (field, values) in self.fields.iter() {
@@ -192,15 +192,16 @@ impl Names {
         self.typed.see(id_of(pattern), annotation.as_deref());
     }
 
-    /// Returns the name of an object: as [`ClassPlace`] names it, or `a.ui` of a name that may be a context.
+    /// Returns the name of an object: as [`ClassPlace`] names it, or `a.ui` and the like of a name that may be a context.
     fn object(&mut self, expr: &Expr) -> Option<Id> {
         if let Some(name) = self.place.name(expr) {
             return Some(name);
         }
-        let member = plain(expr).as_member().filter(|member| member_name(&member.prop).as_deref() == Some("ui"))?;
-        let of = self.place.name(&member.obj)?;
-        let local = (format!("{}.ui", of.0).into(), of.1);
-        self.parts.add(Part { of, member: "ui".to_owned(), local: local.clone() });
+        let of = plain(expr).as_member()?;
+        let member = member_name(&of.prop).filter(|member| GivenObject::Context.part(member).is_some())?;
+        let of = self.place.name(&of.obj)?;
+        let local = (format!("{}.{member}", of.0).into(), of.1);
+        self.parts.add(Part { of, member, local: local.clone() });
         Some(local)
     }
 
@@ -215,33 +216,33 @@ impl Names {
             _ => None,
         };
         let Some((api, method)) = called else { return false };
-        let Some((_, at, inside, parameter)) = TAKES_CONTEXT.iter().find(|(name, ..)| *name == method) else {
-            return false;
-        };
-        let Some(argument) = arguments.get(*at).filter(|argument| argument.spread.is_none()) else { return false };
+        let Some(callback) = callback_of(&method) else { return false };
+        let argument = arguments.get(callback.argument).filter(|argument| argument.spread.is_none());
+        let Some(argument) = argument else { return false };
         let mut see = |parameters: Vec<Option<Id>>| {
-            let context = parameters.into_iter().nth(*parameter).flatten();
+            let context = parameters.into_iter().nth(callback.context).flatten();
             self.contexts.parameters.extend(context.map(|context| (api.clone(), context)));
         };
-        let handler = if inside.is_empty() {
-            Some(plain(&argument.expr))
-        } else {
-            let object = tool_literal(&argument.expr);
-            object.into_iter().flat_map(|object| &object.props).find_map(|prop| match prop.as_prop()?.as_ref() {
-                Prop::Method(method) if property_name(&method.key).as_deref() == Some(*inside) => {
-                    see(parameters(&method.function));
-                    None
-                }
-                Prop::KeyValue(pair) if property_name(&pair.key).as_deref() == Some(*inside) => {
-                    Some(plain(&pair.value))
-                }
-                _ => None,
-            })
+        let handler = match callback.member {
+            None => Some(plain(&argument.expr)),
+            Some(inside) => {
+                let object = tool_literal(&argument.expr);
+                object.into_iter().flat_map(|object| &object.props).find_map(|prop| match prop.as_prop()?.as_ref() {
+                    Prop::Method(method) if property_name(&method.key).as_deref() == Some(inside) => {
+                        see(parameters(&method.function));
+                        None
+                    }
+                    Prop::KeyValue(pair) if property_name(&pair.key).as_deref() == Some(inside) => {
+                        Some(plain(&pair.value))
+                    }
+                    _ => None,
+                })
+            }
         };
         match handler {
             Some(Expr::Arrow(arrow)) => see(arrow.params.iter().map(id_of).collect()),
             Some(Expr::Fn(function)) => see(parameters(&function.function)),
-            Some(Expr::Ident(name)) => self.contexts.handlers.push((api, name.to_id(), *parameter)),
+            Some(Expr::Ident(name)) => self.contexts.handlers.push((api, name.to_id(), callback.context)),
             _ => {}
         }
         true
@@ -317,14 +318,17 @@ fn constructor(class: &Class) -> Vec<Option<Id>> {
 
 /// Returns whether a member has a known name other than `name`.
 pub(super) fn is_plain_member(prop: &PropOrSpread, name: &str) -> bool {
-    let PropOrSpread::Prop(prop) = prop else { return false };
-    let key = match prop.as_ref() {
-        Prop::Shorthand(ident) => Some(ident.sym.to_string()),
-        Prop::KeyValue(pair) => property_name(&pair.key),
-        Prop::Method(method) => property_name(&method.key),
-        Prop::Getter(_) | Prop::Setter(_) | Prop::Assign(_) => None,
-    };
-    key.is_some_and(|key| key != name)
+    prop.as_prop().and_then(|prop| prop_name(prop)).is_some_and(|key| key != name)
+}
+
+/// Returns the value of an object's member: `None` if the object has no such member, `Some(None)` if the source does not show it.
+pub(super) fn member_of(object: &ObjectLit, name: &str) -> Option<Option<Expr>> {
+    let found = object.props.iter().rev().find(|prop| !is_plain_member(prop, name))?;
+    Some(match found.as_prop().map(Box::as_ref) {
+        Some(Prop::KeyValue(pair)) if property_name(&pair.key).is_some() => Some((*pair.value).clone()),
+        Some(Prop::Shorthand(value)) => Some(Expr::Ident(value.clone())),
+        _ => None,
+    })
 }
 
 impl Visit for Names {
@@ -351,21 +355,7 @@ impl Visit for Names {
         declaration.visit_children_with(self);
     }
 
-    fn visit_class(&mut self, class: &Class) {
-        let before = self.place.enter_class(class);
-        class.visit_children_with(self);
-        self.place = before;
-    }
-
-    fn visit_class_method(&mut self, method: &ClassMethod) {
-        self.place.expect_method(method.is_static);
-        method.visit_children_with(self);
-    }
-
-    fn visit_private_method(&mut self, method: &PrivateMethod) {
-        self.place.expect_method(method.is_static);
-        method.visit_children_with(self);
-    }
+    visit_places!();
 
     fn visit_class_prop(&mut self, property: &ClassProp) {
         if let (Some(class), Some(name), false) = (self.place.class, property_name(&property.key), property.is_static) {
@@ -422,6 +412,11 @@ impl Visit for Names {
                 self.aliases.push((name, of));
             }
             let Pat::Ident(name) = &declarator.name else { continue };
+            if let Expr::Member(part) = init.as_ref()
+                && let (Some(of), Some(member)) = (self.object(&part.obj), member_name(&part.prop))
+            {
+                self.parts.add(Part { of, member, local: name.to_id() });
+            }
             if let Expr::New(new) = plain(init)
                 && let Expr::Ident(class) = plain(&new.callee)
             {
@@ -463,15 +458,13 @@ impl Visit for Names {
 
     fn visit_call_expr(&mut self, call: &CallExpr) {
         if let Callee::Expr(callee) = &call.callee {
-            let place = self.place;
-            let argument = |argument: &ExprOrSpread| place.name(&argument.expr).filter(|_| argument.spread.is_none());
             match plain(callee) {
                 callee if self.see_handler(callee, &call.args) => {}
-                Expr::Ident(name) => self.calls.call(name.to_id(), call.args.iter().map(argument).collect()),
+                Expr::Ident(name) => self.calls.call(name.to_id(), self.place.names(&call.args)),
                 // `Object.assign(pi, {...})`, `Object.defineProperty(pi, ...)`
                 Expr::Member(member) if matches!(plain(&member.obj), Expr::Ident(of) if of.sym == *"Object" || of.sym == *"Reflect") =>
                 {
-                    self.changed.extended.extend(call.args.first().and_then(argument));
+                    self.changed.extended.extend(self.place.names(&call.args).into_iter().next().flatten());
                 }
                 _ => {}
             }
@@ -481,9 +474,7 @@ impl Visit for Names {
 
     fn visit_new_expr(&mut self, new: &NewExpr) {
         if let Expr::Ident(class) = plain(&new.callee) {
-            let place = self.place;
-            let argument = |argument: &ExprOrSpread| place.name(&argument.expr).filter(|_| argument.spread.is_none());
-            self.calls.call(class.to_id(), new.args.iter().flatten().map(argument).collect());
+            self.calls.call(class.to_id(), self.place.names(new.args.as_deref().unwrap_or_default()));
         }
         new.visit_children_with(self);
     }

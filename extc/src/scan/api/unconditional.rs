@@ -59,6 +59,7 @@ struct UnconditionalCallFinder<'a> {
     class: Option<Id>,
     /// Whether the visited node runs unconditionally.
     is_on: bool,
+    /// Calls, and reads of members.
     calls: HashSet<Span>,
     called: Vec<Id>,
     methods: Vec<Id>,
@@ -245,6 +246,13 @@ impl Visit for UnconditionalCallFinder<'_> {
             }
         }
         call.visit_children_with(self);
+    }
+
+    fn visit_member_expr(&mut self, member: &MemberExpr) {
+        if self.is_on {
+            self.calls.insert(member.span);
+        }
+        member.visit_children_with(self);
     }
 
     fn visit_ts_type(&mut self, _: &TsType) {}

@@ -1,12 +1,13 @@
 //! Second pass: finds the uses of the names of the first pass.
 
 use super::super::bindings::Bindings;
-use super::class_place::ClassPlace;
-use super::names::{Given, Known, Names, ValueKind, is_plain_member, tool_literal};
+use super::class_place::{ClassPlace, visit_places};
+use super::names::{Given, Known, Names, ValueKind, member_of, tool_literal};
 use super::{ApiUse, Pass, Used};
 use crate::interface::GivenObject;
 use crate::parse::Parsed;
-use crate::syntax::{member_name, plain, property_name};
+use crate::syntax::{member_name, plain};
+use pijs_node_compat::api::{callback_of, needed_by};
 use std::collections::{BTreeSet, HashSet};
 use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;
@@ -26,7 +27,7 @@ pub(super) fn uses(
     parsed.program.visit_with(&mut uses);
     let ApiUseFinder { mentioned, mut found, passes, .. } = uses;
     let is_asked_for =
-        |what: &Used| matches!(what, Used::Call(object, member) if mentioned.contains(&(*object, member.clone())));
+        |what: &Used| matches!(what, Used::Member { of, name, .. } if mentioned.contains(&(*of, name.clone())));
     found.retain(|used| !is_asked_for(&used.what));
     (found, passes)
 }
@@ -41,18 +42,19 @@ struct ApiUseFinder<'a> {
     place: ClassPlace,
     /// Depth of enclosing `try` blocks.
     tries: usize,
-    /// Members that are mentioned without a call.
+    /// Members that are mentioned without a call or a member of their own.
     mentioned: BTreeSet<(GivenObject, String)>,
     found: Vec<ApiUse>,
     passes: Vec<Pass>,
 }
 
-/// A call of a member of an object of pi's.
+/// A call of a member of an object of pi's, or a read of it.
 #[derive(Clone, Copy)]
 struct Called {
     given: Given,
+    /// Span of the call, or of the expression that reads a member of the value.
     call: Span,
-    /// Span of the called name.
+    /// Span of the member's name.
     at: Span,
     /// Whether the object is cast to another type.
     is_cast: bool,
@@ -65,10 +67,7 @@ impl ApiUseFinder<'_> {
             return Some(given);
         }
         match plain(object) {
-            Expr::Member(member) if member_name(&member.prop).as_deref() == Some("ui") => {
-                let context = self.given(&member.obj).filter(|given| given.object == GivenObject::Context)?;
-                Some(Given { object: GivenObject::Ui, ..context })
-            }
+            Expr::Member(member) => self.given(&member.obj)?.part(&member_name(&member.prop)?),
             _ => None,
         }
     }
@@ -83,45 +82,54 @@ impl ApiUseFinder<'_> {
 
     /// Records `pi.MEMBER(arguments)`; `is_asked`: `pi.MEMBER?.(arguments)`.
     fn see_member(&mut self, call: Span, member: &MemberExpr, arguments: &[ExprOrSpread], is_asked: bool) {
-        let (Some(given), Some(name)) = (self.given(&member.obj), member_name(&member.prop)) else { return };
-        let is_cast = !matches!(member.obj.as_ref(), Expr::Ident(_) | Expr::Member(_));
-        self.see(Called { given, call, at: member.prop.span(), is_cast }, name, arguments, is_asked);
+        let Some((given, name)) = self.member(member) else { return };
+        let called = Called { given, call, at: member.prop.span(), is_cast: is_cast(&member.obj) };
+        self.see(called, name, arguments, is_asked);
     }
 
     fn see(&mut self, called: Called, name: String, arguments: &[ExprOrSpread], is_asked: bool) {
-        let first = arguments.first().filter(|first| first.spread.is_none());
-        match (name.as_str(), first.filter(|_| called.given.object == GivenObject::Api)) {
+        if called.given.object == GivenObject::Api {
+            self.see_arguments(called, &name, arguments);
+        }
+        if !is_asked {
+            self.push(Used::Member { of: called.given.object, name, is_called: true }, called.at, called);
+        }
+    }
+
+    /// Records what the arguments of a method of pi's API lack.
+    fn see_arguments(&mut self, called: Called, method: &str, arguments: &[ExprOrSpread]) {
+        let first = arguments.first().filter(|first| first.spread.is_none()).map(|first| first.expr.as_ref());
+        let lacks = |at| arguments.len() <= at && shows(arguments, at);
+        if let Some(needed) = needed_by(method).filter(|needed| lacks(needed.argument)) {
+            self.push(Used::NoArgument(needed), called.at, called);
+        } else if let Some(help) = self.missing_function(method, arguments) {
+            self.push(Used::NoHandler(help), first.map_or(called.at, Spanned::span), called);
+        }
+        match (method, first) {
             ("on", Some(event)) => {
-                if let Some(text) = self.bindings.text(plain(&event.expr)).filter(|text| text.whole) {
-                    self.push(Used::Event(text.start), event.expr.span(), called);
-                }
-                if arguments.len() == 1 {
-                    let what = "an event is listened to with a function: `pi.on(EVENT, (event, ctx) => { ... })`";
-                    self.push(Used::NoHandler(what), event.expr.span(), called);
-                }
-            }
-            ("registerCommand", Some(name)) => {
-                let options = arguments.get(1).filter(|options| options.spread.is_none());
-                let object = options.and_then(|options| plain(&options.expr).as_object());
-                let is_other = |prop: &PropOrSpread| is_plain_member(prop, "handler");
-                if arguments.len() == 1 || object.is_some_and(|object| object.props.iter().all(is_other)) {
-                    let what = "a command has a handler: `{ handler: async (args, ctx) => { ... } }`";
-                    self.push(Used::NoHandler(what), name.expr.span(), called);
+                if let Some(text) = self.bindings.text(plain(event)).filter(|text| text.whole) {
+                    self.push(Used::Event(text.start), event.span(), called);
                 }
             }
             ("registerTool", Some(tool)) => {
-                if let Some((what, span)) = self.wrong_parameters(&tool.expr) {
-                    self.push(Used::Parameters(what), span, called);
-                }
-                if let Some((name, span)) = self.name_of_tool(&tool.expr) {
-                    self.push(Used::ToolName(name), span, called);
-                }
+                let found = [self.wrong_parameters(tool), self.name_of_tool(tool)];
+                found.into_iter().flatten().for_each(|(what, span)| self.push(what, span, called));
             }
             _ => {}
         }
-        if !is_asked {
-            self.push(Used::Call(called.given.object, name), called.at, called);
-        }
+    }
+
+    /// Returns help for a call without the function that pi would call.
+    fn missing_function(&self, method: &str, arguments: &[ExprOrSpread]) -> Option<&'static str> {
+        let callback = callback_of(method).filter(|callback| shows(arguments, callback.argument))?;
+        let function = match (arguments.get(callback.argument), callback.member) {
+            (None, _) => None,
+            (Some(argument), None) => Some(Some((*argument.expr).clone())),
+            (Some(argument), Some(member)) => member_of(self.object_literal(&argument.expr)?, member),
+        };
+        let is_none =
+            function.is_none_or(|shown| shown.is_some_and(|it| matches!(self.names.kind(&it), ValueKind::Other(_))));
+        is_none.then_some(callback.help)
     }
 
     /// Records a call of an imported function that receives an object of pi's.
@@ -145,77 +153,75 @@ impl ApiUseFinder<'_> {
         });
     }
 
-    fn tool<'a>(&'a self, tool: &'a Expr) -> Option<&'a ObjectLit> {
-        match plain(tool) {
+    /// Returns the object that an expression writes, or that the constant holds which it names.
+    fn object_literal<'a>(&'a self, object: &'a Expr) -> Option<&'a ObjectLit> {
+        match plain(object) {
             Expr::Ident(name) => self.names.tools.get(&name.to_id()),
             expr => tool_literal(expr),
         }
     }
 
     /// Returns the name of a tool, if the source shows it.
-    fn name_of_tool(&self, tool: &Expr) -> Option<(String, Span)> {
-        // A spread may override the name.
-        let members = self.tool(tool)?.props.iter().rev().map_while(PropOrSpread::as_prop);
-        let mut values = members.filter_map(|prop| match prop.as_ref() {
-            Prop::KeyValue(pair) if property_name(&pair.key).as_deref() == Some("name") => Some((*pair.value).clone()),
-            Prop::Shorthand(name) if name.sym == *"name" => Some(Expr::Ident(name.clone())),
-            _ => None,
-        });
-        let value = values.next()?;
+    fn name_of_tool(&self, tool: &Expr) -> Option<(Used, Span)> {
+        let value = member_of(self.object_literal(tool)?, "name")??;
         let text = self.bindings.text(plain(&value)).filter(|text| text.whole)?;
-        Some((text.start, value.span()))
+        Some((Used::ToolName(text.start), value.span()))
     }
 
     /// Describes the kind of a tool's `parameters`, if the source shows that they are no object.
-    fn wrong_parameters(&self, tool: &Expr) -> Option<(&'static str, Span)> {
-        let tool_object = self.tool(tool)?;
-        let value = tool_object.props.iter().rev().find_map(|prop| match prop {
-            PropOrSpread::Spread(_) => Some(None),
-            PropOrSpread::Prop(prop) => match prop.as_ref() {
-                Prop::KeyValue(pair) => {
-                    (property_name(&pair.key)? == "parameters").then(|| Some((*pair.value).clone()))
-                }
-                Prop::Shorthand(name) => (name.sym == *"parameters").then(|| Some(Expr::Ident(name.clone()))),
-                Prop::Method(method) => (property_name(&method.key)? == "parameters").then_some(None),
-                Prop::Getter(_) | Prop::Setter(_) | Prop::Assign(_) => Some(None),
-            },
-        });
-        let has_computed = tool_object.props.iter().any(|prop| !is_plain_member(prop, ""));
-        match value {
-            Some(Some(value)) => {
-                let what = match self.names.kind(&value) {
-                    ValueKind::Function(_) => "a function",
-                    ValueKind::Other("an object" | "a regular expression") => return None,
-                    ValueKind::Other(what) if what.starts_with("a class") => "a class",
-                    ValueKind::Other(what) => what,
-                    // A concatenated string.
-                    ValueKind::Unknown => self.bindings.text(plain(&value)).map(|_| "a string")?,
-                };
-                Some((what, value.span()))
+    fn wrong_parameters(&self, tool: &Expr) -> Option<(Used, Span)> {
+        let Some(value) = member_of(self.object_literal(tool)?, "parameters") else {
+            return Some((Used::Parameters("missing"), tool.span()));
+        };
+        let value = value?;
+        let what = match self.names.kind(&value) {
+            ValueKind::Function(_) => "a function",
+            ValueKind::Other("an object" | "a regular expression") => return None,
+            ValueKind::Other(what) if what.starts_with("a class") => "a class",
+            ValueKind::Other(what) => what,
+            // A concatenated string.
+            ValueKind::Unknown => self.bindings.text(plain(&value)).map(|_| "a string")?,
+        };
+        Some((Used::Parameters(what), value.span()))
+    }
+
+    /// Returns the member of an object of pi's that an expression reads, with its place.
+    fn read(&self, expr: &Expr) -> Option<(Called, String)> {
+        let (given, member, at, is_cast) = match plain(expr) {
+            Expr::Ident(name) => {
+                let (given, member) = self.known.member(&name.to_id())?;
+                (given, member, name.span, is_cast(expr))
             }
-            Some(None) => None,
-            None if has_computed => None,
-            None => Some(("missing", tool.span())),
-        }
+            Expr::Member(inner) => {
+                let (given, member) = self.member(inner)?;
+                (given, member, inner.prop.span(), is_cast(expr) || is_cast(&inner.obj))
+            }
+            _ => return None,
+        };
+        Some((Called { given, call: expr.span(), at, is_cast }, member))
+    }
+
+    fn mention(&mut self, member: Option<(Given, String)>) {
+        self.mentioned.extend(member.map(|(given, name)| (given.object, name)));
+    }
+
+    fn member(&self, member: &MemberExpr) -> Option<(Given, String)> {
+        Some((self.given(&member.obj)?, member_name(&member.prop)?))
     }
 }
 
+/// Returns whether the source shows the argument at a position, or that there is none.
+fn shows(arguments: &[ExprOrSpread], at: usize) -> bool {
+    arguments.iter().take(at + 1).all(|argument| argument.spread.is_none())
+}
+
+/// Returns whether an object is cast to another type.
+fn is_cast(object: &Expr) -> bool {
+    !matches!(object, Expr::Ident(_) | Expr::Member(_))
+}
+
 impl Visit for ApiUseFinder<'_> {
-    fn visit_class(&mut self, class: &Class) {
-        let before = self.place.enter_class(class);
-        class.visit_children_with(self);
-        self.place = before;
-    }
-
-    fn visit_class_method(&mut self, method: &ClassMethod) {
-        self.place.expect_method(method.is_static);
-        method.visit_children_with(self);
-    }
-
-    fn visit_private_method(&mut self, method: &PrivateMethod) {
-        self.place.expect_method(method.is_static);
-        method.visit_children_with(self);
-    }
+    visit_places!();
 
     fn visit_function(&mut self, function: &Function) {
         let before = self.place.enter_function();
@@ -260,29 +266,46 @@ impl Visit for ApiUseFinder<'_> {
         call.visit_children_with(self);
     }
 
+    fn visit_opt_chain_expr(&mut self, chain: &OptChainExpr) {
+        match chain.base.as_ref() {
+            // `ctx.MEMBER?.x` tests for the member.
+            OptChainBase::Member(member) if chain.optional => {
+                self.mention(self.member(member));
+                member.visit_children_with(self);
+            }
+            _ => chain.visit_children_with(self),
+        }
+    }
+
+    fn visit_var_declarator(&mut self, declarator: &VarDeclarator) {
+        // `const held = ctx.MEMBER` mentions the member where `held` is mentioned.
+        let is_part = declarator.name.as_ident().is_some_and(|name| self.known.member(&name.to_id()).is_some());
+        if !is_part {
+            declarator.visit_children_with(self);
+        }
+    }
+
     fn visit_expr(&mut self, expr: &Expr) {
-        if let Expr::Ident(name) = expr
-            && let Some((given, member)) = self.known.member(&name.to_id())
-        {
-            self.mentioned.insert((given.object, member));
+        if let Expr::Ident(name) = expr {
+            self.mention(self.known.member(&name.to_id()));
         }
         expr.visit_children_with(self);
     }
 
     fn visit_prop(&mut self, property: &Prop) {
-        if let Prop::Shorthand(name) = property
-            && let Some((given, member)) = self.known.member(&name.to_id())
-        {
-            self.mentioned.insert((given.object, member));
+        if let Prop::Shorthand(name) = property {
+            self.mention(self.known.member(&name.to_id()));
         }
         property.visit_children_with(self);
     }
 
     fn visit_member_expr(&mut self, member: &MemberExpr) {
-        if let (Some(given), Some(name)) = (self.given(&member.obj), member_name(&member.prop)) {
-            self.mentioned.insert((given.object, name));
-        }
-        member.visit_children_with(self);
+        self.mention(self.member(member));
+        let Some((read, name)) = self.read(&member.obj) else { return member.visit_children_with(self) };
+        // `ctx.MEMBER.x` fails without the member.
+        let read = Called { call: member.span, ..read };
+        self.push(Used::Member { of: read.given.object, name, is_called: false }, read.at, read);
+        member.prop.visit_with(self);
     }
 
     fn visit_bin_expr(&mut self, binary: &BinExpr) {

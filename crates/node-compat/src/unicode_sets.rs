@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 const DOUBLED: &str = "&!#%,:;<=>@`~";
 
 /// Returns the expression in the engine's syntax; `None` if it needs no change.
-pub(super) fn readable(pattern: &str, flags: &str) -> Option<String> {
+pub fn readable(pattern: &str, flags: &str) -> Option<String> {
     if !flags.contains('v') {
         return None;
     }
