@@ -31,7 +31,12 @@ pub(crate) enum Answerer<'a> {
         anew: bool,
     },
     /// The user at a terminal.
-    User(&'a Terminal),
+    User {
+        /// The terminal that shows the prompt.
+        terminal: &'a Terminal,
+        /// Whether requests that were declined or revoked before are part of the prompt.
+        anew: bool,
+    },
     /// No user.
     None,
 }
@@ -95,7 +100,7 @@ pub(crate) fn decide(
         return Err(NotInstalled::Widened(lost_ones.iter().map(describe).collect()));
     }
     let answer = match answerer {
-        Answerer::User(terminal) if open.iter().any(|open| !open.more.is_empty()) => {
+        Answerer::User { terminal, .. } if open.iter().any(|open| !open.more.is_empty()) => {
             Some(by_user(terminal, applicants, &open, outlook).ok_or(NotInstalled::ByUser)?)
         }
         _ => None,
@@ -123,7 +128,9 @@ fn question(
     }
     let before = before.filter(|record| !is_other(record, applicant));
     let more = match &before {
-        Some(record) if matches!(answerer, Answerer::Yes { anew: true }) => not_granted(record, &applicant.asked),
+        Some(record) if matches!(answerer, Answerer::Yes { anew: true } | Answerer::User { anew: true, .. }) => {
+            not_granted(record, &applicant.asked)
+        }
         Some(record) => widening(&record.manifest(), &applicant.asked),
         None => applicant.asked.capabilities.clone(),
     };
@@ -144,7 +151,7 @@ fn decided(
     } else {
         match answerer {
             Answerer::Yes { .. } => Some((more.clone(), By::Yes)),
-            Answerer::User(_) => {
+            Answerer::User { .. } => {
                 let granted = answer.unwrap_or_default();
                 Some((more.iter().filter(|request| granted.contains(request)).cloned().collect(), By::Install))
             }
@@ -259,13 +266,13 @@ impl InstallConsent {
     }
 }
 
-/// Most tools and commands of a package that are listed, each on a line.
+/// Maximum number of tools and commands of a package that are listed, each on a line.
 const MAX_OFFERED: usize = 20;
-/// Most commands with a line each; of more, one line has the names. Each tool has a line: the model sees them.
+/// Maximum number of commands with a line each; a single line has the names of more. Each tool has a line: the model sees them.
 const MAX_COMMANDS: usize = 5;
-/// Longest of these lines, in characters.
+/// Maximum length of these lines, in characters.
 const LONGEST_LIST: usize = 300;
-/// Longest name and description, in characters.
+/// Maximum length of a name and a description, in characters.
 const OFFERED_NAME: usize = 64;
 const OFFERED_WORDS: usize = 160;
 
@@ -432,7 +439,7 @@ fn notes(applicant: &PackageRequest) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Most invalid answers before the package is not installed.
+/// Maximum number of invalid answers before the package is not installed.
 const MAX_ANSWERS: usize = 5;
 
 #[cfg(test)]

@@ -139,10 +139,11 @@ impl Reviewer {
         let applicants = applicants.collect::<Result<Vec<_>>>()?;
         let terminal = Terminal::default();
         let has_user = self.environment.stdin_is_terminal && self.environment.stderr_is_terminal;
+        // An install of a named package covers all requests, including those that were declined or revoked before.
+        let anew = self.command.command == "install" && self.command.source.is_some();
         let who = match (self.command.yes, has_user) {
-            // A named package with `--yes` grants all requests, including those that were not granted before.
-            (true, _) => Answerer::Yes { anew: self.command.command == "install" && self.command.source.is_some() },
-            (false, true) => Answerer::User(&terminal),
+            (true, _) => Answerer::Yes { anew },
+            (false, true) => Answerer::User { terminal: &terminal, anew },
             (false, false) => Answerer::None,
         };
         let book = self.file().read()?;

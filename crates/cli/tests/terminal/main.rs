@@ -2,6 +2,7 @@
 
 mod accounts;
 mod editor;
+mod install;
 mod overlays;
 mod pty;
 #[cfg(target_os = "linux")]
