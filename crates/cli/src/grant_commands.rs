@@ -21,7 +21,7 @@ use pijs_runtime::grants::{ExtensionGrants, UserDecisions, parse_grant};
 use pijs_runtime::package_request::{PackageRequest, grant_key};
 use pijs_runtime::{Result, UserError};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// `pi ext grants ...`
@@ -57,9 +57,13 @@ fn list(environment: &Environment, file: &GrantFile, which: Option<&str>, as_jso
             stdout("  nothing");
         }
         for answer in &record.answers {
-            let verb = if answer.allowed { "may" } else { "never" };
-            let line = format!("  {verb} {}  ({}, {})", describe(&request_of(answer)), answer.by.words(), answer.at);
-            stdout(&clean(&line));
+            let request = request_of(answer);
+            let said = if answer.allowed {
+                format!("may {}", describe(&request))
+            } else {
+                format!("never {}", describe_denied(&request))
+            };
+            stdout(&clean(&format!("  {said}  ({}, {})", answer.by.words(), answer.at)));
         }
     }
     Ok(())
@@ -113,6 +117,7 @@ fn revoke(environment: &Environment, file: &GrantFile, which: &str, answers: &[S
 
 fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[String], allowed: bool) -> Result<()> {
     let grants = texts.iter().map(|text| parse_grant(text)).collect::<Result<Vec<_>>>()?;
+    grants.iter().try_for_each(without_quotes)?;
     if let Some((key, empty)) = pijs_runtime::mcp::record_of(environment, which)? {
         return answer_about_server(file, which, (key, empty), (grants, allowed));
     }
@@ -142,12 +147,32 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
         dropped
     })?;
     if dropped > 0 {
-        stderr(&format!("note: {dropped} earlier answers were for other code and are removed"));
+        let plural = if dropped == 1 { "" } else { "s" };
+        stderr(&format!("note: removed {dropped} earlier answer{plural}, given for another version of the code"));
     }
     for Grant { capability, methods, scope, .. } in grants {
         let request = CapabilityRequest { capability, methods, scope };
-        let verb = if allowed { "may now" } else { "may never" };
-        stderr(&clean(&format!("{} {verb} {}", shown_name(&found), describe(&request))));
+        stderr(&clean(&format!("{} {}", shown_name(&found), verdict(&request, allowed))));
+    }
+    Ok(())
+}
+
+/// Describes a recorded grant or denial.
+fn verdict(request: &CapabilityRequest, allowed: bool) -> String {
+    if allowed { format!("may now {}", describe(request)) } else { format!("may never {}", describe_denied(request)) }
+}
+
+/// Refuses the pattern of a program with a quoted argument, which no call would match: blanks separate the words of a pattern.
+fn without_quotes(grant: &Grant) -> Result<()> {
+    let commands = grant.scope.iter().filter_map(|scope| scope.commands.as_ref()).flatten();
+    for command in commands {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let is_quoted = |word: &&str| word.starts_with(['"', '\'']) && *word != "\"\"";
+        let Some(at) = words.iter().position(is_quoted) else { continue };
+        let words = if at == 0 { "PROGRAM".to_owned() } else { words[..at].join(" ") };
+        let problem = "no call matches it: a pattern has no quotes, and blanks separate its words";
+        return Err(UserError::usage(format!("{:?}: {problem}", clean(&grant.id)))
+            .help(format!("write 'exec:{} *', for any arguments that follow", clean(&words))));
     }
     Ok(())
 }
@@ -171,8 +196,8 @@ fn answer_about_plugin(
         }
     })?;
     for Grant { capability, methods, scope, .. } in grants {
-        let verb = if allowed { "may now" } else { "may never" };
-        stderr(&clean(&format!("{which} {verb} {}", describe(&CapabilityRequest { capability, methods, scope }))));
+        let request = CapabilityRequest { capability, methods, scope };
+        stderr(&clean(&format!("{which} {}", verdict(&request, allowed))));
     }
     Ok(())
 }
@@ -195,8 +220,8 @@ fn answer_about_server(
         }
     })?;
     for Grant { capability, methods, scope, .. } in grants {
-        let verb = if allowed { "may now" } else { "may never" };
-        stderr(&clean(&format!("{which} {verb} {}", describe(&CapabilityRequest { capability, methods, scope }))));
+        let request = CapabilityRequest { capability, methods, scope };
+        stderr(&clean(&format!("{which} {}", verdict(&request, allowed))));
     }
     Ok(())
 }
@@ -259,7 +284,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     gate.set_never(&profile, &held.never);
     let caller = Caller::new(Arc::new(profile));
 
-    let decisions = decisions(&gate, &caller, &applicant, &args.what)?;
+    let decisions = decisions(&gate, &caller, (&applicant, &held.grants), &args.what)?;
     let loss = applicant.evidence.expected_loss();
     let explanation = Explanation { found: &found, applicant: &applicant, record, held: &held, decisions, loss };
     match args.json {
@@ -269,26 +294,58 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     Ok(())
 }
 
-/// A request with its decision, and the refusals that hold for it.
-type ExplainedDecision = (String, Decision, Vec<String>);
+/// The decision about a call or a request, for the user.
+struct ExplainedDecision {
+    /// The call or the request.
+    what: String,
+    decision: Decision,
+    /// Permanent denials that apply to it.
+    never: Vec<String>,
+    /// The grants of a request that they cover only in part.
+    in_part: Vec<String>,
+}
 
 /// Decides what the user named, or each request of the package.
 fn decisions(
     gate: &Gate,
     caller: &Caller,
-    applicant: &PackageRequest,
+    (applicant, held): (&PackageRequest, &[Grant]),
     what: &[String],
 ) -> Result<Vec<ExplainedDecision>> {
     if !what.is_empty() {
         let (decision, never) = judge(gate, caller, what)?;
-        return Ok(vec![(what.join(" "), decision, never)]);
+        return Ok(vec![ExplainedDecision { what: what.join(" "), decision, never, in_part: Vec::new() }]);
     }
     let explained = |request: &CapabilityRequest| {
         let (name, _) = CAPABILITIES.iter().find(|(known, _)| *known == request.capability.as_str())?;
         let never = gate.nevers(caller, &Required::new(name, Subject::None));
-        Some((describe(request), gate.holds(caller, name), never))
+        let decision = gate.holds(caller, name);
+        let in_part = if decision.rule == Rule::Grant { partial_grants(request, held) } else { Vec::new() };
+        Some(ExplainedDecision { what: describe(request), decision, never, in_part })
     };
     Ok(applicant.asked.capabilities.iter().filter_map(explained).collect())
+}
+
+/// Describes the grants of a request's capability if none of them is for the capability as a whole and they lack a scope entry of
+/// the request. Empty: the request is granted as a whole.
+fn partial_grants(request: &CapabilityRequest, held: &[Grant]) -> Vec<String> {
+    let of_it: Vec<&Grant> = held.iter().filter(|grant| grant.capability == request.capability).collect();
+    let texts = |request: &CapabilityRequest| as_grants(request).into_iter().collect::<BTreeSet<_>>();
+    let as_request = |grant: &&Grant| CapabilityRequest {
+        capability: grant.capability.clone(),
+        methods: grant.methods.clone(),
+        scope: grant.scope.clone(),
+    };
+    let is_for_all = |grant: &&&Grant| grant.methods.is_none() || grant.methods == request.methods;
+    let granted: BTreeSet<String> =
+        of_it.iter().filter(is_for_all).map(as_request).flat_map(|grant| texts(&grant)).collect();
+    let is_whole = granted.contains(request.capability.as_str()) || texts(request).is_subset(&granted);
+    if is_whole { Vec::new() } else { of_it.iter().map(as_request).map(|grant| describe(&grant)).collect() }
+}
+
+/// Describes a denied request: the warnings of [`describe`] are about granting it.
+fn describe_denied(request: &CapabilityRequest) -> String {
+    describe(request).replace(" (can run anything)", "")
 }
 
 /// The output of `pi ext explain` about an extension.
@@ -304,7 +361,7 @@ struct Explanation<'a> {
 impl Explanation<'_> {
     fn to_json(&self, decided: &UserDecisions) -> Value {
         let Self { applicant, record, held, decisions, loss, .. } = self;
-        let answers: Vec<Value> = decisions.iter().map(|(what, decision, _)| decision_json(what, decision)).collect();
+        let answers: Vec<Value> = decisions.iter().map(decision_json).collect();
         let signals: Vec<Value> = applicant
             .evidence
             .signals()
@@ -329,7 +386,10 @@ impl Explanation<'_> {
         if is_whole {
             for refused in self.held.never.iter().filter(|refused| refused.scope.is_some()) {
                 let Grant { id, capability, methods, scope, .. } = refused.clone();
-                stdout(&clean(&format!("  denied   {}", describe(&CapabilityRequest { capability, methods, scope }))));
+                stdout(&clean(&format!(
+                    "  denied   {}",
+                    describe_denied(&CapabilityRequest { capability, methods, scope })
+                )));
                 explain_never(self.record, &self.applicant.id, &[id]);
             }
         }
@@ -341,9 +401,14 @@ impl Explanation<'_> {
         if decisions.is_empty() {
             stdout("  its code needs no permission that requires a prompt");
         }
-        for (what, decision, never) in decisions {
-            let verdict = if decision.allowed { "allowed" } else { "denied" };
+        for ExplainedDecision { what, decision, never, in_part } in decisions {
+            let verdict = match (decision.allowed, in_part.is_empty()) {
+                (true, true) => "allowed",
+                (true, false) => "in part",
+                (false, _) => "denied",
+            };
             stdout(&clean(&format!("  {verdict:<8} {what}")));
+            in_part.iter().for_each(|granted| stdout(&clean(&format!("           granted: {granted}"))));
             let grant = decision.grant.as_ref().map(|grant| format!(", grant {grant}{}", grant_source(*record, grant)));
             let reason = decision.reason.map(|reason| format!(", reason {}", reason.as_str()));
             stdout(&clean(&format!(
@@ -400,11 +465,11 @@ fn grant_source(record: Option<&PackageRecord>, grant: &str) -> String {
     }
 }
 
-fn decision_json(what: &str, decision: &Decision) -> Value {
+fn decision_json(ExplainedDecision { what, decision, in_part, .. }: &ExplainedDecision) -> Value {
     json!({
         "what": what, "capability": decision.capability, "allowed": decision.allowed, "rule": decision.rule.as_str(),
         "grant": decision.grant.as_deref(), "reason": decision.reason.map(|reason| reason.as_str()),
-        "expected_loss": decision.loss,
+        "expected_loss": decision.loss, "in_part": !in_part.is_empty(),
     })
 }
 

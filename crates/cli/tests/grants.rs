@@ -75,7 +75,8 @@ fn grants_of_an_install_hold_until_revoked() {
     assert_eq!(ran(&start(&world, &[])), "non_interactive");
     world.pi(&["ext", "grants", "allow", "mine", "exec:true"]).succeeded();
     assert_eq!(ran(&start(&world, &["--policy", "strict"])), "done");
-    world.pi(&["ext", "grants", "deny", "mine", "exec"]).succeeded();
+    let denied = world.pi(&["ext", "grants", "deny", "mine", "exec"]);
+    assert!(denied.succeeded().stderr.ends_with("may never run programs: any program\n"), "{}", denied.stderr);
     assert_eq!(ran(&start(&world, &["--policy", "permissive"])), "user");
     world.pi(&["ext", "grants", "revoke", "mine", "http"]).failed(1, &["no answer about http", "deny"]);
     // *Never* covers exactly the answered scope, is reported as the user's answer, and is revoked by the displayed command.
@@ -102,6 +103,21 @@ fn grants_of_an_install_hold_until_revoked() {
 
     world.pi(&["remove", "./mine"]).succeeded();
     assert_eq!(self::book(&world)["packages"], json!({}));
+}
+
+#[test]
+fn an_explanation_of_a_partly_granted_request_names_the_granted_part() {
+    let world = World::new();
+    mine(&world, RUNS);
+    world.pi(&["ext", "grants", "allow", "./mine", "exec:true --version \"\""]).succeeded();
+    let explained = world.pi(&["ext", "explain", "./mine"]);
+    for words in ["  in part  run programs: true", "granted: run programs: true --version and nothing after it"] {
+        assert!(explained.succeeded().stdout.contains(words), "{words}: {}", explained.stdout);
+    }
+    assert!(world.pi(&["ext", "explain", "./mine", "exec", "true"]).stdout.contains("denied   exec true"));
+    world.pi(&["ext", "grants", "allow", "./mine", "exec:true"]).succeeded();
+    let explained = world.pi(&["ext", "explain", "./mine"]);
+    assert!(explained.succeeded().stdout.contains("  allowed  run programs: true"), "{}", explained.stdout);
 }
 
 #[test]
@@ -155,6 +171,15 @@ fn mistakes_are_named() {
     let world = World::new();
     mine(&world, RUNS);
     world.pi(&["ext", "grants", "allow", "./mine", "fly"]).failed(2, &["no such capability", "exec"]);
+    for (quoted, instead) in [
+        (r#"exec:/bin/sh -c "echo a""#, "write 'exec:/bin/sh -c *'"),
+        ("exec:git commit -m 'two words'", "write 'exec:git commit -m *'"),
+        (r#"exec:"my program" run"#, "write 'exec:PROGRAM *'"),
+    ] {
+        for verb in ["allow", "deny"] {
+            world.pi(&["ext", "grants", verb, "./mine", quoted]).failed(2, &["has no quotes", instead]);
+        }
+    }
     world.pi(&["ext", "grants", "allow", "./nowhere", "exec"]).failed(1, &["nowhere"]);
     world.pi(&["ext", "grants", "revoke", "mine"]).failed(1, &["no answers are recorded"]);
     world.pi(&["ext", "explain", "./mine", "dance"]).failed(2, &["no call and no capability"]);
