@@ -94,6 +94,7 @@ fn sentence(file: &Path, found: &std::result::Result<Audit, Broken>) -> String {
             let torn = if audit.verified.torn { "; a last line was interrupted" } else { "" };
             let open = match audit.open.len() {
                 0 => String::new(),
+                1 => "; 1 call has not ended".to_owned(),
                 open => format!("; {open} calls have not ended"),
             };
             let some = |count: u64, words: &str| if count == 0 { String::new() } else { format!("; {count} {words}") };
@@ -101,8 +102,9 @@ fn sentence(file: &Path, found: &std::result::Result<Audit, Broken>) -> String {
             let uncounted = some(audit.uncounted, "counts were interrupted");
             let pruned = some(audit.verified.first, "earlier lines were removed for want of space");
             let Audit { verified, calls, .. } = audit;
-            let lines = verified.lines;
-            format!("{}: {lines} lines verified, {calls} calls{open}{counted}{uncounted}{pruned}{torn}", file.display())
+            let counted_as = |count: u64, thing: &str| format!("{count} {thing}{}", if count == 1 { "" } else { "s" });
+            let (lines, calls) = (counted_as(verified.lines, "line"), counted_as(*calls, "call"));
+            format!("{}: {lines} verified, {calls}{open}{counted}{uncounted}{pruned}{torn}", file.display())
         }
         Err(broken) => format!("{} line {}: {}", broken.file.display(), broken.line.line, broken.line.problem),
     }

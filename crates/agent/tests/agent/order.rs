@@ -199,7 +199,7 @@ async fn a_script_that_has_no_more_lines_is_named() {
     world.agent.prompt("one").await.unwrap();
     let outcome = world.agent.prompt("two").await.unwrap();
     let Ending::Failed(error) = outcome.ending else { panic!("{:?}", outcome.ending) };
-    assert!(error.to_string().contains("has 1 lines, and this is request 2"), "{error}");
+    assert!(error.to_string().contains("has 1 line, and this is request 2"), "{error}");
 }
 
 /// Returns the bytes that json mode writes for a reply with this many deltas.

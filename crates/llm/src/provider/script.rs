@@ -122,7 +122,7 @@ impl Provider for Script {
             let Some(reply) = reply else {
                 yield Err(ProviderError::new(
                     ErrorKind::Script,
-                    format!("the script {name} has {lines} lines, and this is request {}", number + 1),
+                    format!("the script {name} has {lines} line{}, and this is request {}", if lines == 1 { "" } else { "s" }, number + 1),
                 ).with_help("add a line for each request the session makes"));
                 return;
             };
