@@ -13,7 +13,7 @@ use pijs_protocol::guard;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Largest manifest that is read, in bytes.
+/// Maximum size of a manifest that is read, in bytes.
 const LONGEST_MANIFEST: u64 = 4 << 20;
 
 /// The input of the compiler: a package folder or one extension file.
@@ -189,7 +189,7 @@ fn contained(root: &Path, entry: PathBuf) -> Result<PathBuf, Diagnostic> {
     })?;
     if !canonical.starts_with(root) && guard!(BuildEntry) {
         return Err(Diagnostic::new(Code::Escape, format!("the entry `{shown}` is outside the package"))
-            .help("entries are files of the package; a link that leads out of it does not count"));
+            .help("entries are files of the package; a link that leads out of it is not an entry"));
     }
     if canonical.to_str().is_none() {
         return Err(Diagnostic::new(Code::Entry, format!("the entry `{shown}`: its path is not UTF-8"))
@@ -198,8 +198,8 @@ fn contained(root: &Path, entry: PathBuf) -> Result<PathBuf, Diagnostic> {
     Ok(canonical)
 }
 
-/// Most `node_modules` folders around a package that are read. Each import of a package probes each of them, so their number
-/// bounds the time of a build; real projects have fewer than 10, also with a package manager that nests them.
+/// Maximum number of `node_modules` folders around a package that are read. Each import of a package probes each of them, so their
+/// number bounds the time of a build; real projects have fewer than 10, also with a package manager that nests them.
 const MAX_FOLDERS_AROUND: usize = 32;
 
 /// Returns every `node_modules` folder that Node would search from `root`, outside of it, nearest first. A link counts if it

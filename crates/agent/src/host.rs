@@ -145,7 +145,7 @@ fn returned(provider: &str, answer: CallbackOutcome) -> Result<Value, String> {
         CallbackOutcome::Returned(value) => Ok(value.unwrap_or_default()),
         CallbackOutcome::Threw(error) => Err(error.message),
         CallbackOutcome::Gone => Err(format!("the provider {provider} is gone")),
-        CallbackOutcome::Ended(reason) => Err(format!("the extension of provider {provider} ended: {reason}")),
+        CallbackOutcome::Ended(reason) => Err(format!("the extension of provider {provider} stopped: {reason}")),
     }
 }
 
@@ -366,7 +366,7 @@ impl Extensions for HostExtensions {
                 }
                 CommandOutcome::Unknown => CommandFate::Threw(format!("no command /{name}").into()),
                 CommandOutcome::Ended(reason) => {
-                    CommandFate::Threw(format!("the extension of /{name} ended: {reason}").into())
+                    CommandFate::Threw(format!("the extension of /{name} stopped: {reason}").into())
                 }
             }
         }

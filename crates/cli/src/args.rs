@@ -214,7 +214,7 @@ pub(crate) struct SessionArgs {
     /// Continue a session: its file, which is created if it is missing, or its id or the first characters of it
     #[arg(long, value_name = "FILE|ID", conflicts_with = "no_session", allow_hyphen_values = true)]
     pub(crate) session: Option<String>,
-    /// Continue this folder's session of exactly this id, or begin it
+    /// Continue the session with this id in this folder, or begin it
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     pub(crate) session_id: Option<String>,
     /// Begin a session with a copy of another one

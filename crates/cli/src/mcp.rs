@@ -76,7 +76,7 @@ fn add(environment: &Environment, args: McpAddArgs) -> Result<()> {
     let verb = if replaced { "replaced" } else { "added" };
     stderr(&clean(&format!("{verb} {} in {}; try it: pi mcp list --probe", args.name, path.display())));
     if args.local && !Trust::read(environment)?.covers(&environment.dirs.cwd) {
-        stderr("note: this folder is not trusted, so its servers do not count; trust it with: pi trust");
+        stderr("note: this folder is not trusted, so its servers are not used; trust it with: pi trust");
     }
     Ok(())
 }

@@ -66,7 +66,7 @@ pub(crate) struct CommonArgs {
     /// Also load an extension of pi: its handlers of streams and calls run here too; repeatable
     #[arg(short, long, value_name = "PATH")]
     extension: Vec<String>,
-    /// Record the realms to a file, which pi replay plays again
+    /// Record the realms to a file, for pi replay
     #[arg(long, value_name = "FILE")]
     tape: Option<PathBuf>,
     /// Do not load the bundled plugins

@@ -114,7 +114,7 @@ pub(crate) enum TapeCommand {
 
 /// Reads `7` or `7..12`, both ends counted.
 fn ticks(text: &str) -> std::result::Result<RangeInclusive<u64>, String> {
-    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| format!("{text:?} is no number of a turn"));
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| format!("{text:?} is not the number of a turn"));
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
     if first > last { Err(format!("{first} comes after {last}")) } else { Ok(first..=last) }
@@ -364,7 +364,8 @@ fn in_time_zone(environment: &Environment, zone: &str) -> Result<()> {
     if environment.variables.get("TZ").is_some_and(|here| here == zone) {
         return Ok(());
     }
-    let program = std::env::current_exe().map_err(|error| UserError::failed(format!("no program to run: {error}")))?;
+    let program = std::env::current_exe()
+        .map_err(|error| UserError::failed(format!("cannot find the path of pi's own program: {error}")))?;
     let error = std::process::Command::new(program).args(std::env::args_os().skip(1)).env("TZ", zone).exec();
     Err(UserError::failed(format!("the time zone {zone} cannot be set: {error}"))
         .help(format!("set the variable TZ={zone}")))

@@ -213,7 +213,7 @@ fn notify(who: &str, op: UiOp, call: &UiCall) -> Result<Value, HostcallError> {
             }
             Ok(json!({}))
         }
-        other => Err(unsupported("ui", other.as_str(), "one prompt has no screen; run pi without -p")),
+        other => Err(unsupported("ui", other.as_str(), "not available with -p; run pi without it")),
     }
 }
 

@@ -10,8 +10,8 @@ pub(crate) fn change(environment: &Environment, remove: bool) -> Result<()> {
     Trust::read(environment)?.set(folder, !remove)?;
     let shown = clean(&folder.display().to_string());
     stderr(&match remove {
-        false => format!("trusted: {shown}; its .pi counts from the next start on (no longer: pi trust --remove)"),
-        true => format!("no longer trusted: {shown}; its .pi does not count"),
+        false => format!("trusted: {shown}; its .pi takes effect from the next start on (to undo: pi trust --remove)"),
+        true => format!("no longer trusted: {shown}; its .pi has no effect"),
     });
     Ok(())
 }

@@ -122,7 +122,7 @@ fn a_rule_that_fired_in_the_session_explains_later_matches() {
     let explained = pi(&world, &["rules", "explain", "no-todo"]);
     let said = &explained.succeeded().stdout;
     assert!(said.contains("before reply 1: stopped the reply"), "{said}");
-    let later = "reply 2, text, line 1: another TODO\n    condition 1 does not count: it fires once in a session";
+    let later = "reply 2, text, line 1: another TODO\n    condition 1 has no effect: it fires once in a session";
     assert!(said.contains(later), "{said}");
 }
 
@@ -176,7 +176,7 @@ fn a_rule_is_shown_with_all_that_it_says() {
     let shown = pi(&world, &["rules", "show", "all"]);
     let said = &shown.succeeded().stdout;
     for part in [
-        "/(/ (is no regular expression: ",
+        "/(/ (is not a regular expression: ",
         "stops text, reminds on tools",
         "where             code",
         "settle            word",
@@ -201,12 +201,12 @@ fn a_test_without_a_hit_says_why_a_match_does_not_count() {
     let try_it = |args: &[&str]| pi(&world, &[&["rules", "test", &text][..], args].concat()).succeeded().stdout.clone();
     let thinking = try_it(&["--as", "thinking", "-o", "no-todo"]);
     assert!(thinking.contains("no rule fires (1 active;"), "{thinking}");
-    assert!(thinking.contains("no-todo: its match at line 1, column 7 does not count: its scope"), "{thinking}");
+    assert!(thinking.contains("no-todo: its match at line 1, column 7 has no effect: its scope"), "{thinking}");
     assert!(thinking.contains("try --as text, or --as tool"), "{thinking}");
     let text_only = try_it(&["-o", "typed"]);
     assert!(text_only.contains("try --as tool --tool write --path FILE"), "{text_only}");
     let other = try_it(&["--as", "tool", "-o", "typed"]);
-    assert!(other.contains("does not count: no glob matches "), "{other}");
+    assert!(other.contains("has no effect: no glob matches "), "{other}");
     for name in ["b", "c", "d"] {
         world.write(&format!("home/.pi/rules/{name}.md"), NO_TODO);
     }

@@ -266,9 +266,9 @@ fn a_tape_that_cannot_be_read_is_one_message_with_a_code() {
             world.pi(&args).failed(1, words);
         }
     };
-    failed(&["this is no tape", "[invalid_request]", "help:"]);
+    failed(&["this is not a tape", "[invalid_request]", "help:"]);
     fs::write(&bad, b"{\"type\":\"session\"}\n").expect("a file");
-    failed(&["this is no tape", "[invalid_request]"]);
+    failed(&["this is not a tape", "[invalid_request]"]);
     let mut flipped = good.clone();
     let middle = flipped.len() / 2;
     flipped[middle] ^= 1;
@@ -456,7 +456,7 @@ fn extc_test_says_what_is_wrong_with_its_inputs() {
     let run = extc(&world, &["test", "positions.ts", "bad.tape", "absent.tape", tape.to_str().expect("text")]);
     assert_eq!(run.code, 1, "{}", run.stderr);
     for words in
-        ["bad.tape: ", "this is no tape", "absent.tape: ", "positions.tape: equal", "3 tapes: 1 equal, 2 not tested"]
+        ["bad.tape: ", "this is not a tape", "absent.tape: ", "positions.tape: equal", "3 tapes: 1 equal, 2 not tested"]
     {
         assert!(run.stdout.contains(words), "{words:?} is missing in:\n{}", run.stdout);
     }

@@ -133,7 +133,7 @@ impl Host {
                 }
                 Some(capability) => {
                     let message = format!(
-                        "its answer to \"{}\" does not count: the capability \"{capability}\" is not granted",
+                        "its answer to \"{}\" is ignored: the capability \"{capability}\" is not granted",
                         event.name()
                     );
                     self.report(slot, Some(target.entry), ReportKind::Warning { message });
@@ -248,7 +248,8 @@ impl Drop for RoundGuard<'_> {
     }
 }
 
-/// Lists the handlers of an event in one extension, and an entry for missing ones.
+/// Returns the live handlers of an event in one extension, plus a placeholder if the extension decides about the event but is
+/// stopped.
 fn targets(slot: &Rc<Slot>, event: &str) -> Vec<HandlerTarget> {
     let extension = slot.cell.borrow();
     let target =

@@ -64,7 +64,7 @@ pub(crate) fn may(services: &Services, caller: &Caller, capability: &'static str
     if !decision.allowed {
         let reason = decision.reason.map_or("denied", pijs_hostcall::Reason::as_str);
         let data = json!({ "capability": capability, "reason": reason });
-        event(services, caller, Level::Warn, "event_hook.denied", "an answer does not count", data);
+        event(services, caller, Level::Warn, "event_hook.denied", "the answer of a handler is ignored", data);
     }
     decision.allowed
 }
@@ -86,11 +86,11 @@ pub(crate) fn registration(services: &Services, caller: &Caller, registration: &
     let Some(problem) = problem.filter(|_| guard!(RegistrationValid)) else { return Ok(()) };
     let name = shown(name, LONGEST_TOOL_NAME);
     let data = json!({ "kind": kind, "name": name, "code": "invalid_request", "problem": problem });
-    event(services, caller, Level::Warn, "extension.register.refused", "a registration does not count", data);
+    event(services, caller, Level::Warn, "extension.register.refused", "a registration is ignored", data);
     Err(format!("the {kind} {name:?} is not registered: {problem}"))
 }
 
-/// Largest definition of a tool, as JSON: far above any that is useful to a model.
+/// Maximum size of a tool definition, as JSON: far above any that is useful to a model.
 const LARGEST_DEFINITION: usize = 256 << 10;
 
 /// Returns the reason to refuse a registration that every realm would have to carry.
@@ -98,7 +98,7 @@ fn oversized(registration: &Registration) -> Option<String> {
     (!is_within(registration, REGISTRATION_BYTES)).then(|| format!("it has more than {REGISTRATION_BYTES} bytes"))
 }
 
-/// Longest default of a flag, as JSON: far above what a user would type, and every realm has it.
+/// Maximum length of a flag's default, as JSON: far above what a user would type, and every realm has it.
 const LONGEST_DEFAULT: usize = 64 << 10;
 
 /// Returns the reason to refuse a flag.

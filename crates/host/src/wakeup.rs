@@ -131,7 +131,7 @@ impl AnswerGuard {
 impl Drop for AnswerGuard {
     fn drop(&mut self) {
         if let Some(call_id) = self.call_id.take() {
-            let error = HostcallError::new(ErrorCode::Internal, "the call was given up; this is a bug of the host")
+            let error = HostcallError::new(ErrorCode::Internal, "the call was dropped; this is a bug in PiJS")
                 .with("reason", "invariant");
             self.waker.bring(HostResult::failed(call_id, error));
         }

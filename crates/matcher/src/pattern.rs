@@ -100,7 +100,7 @@ impl Flags {
                 'v' => parsed.is_sets = true,
                 'd' => {}
                 'g' | 'y' => {
-                    return refuse(offset, format!("the flag `{flag}` has no meaning in a text that grows: remove it"));
+                    return refuse(offset, format!("the flag `{flag}` has no effect on streamed text: remove it"));
                 }
                 _ => {
                     return refuse(

@@ -148,7 +148,7 @@ const HARMLESS: &[(&str, &str)] = &[
 ];
 
 /// A path that does not exist, as a value. Curl quotes it in its error when it cannot open it.
-const NO_FILE: &str = "/dev/null/pi: a setting of this repository names a file of TLS; exec:git * permits it";
+const NO_FILE: &str = "/dev/null/pi: the repository sets a TLS file; exec:git * permits it";
 
 /// Values of connections that a repository must not choose, by section and variable. Git sends the user's credentials through a
 /// proxy, to a server that a certificate identifies, and into a cookie file.

@@ -119,7 +119,7 @@ pub struct Resources {
     /// Locations that extensions named.
     #[serde(skip)]
     named: NamedLocations,
-    /// Files that an extension named although it may not.
+    /// Files that an extension named without permission.
     #[serde(skip)]
     refused: BTreeSet<PathBuf>,
     /// Canonical paths of the skill files.
@@ -292,7 +292,7 @@ impl Resources {
             return;
         }
         if let Some(known) = self.skill_names.get(&name) {
-            let message = format!("the skill {name:?} is already taken from {}", self.skills[*known].file_path);
+            let message = format!("the skill {name:?} already exists in {}", self.skills[*known].file_path);
             self.problems.push(ResourceProblem { path: path.to_owned(), message });
             return;
         }

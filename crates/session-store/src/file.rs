@@ -292,11 +292,11 @@ impl FileScan {
             0 => None,
             _ if self.recorded.as_ref().is_some_and(RecordedLines::is_empty) => Some(format!(
                 "the session file was not written by PiJS but by another program, such as the real pi, or by an earlier \
-                 version of PiJS; what is in it {whose}"
+                 version of PiJS; its content {whose}"
             )),
             _ => Some(format!(
                 "{foreign} of {all} entries of the session file were not written by PiJS but added or changed by another \
-                 program, such as the real pi; what is in them {whose}"
+                 program, such as the real pi; their content {whose}"
             )),
         }
     }

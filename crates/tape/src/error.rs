@@ -3,7 +3,7 @@
 use pijs_protocol::ErrorCode;
 use std::fmt;
 
-/// A tape, or bytes that are none, that cannot be read. It names the record and answers which part is good.
+/// The error of reading a tape. Names the record at which reading failed; everything before it is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TapeError {
     record: u64,
@@ -71,7 +71,7 @@ impl fmt::Display for TapeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = self.record;
         match &self.what {
-            TapeFault::NoTape => f.write_str("this is no tape"),
+            TapeFault::NoTape => f.write_str("this is not a tape"),
             TapeFault::Version { what, found, expected } => {
                 write!(f, "this tape cannot be read here: {what} is {found}, expected {expected}")
             }

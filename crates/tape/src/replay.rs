@@ -26,7 +26,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest wait at a time for a realm in another process.
+/// Maximum wait at a time for a realm in another process.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The result of a replay.
@@ -193,7 +193,7 @@ impl<'a, R: Read> Replay<'a, R> {
     /// # Errors
     ///
     /// The tape cannot be read, or a realm of it cannot be made. A tape that was cut off is played as far as it is good,
-    /// and that is no error.
+    /// and that is not an error.
     pub fn run(mut self) -> Result<Outcome, ReplayError> {
         loop {
             let record = match self.tape.next() {
@@ -341,7 +341,7 @@ fn run_all(
     deliveries: Vec<Delivery>,
     script: &mut RecordedReplies<'_>,
 ) -> Result<Yield, Termination> {
-    let gone = || Termination::Protocol { detail: "the realm had ended".to_owned() };
+    let gone = || Termination::Protocol { detail: "the realm is stopped".to_owned() };
     let realm = realm.ok_or_else(gone)?;
     let mut all: Option<Yield> = None;
     for delivery in deliveries {

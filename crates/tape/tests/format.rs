@@ -219,7 +219,7 @@ fn a_tape_that_was_cut_off_anywhere_is_good_up_to_its_last_whole_block() {
 fn what_is_no_tape_is_refused_with_the_record() {
     let error = |bytes: &[u8]| TapeReader::new(bytes).expect_err("no tape");
     for foreign in [&b""[..], b"{}", b"PIJSXART", &[0; 500]] {
-        assert_eq!(error(foreign).to_string(), "this is no tape");
+        assert_eq!(error(foreign).to_string(), "this is not a tape");
         assert_eq!(error(foreign).code(), ErrorCode::InvalidRequest);
     }
     let mut later = small();

@@ -34,9 +34,9 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// A text that is no schedule.
+/// A text that is not a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no schedule; one looks like lab1:0.2.1")]
+#[error("{text:?} is not a schedule; an example of one is lab1:0.2.1")]
 pub struct NoSchedule {
     text: String,
 }
@@ -328,7 +328,7 @@ fn run_catching(
         Err(match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
             (Some(text), _) => text.clone(),
             (None, Some(text)) => (*text).to_owned(),
-            (None, None) => "a panic without a text".to_owned(),
+            (None, None) => "a panic without a message".to_owned(),
         })
     })
 }
@@ -367,7 +367,7 @@ pub enum Step {
 /// The reason why a run did not end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    /// The maximum of steps was reached.
+    /// The maximum number of steps was reached.
     #[error("the run did not end within {0} steps")]
     Steps(usize),
     /// The guest set too many timers.

@@ -41,7 +41,7 @@ pub(crate) fn misspelt_command(argv: &[OsString]) -> Result<(), UserError> {
     let Some((&first, rest)) = words.split_first().filter(|(first, _)| !first.starts_with('-')) else { return Ok(()) };
     let Some(called) = called(&command, first) else {
         return match meant(&command, first, rest) {
-            Some(found) => Err(UserError::usage(format!("`{first}` is no command of pi"))
+            Some(found) => Err(UserError::usage(format!("`{first}` is not a command of pi"))
                 .help(format!("did you mean: pi {found}? To send it to the model: pi -- {first}"))),
             None => Ok(()),
         };
@@ -54,7 +54,7 @@ pub(crate) fn misspelt_command(argv: &[OsString]) -> Result<(), UserError> {
             None if more.iter().any(|word| !word.starts_with('-')) => {
                 let names = command.get_subcommands().map(clap::Command::get_name);
                 let Some(found) = similar(word, names) else { return Ok(()) };
-                return Err(UserError::usage(format!("`{word}` is no command of pi {path}"))
+                return Err(UserError::usage(format!("`{word}` is not a command of pi {path}"))
                     .help(format!("did you mean: pi {path} {found}?")));
             }
             None => return Ok(()),

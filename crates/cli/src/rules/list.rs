@@ -60,7 +60,7 @@ pub(crate) fn list(environment: &Environment, from: &FromArgs) -> Result<()> {
     }
     if let Some(folder) = &set.untrusted {
         let folder = printable(&shown(environment, folder));
-        stdout(&format!("the rules in {folder} do not count in sessions until you trust this folder: pi trust"));
+        stdout(&format!("the rules in {folder} have no effect in sessions until you trust this folder: pi trust"));
     }
     if set.files.is_empty() && set.problems.is_empty() {
         stdout(&printable(&set.nothing_found()));
@@ -187,7 +187,7 @@ fn literal(condition: &Condition) -> String {
     let literal = format!("/{}/{}", condition.source, condition.flags);
     match condition.check() {
         Ok(_) => literal,
-        Err(error) => format!("{literal} (is no regular expression: {})", error.message),
+        Err(error) => format!("{literal} (is not a regular expression: {})", error.message),
     }
 }
 

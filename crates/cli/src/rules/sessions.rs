@@ -444,12 +444,12 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
         Outcome::Fired { interrupts: true, .. } => "fires, and stops the reply".to_owned(),
         Outcome::Fired { degraded: Some(reason), .. } => format!("fires, and only reminds: {reason}"),
         Outcome::Fired { .. } => "fires, and reminds".to_owned(),
-        Outcome::OutOfScope => "does not count: its scope does not have this stream".to_owned(),
-        Outcome::PathUnknown => "does not count: the call named no path".to_owned(),
-        Outcome::PathMismatch { paths } => printable(&format!("does not count: no glob matches {}", paths.join(", "))),
-        Outcome::Repeat(blocked) => format!("does not count: {}", why_blocked(blocked)),
-        Outcome::AlreadyFired => "does not count again in the same reply".to_owned(),
-        Outcome::Unsettled => "does not count: what followed changed the word or line".to_owned(),
+        Outcome::OutOfScope => "has no effect: its scope does not have this stream".to_owned(),
+        Outcome::PathUnknown => "has no effect: the call named no path".to_owned(),
+        Outcome::PathMismatch { paths } => printable(&format!("has no effect: no glob matches {}", paths.join(", "))),
+        Outcome::Repeat(blocked) => format!("has no effect: {}", why_blocked(blocked)),
+        Outcome::AlreadyFired => "has no effect a second time in the same reply".to_owned(),
+        Outcome::Unsettled => "has no effect: what followed changed the word or line".to_owned(),
     }
 }
 

@@ -74,9 +74,9 @@ impl CallParam for Option<TlsOptions> {
         let mut list = |name: &str| match take(name) {
             None => Ok(Vec::new()),
             Some(Value::Array(items)) if items.len() <= MAX_TLS_ITEMS => {
-                strings(items).ok_or_else(|| reader.invalid(&format!("{key}.{name} holds what is no text")))
+                strings(items).ok_or_else(|| reader.invalid(&format!("{key}.{name} has a member that is not a text")))
             }
-            Some(_) => Err(reader.invalid(&format!("{key}.{name} is no list of at most {MAX_TLS_ITEMS} texts"))),
+            Some(_) => Err(reader.invalid(&format!("{key}.{name} is not a list of at most {MAX_TLS_ITEMS} texts"))),
         };
         Ok(Some(TlsOptions { ca: list("ca")?, alpn: list("alpn")?, servername }))
     }

@@ -84,7 +84,7 @@ pub enum SqlValue {
 
 impl SqlValue {
     fn read(reader: &CallReader<'_>, value: Value) -> Result<Self, HostcallError> {
-        let wrong = || reader.invalid("a value is no null, number, text or bytes");
+        let wrong = || reader.invalid("a value is not null, a number, a text or bytes");
         Ok(match value {
             Value::Null => Self::Null,
             Value::String(text) => Self::Text(text),

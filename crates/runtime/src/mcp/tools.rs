@@ -53,7 +53,7 @@ impl McpTools {
         let who = (tool.server.as_str(), Some(tool_call_id));
         let answered = self.servers.hostcall(who, params, &cancel, progress).await;
         let answer = answered.map_err(|error| error.message).and_then(|result| {
-            results::of_tool(&tool.server, result).ok_or_else(|| "the server answered with something else".to_owned())
+            results::of_tool(&tool.server, result).ok_or_else(|| "the server sent an invalid response".to_owned())
         });
         match answer {
             Ok(answer) => self.told(answer, &tool.server, tool_call_id).await,
@@ -72,7 +72,11 @@ impl McpTools {
         }
         if answer.is_error {
             let text = answer.text();
-            return ToolFate::Threw(if text.is_empty() { "the tool failed and said nothing".to_owned() } else { text });
+            return ToolFate::Threw(if text.is_empty() {
+                "the tool failed without a message".to_owned()
+            } else {
+                text
+            });
         }
         ToolFate::Returned(json!({"content": answer.blocks, "details": {"server": server}}))
     }
@@ -111,7 +115,7 @@ impl McpTools {
             let params = json!({"op": op, "target": format!("{server}/@resources"), "uri": uri});
             let answered = self.servers.hostcall((&server, Some(tool_call_id)), params, &cancel, |_| {}).await;
             let answer = answered.map_err(|error| error.message).and_then(|result| {
-                results::of_resource(result).ok_or_else(|| "the server answered with something else".to_owned())
+                results::of_resource(result).ok_or_else(|| "the server sent an invalid response".to_owned())
             });
             return match answer {
                 Ok(answer) => self.told(answer, &server, tool_call_id).await,

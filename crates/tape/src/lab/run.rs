@@ -18,16 +18,16 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Longest wait at a time for a realm in another process.
+/// Maximum wait at a time for a realm in another process.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Most steps of one run: an interval has no end.
+/// Maximum number of steps of one run: an interval has no end.
 const MAX_STEPS: usize = 3_000;
 
 /// Timers that fire while nothing else is left to do, before the run is over.
 const LAST_TIMERS: usize = 40;
 
-/// Most timers that fire while calls are in flight: an interval would hold a call back for ever.
+/// Maximum number of timers that fire while calls are in flight: an interval would hold a call back for ever.
 const MAX_DELAYS: usize = 4;
 
 /// The schedule that all others are compared with.
@@ -498,7 +498,7 @@ impl Guest<Task> for Turn<'_, '_> {
             Macrotask::Arrival(task) => (task, self.states.pop_front().flatten()),
             Macrotask::Timer(timer) => (fired(timer), None),
         };
-        let gone = || Termination::Protocol { detail: "the realm had ended".to_owned() };
+        let gone = || Termination::Protocol { detail: "the realm is stopped".to_owned() };
         let realm = self.realm.as_deref_mut().ok_or_else(gone)?;
         let mut progress = realm.start(Delivery { seq, now, task, state }, self.replies);
         loop {
