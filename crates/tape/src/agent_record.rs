@@ -14,10 +14,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Longest text of an output that is written as it is, in bytes.
+/// Maximum length of a text of an output that is written unabridged, in bytes.
 const LONGEST_TEXT: usize = 256;
 
-/// Most items of a list of an output that are written.
+/// Maximum number of items of a list of an output that are written.
 const MAX_ITEMS: usize = 8;
 
 /// Items at the end of a longer list that are written.
@@ -34,9 +34,9 @@ pub enum AgentRecord {
     },
     /// Input: the user or an extension did something: `prompt`, `abort`, `session send_message`, ...
     Act {
-        /// Its name.
+        /// Name of the act.
         act: String,
-        /// Its arguments.
+        /// Arguments of the act.
         value: Value,
     },
     /// Output: the agent asks a port: `request`, `event`, `tool`, ...
@@ -64,9 +64,9 @@ pub enum AgentRecord {
     },
     /// Input: something that the agent read without waiting, when it was read first and whenever it had changed.
     Fact {
-        /// Its name.
+        /// Name of the fact.
         fact: String,
-        /// It, from here on.
+        /// Value of the fact from here on.
         value: Value,
     },
     /// Output: `entries` of the session, or an `event` for front ends.
