@@ -24,7 +24,7 @@ use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Largest cached file that is read: four times the input limit of a build.
+/// Maximum size of a cached file that is read: four times the input limit of a build.
 const MAX_FILE_BYTES: u64 = 128 << 20;
 
 const MAC_LENGTH: usize = 32;

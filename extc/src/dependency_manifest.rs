@@ -31,7 +31,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Most answers that are kept: ten for each file that a build may read. Only code that is written for it causes more.
+/// Maximum number of answers that are kept: ten for each file that a build may read. Only hostile code causes
+/// more.
 const MAX_ANSWERS: usize = 200_000;
 
 /// The inputs of an artifact, with a digest or an answer for each.
@@ -160,7 +161,7 @@ impl DependencyManifest {
             return None;
         }
         let moment = cache.moment()?;
-        // The manifest was refused or is no file: another may later exist under the same name.
+        // The manifest was refused or is not a file: another may later exist under the same name.
         let there = self.absent_manifests().filter(|path| tree.probe_uncached(path) != PathKind::Nothing);
         let opaque = there.filter_map(|path| path.parent().map(Path::to_owned)).collect();
         let unsure = Unsure { opaque, files: unsure.files.clone(), folders: unsure.folders.clone() };

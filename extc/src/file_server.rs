@@ -6,12 +6,12 @@ use crate::tree::SourceTree;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 
-/// Most bytes of requests, each counted with [`COST`]: remembering them takes about as much memory. A build whose artifact can be
-/// cached sends a third of it.
+/// Maximum number of bytes of requests, each counted with [`COST`]: remembering them takes about as much memory. A build whose
+/// artifact can be cached sends a third of it.
 const MAX_REQUESTED: u64 = 128 << 20;
 /// Memory that a request takes in addition to its text, in bytes.
 const COST: u64 = 128;
-/// Most bytes of an answer: an artifact with its sources, maps and bytecode.
+/// Maximum number of bytes of an answer: an artifact with its sources, maps and bytecode.
 const MAX_ANSWER: u64 = 512 << 20;
 
 /// Serves a child out of `tree` until it is done; returns its final message, and the bytes with it.

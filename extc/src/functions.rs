@@ -13,7 +13,7 @@ use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// Longest module that is parsed, in bytes: parsing blocks the whole session.
+/// Maximum length of a module that is parsed, in bytes: parsing blocks the whole session.
 const LONGEST: usize = 2 << 20;
 
 /// Finds the functions of modules that were linked here.

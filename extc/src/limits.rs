@@ -11,16 +11,16 @@ use std::sync::Arc;
 /// Caps of one build.
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub struct Limits {
-    /// Largest source file, in bytes. Tables of tokens and compilers come as one file of 5 to 9 MB.
+    /// Maximum size of a source file, in bytes. Tables of tokens and compilers come as one file of 5 to 9 MB.
     pub file_bytes: usize,
-    /// Largest total of the files of one artifact, in bytes.
+    /// Maximum total size of the files of one artifact, in bytes.
     pub total_bytes: usize,
-    /// Most files of one artifact.
+    /// Maximum number of files of one artifact.
     pub files: usize,
-    /// Most brackets that are open at one position. Hand-written code stays below 30, generated parsers below 200.
+    /// Maximum number of brackets that are open at one position. Hand-written code stays below 30, generated parsers below 200.
     pub nesting: usize,
-    /// Most operators in one expression, counted through everything that it is nested in: the depth to which a recursive parser
-    /// may descend without meeting a bracket.
+    /// Maximum number of operators in one expression, counted through everything that it is nested in: the depth to which a
+    /// recursive parser may descend without meeting a bracket.
     pub operators: usize,
 }
 

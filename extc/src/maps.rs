@@ -34,7 +34,7 @@ impl SourceMaps {
         Self::of(&Arc::new(Verified::compiled_here(artifact.clone())))
     }
 
-    /// Takes the maps of an artifact whose maps may be elsewhere; reads none of them yet.
+    /// Creates the table for an artifact whose maps may be stored separately; maps are read on first use.
     pub fn of(artifact: &Arc<Verified>) -> Self {
         let modules = &artifact.artifact().modules;
         let tables = modules.iter().map(|module| (module.specifier.clone(), OnceLock::new())).collect();

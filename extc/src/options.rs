@@ -51,9 +51,9 @@ impl Default for CheckOptions {
 /// Bounds of a sealed build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
-    /// Longest wall-clock time.
+    /// Maximum wall-clock time.
     pub deadline: Duration,
-    /// Longest processor time, in seconds.
+    /// Maximum processor time, in seconds.
     pub cpu_seconds: u64,
     /// Address space, in bytes. Stacks are reserved from it: 256 MiB for each processor.
     pub memory_bytes: u64,

@@ -206,7 +206,7 @@ impl Unit {
         })
     }
 
-    /// Returns whether a module is one of its own. Called for every import of every extension.
+    /// Returns whether a module is a part of a supplied package. Called for every import of every extension.
     fn serves(&self, specifier: &str) -> bool {
         let is_part = |offer: &Offer| match offer {
             Offer::Whole { .. } => false,

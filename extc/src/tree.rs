@@ -108,7 +108,7 @@ pub enum FileEvidence {
     Refused,
 }
 
-/// Most names of a listed folder: a folder of plug-ins has fewer.
+/// Maximum number of names of a listed folder: a folder of plug-ins has fewer.
 const LONGEST_LIST: usize = 500;
 impl SourceTree {
     /// Opens folders; later reads of them are limited to what `access` admits.
@@ -307,7 +307,7 @@ impl SourceTree {
     }
 
     /// Lists a folder of the package: names, sorted, and whether each is a folder; links and hidden names are left out. The
-    /// answer is remembered. Empty for a path that is no folder, is too large, or lies outside.
+    /// answer is remembered. Empty for a path that is not a folder, is too large, or lies outside.
     pub(crate) fn list(&self, folder: &Path) -> Vec<(String, bool)> {
         let is_package = self.root_of(folder).is_some_and(|(root, _)| root.area == Area::Package);
         if !is_package {

@@ -16,7 +16,7 @@ use syn::visit::{self, Visit};
 /// Crates whose texts only developers of this workspace read.
 const NOT_FOR_USERS: &[&str] = &["crates/conformance", "crates/testkit", "tests", "xtask", "fuzz"];
 
-/// Macros and methods whose texts state a belief of the code; a user who reads one has found a defect.
+/// Assertion macros and methods: their text reaches a user only through a defect.
 const BELIEFS: &[&str] = &[
     "assert",
     "assert_eq",

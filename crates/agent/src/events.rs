@@ -116,7 +116,7 @@ pub enum AgentEvent<'a> {
     MessageDiscarded {
         /// Number of the attempt in the session.
         attempt: u32,
-        /// Reason: `stream_verdict`.
+        /// Always `stream_verdict`.
         reason: &'a str,
         /// Extension of the verdict.
         extension: &'a str,

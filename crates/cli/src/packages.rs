@@ -206,8 +206,8 @@ const NATIVE: &str = " is a native binary for one system; left out";
 /// Most native binaries that are named.
 const MAX_NAMED: usize = 3;
 
-/// Prints the warnings about a package. `is_detail`: the package works, possibly without a part that the last line names, so
-/// skipped scripts and `remarks` about its code take one line each.
+/// Prints the warnings about a package. With `is_detail`, skipped scripts and `remarks` about its code are collapsed to one line
+/// each; the caller sets it when the package works.
 fn warn(warnings: &[&String], is_detail: bool, remarks: &[String], id: &str) {
     let is_script = |warning: &&&String| is_detail && warning.starts_with("IN_SCRIPT");
     let is_remark = |warning: &&&String| is_detail && remarks.contains(**warning);

@@ -223,7 +223,7 @@ fn present(mut object: Value) -> Value {
     object
 }
 
-/// Returns a value in the form of rule 1: functions, which arrive as handles, have no identity.
+/// Returns a value in the form of `format.md`: functions, which arrive as handles, have no identity.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Object(members) if members.len() == 1 && members.contains_key("$handle") => "<function>".into(),

@@ -39,7 +39,7 @@ impl Beneath {
         Self { roots: roots.to_vec() }
     }
 
-    /// Opens a folder: its root with links, everything below without.
+    /// Opens a folder. Follows links in the root, but not below it.
     fn folder(&self, path: &Path, how: OFlags) -> io::Result<OwnedFd> {
         if self.roots.iter().any(|root| root.starts_with(path)) {
             return Ok(fs::open(path, how, Mode::empty())?);

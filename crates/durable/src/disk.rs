@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Permissions of new files.
 pub(crate) const PRIVATE: u32 = 0o600;
-/// Largest file that is backed up when it is replaced.
+/// Maximum size of a file that is backed up when it is replaced.
 const MAX_BACKUP_BYTES: u64 = 64 << 20;
 /// Retries after another process removed a temporary file by mistake (equal process ids in another container).
 const ATTEMPTS: u32 = 3;
@@ -336,7 +336,7 @@ pub(crate) fn folder_of(path: &Path) -> io::Result<&Path> {
         .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, format!("{} is not an absolute path", path.display())))
 }
 
-/// Returns whether an error means that the path does not exist, including when a parent is no folder.
+/// Returns whether an error means that the path does not exist, including when a parent is not a folder.
 pub(crate) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }

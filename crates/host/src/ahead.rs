@@ -4,10 +4,10 @@ use crate::message_limits;
 use pijs_protocol::message::Message;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Most messages of one package that are held back. Later ones are delivered at once.
+/// Maximum number of messages of one package that are held back. Later ones are delivered at once.
 const MOST: usize = 256;
 
-/// Most bytes of them as JSON: the limit of one package's registrations.
+/// Maximum size of these messages as JSON, in bytes: the limit of one package's registrations.
 const MAX_BYTES: usize = 8 << 20;
 
 /// Messages of a package that loads ahead of its turn.

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Most emissions of one extension that are not run yet: far more than a burst of a well-behaved one.
+/// Maximum number of emissions of one extension that are not run yet: far more than a burst of a well-behaved one.
 const MOST: usize = 10_000;
 /// Limits their total weight, counted once for each listener.
 const MAX_BYTES: usize = 256 << 20;

@@ -437,7 +437,7 @@ impl PendingCalls {
             && self.callbacks.is_empty()
     }
 
-    /// Answers all callers with the end of the realm. A dropped receiver is no error.
+    /// Answers all callers with the end of the realm. A dropped receiver is not an error.
     fn end(self, reason: &Termination) {
         if let Some(waiter) = self.load {
             let _ = waiter.done.send(EntryLoaded::Ended(reason.clone()));

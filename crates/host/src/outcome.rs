@@ -53,7 +53,7 @@ impl StreamOutcome {
 pub struct Verdict {
     /// The extension.
     pub extension: ExtensionId,
-    /// Its entry.
+    /// Entry of the handler in the extension.
     pub entry: EntryIndex,
     /// Displayed path of the entry.
     pub path: String,
@@ -147,7 +147,7 @@ pub struct CommandInfo {
     pub invocation: String,
     /// Extension and entry that registered it.
     pub owner: RegistrationOwner,
-    /// Its registration.
+    /// Registration of the command.
     pub spec: CommandSpec,
 }
 
@@ -156,8 +156,8 @@ pub struct CommandInfo {
 pub struct FlagInfo {
     /// Extension and entry that registered it.
     pub owner: RegistrationOwner,
-    /// Its registration.
+    /// Registration of the flag.
     pub spec: FlagSpec,
-    /// Its value now.
+    /// Current value of the flag.
     pub value: Option<Value>,
 }

@@ -10,14 +10,14 @@ use pijs_protocol::registration::{CommandSpec, FlagSpec, HandlerSpec, Registrati
 use pijs_protocol::{EntryIndex, Handle, guard};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most registrations of one package: each realm, each request to the model and each list of commands contains them.
+/// Maximum number of registrations of one package: each realm, each request to the model and each list of commands contains them.
 const MOST: usize = 4096;
-/// Limits their total weight ([`message_limits::weight`]): many times what the largest package registers.
+/// Maximum total weight ([`message_limits::weight`]) of one package's registrations: far above the largest known package.
 const MAX_WEIGHT: usize = 8 << 20;
-/// Limits the total weight over all packages: each realm and each list of tools contains them.
+/// Maximum total weight over all packages: each realm and each list of tools contains them.
 const MAX_TOGETHER: usize = 64 << 20;
 
-/// Most `stream_text` handlers of one package: each is called every few characters of a reply.
+/// Maximum number of `stream_text` handlers of one package: each is called every few characters of a reply.
 pub(crate) const MAX_STREAM_HANDLERS: usize = 64;
 
 /// Registrations of one package, entry by entry.

@@ -17,14 +17,14 @@ use std::time::Duration;
 /// Limits on stops of an extension, and the pauses between its restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// Number of ends within [`RestartPolicy::window_us`] that puts the extension into quarantine.
+    /// Number of stops within [`RestartPolicy::window_us`] that puts the extension into quarantine.
     pub ends: u32,
-    /// Time that an end counts.
+    /// Length of the window in which stops are counted.
     pub window_us: u64,
     /// Pause before the second restart within the window, doubled for each further one. The first restart is immediate, so that a
     /// single accident does not show.
     pub pause_us: u64,
-    /// Most time in stopped turns while the session starts, over all restarts. An extension that exceeds it would delay every
+    /// Maximum total time of stopped turns while the session starts, over all restarts. An extension that exceeds it would delay every
     /// session: it is not restarted.
     pub start_us: u64,
 }

@@ -22,7 +22,7 @@ pub struct SourceExcerpts {
     finder: Option<Arc<dyn FindFunctions>>,
 }
 
-/// Most bytes of one package that are searched for functions, which blocks the thread for some 0.1 s a megabyte.
+/// Maximum number of bytes of one package that are searched for functions, which blocks the thread for some 0.1 s a megabyte.
 const MAX_READ: usize = 4 << 20;
 
 struct PackageText {

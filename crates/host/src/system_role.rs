@@ -24,7 +24,7 @@ const WITH_MESSAGES: [&str; 2] = ["context", "context_with_system"];
 /// Decision about an extension's system messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemRole {
-    /// It holds `prompt.modify`.
+    /// `prompt.modify` is granted.
     Granted,
     /// `prompt.modify` is neither granted nor denied.
     NotGranted,

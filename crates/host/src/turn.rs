@@ -129,7 +129,7 @@ pub(crate) struct RealmTurn<'a> {
     pub(crate) hostcalls: SyncHostcalls<'a>,
     /// Delta that `Host::stream` asks about, and the following ones.
     pub(crate) deltas: &'a [StreamDelta],
-    /// Longest time from the first to the start of the last of them.
+    /// Maximum time from the first to the start of the last of them.
     pub(crate) slice: Duration,
 }
 

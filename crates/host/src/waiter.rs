@@ -71,7 +71,7 @@ impl<T> Waiter<T> {
         Self { is_start, ..self }
     }
 
-    /// Answers the caller. A dropped receiver is no error.
+    /// Answers the caller. A dropped receiver is not an error.
     pub(crate) fn answer(self, value: Result<T, Termination>) {
         let _ = self.done.send(value);
     }

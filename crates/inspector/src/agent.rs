@@ -42,7 +42,7 @@ impl AgentRows {
         self.at = self.at.max(now.elapsed_us);
     }
 
-    /// Reads a record that follows the beginning of turn `tick` on the tape.
+    /// Reads a record that follows the beginning of tick `tick` on the tape.
     pub(crate) fn take(&mut self, record: &AgentRecord, tick: u64) {
         match record {
             AgentRecord::Clock { epoch_ms } => {

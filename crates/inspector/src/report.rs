@@ -30,7 +30,7 @@ pub struct Report {
     pub complete: bool,
     /// The end of the last span.
     pub end: u64,
-    /// The number of turns.
+    /// Number of ticks.
     pub ticks: u64,
     /// The number of realms.
     pub realms: usize,

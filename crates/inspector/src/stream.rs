@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Chunk {
     /// Microseconds since the start of the session.
     pub at: u64,
-    /// The turn that received it.
+    /// The tick that received it.
     pub tick: u64,
     /// Attempt of the session: a retry is a new one.
     pub attempt: u32,

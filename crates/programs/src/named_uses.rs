@@ -252,8 +252,8 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
         })
 }
 
-/// Returns whether one of the arguments that a grant names may be a file relative to the working folder, which the program runs or
-/// obeys. Such a grant means the file of one folder.
+/// Returns whether one of the arguments that a grant names may be a file relative to the working folder, which the program
+/// executes or reads as configuration. Such a grant is valid in one folder only.
 pub fn names_relative_file(command: &str, args: &[&str]) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     let is_spelled = |arg: &&str| arg.starts_with("./") || arg.starts_with("../");

@@ -125,7 +125,7 @@ impl CoreSharing {
 /// Each time the core is lost during polling, polling pauses for twice as many frames as the last time.
 #[derive(Debug, Default)]
 struct BusyCore {
-    /// Remaining frames without polling.
+    /// Frames left before polling resumes.
     left: u32,
     /// Length of the next pause in frames.
     next_pause: u32,

@@ -12,7 +12,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Beginning of a substitute that is long enough.
+/// Prefix of a substitute, if it is long enough to hold one.
 const MARK: &str = "REDACTED";
 
 /// Replaces the secrets of a [`Redactor`], and text that looks like a credential, by substitutes.

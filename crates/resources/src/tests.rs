@@ -106,7 +106,7 @@ fn paths_of_an_extension_are_relative_to_its_folder() {
     assert_eq!(found.themes, [root.join("ext/dark.json")]);
 }
 
-/// An extension names its own texts and links to others; `kept` alone is its own.
+/// A resource outside of the extension's folder, or a link out of it, is skipped; `kept` is inside.
 #[cfg(unix)]
 #[test]
 fn a_text_that_an_extension_may_not_name_is_left_out() {
@@ -195,7 +195,7 @@ fn links_of_a_trusted_project_do_not_reach_protected_files() {
     }
 }
 
-/// A path below `/proc` is protected itself, and its links lead anywhere.
+/// A link through `/proc` is judged by its final target.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_link_is_judged_by_its_target() {

@@ -171,7 +171,7 @@ pub enum AstLimit {
     TooDeep,
 }
 
-/// A pattern that cannot match, or that may match another text than its author means.
+/// A pattern that cannot match, or that may match text other than its author means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AstPatternProblem {
     /// The pattern, by its index in the list that was compiled.

@@ -27,7 +27,7 @@ pub struct PatternError {
     pub is_too_large: bool,
 }
 
-/// A part of an expression that probably matches another text than its author means.
+/// A part of an expression that probably matches text other than its author means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatternDoubt {
     /// The byte of [`Condition::source`] at which the part begins.
@@ -63,7 +63,7 @@ impl Condition {
         Self { source: source.to_owned(), flags: unique }
     }
 
-    /// Returns doubts about a valid expression: it matches another text than it seems to.
+    /// Returns doubts about a valid expression: it matches text other than it seems to.
     pub fn doubts(&self) -> Vec<PatternDoubt> {
         let literal = self.javascript_literal().into_iter();
         literal.chain(self.unicode_escape()).chain(self.letter_escapes()).chain(self.posix_classes()).collect()

@@ -128,7 +128,7 @@ impl CompiledPackage {
     }
 }
 
-/// Creates a compiler that reads for a package the files that its extension may read.
+/// Creates a compiler that reads only what the extension of the package may read.
 fn compiler_in_session(
     compiler: &Compiler,
     dispatcher: &Dispatcher,
@@ -180,7 +180,7 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// Most packages that are compiled at once: each build takes hundreds of megabytes, and all cores for parts of it.
+/// Maximum number of packages that are compiled at once: each build takes hundreds of megabytes, and all cores for parts of it.
 const MAX_BUILDS: usize = 4;
 
 /// Returns the record of a build.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Larger than any real file, small enough to read into memory.
 const LONGEST: u64 = 16 << 20;
-/// Longest wait for another process that holds the lock.
+/// Maximum wait for another process that holds the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The grant file of a user. Cheap to clone.

@@ -84,7 +84,7 @@ pub struct PolicySettings {
     pub max_model_requests: Option<u64>,
     /// Tokens of one extension in a run.
     pub max_model_tokens: Option<u64>,
-    /// Longest turn of a sealed realm, in milliseconds, without time in hostcalls.
+    /// Maximum duration of a turn of a sealed realm, in milliseconds, without time in hostcalls.
     pub max_turn_ms: Option<u64>,
 }
 
@@ -118,7 +118,7 @@ pub struct UserDecisions {
     pub asks: ModelQuotaLimits,
     /// Heap of a realm, in MiB.
     pub max_memory_mb: Option<u64>,
-    /// Longest turn of a sealed realm, in milliseconds.
+    /// Maximum duration of a turn of a sealed realm, in milliseconds.
     pub max_turn_ms: Option<u64>,
     /// Version of pi that extensions see.
     pub profile: PiProfile,

@@ -37,7 +37,7 @@ pub fn realms(
 pub struct Terms {
     /// Whether unsealed processes are refused.
     pub sealed_only: bool,
-    /// Longest turn, in place of the default.
+    /// Maximum duration of a turn, in place of the default.
     pub max_turn_ms: Option<u64>,
 }
 

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Longest session id that is used as a file name.
+/// Maximum length of a session id that is used as a file name.
 const LONGEST_NAME: usize = 128;
 
-/// Largest `auth.json` that is searched for secrets.
+/// Maximum size of an `auth.json` that is searched for secrets.
 const LARGEST_AUTH: u64 = 1 << 20;
 
 /// Opens the ledger of a session and first records the ends of calls of an earlier run that was killed.

@@ -176,7 +176,7 @@ impl McpSession {
         }
     }
 
-    /// Sets the grants of each server at the gate, and returns the servers for a sign-in; none is started.
+    /// Applies the servers' grants to the gate, and returns the servers for a sign-in. Starts no server.
     pub(crate) fn open(&self, loader: &Rc<Loader>) -> &Servers {
         let _ = self.loader.set(Rc::clone(loader));
         self.sync();

@@ -19,11 +19,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use url::Url;
 
-/// Longest wait for the user.
+/// Maximum wait for the user.
 const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// Longest wait for a browser's request.
+/// Maximum wait for a browser's request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest request of a browser.
+/// Maximum length of a browser's request.
 const MAX_REQUEST: usize = 16 << 10;
 /// Path of the redirect.
 const PATH: &str = "/callback";

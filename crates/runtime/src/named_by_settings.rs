@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const TEXTS: [&str; 3] = ["skills", "prompts", "rules"];
 /// Settings that are programs.
 const PROGRAMS: [&str; 2] = ["shellPath", "npmCommand"];
-/// Largest file that is searched for commands.
+/// Maximum size of a file that is searched for commands.
 const LARGEST: u64 = 4 << 20;
 
 /// Returns the files and folders, with links resolved.

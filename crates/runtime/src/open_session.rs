@@ -18,7 +18,7 @@ use std::time::SystemTime;
 /// Subfolder of a project's sessions for those of agents that extensions start. No list of sessions includes it.
 const AGENT_SESSIONS: &str = "agents";
 
-/// Longest first line of a session that is read.
+/// Maximum length of the first line of a session that is read.
 const LONGEST_HEADER: u64 = 1 << 20;
 
 /// Opens the session that the configuration selects.

@@ -15,7 +15,7 @@ use pijs_hostcall::places::{OwnState, Places, Protection, normal};
 use pijs_session_store::{SessionLocation, SessionRecords};
 use std::path::{Path, PathBuf};
 
-/// Longest file that names a repository.
+/// Maximum size of a file that names a repository.
 const LONGEST_NAME: u64 = 8 << 10;
 
 /// Entries of the folder of ledgers, each of which may be a link.

@@ -16,7 +16,7 @@ use pijs_protocol::manifest::{CapabilityManifest, Scope as ManifestScope};
 use serde_json::Value;
 use std::path::Path;
 
-/// Largest manifest that is read.
+/// Maximum size of a manifest that is read.
 pub const LONGEST_MANIFEST: u64 = 4 << 20;
 
 /// An extension after its build.

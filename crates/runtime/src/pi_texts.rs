@@ -52,7 +52,7 @@ const PI_PACKAGE: &str = "@earendil-works/pi-coding-agent";
 /// Files of pi's package that a model may read.
 const DOCUMENTATION: &[&str] = &["README.md", "CHANGELOG.md", "package.json", "docs", "examples"];
 
-/// Longest wait for a registry.
+/// Maximum wait for a registry.
 const FETCHED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Extension that collects pi's texts.

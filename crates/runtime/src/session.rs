@@ -40,7 +40,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest wait for calls without a waiter at the end of a session.
+/// Maximum wait for calls without a waiter at the end of a session.
 pub const WIND_DOWN: Duration = Duration::from_secs(2);
 
 /// A session whose extensions have loaded and whose model is not selected yet.
@@ -281,7 +281,7 @@ impl CompiledPackage {
     }
 }
 
-/// Warns about unknown names in `--tools`. An extension may register them later, so they are no error.
+/// Warns about unknown names in `--tools`. An extension may register them later, so they are not an error.
 fn warn_of_unknown_tools(environment: &Environment, names: &[String], host: &Host) {
     let of_extensions: Vec<String> = host.tools().into_iter().map(|tool| tool.spec.name).collect();
     let known: Vec<&str> =

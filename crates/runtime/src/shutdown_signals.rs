@@ -11,11 +11,11 @@ use std::time::Duration;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::time::timeout;
 
-/// Longest wait for extensions' shutdown handlers.
+/// Maximum wait for extensions' shutdown handlers.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
-/// Longest wait for a session to end; each of its own steps has less.
+/// Maximum wait for a session to end; each of its own steps has less.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
-/// Longest wait after a second signal, and for the last output.
+/// Maximum wait after a second signal, and for the last output.
 const SECOND_SIGNAL_GRACE: Duration = Duration::from_secs(2);
 
 /// Receives signals.

@@ -1,9 +1,9 @@
 //! Suggests known names for a misspelt one.
 
-/// Most edits (insertion, deletion, substitution, transposition) of a misspelt name; one in a short name.
+/// Maximum number of edits (insertion, deletion, substitution, transposition) of a misspelt name; one in a short name.
 const MAX_EDITS: usize = 2;
 
-/// Most suggestions.
+/// Maximum number of suggestions.
 const MAX_SHOWN: usize = 3;
 
 /// Returns the known name that is most similar to `name`.

@@ -181,7 +181,7 @@ fn is_computed_import(finding: &Finding) -> bool {
     finding.code == Code::DynamicImport.as_str() && !is_of_dependency
 }
 
-/// Longest wait at start for units that only a computed import may name.
+/// Maximum wait at start for units that only a computed import may name.
 const FETCHED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Time between two lines about a download.
@@ -305,7 +305,7 @@ mod tests {
             help: None,
             ends_load: false,
         };
-        // pi-tui is neither cached nor fetched, which is no error.
+        // pi-tui is neither cached nor fetched, which is not an error.
         for (findings, count) in [
             (vec![], 0),
             (vec![computed("dep:y@1.0.0/a.js"), computed("node_modules/y/a.js")], 0),

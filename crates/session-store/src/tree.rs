@@ -152,9 +152,9 @@ impl Session {
         Ok(BranchState { model, thinking, last_model, is_set_by_extension, last_thinking })
     }
 
-    /// Returns the extensions whose text the model has not replied to, whatever the user wrote after it, with a flag whether they
-    /// wrote a message or a summary. Excludes changes of a reply or of a result, and verdicts. Text of another program counts
-    /// wherever it is in the session, until the model has replied: no user has seen it before.
+    /// Returns the authors of entries that the model has not replied to yet. `true`: the author added a message or a summary;
+    /// `false`: it only edited one. Changes of a reply or a result, and verdicts, are not included. Lines of another program count
+    /// as unread wherever they are in the session, since no user has seen them.
     pub fn pending_authors(&self) -> Result<BTreeMap<String, bool>, SessionError> {
         let mut found = BTreeMap::new();
         if !self.entries.unanswered.is_empty() {

@@ -61,7 +61,7 @@ impl Pairs {
     }
 }
 
-/// Ids of all kinds.
+/// Maps replayed ids to recorded ones, by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     pub(crate) calls: Pairs,

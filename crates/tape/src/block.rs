@@ -20,7 +20,7 @@ use std::io::{self, Read, Write};
 /// The version that is written and read here.
 pub(crate) const VERSION: u32 = 1;
 
-/// Most bytes that the lines of one block have.
+/// Maximum size of the lines of one block, in bytes.
 pub(crate) const MAX_BYTES: usize = 384 << 20;
 
 /// Magic number of the first kind of skippable frames.

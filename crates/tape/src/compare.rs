@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
 
-/// Longest text of a value in a [`Divergence`]'s sentence, in characters.
+/// Maximum length of a value's text in a [`Divergence`]'s sentence, in characters.
 const SHOWN: usize = 400;
 
 /// The first record that a replay made in another way than was recorded.

@@ -26,7 +26,7 @@ use run::Run;
 /// Runs that shrinking takes at most.
 const SHRINKING: usize = 400;
 
-/// Most faults of one schedule.
+/// Maximum number of faults of one schedule.
 const MAX_FAULTS: usize = 3;
 
 /// Options of an exploration.
@@ -71,7 +71,7 @@ impl Case<'_> {
     ///
     /// # Errors
     ///
-    /// Returns the failure under it, or why it is no schedule of this case.
+    /// Returns the failure under it, or why it is not a schedule of this case.
     pub fn replay(&self, schedule: &str) -> Result<(), String> {
         replay(schedule, |chooser| self.test(chooser, MAX_FAULTS))
     }

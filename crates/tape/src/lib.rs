@@ -31,7 +31,7 @@
 //! | [`Spans`] | a tape as a trace, for Chrome and OpenTelemetry |
 //! | [`TapeIndex`] | which blocks hold which realms, for a reader that does not want all |
 //! | [`Summary`] | what a tape holds, counted |
-//! | [`TapeError`] | why bytes are no tape, and up to which record they are one |
+//! | [`TapeError`] | why bytes are not a tape, and up to which record they are one |
 //!
 //! Invariants: reading back what was written gives equal records, to the last bit of a number and the last byte
 //! of an attachment. A tape that was cut off anywhere is good up to its last whole block. A realm that was ended in a

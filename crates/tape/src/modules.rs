@@ -84,16 +84,16 @@ pub enum ModuleError {
     Sources(String),
     /// The engine does not compile them.
     Compile(String),
-    /// They compile to something else than was recorded.
+    /// The sources compile to bytecode other than was recorded.
     Differs {
         /// The realm that has these modules.
         name: String,
         /// The digest on the tape.
         recorded: String,
-        /// The digest here.
+        /// Digest of the module in this build.
         here: String,
     },
-    /// They come with pi, and this pi has others.
+    /// The modules come with pi, and this pi has other ones.
     Absent {
         /// Name and version.
         name: String,
@@ -115,7 +115,7 @@ impl fmt::Display for ModuleError {
 
 impl std::error::Error for ModuleError {}
 
-/// Most bytes of the sources of one artifact, as of an artifact that is built.
+/// Maximum number of bytes of the sources of one artifact, as of an artifact that is built.
 const MAX_SOURCE_BYTES: usize = 128 << 20;
 
 /// Caps of a build. Bundles have an average of some ten brackets around each byte; the parser reads what this admits within

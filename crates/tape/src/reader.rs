@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::rc::Rc;
 
-/// Most bytes of payloads that a reader holds.
+/// Maximum number of bytes of payloads that a reader holds.
 const MAX_BLOB_BYTES: usize = 1 << 30;
 
-/// Most realms of a tape.
+/// Maximum number of realms of a tape.
 const MAX_REALMS: usize = 100_000;
 
 /// Reads a tape: the header at once, then a record for each call of `next`. It checks every digest on the way.

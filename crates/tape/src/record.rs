@@ -20,7 +20,7 @@ use std::borrow::Cow;
 /// Attachments of at least this many bytes are written once and referred to by digest.
 const LARGE: usize = 1 << 10;
 
-/// Deepest nesting of a record: 128 levels of a provider's JSON, and what is built around them.
+/// Maximum nesting of a record: 128 levels of a provider's JSON, and what is built around them.
 const MAX_LEVELS: usize = 256;
 
 /// Begins a reference to an attachment; base64 has no colon.

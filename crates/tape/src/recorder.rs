@@ -27,7 +27,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Longest time that a record waits in memory: so much is missing after a kill.
+/// Maximum time that a record waits in memory. A kill loses at most the records of this time.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(200);
 
 /// Records that may wait for the thread that writes; the session waits for it beyond.
@@ -181,7 +181,7 @@ impl Shared {
     fn finish(&self) {
         if let Some(thread) = self.thread.take() {
             self.queue.close();
-            // Its panic has lost the end of the tape, and is no reason to lose the session.
+            // Its panic has lost the end of the tape, and is not a reason to lose the session.
             let _ = thread.join();
         }
     }

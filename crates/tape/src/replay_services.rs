@@ -14,7 +14,7 @@ use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
 
-/// Most memory of a realm that a tape may ask for; `max_memory_mb` of a session may be more.
+/// Maximum memory of a realm that a tape may ask for; `max_memory_mb` of a session may be more.
 const MAX_MEMORY: u64 = 16 << 30;
 
 /// Least stack of a realm.

@@ -37,10 +37,10 @@ use std::time::Duration;
 
 pub use change::{Change, Changes};
 
-/// Longest wait at a time for a realm in another process.
+/// Maximum wait at a time for a realm in another process.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Most changes that are kept; the rest is counted.
+/// Maximum number of changes that are kept; the rest is counted.
 const MAX_CHANGES: usize = 200;
 
 /// Reports the outputs of an extension that changed since the tape was recorded. `services` say which extension it is, by

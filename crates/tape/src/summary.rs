@@ -31,7 +31,7 @@ pub struct Summary {
 /// One realm of a tape.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RealmSummary {
-    /// Its number on the tape.
+    /// Number of the realm on the tape.
     pub realm: RealmNumber,
     /// The extension of the realm.
     pub extension: ExtensionId,
@@ -48,7 +48,7 @@ pub struct RealmSummary {
 pub struct KindCount {
     /// `yield`, `delivery host_result`, `call fs`, ...
     pub kind: String,
-    /// Their number.
+    /// Number of records of this kind.
     pub records: u64,
 }
 

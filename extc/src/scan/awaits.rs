@@ -67,7 +67,7 @@ struct Insertion {
 #[derive(Default)]
 struct Function {
     is_async: bool,
-    /// Start of the first statement that is no directive.
+    /// Start of the first statement that is not a directive.
     start: Option<Span>,
     awaits: Vec<Span>,
     /// Blocks that run after a failure or at an iteration of a loop.

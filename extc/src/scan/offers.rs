@@ -5,10 +5,10 @@ use crate::syntax::property_name;
 use pijs_protocol::artifact::Offers;
 use swc_core::ecma::ast::{Expr, ExprOrSpread, ObjectLit, Prop, PropOrSpread};
 
-/// Longest name and description that are kept.
+/// Maximum length of a name and description that are kept.
 const LONGEST_NAME: usize = 128;
 const LONGEST_DESCRIPTION: usize = 1000;
-/// Most tools, and most commands, that are kept of one package.
+/// Maximum number of tools, and of commands, kept for one package.
 const MOST: usize = 200;
 
 /// Records the tool or command that `pi.METHOD(args)` registers.

@@ -36,7 +36,7 @@ pub(super) struct DependencyIdentity {
     version: String,
 }
 
-/// Longest version in names; a longer one is treated as none. Every file name of the dependency contains it.
+/// Maximum length of a version in names; a longer one is treated as none. Every file name of the dependency contains it.
 const LONGEST_VERSION: usize = 64;
 
 impl SourceTree {

@@ -59,7 +59,7 @@ pub trait Work {
 pub struct Density {
     /// Step between the changes at which the process is killed or the power is cut.
     pub kills: usize,
-    /// Step between the operations that fail.
+    /// Step between the injected errors: every n-th operation fails.
     pub errors: usize,
 }
 

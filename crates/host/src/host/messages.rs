@@ -348,7 +348,7 @@ fn unknown_event(slot: &Rc<Slot>, event: &str) -> String {
 /// The scan's finding of an event that pi does not have.
 const UNKNOWN_EVENT: &str = "BD_EVENT";
 
-/// Answers a waiter; an unexpected answer (a tool that returns twice) is no error.
+/// Answers a waiter; an unexpected answer (a tool that returns twice) is not an error.
 fn answer<T>(waiter: Option<Waiter<T>>, value: T) {
     if let Some(waiter) = waiter {
         waiter.answer(Ok(value));

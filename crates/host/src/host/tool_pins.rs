@@ -117,5 +117,5 @@ fn told(spec: &ToolSpec) -> String {
     parts.join("; ")
 }
 
-/// Most definitions that wait for consent; more than a user would read.
+/// Maximum number of definitions that wait for consent; more than a user would read.
 const MAX_WITHHELD: usize = 64;

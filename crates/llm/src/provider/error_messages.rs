@@ -15,7 +15,7 @@ const HTML: &str = "(an HTML page, not shown)";
 /// Characters of a body in a message.
 const MAX_CHARS: usize = 4000;
 
-/// Clients whose message format is used.
+/// Client library whose error format is imitated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ErrorFormat {
     /// OpenAI's client for chat completions.

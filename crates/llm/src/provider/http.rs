@@ -488,7 +488,7 @@ struct AttemptFailure {
     retry: Option<Option<Duration>>,
 }
 
-/// Returns whether a request may succeed after this status: the model has not started.
+/// Returns whether a request that failed with this status may be repeated, because the model has not begun to answer.
 pub fn is_retriable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 409 | 429 | 500 | 502 | 503 | 504 | 529)
 }

@@ -90,9 +90,9 @@ impl CallParam for Protocols {
 /// A message to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebSocketMessage {
-    /// A message of text.
+    /// A text message.
     Text(String),
-    /// A message of bytes.
+    /// A binary message.
     Binary(CallData),
 }
 

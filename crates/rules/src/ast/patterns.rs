@@ -43,7 +43,7 @@ struct LanguagePatterns {
     by_kind: Vec<Vec<usize>>,
     /// The readings that match a node of any kind.
     of_any_kind: Vec<usize>,
-    /// By pattern: the reason why it cannot match, or may match another text than its author means.
+    /// By pattern: the reason why it cannot match, or may match text other than its author means.
     problems: Vec<Option<Problem>>,
 }
 

@@ -44,7 +44,7 @@ struct CurrentValue {
     reads_path: bool,
     /// Whether the value is itself JSON.
     reads_json: bool,
-    /// The objects around it.
+    /// Ids of the objects that enclose the value.
     objects: Vec<u32>,
     /// The current file of the patch.
     file: Option<String>,

@@ -23,8 +23,9 @@ use std::sync::Arc;
 /// bytes.
 const FREE: u64 = 4 << 20;
 const FREE_OF_PATTERN: u64 = 512 << 10;
-/// Additional bytes that they may read for each byte of the text, and those of one pattern.
+/// Additional bytes that all patterns together may read for each byte of the text.
 const PER_BYTE: u64 = 128;
+/// Additional bytes that one pattern may read for each byte of the text.
 const PER_BYTE_OF_PATTERN: u64 = 16;
 /// Maximum length of a text on which a pattern is tested, in bytes.
 pub(crate) const MAX_TEXT: usize = 8 << 20;

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 /// Name of the file.
 const FILE_NAME: &str = "mcp-auth.json";
-/// Longest file that is read.
+/// Maximum size of a file that is read.
 const MAX_BYTES: u64 = 1 << 20;
-/// Longest wait for another process that holds the lock.
+/// Maximum wait for another process that holds the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The file of one user.

@@ -7,7 +7,7 @@ use pijs_mcp::pins::{self, Pins};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longest wait for another process that holds the lock.
+/// Maximum wait for another process that holds the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// `<agentDir>/pijs/mcp-tools.json`.

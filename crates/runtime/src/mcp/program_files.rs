@@ -14,7 +14,7 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Largest file that is read. A larger one counts by its stamp alone.
+/// Maximum size of a file that is read. A larger one counts by its stamp alone.
 const LARGEST: u64 = 1 << 30;
 
 /// Resolves programs like the start of a server.

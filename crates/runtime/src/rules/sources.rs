@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::SystemTime;
 
-/// Most rule files of one folder: more than a session can use, and a limit of the work at every turn.
+/// Maximum number of rule files of one folder: more than a session can use, and a limit of the work at every turn.
 const MAX_FILES: usize = 10_000;
 
 /// Optional sources of rules: another program, or the built-in ones.

@@ -16,7 +16,7 @@ const ENDING: &str = ".tape";
 /// the tape. Other tapes in the folder are never removed.
 const LINES: &str = ".jsonl.";
 
-/// Most runs of one session.
+/// Maximum number of runs of one session.
 const MAX_RUNS: u32 = 10_000;
 
 /// `extensions.tape` of the user's settings. A folder cannot turn recording on.

@@ -34,7 +34,7 @@ pub(crate) struct RealmScript {
     pub(crate) answers: BTreeMap<String, Vec<Vec<HostResult>>>,
 }
 
-/// Something that came from outside and is no answer of a call.
+/// Something that came from outside and is not an answer of a call.
 #[derive(Clone)]
 pub(crate) struct Input {
     pub(crate) task: Task,
@@ -43,7 +43,7 @@ pub(crate) struct Input {
     pub(crate) after: usize,
 }
 
-/// Why a tape is no case for the lab.
+/// Why a tape is not a case for the lab.
 #[derive(Debug)]
 pub enum LabError {
     /// It cannot be replayed.

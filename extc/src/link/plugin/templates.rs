@@ -90,7 +90,7 @@ impl Modules {
     }
 }
 
-/// Most files that the computed imports of one module can add.
+/// Maximum number of files that the computed imports of one module can add.
 const MAX_REACHED: usize = 200;
 
 /// Returns the path that a relative specifier names, without access to the file system.

@@ -107,7 +107,7 @@ impl PatternParts {
 #[derive(Default)]
 pub(super) struct FieldValues {
     fields: Vec<Id>,
-    /// Values of fields; `None` where a value is no plain name.
+    /// Values of fields; `None` where a value is not a plain name.
     values: HashMap<Id, Vec<Option<Id>>>,
 }
 
@@ -142,7 +142,7 @@ pub(super) struct CallGraph {
     /// Parameters of functions and constructors, by the name of the function or the class; `None` where a parameter cannot be
     /// followed.
     functions: HashMap<Id, Vec<Option<Id>>>,
-    /// Arguments of calls of a name; `None` where an argument is no plain name.
+    /// Arguments of calls of a name; `None` where an argument is not a plain name.
     calls: Vec<(Id, Vec<Option<Id>>)>,
 }
 
