@@ -2,8 +2,8 @@
 //!
 //! Such a file is untrusted, so it is treated as data. Its modules are compiled again from their sources; its bytecode is
 //! ignored. Its maps are kept, so that errors are shown at the author's lines. Its metadata are claims, as a `package.json` is:
-//! capabilities are requests, and code that uses others does not hold them. Inputs are no claims: the file is the one input, so
-//! that grants are bound to its bytes.
+//! capabilities are requests, and code that uses others does not hold them. The inputs that they list are ignored: the file itself
+//! is the only input, so that grants are bound to its bytes.
 //!
 //! ```text
 //! ext:/0/index.js         entry 0, then the other chunks: parsed under the limits of any source, compiled
@@ -41,13 +41,13 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-/// Most bytes of an artifact's metadata.
+/// Maximum size of an artifact's metadata, in bytes.
 const MAX_METADATA: usize = 4 << 20;
-/// Most entries of one artifact.
+/// Maximum number of entries of one artifact.
 const MAX_ENTRIES: usize = 1_000;
-/// Longest name and version; npm's names have at most 214 characters.
+/// Maximum length of a name and of a version; npm's names have at most 214 characters.
 const LONGEST_NAME: usize = 214;
-/// Longest name of a chunk.
+/// Maximum length of a chunk's name.
 const LONGEST_FILE: usize = 1_024;
 
 const BUILD_AGAIN: &str = "build it again from its sources: extc build FOLDER -o OUT";
@@ -131,7 +131,7 @@ fn compile_again(
 fn chunks(modules: Vec<Module>, entries: usize, limits: &Limits) -> Result<Vec<Module>, (Code, String)> {
     let malformed = |why: String| (Code::Artifact, why);
     if entries == 0 || entries > MAX_ENTRIES {
-        return Err(malformed(format!("it has {entries} entries, and 1 to {MAX_ENTRIES} are read")));
+        return Err(malformed(format!("it has {entries} entries; 1 to {MAX_ENTRIES} are allowed")));
     }
     let chunks: Vec<Module> =
         modules.into_iter().filter(|module| !module.specifier.starts_with(FACADE_PREFIX)).collect();

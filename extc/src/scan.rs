@@ -43,7 +43,7 @@ use std::sync::Arc;
 
 /// Reports a computed target that no file of the package matches.
 pub(crate) fn computed(template: &Template, file: &str, source: &Arc<str>) -> Diagnostic {
-    let message = "the target of this `import()` is computed, and no file of the package begins like it";
+    let message = "the target of this `import()` is computed, and no file in the package matches its constant prefix";
     let (start, end) = template.at;
     Diagnostic::new(Code::DynamicImport, message).help(findings::NAME_IMPORT).at(file, source, start, end)
 }
