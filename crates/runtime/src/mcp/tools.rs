@@ -25,7 +25,7 @@ const RESOURCE_TOOLS: [(&str, &str); 3] = [
     ("list_mcp_resource_templates", "list_resource_templates"),
     ("read_mcp_resource", "read_resource"),
 ];
-/// Most results of one search.
+/// Maximum number of results of one search.
 const MAX_FOUND: usize = 20;
 
 /// Tools and prompts of servers, for the agent.
