@@ -1,10 +1,10 @@
-//! Reads an npm tarball into memory and refuses every form that two readers could interpret differently.
+//! Reads an npm tarball into memory, and refuses every form that two readers could interpret differently.
 //!
-//! [`unpack`] takes the compressed bytes and answers with the files of the package, or with the rule that was broken;
-//! [`Unpacked::write_into`] then creates them below a directory handle. Only regular files and directories exist here:
-//! links, devices and sparse files are refused, not skipped. Nothing is written before the last byte was read.
+//! [`unpack`] returns the files of the package, or the violated rule; [`Unpacked::write_into`] then creates them below a
+//! directory handle. Only regular files and directories are accepted: links, devices and sparse files are refused, not skipped.
+//! Nothing is written before the whole archive has been read.
 //!
-//! Own code over `tar`'s header type, because its iterator and `unpack` repair what we have to refuse.
+//! It uses `tar`'s header type only, because `tar`'s iterator and `unpack` repair archives that have to be refused.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::names::{check, fold};
@@ -18,9 +18,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 const BLOCK: usize = 512;
-/// A PAX or GNU record holds a path or a time; npm's longest paths are far below this.
+/// Most bytes of PAX or GNU records, which contain a path or a time; npm's longest paths are far below this.
 const MAX_EXTENSION_BYTES: usize = 64 * 1024;
-/// Small archives of very regular text compress better than the cap on the ratio allows.
+/// Unpacked size from which the ratio is checked: small archives of regular text may exceed it.
 const RATIO_FLOOR: usize = 1024 * 1024;
 
 /// Caps on what one package, and one install, may take. The defaults leave room above the largest honest dependencies of
@@ -45,7 +45,7 @@ pub struct InstallLimits {
     pub tree: usize,
     /// Bytes of one registry document.
     pub metadata: usize,
-    /// Longest silence of a server.
+    /// Longest time without data from a server.
     pub idle: Duration,
     /// Longest download.
     pub total: Duration,
@@ -69,7 +69,7 @@ impl Default for InstallLimits {
     }
 }
 
-/// The files of one archive, names checked, the leading folder taken off.
+/// The files of one archive, with checked names and without the leading folder.
 #[derive(Debug)]
 pub struct Unpacked {
     tar: Vec<u8>,
@@ -84,8 +84,7 @@ impl Unpacked {
         Self { tar: Vec::new(), files: BTreeMap::new(), warnings: Vec::new() }
     }
 
-    /// Collects files that come from elsewhere than an archive, under the same rules for names. Each path has a folder at the
-    /// top.
+    /// Collects files of another origin under the same rules for names. Each path begins with a top folder.
     pub(crate) fn from_files(files: impl Iterator<Item = (Vec<u8>, Vec<u8>)>, limits: &InstallLimits) -> Result<Self> {
         let mut this = Self::empty();
         let mut names = TakenNames::default();
@@ -413,7 +412,7 @@ impl<'a> ArchiveReader<'a> {
     }
 }
 
-/// Tells whether a record holds an owner, a time or a note of another archiver, none of which is kept.
+/// Returns whether a record contains an owner, a time or a comment of an archiver, which are ignored.
 fn is_harmless(key: &[u8]) -> bool {
     matches!(key, b"mtime" | b"atime" | b"ctime" | b"uid" | b"gid" | b"uname" | b"gname" | b"comment")
         || [&b"SCHILY."[..], b"LIBARCHIVE.", b"NODETAR.", b"RHT."].iter().any(|prefix| key.starts_with(prefix))
@@ -424,7 +423,7 @@ fn decimal(text: &[u8]) -> Option<u64> {
     digits.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
 }
 
-/// Key and value of a PAX record.
+/// The key and value of a PAX record.
 type PaxRecord<'a> = (&'a [u8], &'a [u8]);
 
 fn pax_records<'a>(name: &str, data: &'a [u8], limits: &InstallLimits) -> Result<Vec<PaxRecord<'a>>> {

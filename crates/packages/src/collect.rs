@@ -56,19 +56,19 @@ pub(crate) enum SearchDepth {
     Agents,
 }
 
-/// Folder levels that are searched; a deeper path is a link in a circle.
+/// Most folder levels of a search. A deeper path is most likely a cycle of links.
 const MAX_DEPTH: usize = 12;
-/// Files of one folder.
+/// Most files of one folder.
 const MAX_FILES: usize = 10_000;
-/// Folders of one search, all levels together: two links to the folder they lie in double with each level.
+/// Most folders of one search over all levels: two links to their own folder double with each level.
 const MAX_FOLDERS: usize = 10_000;
-/// Longest file of patterns that is read.
+/// Largest ignore file that is read, in bytes.
 const MAX_PATTERNS: u64 = 1 << 20;
-/// Lines of one that are read.
+/// Most lines of an ignore file.
 const MAX_RULES: usize = 10_000;
 const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".fdignore"];
 
-/// The files of one kind in a folder; none when it is not there.
+/// Returns the files of one kind in a folder; none if the folder does not exist.
 pub(crate) fn collect(kind: ResourceKind, folder: &Path, search: SearchDepth) -> Vec<PathBuf> {
     let mut walk = Walk { kind, search, folders: 0, ignored: Vec::new(), found: Vec::new() };
     walk.folder(folder, 0);
@@ -80,7 +80,7 @@ struct Walk {
     search: SearchDepth,
     /// Folders visited so far.
     folders: usize,
-    /// Rules of the folders from the first to this one.
+    /// Ignore rules of the folders from the top to this one.
     ignored: Vec<Gitignore>,
     found: Vec<PathBuf>,
 }
@@ -144,14 +144,14 @@ pub(crate) fn rules(folder: &Path) -> Gitignore {
         let Ok(bytes) = read_regular(&file, MAX_PATTERNS) else { continue };
         let text = String::from_utf8_lossy(&bytes);
         for line in text.trim_start_matches('\u{feff}').lines().take(MAX_RULES).filter(|line| globs::fits(line)) {
-            // A line that is no pattern is left out, as git does.
+            // An invalid pattern is ignored, as in git.
             let _ = builder.add_line(Some(file.clone()), line);
         }
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Whether the rules of one folder leave something of it out.
+/// Returns whether the rules of one folder ignore a path in it.
 pub(crate) fn is_ignored_by(rules: &Gitignore, path: &Path, is_folder: bool) -> bool {
     matches!(rules.matched(path, is_folder), Match::Ignore(_))
 }

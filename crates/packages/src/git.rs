@@ -34,7 +34,7 @@ const FETCHED: &str = "refs/pijs/fetched";
 /// A repository and the ref that is requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitSource {
-    /// As the user wrote it, with its `.git`: only forges answer under both names.
+    /// As the user wrote it, with its `.git`: not every server accepts both names.
     url: String,
     transport: Transport,
     host: String,
@@ -46,7 +46,7 @@ pub struct GitSource {
 enum Transport {
     Https,
     Ssh,
-    /// To a literal loopback address.
+    /// Plain http, to a literal loopback address only.
     Http,
 }
 
@@ -73,7 +73,7 @@ impl GitSource {
     ///
     /// # Errors
     ///
-    /// `IN_SOURCE` for transports that are not taken and for parts that git could read as an option.
+    /// Fails with `IN_SOURCE` for an unsupported transport, and for parts that git could parse as an option.
     pub fn parse(text: &str) -> Option<Result<Self>> {
         let prefixes =
             ["git:", "git+", "git@", "git://", "http://", "https://", "ssh://", "file://", "github:", "ext::", "fd::"];
@@ -159,7 +159,7 @@ impl GitSource {
         })
     }
 
-    /// `git:HOST/PATH`, without the `.git` of the address: both spellings are one package.
+    /// Returns `git:HOST/PATH`, without the `.git` of the address, since both spellings are one package.
     pub fn identity(&self) -> String {
         format!("git:{}/{}", self.host, self.path)
     }
@@ -474,7 +474,7 @@ async fn run(mut command: Command, source: &GitSource, limits: &InstallLimits, f
     let (output, words) = tokio::select! {
         read = reading => read,
         refused = watch => {
-            // Its helpers are in its group.
+            // Its helpers are in its process group.
             if let Some(pid) = child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())) {
                 let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
             }

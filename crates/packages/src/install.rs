@@ -290,7 +290,7 @@ impl Installer {
         }
     }
 
-    /// `None` when there is no newer one.
+    /// Updates an npm package. Returns `None` when there is no newer version.
     async fn update_npm(&self, name: &PackageName, range: &str, scope: InstallScope) -> Result<Option<Installed>> {
         if Version::parse(range).is_ok() || !self.has_newer(name, range, scope).await? {
             return Ok(None);

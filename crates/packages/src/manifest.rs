@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Larger than any real manifest, small enough to read into memory.
+/// Most bytes of a manifest: larger than any real one, small enough for memory.
 const MAX_MANIFEST_BYTES: u64 = 4 << 20;
 
 /// Scripts that npm runs during an install. They are reported and never run.
@@ -44,7 +44,7 @@ pub(crate) struct Manifest {
     pub(crate) bundle_dependencies: Bundled,
     #[serde(deserialize_with = "readable_members")]
     pub(crate) scripts: BTreeMap<String, Value>,
-    /// One path, or paths by the names of commands.
+    /// One path, or paths by command names.
     bin: Value,
     /// sha256 of the file, in hex; part of the key under which grants are kept.
     #[serde(skip)]
@@ -186,7 +186,7 @@ impl Manifest {
         };
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(None),
-            // It is a folder or a pipe.
+            // The path is a folder or a pipe.
             ErrorKind::InvalidInput if LinkInTheWay::of(&error).is_none() => Ok(None),
             ErrorKind::FileTooLarge => {
                 let why = format!("a manifest of more than {MAX_MANIFEST_BYTES} bytes");

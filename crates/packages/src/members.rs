@@ -1,8 +1,8 @@
 //! Finds packages inside another package that it imports by name: workspaces and `file:` dependencies.
 //!
-//! `npm install` at the root of a repository makes a link in `node_modules` for each folder under `workspaces`, and for
-//! each dependency that is a `file:` path. Here nothing is linked on disk: an install leaves such names out of what it
-//! fetches and takes what the members need along, and a build looks the names up as if the links were there.
+//! `npm install` at the root of a repository creates a link in `node_modules` for each folder under `workspaces`, and for each
+//! dependency on a `file:` path. Here nothing is linked on disk: an install does not fetch such names, but fetches the
+//! dependencies of the members, and a build resolves the names as if the links existed.
 
 use crate::archive::Unpacked;
 use crate::entries::walk;

@@ -24,7 +24,7 @@ impl PackageManifest {
     ///
     /// # Errors
     ///
-    /// It cannot be read, or it is a link that leads out of the folder.
+    /// Fails when it cannot be read, and when it is a link that leads out of the folder.
     pub fn read(root: &Path) -> Result<Self> {
         Ok(Manifest::read(root)?.map(|manifest| Self::of(&manifest)).unwrap_or_default())
     }
@@ -43,7 +43,7 @@ impl PackageManifest {
         self.0.name.as_deref()
     }
 
-    /// Returns `pi.capabilities`, whatever it holds.
+    /// Returns `pi.capabilities`, unparsed.
     pub fn capabilities(&self) -> Option<&Value> {
         self.0.capabilities.as_ref()
     }

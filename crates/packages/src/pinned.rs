@@ -63,7 +63,7 @@ impl TarballCache {
     ///
     /// # Errors
     ///
-    /// `io` when there is no https client.
+    /// Fails with `io` when the https client cannot be created.
     pub fn open(dir: impl Into<PathBuf>, npm: NpmConfig) -> Result<Self> {
         let limits = InstallLimits::default();
         let registry = RegistryClient::new(npm, limits.clone())?;
@@ -81,8 +81,8 @@ impl TarballCache {
     ///
     /// # Errors
     ///
-    /// `io` and `timeout` when a package is not here and cannot be fetched, `IN_INTEGRITY` when the registry sends
-    /// other bytes, and what [`unpack`] refuses. What was written by then stays in `folder`, which is the caller's.
+    /// Fails with `io` or `timeout` when a package is not cached and cannot be fetched, with `IN_INTEGRITY` when the registry
+    /// sends other bytes, and as [`unpack`]. Files written before an error stay in `folder`, which belongs to the caller.
     pub async fn unpack(&self, packages: &[PinnedPackage], folder: &Path) -> Result<()> {
         let tarballs: Vec<Vec<u8>> = stream::iter(packages.iter().map(|package| self.tarball(package)))
             .buffered(PARALLEL_DOWNLOADS)

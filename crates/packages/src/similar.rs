@@ -4,7 +4,7 @@
 //! separators), or when they differ by one edit (an insertion, deletion, substitution or transposition) and are long enough for
 //! that to be no coincidence.
 
-/// In a shorter name one letter distinguishes words: `cat` and `bat`.
+/// Shortest name that is compared by edits: in a shorter one, a single letter distinguishes words (`cat` and `bat`).
 const SHORTEST: usize = 6;
 
 /// Describes how two different names can be confused; `None` when they cannot.

@@ -8,8 +8,8 @@
 //! <root>/npm/.lock                           kernel lock: one writer for each scope
 //! ```
 //!
-//! Downloading, unpacking and building happen in staging, without the lock. A package is complete and flushed there
-//! before one rename (or exchange, when there is an older one) makes it visible.
+//! Downloading, unpacking and building happen in staging, without the lock. A package is complete and flushed there before one
+//! rename (or exchange, if there is an older one) makes it visible.
 //!
 //! A cloned project brings its own `.pi`, so files below the root are untrusted: all of them are opened without following a link,
 //! by [`Disk::beneath`]. Only the user's own `npm` and `git` may be links, and the user's settings and lock file.

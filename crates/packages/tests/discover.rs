@@ -21,14 +21,14 @@ fn find(home: &Home, named: &[&str], trusted: bool) -> Discovery {
     resolve_extensions(&DiscoverOptions { dirs: home.dirs(), named, only_named: false, trusted })
 }
 
-/// Entries in load order, relative to the test's folder.
+/// Returns the entries in load order, relative to the test's folder.
 fn order(home: &Home, found: &Discovery) -> Vec<String> {
     let base = home.agent().parent().expect("a folder").to_path_buf();
     let entries = found.packages.iter().flat_map(|package| &package.entries);
     entries.map(|entry| entry.strip_prefix(&base).expect("below").to_string_lossy().into_owned()).collect()
 }
 
-/// One extension in each place that pi looks at.
+/// Creates one extension in each location that pi searches.
 fn everywhere(home: &Home) {
     let (agent, project) = (home.agent(), home.project());
     write(&project.join("named.ts"), "");
@@ -152,7 +152,7 @@ async fn an_installed_package_is_found_by_settings_and_by_name() {
         assert_eq!(found.packages[0].installed, Some(InstallScope::User));
         assert_eq!(order(&home, &found), ["agent/npm/node_modules/pi-ttsr/extensions/ttsr/index.ts"]);
     }
-    // The project's comes before the user's, where the project counts.
+    // The project's package takes precedence over the user's if the project is trusted.
     home.installer(&registry).install("pi-ttsr", InstallScope::Project).await.expect("installed");
     for named in [&[][..], &["npm:pi-ttsr"][..]] {
         for (trusted, scope) in [(true, InstallScope::Project), (false, InstallScope::User)] {

@@ -11,7 +11,7 @@ fn read<T: serde::de::DeserializeOwned>(name: &str) -> T {
     serde_json::from_slice(&fs::read(path).expect("a fixture")).expect("JSON")
 }
 
-/// The paths in load order, or that pi would end.
+/// Returns the paths in load order, or the error.
 fn found(files: &BTreeMap<String, Option<String>>) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     for (path, text) in files {

@@ -1,5 +1,4 @@
-//! Installing, updating and removing with every fault at every operation: killed, the power cut, a disk that fails or
-//! is full.
+//! Tests installing, updating and removing with every fault at every operation: a kill, a power cut, a failing or full disk.
 //!
 //! After each fault the package is complete, in the old or new version, or absent; lock file, settings and folder agree once the
 //! next session has started ([`recover`]); staging is empty; the same command then succeeds. The counts are printed;
@@ -25,9 +24,9 @@ enum Task {
 
 struct Packages {
     task: Task,
-    /// Has 1.0.0 only.
+    /// Registry with 1.0.0 only.
     first: Registry,
-    /// Has both.
+    /// Registry with both versions.
     second: Registry,
     home: Home,
     runtime: tokio::runtime::Runtime,
@@ -69,7 +68,7 @@ impl Packages {
         }
     }
 
-    /// The version in each of the three places, each checked to be whole.
+    /// Returns the version in settings, lock file and folder, and checks that each is complete.
     fn places(&self, case: &Case) -> [Option<String>; 3] {
         let agent = self.home.agent();
         let read = |path: &Path| -> Option<Value> {
@@ -127,7 +126,7 @@ impl Work for Packages {
     fn check(&mut self, acknowledged: bool, case: &Case) {
         let before = if self.task == Task::Install { None } else { Some("1.0.0") };
         let disk = Disk::system();
-        // As a session does when it starts. One that only looks sees a whole package even before that.
+        // As at the start of a session. A reader sees a complete package even before that.
         self.places(case);
         let problems = recover(&disk, &self.home.dirs(), &[InstallScope::User]);
         assert!(problems.is_empty(), "{}: {problems:?}", case.name);
@@ -138,7 +137,7 @@ impl Work for Packages {
         assert!(!acknowledged || now == self.wanted(), "{}: said done, and it is not", case.name);
         assert_eq!(self.home.staging(InstallScope::User), 0, "{}: something is left in staging", case.name);
 
-        // No hand is needed.
+        // The same command succeeds without manual repair.
         if now != self.wanted() {
             assert!(self.run(&disk), "{}: the same again failed", case.name);
             assert_eq!(self.places(case)[0].as_deref(), self.wanted(), "{}", case.name);
@@ -174,7 +173,7 @@ fn a_removal_survives_every_fault() {
     all(Task::Remove);
 }
 
-/// A file in place of the note that leads out of the store is not followed.
+/// A journal with a path outside of the store is not followed.
 #[test]
 fn a_note_that_names_another_folder_is_refused() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! Installing from a loopback registry and from folders: what succeeds, what is refused, and what a refusal leaves.
+//! Tests installing from a loopback registry and from folders: successes, refusals, and the state after a refusal.
 
 mod support;
 
@@ -19,13 +19,13 @@ fn lock(home: &Home) -> Value {
     serde_json::from_slice(&std::fs::read(home.agent().join("pijs-lock.json")).expect("a lock file")).expect("json")
 }
 
-/// Installs and expects `code`; nothing that was there before may have changed.
+/// Expects an install to fail with `code` and to change nothing.
 async fn refused(home: &Home, installer: &Installer, source: &str, code: InstallCode) -> PackageError {
     let before = home.state(InstallScope::User);
     let error = installer.install(source, InstallScope::User).await.expect_err("it should be refused");
     assert_eq!(error.code, code, "{error}");
     let mut after = home.state(InstallScope::User);
-    // The empty store is no state.
+    // An empty store is equal to no store.
     after
         .retain(|path, _| before.contains_key(path) || !matches!(path.as_str(), "npm/.gitignore" | "npm/package.json"));
     assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
@@ -276,7 +276,7 @@ async fn tokens_go_to_their_registry_and_scopes_to_theirs() {
     assert_eq!(installed.version.as_deref(), Some("1.0.0"));
     assert!(private.requests().iter().all(|request| request.authorization.as_deref() == Some("Bearer hush")));
     assert!(public.requests().is_empty());
-    // Without the scope's line the lock still knows where it belongs.
+    // The lock file records the registry even without the scope's line in `.npmrc`.
     refused(&home, &home.installer(&public), "@corp/tool", InstallCode::Source).await;
 }
 
@@ -487,7 +487,7 @@ async fn a_project_that_points_its_store_elsewhere_is_refused() {
 #[tokio::test]
 async fn a_home_that_cannot_be_written_is_named() {
     let (home, registry) = (Home::new(), Registry::start().with_fixtures(&fixtures()));
-    // A file where the folder should be: works for root too, for whom nothing is read-only.
+    // A file in place of the folder, since permissions do not restrict root.
     let mut dirs = home.dirs();
     dirs.agent_dir = dirs.home.join("file/agent");
     std::fs::write(dirs.home.join("file"), "").expect("written");

@@ -1,5 +1,5 @@
-//! Links below a store lead nowhere, whoever put them there; those that a user has reason for go on working. And a
-//! package's folder holds no other package.
+//! Tests that links below a store are not followed, except those that users create on purpose, and that the folder of a package
+//! contains no other package.
 
 #[expect(dead_code, reason = "each test binary uses its own part")]
 mod support;
@@ -18,7 +18,7 @@ use support::{Home, all};
 
 const SCOPES: [InstallScope; 2] = [InstallScope::User, InstallScope::Project];
 
-/// A home with somebody's folder in it: `home/victim/KEPT/precious`, for each name.
+/// A home with an unrelated folder: `home/victim/KEPT/precious`, for each name.
 struct World {
     home: Home,
     registry: Registry,
@@ -67,7 +67,7 @@ impl World {
         self.home.installer(&self.registry).remove(source, self.scope).map(drop)
     }
 
-    /// Everything of somebody else is as it was.
+    /// Checks that the unrelated folder is unchanged.
     fn is_untouched(&self, what: &str) {
         for name in ["kept", "o/n", "n"] {
             let folder = self.victim().join(name);
@@ -102,7 +102,7 @@ async fn a_link_in_place_of_a_scope_s_folder_is_refused() {
         let installer = world.home.installer(&world.registry);
         is_link(&all(installer.update(None, scope).await).expect_err("followed"), &at);
         world.is_untouched("scope");
-        // Refused before anything was changed, and when the link is gone nothing is left to do by hand.
+        // Refused before any change, and without the link the next command succeeds.
         assert_eq!(fs::read(world.root.join("settings.json")).expect("settings"), settings);
         assert!(!world.root.join("npm/.pending.json").exists() && world.home.staging(scope) == 0);
         fs::remove_file(at).expect("our own link");
@@ -151,7 +151,7 @@ async fn a_note_whose_folder_in_staging_lies_behind_a_link_is_refused() {
     }
 }
 
-/// Names that tell of a process that is gone; what they hold is swept as what it is.
+/// Folders in staging with the names of ended processes are swept without following links.
 #[test]
 fn sweeping_takes_links_and_leaves_what_they_lead_to() {
     for scope in SCOPES {
@@ -210,7 +210,7 @@ async fn a_user_may_keep_the_folder_the_packages_and_the_settings_elsewhere() {
     write(&elsewhere.join("git/example.org/o/n/package.json"), r#"{"name": "n"}"#);
 
     world.install("steady").await.expect("installed");
-    // As `npm link` leaves a package that somebody works on.
+    // As `npm link` creates it for a package in development.
     symlink(world.victim().join("kept"), elsewhere.join("npm/node_modules/linked")).expect("a link");
     let settings = || -> Value {
         serde_json::from_slice(&fs::read(elsewhere.join("dotfiles.json")).expect("settings")).expect("json")
@@ -242,7 +242,7 @@ async fn a_repository_below_another_is_refused_and_so_is_taking_one_away_with_an
         assert_eq!(error.code, InstallCode::Source, "{error}");
         assert!(error.to_string().contains(&format!("remove {listed} first")), "{error}");
     }
-    // As another program, or an older one, left them.
+    // As another program or an older version left them.
     let world = World::new(InstallScope::User);
     world.settings(&[outer, inner]);
     let place = world.root.join("git/example.org/o/n");
@@ -257,7 +257,7 @@ async fn a_repository_below_another_is_refused_and_so_is_taking_one_away_with_an
     assert!(!place.exists());
 }
 
-/// A package reads its own folder without asking, so a project must not make the folder around it one.
+/// A package reads its own folder without consent, so a project must not declare the folder around it a package.
 #[test]
 fn a_package_of_a_project_does_not_lie_around_it() {
     for (name, prepare) in [
@@ -267,7 +267,7 @@ fn a_package_of_a_project_does_not_lie_around_it() {
         let world = World::new(InstallScope::User);
         let around = world.home.dirs().home.join("around");
         let mut dirs = world.home.dirs();
-        // A repository of that name, cloned beside others.
+        // A repository with that name, cloned beside others.
         dirs.cwd = around.join("extensions");
         write(&dirs.cwd.join("evil.ts"), "export default () => {};\n");
         prepare(&dirs.cwd.join(".pi"));
@@ -276,14 +276,14 @@ fn a_package_of_a_project_does_not_lie_around_it() {
         assert!(found.packages.is_empty(), "{name}: {:?}", found.packages);
         assert!(found.problems.iter().any(|problem| problem.code == InstallCode::Path), "{name}: {:?}", found.problems);
 
-        // Started in a folder of it, a repository is the project's as a whole.
+        // When pi is started in a subfolder, the whole repository belongs to the project.
         fs::create_dir(around.join(".git")).expect("a folder");
         let found = resolve_extensions(&options);
         assert_eq!(found.packages.len(), 1, "{name}: {:?}", found.problems);
     }
 }
 
-/// The grants of a package are kept under its name; a project's link would give the name to code that lies elsewhere in it.
+/// The grants of a package are stored under its name; a link in a project would give that name to other code.
 #[test]
 fn a_package_of_a_project_is_no_link() {
     for at in ["npm/node_modules/steady", "npm/node_modules", "npm", ""] {
@@ -319,7 +319,7 @@ fn a_package_of_a_project_is_no_link() {
     }
 }
 
-/// A link out of the folder is no manifest of it: what it names may be anybody's, or a file without an end.
+/// A link out of the folder is not its manifest: the target may be private, or a file without an end.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_manifest_that_is_a_link_out_of_its_folder_is_not_read() {

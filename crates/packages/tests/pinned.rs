@@ -1,4 +1,4 @@
-//! Packages pinned by digest: fetched once, checked at every use.
+//! Tests packages pinned by digest: fetched once, verified at every use.
 
 #[expect(dead_code, reason = "each test binary uses its own part")]
 mod support;
@@ -9,7 +9,7 @@ use serde_json::json;
 use std::path::Path;
 use support::npm;
 
-/// Publishes a package and pins what was published.
+/// Publishes a package, and returns its pin.
 fn publish(registry: &Registry, name: &str) -> PinnedPackage {
     let manifest = json!({"name": name, "version": "1.2.3"});
     let files = [

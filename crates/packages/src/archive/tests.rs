@@ -5,7 +5,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 
-/// A tar archive written header by header, so that it can be as wrong as an attacker wants.
+/// A tar archive written header by header, so that it may violate any rule.
 #[derive(Default)]
 struct Tar(Vec<u8>);
 
@@ -91,7 +91,7 @@ fn the_top_folder_may_have_any_name_and_a_leading_dot_slash() {
 fn a_dot_between_slashes_is_nothing_wherever_it_stands() {
     let tgz = honest().file("package/./src/././a.ts", b"a").entry("package/./src/./", b'5', b"").end();
     assert_eq!(unpack(&tgz, &InstallLimits::default()).expect("honest").get("src/a.ts"), Some(&b"a"[..]));
-    // A file that occurs twice counts once; it hides no second file and does not leave the folder.
+    // A repeated file with equal content is one file.
     let twice = honest().file("package/./src/index.ts", b"export default () => {};\n").end();
     assert!(unpack(&twice, &InstallLimits::default()).expect("honest").get("src/index.ts").is_some());
     refused(&honest().file("package/./src/index.ts", b"x").end(), InstallCode::Format);
@@ -147,7 +147,7 @@ fn names_that_some_file_system_confuses_are_refused() {
         let both = honest().file(&format!("package/{one}.ts"), b"1").file(&format!("package/{other}.ts"), b"2");
         refused(&both.end(), InstallCode::Path);
     }
-    // The second is the first in another normal form, the third alone is not in form C.
+    // The first archive has the same name in two normal forms, the second a name that is not in form C.
     refused(&honest().file("package/\u{e9}.ts", b"1").file("package/e\u{301}.ts", b"2").end(), InstallCode::Path);
     refused(&honest().file("package/e\u{301}.ts", b"2").end(), InstallCode::Path);
 }
@@ -265,7 +265,7 @@ fn what_just_fits_is_taken_and_what_is_one_more_is_not() {
     };
     assert_eq!((named(255), named(256)), (Ok(()), full));
 
-    // Headers and padding have a limit of their own.
+    // Headers and padding have a separate limit.
     let padded = |blocks| {
         let mut tar = Tar::default().file("package/a", b"x").0;
         tar.resize(blocks * BLOCK, 0);
@@ -402,7 +402,7 @@ fn mutated() -> impl Strategy<Value = Vec<u8>> {
         for (at, byte) in changes {
             tar[at] = byte;
         }
-        // Without this nearly every change would end at the checksum.
+        // Without this, the checksum would detect nearly every mutation.
         if mend {
             for at in (0..tar.len()).step_by(BLOCK) {
                 let mut header = tar::Header::from_byte_slice(&tar[at..at + BLOCK]).clone();

@@ -1,16 +1,15 @@
-//! Replaces symbolic links of a repository by copies of what they name.
+//! Replaces symbolic links of a repository by copies of their targets.
 //!
-//! Agent repositories keep `CLAUDE.md` as a link to `AGENTS.md`, or `.claude/skills` as one to `.agents/skills`. The
-//! package gets the file, or the files of the folder, under the link's name; no link is written and none is followed
-//! on disk. A link that names nothing, or a folder around itself, is left out with a remark. A link that leaves the
-//! repository refuses the package.
+//! Agent repositories keep `CLAUDE.md` as a link to `AGENTS.md`, or `.claude/skills` as one to `.agents/skills`. The package gets
+//! the file, or the files of the folder, under the link's name; no link is written or followed on disk. A link without a target,
+//! or to a folder that contains it, is omitted with a warning. A package with a link that leaves the repository is refused.
 
 use crate::archive::InstallLimits;
 use crate::error::{InstallCode, PackageError, Result};
 use crate::source::printable;
 use std::collections::BTreeMap;
 
-/// Links that one path may lead through, as on Linux.
+/// Most links in the resolution of one path, as on Linux.
 const MAX_HOPS: usize = 40;
 
 /// A path of the tree in components.
@@ -26,7 +25,7 @@ pub(super) struct GitTree<'a> {
     limits: &'a InstallLimits,
 }
 
-/// A link that was left out, and why.
+/// The reason for which a link is omitted.
 #[derive(Debug, PartialEq, Eq)]
 enum Omitted {
     Leaves,
@@ -52,7 +51,8 @@ impl<'a> GitTree<'a> {
     ///
     /// # Errors
     ///
-    /// `IN_LINK` for a link that leaves the repository, `IN_SIZE` when the copies are more than a package may have.
+    /// Fails with `IN_LINK` for a link that leaves the repository, and with `IN_SIZE` when the copies exceed the limits of a
+    /// package.
     pub(super) fn copies(&self) -> Result<(Vec<CopiedFile>, Vec<String>)> {
         let mut copies = Vec::new();
         let mut remarks = Vec::new();
@@ -115,7 +115,7 @@ impl<'a> GitTree<'a> {
                 Ok(copied) => found.extend(
                     copied.into_iter().map(|(rest, bytes)| (below.iter().cloned().chain(rest).collect(), bytes)),
                 ),
-                // Each of these links has its own remark.
+                // Each of these links has its own warning.
                 Err(Omitted::NamesNothing | Omitted::Circle) => {}
                 Err(refused) => return Err(refused),
             }
@@ -236,7 +236,7 @@ mod tests {
                 "z <- x/y",
             ]
         );
-        // Through another link, of which the parent is that of the folder it names.
+        // Through another link: `..` is the parent of the link's target.
         assert_eq!(copied(&["a/b/f", "a/g"], &[("l", "a/b"), ("m", "l/../g")])[1..], ["m <- a/g"]);
     }
 

@@ -1,4 +1,4 @@
-//! A throw-away home and project.
+//! A temporary home and project.
 
 use pijs_packages::{
     BuildInput, BuildReport, Dirs, InstallScope, Installed, Installer, NpmConfig, PackageAttempt, PackageError,
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Folders of one test; gone when dropped.
+/// The folders of one test, removed on drop.
 pub(crate) struct Home {
     folder: tempfile::TempDir,
 }
@@ -35,7 +35,7 @@ impl Home {
         self.dirs().cwd
     }
 
-    /// An installer whose builder accepts every package with readable entries.
+    /// Creates an installer whose builder accepts every package with readable entries.
     pub(crate) fn installer(&self, registry: &Registry) -> Installer {
         self.installer_for(npm(registry))
     }
@@ -44,7 +44,7 @@ impl Home {
         Installer::new(self.dirs(), npm, Arc::new(accept)).expect("an installer")
     }
 
-    /// All files that matter of a scope: settings, lock and packages, with their bytes.
+    /// Returns the settings, lock file and packages of a scope, with their bytes.
     pub(crate) fn state(&self, scope: InstallScope) -> BTreeMap<String, Vec<u8>> {
         let mut files = BTreeMap::new();
         let root = self.dirs().root(scope);
@@ -74,7 +74,7 @@ pub(crate) fn npm(registry: &Registry) -> NpmConfig {
     NpmConfig::parse(&format!("registry={}", registry.url()), &|_| None).expect("a registry")
 }
 
-/// The packages, where every attempt succeeded.
+/// Returns the packages if every attempt succeeded.
 pub(crate) fn all(attempts: Result<Vec<PackageAttempt>, PackageError>) -> Result<Vec<Installed>, PackageError> {
     attempts?.into_iter().map(|attempt| attempt.outcome).collect()
 }
