@@ -1,7 +1,7 @@
-//! Environment variables, by name.
+//! Serves environment variables by name.
 //!
-//! Values are those that the host read at its start. When the gate allowed the call for some of its names, a variable that may
-//! not be read looks unset; when it allowed none, the call is denied.
+//! The host reads the values at its start. When the gate allows the call for some of its names only, the other variables appear
+//! unset; when it allows none, the call is denied.
 
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::call::{EnvCall, VariableNames};

@@ -1,4 +1,4 @@
-//! Waits, for code that sleeps with `Atomics.wait`.
+//! Serves `timer.sleep`, for code that sleeps with `Atomics.wait`.
 
 use pijs_environment::{Timer, Wait};
 use pijs_hostcall::connector::cancelled;

@@ -1,5 +1,5 @@
-//! The connectors behind a real gate: files that do not escape, programs that end with their
-//! tree, servers that are not reached through a redirect.
+//! Tests the connectors behind a real gate: file access within the grants, programs that end with their tree, redirects to
+//! servers without a grant.
 
 mod support;
 
@@ -164,7 +164,7 @@ fn pipes_are_refused_and_do_not_block() {
     assert_eq!(why(&world.read(json!({"op": "readFile", "path": "pipe"}))), "io:EOPNOTSUPP");
 }
 
-/// A folder is exchanged for a link to the outside while all verbs run: nothing leaves.
+/// A folder is exchanged for a link to the outside while all verbs run, and nothing outside is accessed.
 #[test]
 fn a_race_of_folder_and_link_never_escapes() {
     let world = World::new(&[writer()]);
@@ -264,7 +264,7 @@ fn the_environment_is_read_by_name() {
     assert_eq!(why(&world.sync("env", "env", json!({"op": "get", "names": ["SECRET_TOKEN"]}))), "denied:no_grant");
 }
 
-/// Answers every connection with `response`; gives the requests it saw.
+/// Answers every connection with `response`; returns its port and the received requests.
 async fn server(response: String) -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -298,7 +298,7 @@ async fn a_redirect_to_an_unnamed_private_address_is_refused_and_not_reached() {
     assert_eq!(why(&world1.run("http", by_name).await), "denied:blocked_address");
     assert!(inner_seen.lock().unwrap().is_empty());
     assert_eq!(outer_seen.lock().unwrap().len(), 1);
-    // Both named: followed, without the credentials of the first origin.
+    // With both named, the redirect is followed without the credentials of the first origin.
     let world2 = World::new(&[hosts(&[format!("127.0.0.1:{inner}"), format!("127.0.0.1:{outer}")])]);
     let result = world2.run("http", get(outer)).await;
     assert_eq!((result.bytes[0].as_slice(), &result.output["redirected"]), (b"canary".as_slice(), &json!(true)));

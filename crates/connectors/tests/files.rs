@@ -1,4 +1,4 @@
-//! Files: what is written at once, what is watched, handles, and file systems inside file systems.
+//! Tests files: atomic writes, watches, handles, and mounted file systems.
 
 #[cfg(unix)]
 mod support;
@@ -22,7 +22,7 @@ mod unix {
         ok(world.write(json!({"op": "writeFile", "path": "f", "data": "new"})));
         let after = file.metadata().unwrap();
         assert_eq!((after.mode() & 0o777, after.ino() != before), (0o640, true));
-        // Whoever had it open reads the old content to its end.
+        // A reader with an open handle still gets the old content.
         assert_eq!(std::io::read_to_string(reader).unwrap(), "old");
         assert_eq!(std::fs::read_dir(world.app()).unwrap().count(), 3, "src, .pi and f: no temporary file is left");
     }
@@ -67,7 +67,7 @@ mod unix {
         assert_eq!(std::fs::read_to_string(world.app().join("src/a.txt")).unwrap(), "new");
     }
 
-    /// In a folder that the extension may write and not read.
+    /// In a folder that the extension may write but not read.
     #[test]
     fn who_made_a_file_reads_it_as_it_was_left_and_nothing_that_others_put_there() {
         let world = World::new(&[writer()]);
@@ -82,7 +82,7 @@ mod unix {
             names.map(str::to_owned).collect::<Vec<_>>()
         };
 
-        // A folder and files of its own, written, moved, changed and read back.
+        // The extension creates a folder and files, moves and changes them, and reads them back.
         ok(world.write(json!({"op": "mkdir", "path": at("own"), "recursive": true})));
         ok(world.read(json!({"op": "access", "path": at("own"), "mode": 6})));
         ok(world.write(json!({"op": "writeFile", "path": at("own/state.tmp"), "data": "one"})));
@@ -103,7 +103,7 @@ mod unix {
         // A missing file is reported as missing, which a writer could find out anyway.
         assert_eq!(why(&read("moved/absent")), "io:ENOENT");
 
-        // Others put files beside its own, in their place, into them, and under a link.
+        // Other programs add, replace, change and link files.
         std::fs::write(tmp.join("moved/theirs"), "secret").unwrap();
         std::fs::write(tmp.join("moved/state"), "two").unwrap();
         std::fs::remove_file(tmp.join("moved/file")).unwrap();
@@ -125,7 +125,7 @@ mod unix {
             assert_eq!(why(&world.read(params.clone())).split(':').next(), Some("denied"), "{params}");
         }
 
-        // A file that it adds to is not its own, and neither is one that it moves or links to a place of its own.
+        // A file that it appends to is not its own, nor is one that it moves or links into its own folder.
         ok(world.write(json!({"op": "appendFile", "path": at("moved/theirs"), "data": "x"})));
         refused("moved/theirs");
         ok(world.write(json!({"op": "rename", "from": at("moved/theirs"), "to": at("moved/log")})));
@@ -135,7 +135,7 @@ mod unix {
         let open = world.write(json!({"op": "open", "path": at("moved/log"), "flags": "r+"}));
         assert!(why(&open).starts_with("denied"), "{open:?}");
         assert_eq!(std::fs::read_to_string(tmp.join("moved/log")).unwrap(), "secretx");
-        // All of it is replaced: then it is.
+        // A file that it replaces as a whole is its own.
         ok(world.write(json!({"op": "writeFile", "path": at("moved/log"), "data": "mine"})));
         assert_eq!(text("moved/log"), "mine");
     }
@@ -153,7 +153,7 @@ mod unix {
             assert!(why(&world.write(json!({"op": "writeFile", "path": path, "data": "x"}))).starts_with("io:"));
             assert!(why(&world.write(json!({"op": "copyFile", "from": path, "to": "copy"}))).starts_with("io:"));
         }
-        // Far larger than what is read at once: refused by its size, not by running out of memory.
+        // Larger than the limit of one read: refused by its size, before memory is exhausted.
         let sparse = std::fs::File::create(world.app().join("sparse")).unwrap();
         sparse.set_len(1 << 40).unwrap();
         assert_eq!(why(&world.read(json!({"op": "readFile", "path": "sparse"}))), "io:EFBIG");
@@ -220,7 +220,7 @@ mod unix {
         std::fs::write(world.app().join("src/new"), "x").unwrap();
         assert_eq!(event(&mut call).await, json!({"event": "rename", "name": "src/new"}));
         assert_eq!(event(&mut call).await, json!({"event": "change", "name": "src/new"}));
-        // A folder that comes to be is watched as well, with what is in it already.
+        // A new folder is watched as well, with its existing content.
         std::fs::create_dir_all(world.app().join("deep/er")).unwrap();
         let mut names = std::collections::BTreeSet::new();
         while names.len() < 2 {
@@ -296,13 +296,13 @@ mod unix {
         let mut call = world.start("read", "fs", asked.clone(), vec![]);
         assert_eq!(event(&mut call).await, json!({"ready": true}));
         assert_eq!(event(&mut call).await, json!({"event": "change", "name": "a.txt"}));
-        // It is given once.
+        // A watch that was begun is handed over once.
         let again = world.start("read", "fs", asked, vec![]).all().await;
         assert_eq!(why(&again[0]), "invalid_request:schema");
     }
 
-    /// A file system mounted into the project did not come with the grant for the project. Mounting needs a
-    /// namespace of one's own; where the system gives none, this has nothing to show.
+    /// A grant for the project does not cover a file system that is mounted into it. Mounting requires a separate namespace; the
+    /// test is skipped where the system does not provide one.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_mounted_file_system_is_not_entered() {
@@ -326,7 +326,7 @@ mod unix {
         assert_eq!(std::fs::read_to_string(mount.join("f")).unwrap(), "canary");
     }
 
-    /// Taken off again, also when the test fails.
+    /// Unmounts on drop, also when the test fails.
     #[cfg(target_os = "linux")]
     struct Mounted(std::path::PathBuf);
 
@@ -337,7 +337,7 @@ mod unix {
         }
     }
 
-    /// Capability and parameters, one call after the other.
+    /// Returns calls in order: capability and parameters.
     fn calls() -> Vec<(&'static str, Value)> {
         let write = |params: Value| ("write", params);
         let read = |params: Value| ("read", params);
@@ -407,7 +407,7 @@ mod unix {
             for name in ["dev", "ino", "uid", "gid", "blocks", "blksize", "ctimeMs", "birthtimeMs", "atimeMs"] {
                 stat.remove(name);
             }
-            // Set by a call only on one file.
+            // Only one file has a time that a call set.
             if stat.get("mtimeMs").is_some_and(|time| *time != 2000.0) {
                 stat.remove("mtimeMs");
             }

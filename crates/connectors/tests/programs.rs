@@ -1,6 +1,6 @@
-//! Programs under a supervisor: what they get, what they cannot do, and that nothing of them stays.
+//! Tests programs under a supervisor: their environment, their restrictions, and that no process remains.
 //!
-//! This test is a program of its own (no test harness), since the supervisor is the same program once more.
+//! This test has no test harness, since the supervisor is the same executable.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {}
@@ -97,13 +97,13 @@ mod linux {
         params
     }
 
-    /// Whether a process is there and not a zombie.
+    /// Returns whether a process exists and is not a zombie.
     fn lives(pid: &str) -> bool {
         std::fs::read_to_string(format!("/proc/{pid}/stat"))
             .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
     }
 
-    /// Processes that have `mark` in their command line.
+    /// Returns the processes with `mark` in their command line.
     fn marked(mark: &str) -> Vec<String> {
         std::fs::read_dir("/proc")
             .unwrap()
@@ -117,9 +117,9 @@ mod linux {
             .collect()
     }
 
-    /// Waits, with a generous end, until `done`.
+    /// Waits until `done`, with a generous limit.
     fn until(what: &str, done: impl Fn() -> bool) {
-        // A minute at least: a busy machine takes its time to end a thousand processes.
+        // At least a minute, since a busy machine needs long to end a thousand processes.
         for _ in 0..12_000 {
             if done() {
                 return;
@@ -131,7 +131,7 @@ mod linux {
 
     fn what_a_program_gets() {
         let world = world();
-        // A file that is open here must not be open there.
+        // The program must not inherit this open file.
         let open = rustix::io::dup(std::fs::File::open("/dev/null").unwrap()).unwrap();
         rustix::io::fcntl_setfd(&open, rustix::io::FdFlags::empty()).unwrap();
         let said = ok(world.sync(
@@ -142,7 +142,7 @@ mod linux {
         ));
         let said = said["stdout"].as_str().unwrap().to_owned();
         let parts: Vec<&str> = said.split("--\n").collect();
-        // The fourth is the one that `ls` lists with.
+        // `ls` itself opens the fourth descriptor.
         assert_eq!(parts[0], "0\n1\n2\n3\n");
         let status: BTreeSet<String> =
             parts[1].lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -154,7 +154,7 @@ mod linux {
         assert_eq!(parts[5], "0\n");
     }
 
-    /// A program that puts itself out of every group, twice, and stays.
+    /// A program whose descendants leave their session twice and keep running.
     const ESCAPES: &str = "setsid sh -c 'setsid sleep MARK </dev/null >/dev/null 2>&1 & setsid nohup sleep MARK </dev/null \
         >/dev/null 2>&1 & exit' & sleep 0.3; trap '' TERM HUP INT; echo ready; sleep MARK";
 
@@ -176,7 +176,7 @@ mod linux {
 
     fn a_fork_storm_ends() {
         let world = world();
-        // Bounded by its own depth, so that a machine on which the wall is missing survives: 1023 processes.
+        // Limited to 1023 processes by its own depth, so that a machine without the limit under test survives.
         let script = "f() { if [ $1 -gt 0 ]; then f $(($1-1)) & f $(($1-1)) & fi; sleep 31272; }; f 9";
         let ended = ok(world.sync("exec", "exec", with(sh(script), json!({"timeout": 700}))));
         assert_eq!(ended["killed"], true);
@@ -201,7 +201,7 @@ mod linux {
     fn what_is_left_running_ends_with_the_extension() {
         let world = world();
         ok(world.sync("exec", "exec", sh("setsid sleep 31275 >/dev/null 2>&1 &")));
-        // Its shell may be gone before it is what it will be.
+        // Its shell may exit before the server has been executed.
         until("a server that a program starts outlives it", || !marked("31275").is_empty());
         ok(world.sync("exec", "exec", sh("true")));
         assert!(!marked("31275").is_empty());
@@ -220,7 +220,7 @@ mod linux {
                 ok(world.run("exec", op("write", json!({"pid": pid, "data": word}))).await);
                 assert_eq!(wait.next().await.bytes[0], word.as_bytes());
             }
-            // More than a pipe holds comes through whole.
+            // Input larger than a pipe's buffer arrives completely.
             let large = vec![b'x'; 1 << 20];
             let write =
                 world.start("exec", "exec", op("write", json!({"pid": pid, "data": {"$bytes": 0}})), vec![large]);
@@ -239,7 +239,7 @@ mod linux {
         });
     }
 
-    /// As in the background of a shell. The test is played again in such a process.
+    /// Runs the test again in a process with ignored signals, as in the background of a shell.
     fn signals_work_where_the_host_ignores_them() {
         let script = "trap '' INT QUIT HUP; exec \"$0\" --exact a_signal_ends_a_program_and_is_named";
         let this = std::env::current_exe().unwrap();
@@ -270,7 +270,7 @@ mod linux {
             let bad = world.sync("exec", "exec", op("kill", json!({"pid": pid, "signal": "SIGNOPE"})));
             assert_eq!(why(&bad), "invalid_request:schema");
             assert_eq!(why(&world.sync("exec", "exec", op("wait", json!({"pid": pid})))), "invalid_request:sync");
-            // Waiting with a limit ends it with everything.
+            // A timeout of `wait` ends the whole tree.
             let limited = world.run("exec", op("wait", json!({"pid": pid, "timeout": 50}))).await;
             assert_eq!(ok(limited), json!({"code": null, "signal": "SIGTERM", "killed": true}));
         });
@@ -326,7 +326,7 @@ mod linux {
     fn what_a_program_has_started_gets_a_signal_by_its_number() {
         let world = world();
         block(async {
-            // A grandchild that left the group and whose parent is gone: the supervisor has taken it in.
+            // A grandchild outside of the group whose parent has exited is a child of the supervisor.
             let script = "setsid sh -c 'sleep 31275 & echo $!' ; exec sleep 31275";
             let spawn = op("spawn", json!({"command": "sh", "args": ["-c", script]}));
             let pid = ok(world.sync("exec", "exec", spawn))["pid"].clone();
@@ -337,12 +337,12 @@ mod linux {
             let number = inner.parse::<i64>().unwrap();
             assert_eq!(ok(world.stranger("exec", "exec", kill(number)))["sent"], false);
             assert!(lives(&inner));
-            // The parent of all of them, this process, and the first one are nobody's descendants.
+            // This process, which is their ancestor, and process 1 are not descendants.
             for other in [i64::from(std::process::id()), 1] {
                 assert_eq!(ok(world.sync("exec", "exec", kill(other)))["sent"], false, "{other}");
             }
             assert_eq!(ok(world.sync("exec", "exec", kill(number)))["sent"], true);
-            // One that has ended gets signals, too, until the supervisor has asked how it did.
+            // An exited process accepts signals until the supervisor has reaped it.
             until("it is gone", || !std::path::Path::new(&format!("/proc/{inner}")).exists());
             assert_eq!(ok(world.sync("exec", "exec", kill(number)))["sent"], false);
             assert_eq!(ok(world.sync("exec", "exec", op("kill", json!({"pid": pid}))))["sent"], true);
@@ -354,7 +354,7 @@ mod linux {
         let told = |pid: i64| ok(world.sync("exec", "exec", op("alive", json!({"pid": pid}))))["error"].clone();
         let here = i64::from(std::process::id());
         assert_eq!(told(here), Value::Null);
-        // Nobody's: more than the system hands out, or no number of one process.
+        // Numbers that no process can have.
         for pid in [i64::from(i32::MAX), 1 << 40, 0] {
             assert_eq!(told(pid), "ESRCH", "{pid}");
         }
@@ -374,7 +374,8 @@ mod linux {
 
     fn no_program_reads_the_environment_of_this_one() {
         if rustix::thread::capabilities(None).is_ok_and(|own| own.permitted.is_empty()) {
-            return; // Only a capability of this process tells a program of the same user apart, where nothing else confines it.
+            // Without Landlock, only a capability of this process distinguishes it from a program of the same user.
+            return;
         }
         let world = world();
         let own = std::process::id();
@@ -392,7 +393,7 @@ mod linux {
         for _ in 0..100 {
             ok(world.sync("exec", "exec", json!({"command": "true"})));
         }
-        // Orphans that end while their program runs are taken in too.
+        // Orphans that exit while their program runs are reaped as well.
         let said = ok(world.sync(
             "exec",
             "exec",
@@ -421,7 +422,7 @@ mod linux {
         assert_eq!((text.len(), said["truncated"].as_bool(), text.ends_with("xend\n")), (16 << 20, Some(true), true));
     }
 
-    /// A folder that no other run of the tests has.
+    /// Returns a folder for this process only.
     fn writable_of_this_test() -> std::path::PathBuf {
         std::env::temp_dir().join(format!("pijs-writable-of-a-test-{}", std::process::id()))
     }
@@ -448,7 +449,7 @@ mod linux {
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
-    /// A folder with a `git` that no other run of the tests has.
+    /// Returns a folder with a `git` for this process only.
     fn git_of_this_test() -> std::path::PathBuf {
         std::env::temp_dir().join(format!("pijs-git-of-a-test-{}", std::process::id()))
     }
@@ -499,7 +500,7 @@ mod linux {
         let world = world();
         let script = "kill -9 $PPID; exec sleep 31279";
         let ended = ok(world.sync("exec", "exec", with(sh(script), json!({"timeout": 8000}))));
-        // Before it could say that the program runs, or after.
+        // Before or after its message that the program runs.
         assert!(ended["signal"] == "SIGKILL" || ended["error"]["errno"] == "EIO", "{ended}");
     }
 }

@@ -1,14 +1,14 @@
-//! Folders and links change places while every verb runs: nothing outside is read or changed (attack cases F06, F07).
+//! Exchanges folders and links while every verb runs, and checks that nothing outside is read or changed (attack cases F06, F07).
 //!
-//! A second process does nothing but exchange a folder for a link that leads out (`swap`), or move the folder out of the
-//! project and back (`move`). Each verb runs 2,000 rounds either way, or as many as `PIJS_RACE_ROUNDS` says; the nightly
-//! run says 200,000, so that each verb sees 400,000, the count of the kernel's own test of `openat2`. The test is a
-//! program of its own, since it is that second process as well.
+//! A second process only exchanges a folder for a link that leads out (`swap`), or moves the folder out of the project and back
+//! (`move`). Each verb runs 2,000 rounds in each mode, or `PIJS_RACE_ROUNDS`; the nightly run has 200,000, so each verb runs
+//! 400,000 times, as often as the kernel's own test of `openat2`. The test has no test harness, since the second process is the
+//! same executable.
 //!
-//! Only what a verb leaves behind is put back before the next round. With `TMPDIR` in memory (not below `/dev`, which is
-//! protected) a run takes a tenth of the time: the race is in how paths are walked, and a journal slows both sides. A line
-//! for each verb says how often the attacker struck and what the calls came to; `io:EINVAL` and `io:ENOTDIR` are strikes in
-//! the middle of a walk. A race without strikes, or without a call that got through, tested nothing and fails.
+//! Only the effects of a verb are undone before the next round. With `TMPDIR` in memory (not below `/dev`, which is protected) a
+//! run takes a tenth of the time, since a journal slows both sides and the race is in the path walk. A line for each verb has the
+//! number of exchanges and the results of the calls; `io:EINVAL` and `io:ENOTDIR` are exchanges in the middle of a walk. A race
+//! without exchanges, or without a successful call, fails, since it tested nothing.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {}
@@ -38,29 +38,29 @@ mod linux {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Rounds of one verb in one way.
+    /// Rounds of one verb in one mode.
     const ROUNDS: usize = 2_000;
-    /// The outside is looked at this often, and at the end.
+    /// Rounds between two checks of the outside, which is also checked at the end.
     const LOOK_EVERY: usize = 1_000;
     const CANARY: &str = "canary";
-    /// Longest pause of the attacker between two strikes, in turns of an empty loop: about as long as a call takes.
+    /// Longest pause between two exchanges in iterations of an empty loop: about the time of a call.
     const LONGEST_PAUSE: u32 = 512;
 
     /// State that a call changes, and that is restored for the next round.
     #[derive(Clone, Copy)]
     enum Restore {
         Nothing,
-        /// The file `d/f` is there, and is ours.
+        /// The file `d/f` exists with the project's content.
         File,
-        /// The folder `d/e` is there.
+        /// The folder `d/e` exists.
         Folder,
-        /// `d/n` is not there, whatever it was.
+        /// `d/n` does not exist.
         New,
-        /// No folder `d/t-...` is there.
+        /// No folder `d/t-...` exists.
         Temporary,
-        /// The file `mine` is there.
+        /// The file `mine` exists.
         Mine,
-        /// This name of the project is ours if it is there at all; then it goes.
+        /// This name, if it exists, has the project's content, and is removed.
         Taken(&'static str),
     }
 
@@ -72,7 +72,7 @@ mod linux {
         restore: Restore,
     }
 
-    /// `d` is what changes places; inside it are the file `f`, the folder `e` and the link `l`.
+    /// Returns all verbs. `d` is the exchanged folder, with the file `f`, the folder `e` and the link `l`.
     fn verbs() -> Vec<Verb> {
         use Restore::{File, Folder, Mine, New, Nothing, Taken, Temporary};
         let verbs = [
@@ -128,7 +128,7 @@ mod linux {
         verbs.into_iter().map(verb("fs")).chain(databases.into_iter().map(verb("sqlite"))).collect()
     }
 
-    /// Has a verb done once.
+    /// Performs a verb once.
     fn act(world: &World, verb: &Verb) -> HostResult {
         if verb.method != "sqlite" {
             return world.sync(verb.capability, verb.method, verb.params.clone());
@@ -144,7 +144,7 @@ mod linux {
         done
     }
 
-    /// A database with one row, made by a process of its own: in this one SQLite is for the calls of an extension.
+    /// Creates a database with one row in another process, since SQLite in this one is configured for calls of extensions.
     fn database(file: &Path, text: &str) {
         let mut maker = Command::new(std::env::current_exe().unwrap());
         assert!(maker.arg(format!("--database={text}")).arg(file).status().unwrap().success());
@@ -182,9 +182,9 @@ mod linux {
         libtest_mimic::run(&arguments, trials).exit();
     }
 
-    /// The second process: changes the folder's place until its input ends, and says when it has begun and how often it did.
+    /// The second process: exchanges the folder until its input ends, and reports its start and the number of exchanges.
     ///
-    /// The pauses differ, so that strikes fall on every step of a call, and leave the calls some time to get through.
+    /// The pauses differ, so that exchanges happen at every step of a call, and some calls succeed.
     fn attack(how: &str, app: &Path) {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
@@ -230,7 +230,7 @@ mod linux {
             Self(attacker)
         }
 
-        /// How often it struck.
+        /// Returns the number of exchanges.
         fn stop(mut self) -> u64 {
             drop(self.0.stdin.take());
             let output = self.0.wait_with_output().unwrap();
@@ -261,7 +261,7 @@ mod linux {
         let attacker = Attacker::start(how, &app);
         let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
         let mut escaped = None;
-        // More of them where the folder was away all the time.
+        // More rounds if the folder was absent in all of them.
         for round in 0..20 * rounds {
             if round >= rounds && outcomes.contains_key("ok") {
                 break;
@@ -311,14 +311,14 @@ mod linux {
         fs::open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
     }
 
-    /// The project and what changes places, wherever that is.
+    /// The project, and the exchanged folder at its current location.
     struct Folders {
         app: OwnedFd,
         d: OwnedFd,
     }
 
     impl Folders {
-        /// Fails, with words, when what a call took was not ours.
+        /// Restores the state. Fails when a call changed anything outside.
         fn restore(&self, what: Restore) -> Result<(), String> {
             match what {
                 Restore::Nothing => {}
@@ -350,14 +350,14 @@ mod linux {
         }
     }
 
-    /// Writes our text to a file of this folder.
+    /// Writes the project's content to a file of this folder.
     fn fill(folder: &OwnedFd, name: &str) {
         let bits = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = fs::openat(folder, name, bits, Mode::from_raw_mode(0o644)).unwrap();
         rustix::io::write(file, b"mine").unwrap();
     }
 
-    /// Takes a name away, a folder with what is in it.
+    /// Removes a name, recursively.
     fn clear(folder: &OwnedFd, name: &str) {
         if fs::unlinkat(folder, name, AtFlags::empty()) == Err(rustix::io::Errno::ISDIR) {
             let _ = std::fs::remove_dir_all(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()));
@@ -394,7 +394,7 @@ mod linux {
         content: Vec<u8>,
     }
 
-    /// Everything below a folder.
+    /// Returns all files below a folder.
     fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Facts> {
         let mut found = BTreeMap::new();
         let mut waiting = vec![folder.to_owned()];

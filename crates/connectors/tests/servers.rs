@@ -1,4 +1,4 @@
-//! Servers: addresses that are not public, redirects, secrets, sizes, and bodies in pieces.
+//! Tests requests to servers: private addresses, redirects, secrets, sizes, and streamed bodies.
 
 mod support;
 
@@ -16,7 +16,7 @@ use support::{Setup, World, hosts, ok, op, why};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A server on a free port that does with each connection what it is told to.
+/// Starts a server on a free port, which handles each connection with the given function.
 async fn server<F: Future<Output = ()> + Send + 'static>(
     serve: impl Fn(TcpStream, Seen) -> F + Send + 'static,
 ) -> (u16, Seen) {
@@ -84,7 +84,7 @@ fn redirect(status: u16, to: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status} Go\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").into_bytes()
 }
 
-/// Answers in turn, the last one for ever.
+/// A resolver that returns these answers in turn, and then the last one.
 struct Scripted(Mutex<VecDeque<Vec<IpAddr>>>);
 
 impl Resolver for Scripted {
@@ -107,7 +107,7 @@ async fn a_name_that_changes_its_address_leads_nowhere_inside() {
         // First public, then this machine.
         &[&["192.0.2.1"][..], &["127.0.0.1"]][..],
         &[&["127.0.0.1"]],
-        // One that is public does not save the others.
+        // One public address does not permit the others.
         &[&["93.184.216.34", "127.0.0.1"]],
         &[&["::ffff:127.0.0.1"]],
         &[&["64:ff9b::7f00:1"]],
@@ -145,7 +145,7 @@ async fn names_are_looked_up_where_requests_may_go_and_lead_nowhere_inside() {
     assert_eq!(why(&look(&[&["93.184.216.34", "10.0.0.5"]], "https://a.example").await), "denied:blocked_address");
     assert_eq!(why(&look(&[&["93.184.216.34"]], "https://c2VjcmV0.evil.test").await), "denied:scope");
     assert_eq!(why(&look(&[&["93.184.216.34"]], "https://u:p@a.example").await), "invalid_request:url");
-    // The machine's own name asks nobody.
+    // The name of this machine is resolved without a name server.
     let own = ok(look(&[&["10.0.0.5"]], "https://localhost").await);
     assert_eq!(own["addresses"], json!([{"address": "127.0.0.1", "family": 4}]));
 }
@@ -157,7 +157,7 @@ fn documentation_and_shared_networks_are_not_public() {
     }
 }
 
-/// `localhost` is this machine whatever a name server says, and needs to be named with its port.
+/// `localhost` is this machine, whatever a name server returns, and a grant has to name it with its port.
 #[tokio::test]
 async fn localhost_is_reached_when_it_is_named_with_its_port() {
     let (port, seen) = answers(plain("here")).await;
@@ -190,7 +190,7 @@ async fn a_server_of_ones_own_is_reached_without_a_name() {
     let asked = world.start("http", "http", request.clone(), Vec::new());
     let connection = listening.next().await.output["connection"].clone();
     ok(world.start("http", "net", op("refuse", json!({"socket": connection})), Vec::new()).next().await);
-    // It came to the server, which hung up.
+    // The request reached the server, which closed the connection.
     assert_eq!(asked.all().await.pop().unwrap().error.unwrap().code.as_str(), "io");
     world.cancel("t");
     listening.all().await;
@@ -288,7 +288,7 @@ fn coded(codings: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Sends this again and again, in chunks, as long as somebody reads; `sent` counts it.
+/// Starts a server that sends a piece repeatedly in chunks while the client reads; the counter has the sent bytes.
 async fn endless(piece: Vec<u8>, head: &'static str) -> (u16, Arc<AtomicUsize>) {
     let sent = Arc::new(AtomicUsize::new(0));
     let counts = Arc::clone(&sent);
@@ -318,7 +318,7 @@ async fn a_body_that_unpacks_to_too_much_is_cut_off() {
     let nothing = gzip(b"");
     let (gzipped, _) = answers(coded("gzip", &small[0])).await;
     let (brotlied, _) = answers(coded("br", &small[1])).await;
-    // The inner coding is small, and the outer one is the bomb.
+    // The inner coding is small; the outer one is a decompression bomb.
     let (around, _) = answers(coded("gzip, gzip", &gzip(&nothing.repeat(1 << 20)))).await;
     let (in_one_another, _) = answers(coded("gzip, br, gzip", &gzip(&brotli(&small[0])))).await;
     // Empty members: any amount of input gives no output.
@@ -372,7 +372,7 @@ async fn a_body_comes_as_it_was_sent_unless_it_is_to_be_decoded() {
     ok(world.run("http", many(true, "HEAD")).await);
 }
 
-/// Heads: no answer at all, however much comes, and none of it is kept.
+/// Endless heads: no response, and no memory is kept.
 #[tokio::test]
 async fn a_head_that_never_ends_is_given_up() {
     const NOTHING: &str = "";
@@ -386,7 +386,7 @@ async fn a_head_that_never_ends_is_given_up() {
     let (old, _) = answers(b"HTTP/0.9 200 OK\r\n\r\n".to_vec()).await;
     let (mute, _) = server(|mut stream, _| async move {
         head(&mut stream).await;
-        // It says that it is done and stays.
+        // It closes its sending side and keeps the connection.
         let _ = stream.shutdown().await;
         std::future::pending::<()>().await;
     })
@@ -397,7 +397,7 @@ async fn a_head_that_never_ends_is_given_up() {
     })
     .await;
     let ports = [early, empty_lines, lines, line, name, reason, preface, old, mute, stays];
-    // Only servers that say nothing of use for ever need a short deadline, which a busy machine can hold up the others past.
+    // Only endless servers get a short deadline, which others could exceed on a busy machine.
     let short = |http: &mut HttpOptions| {
         http.idle_timeout = Duration::from_millis(600);
         http.total_timeout = Duration::from_secs(2);
@@ -425,7 +425,7 @@ async fn a_head_that_never_ends_is_given_up() {
     }
 }
 
-/// A head that comes byte by byte is looked at once. Twice as long a head takes twice as long, and not four times.
+/// A head that arrives byte by byte is parsed in linear time: twice the length takes twice the time, not four times.
 #[tokio::test]
 async fn a_head_that_drips_is_read_in_passing() {
     const LINES: usize = 300;
@@ -448,7 +448,7 @@ async fn a_head_that_drips_is_read_in_passing() {
     assert_eq!(answer["headers"].as_array().map(Vec::len), Some(LINES));
 }
 
-/// Bodies: what is said about them is not true, or never ends.
+/// Bodies with wrong lengths, and endless ones.
 #[tokio::test]
 async fn a_body_that_lies_about_itself_is_given_up() {
     const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -477,7 +477,7 @@ async fn a_body_that_lies_about_itself_is_given_up() {
         match port == less {
             // Bytes after the end of the body are ignored.
             true => assert_eq!(answer.bytes[0], b"ab"),
-            // A number may begin with any noughts; they are read and forgotten.
+            // A chunk size may have any number of leading zeros, which are not kept.
             false if port == size => assert_eq!(why(&answer), "timeout:deadline"),
             false => assert_eq!(why(&answer), "io:EPROTO", "{number}"),
         }
@@ -505,7 +505,7 @@ async fn a_server_that_drips_stalls_or_lies_is_given_up() {
     .await;
     let (cuts, _) = answers(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\nconnection: close\r\n\r\nabc".to_vec()).await;
     let (garbage, _) = answers(b"\0\0\0\0hello\r\n\r\n".to_vec()).await;
-    // A flood of frames of a protocol that was never agreed on.
+    // Many frames of a protocol that was not negotiated.
     let (frames, _) =
         server(|mut stream, _| async move { while stream.write_all(b"\0\0\0\x04\0\0\0\0\0").await.is_ok() {} }).await;
     let ports = [stalls, drips, cuts, garbage, frames];
@@ -544,7 +544,7 @@ async fn a_response_comes_in_pieces_as_the_server_sends_them() {
     let first = call.next().await;
     assert_eq!((&first.output["status"], &first.output["headers"][0]), (&json!(200), &json!(["x-y", "z"])));
     assert_eq!(call.next().await.bytes[0], b"one");
-    // Only what was received makes the server go on.
+    // The server continues when it has received the data.
     go.send(true).unwrap();
     assert_eq!(call.next().await.bytes[0], b"two");
     assert!(!call.next().await.is_error);
@@ -576,10 +576,10 @@ async fn a_coded_response_comes_in_pieces_as_the_server_sends_them() {
     let mut call = world.start("http", "http", json!({"url": url(port), "stream": true, "decode": true}), vec![]);
     assert_eq!(call.next().await.output["status"], 200);
     assert_eq!(call.next().await.bytes[0], b"one");
-    // Only what was received makes the server go on.
+    // The server continues when it has received the data.
     go.send(true).unwrap();
     assert_eq!(call.next().await.bytes[0], b"two");
-    // It was cut off, which is an end like any other.
+    // The connection was closed, which ends the call normally.
     assert!(!call.next().await.is_error);
 }
 
@@ -608,7 +608,7 @@ async fn a_request_goes_out_in_pieces_as_they_are_given() {
     let answer = call.all().await.pop().unwrap();
     assert_eq!((&answer.output["status"], answer.bytes[0].as_slice()), (&json!(200), b"taken".as_slice()));
     assert_eq!(why(&send("three").await), "io:EPIPE");
-    // A server that asks for the body again cannot have it.
+    // A streamed body cannot be sent again after a redirect.
     let (moved, _) = answers(redirect(307, "/again")).await;
     let world = self::world(&[moved], |_| {});
     let call = world.start("http", "http", json!({"url": url(moved), "method": "PUT", "upload": "u"}), vec![]);

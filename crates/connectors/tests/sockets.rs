@@ -1,4 +1,4 @@
-//! Connections of the web to servers that keep to no protocol: what comes of frames and of handshakes.
+//! Tests WebSocket connections to servers that violate the protocol, in frames and in handshakes.
 
 mod support;
 
@@ -9,7 +9,8 @@ use support::{Call, World, hosts};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A server that shakes hands, sends the first bytes, and then the others again and again; how much of these it could.
+/// Starts a server that completes the handshake, sends the first bytes, then the others repeatedly; returns its port and the
+/// number of sent bytes.
 async fn frames(first: Vec<u8>, then: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -23,13 +24,13 @@ async fn frames(first: Vec<u8>, then: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
         while !then.is_empty() && stream.write_all(&then).await.is_ok() {
             counts.fetch_add(then.len(), Ordering::Relaxed);
         }
-        // It stays until the other side goes.
+        // It keeps the connection until the client closes it.
         while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {}
     });
     (port, sent)
 }
 
-/// A server that says this whatever it is asked, and then more without end.
+/// Starts a server that answers any request with these bytes, then sends others endlessly.
 async fn says(first: &'static [u8], then: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -55,7 +56,7 @@ fn open(world: &World, port: u16) -> Call {
     world.start("http", "websocket", json!({"op": "open", "socket": format!("s{port}"), "url": url}), vec![])
 }
 
-/// How a connection ended: with which close code, or for which reason.
+/// Returns the close code of a connection, or the reason of its failure.
 async fn end(call: Call) -> String {
     let last = call.all().await.pop().unwrap();
     match &last.error {
@@ -67,28 +68,28 @@ async fn end(call: Call) -> String {
 #[tokio::test]
 async fn frames_that_claim_too_much_or_never_end_close_the_connection() {
     const LARGE: &str = "invalid_request:too_large";
-    /// Ended without a good-bye.
+    /// Ended without a close frame.
     const LOST: &str = "1006";
     let claims = |size: u64| [&[0x82, 127][..], &size.to_be_bytes()].concat();
-    // A frame of a kilobyte that goes on with a message, and the largest part of one.
+    // A continuation frame of one kilobyte, and one of the largest size.
     let more = [&[0x00, 126, 4, 0][..], &[b'x'; 1024]].concat().repeat(64);
     let cases = [
         (claims(1 << 62), vec![], LARGE),
         (claims((32 << 20) + 1), vec![], LARGE),
         (claims(u64::MAX), vec![], LARGE),
-        // A message that never ends, in frames of some size.
+        // An endless message in frames of that size.
         (vec![0x02, 0], more.clone(), LARGE),
         (vec![0x01, 0], more, LARGE),
-        // Compressed, as nobody has offered it; another reserved bit; a kind of frame that there is not.
+        // Compression that was not negotiated, another reserved bit, and an unknown opcode.
         (vec![0xc1, 5, 0xf2, 0x48, 0xcd, 0xc9, 0x07], vec![], LOST),
         (vec![0xa1, 0], vec![], LOST),
         (vec![0x83, 0], vec![], LOST),
-        // Going on with nothing, another message in the middle of one, a ping in parts, and one that is too long.
+        // A continuation without a message, a new message inside of one, a fragmented ping, and a ping that is too long.
         (vec![0x80, 0], vec![], LOST),
         (vec![0x01, 0, 0x81, 0], vec![], LOST),
         (vec![0x09, 0], vec![], LOST),
         (vec![0x89, 126, 0, 126], vec![0; 126], LOST),
-        // Masked, which only a client does; text that is none.
+        // A masked frame, which only clients may send, and invalid UTF-8.
         (vec![0x81, 0x81, 1, 2, 3, 4, 5], vec![], LOST),
         (vec![0x81, 2, 0xc3, 0x28], vec![], LOST),
     ];

@@ -1,4 +1,4 @@
-//! Encrypted connections: certificates that hold and that do not, against a server made here.
+//! Tests encrypted connections with valid and invalid certificates to a local server.
 
 mod support;
 
@@ -20,7 +20,7 @@ struct Certificate {
 
 const SOUND: Certificate = Certificate { name: "127.0.0.1", is_expired: false };
 
-/// A server that echoes, with a certificate of an authority of its own. Its port, and the authority as PEM.
+/// Starts an echo server with a certificate of its own authority; returns its port and the authority as PEM.
 async fn server(certificate: Certificate) -> (u16, String) {
     let authority = {
         let mut params = CertificateParams::new(Vec::new()).unwrap();

@@ -1,16 +1,16 @@
 //! Counts the files that a program may read for `egress`: its output and the files that it writes belong to the extension and may
 //! contain what it read.
 //!
-//! | the arguments have | counted |
+//! | in the arguments | counted |
 //! |---|---|
-//! | a file by its name, also in a line that a shell runs, behind an option, seen from a folder that they name | that file |
-//! | a pattern of a shell, or of `curl` | the files that begin as it does |
-//! | an address of a file (`file:///p/%2eenv`) | that file |
+//! | the name of a file, also in a shell's command line, after an option, or relative to a named folder | that file |
+//! | a pattern of a shell or of `curl` | the files that may match it |
+//! | a file URL (`file:///p/%2eenv`) | that file |
 //! | a file of an earlier version (`git show HEAD:.env`) | that name |
-//! | a folder, for a program that reads whole folders ([`folder_reading`]) | each file in it; all of a folder that is too large to look at |
-//! | more names and folders than can be looked at | the working folder as a whole |
-//! | folders that are compared (`diff`) | each file in those that are named |
-//! | a list of files | the files that it names |
+//! | a folder, for a program that reads whole folders ([`folder_reading`]) | each file in it, or the folder as a whole if it is too large |
+//! | more names and folders than the limit | the working folder as a whole |
+//! | folders that are compared (`diff`) | each file in the named folders |
+//! | a file with a list of files | the listed files |
 
 use pijs_hostcall::Permit;
 use pijs_hostcall::places::{may_hold_secrets, normal};

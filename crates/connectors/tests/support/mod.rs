@@ -1,4 +1,4 @@
-//! A small world behind a real gate: a project, a home, something outside, and the connectors.
+//! A test environment behind a real gate: a project, a home, files outside, and the connectors.
 
 #![expect(dead_code, reason = "each test program uses a part of it")]
 
@@ -34,13 +34,13 @@ pub(crate) struct Setup {
     pub(crate) mode: Mode,
     pub(crate) exec: fn(ExecOptions) -> ExecOptions,
     pub(crate) http: HttpOptions,
-    /// The files, once the world's folder is known.
+    /// Creates the file system for the world's folder.
     pub(crate) system: fn(&Path) -> Arc<dyn FileSystem>,
-    /// Whether the ledger's lines are kept; a long run has no room for them.
+    /// Whether the ledger's lines are kept; those of a long run do not fit into memory.
     pub(crate) keeps_ledger: bool,
 }
 
-/// A ledger's sink that keeps nothing.
+/// A ledger sink that discards all lines.
 struct Nowhere;
 
 impl LedgerSink for Nowhere {
@@ -95,35 +95,35 @@ impl Setup {
     }
 }
 
-/// Writing in project and temporary folder.
+/// Returns the grant to write in the project and the temporary folder.
 pub(crate) fn writer() -> Grant {
     Grant::scoped("w", "write", Scope { paths: Some(vec!["<project>".into(), "<temp>".into()]), ..Scope::default() })
 }
 
-/// Running any program.
+/// Returns the grant to run any program.
 pub(crate) fn runner() -> Grant {
     Grant::any("e", "exec")
 }
 
-/// Talking to these hosts.
+/// Returns the grant to contact these hosts.
 pub(crate) fn hosts(patterns: &[String]) -> Grant {
     Grant::scoped("h", "http", Scope { hosts: Some(patterns.to_vec()), ..Scope::default() })
 }
 
-/// An asynchronous call under way, with its results as they come.
+/// An asynchronous call in flight, and its results.
 pub(crate) struct Call {
     pub(crate) results: mpsc::UnboundedReceiver<HostResult>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Call {
-    /// The next result, a chunk or the last one.
+    /// Returns the next result: a chunk, or the last one.
     pub(crate) async fn next(&mut self) -> HostResult {
         let next = tokio::time::timeout(Duration::from_secs(120), self.results.recv()).await;
         next.expect("no result within two minutes").expect("every call is answered")
     }
 
-    /// All results up to the last.
+    /// Returns all results.
     pub(crate) async fn all(mut self) -> Vec<HostResult> {
         let mut all = Vec::new();
         loop {
@@ -136,7 +136,7 @@ impl Call {
         }
     }
 
-    /// Nobody waits any more, as when the host goes away.
+    /// Drops the call, as at the end of the host.
     pub(crate) fn drop_it(self) {
         self.task.abort();
     }
@@ -147,7 +147,7 @@ impl World {
         Setup::new(grants).build()
     }
 
-    /// One whose programs have a supervisor: this test program once more.
+    /// Creates a world whose programs have a supervisor, which is this test executable.
     pub(crate) fn supervised(grants: &[Grant]) -> Self {
         Setup { exec: ExecOptions::supervised, ..Setup::new(grants) }.build()
     }
@@ -177,7 +177,7 @@ impl World {
         self.dispatcher.call_sync(&self.caller, self.call(capability, method, params, Vec::new()))
     }
 
-    /// As another extension.
+    /// Makes a call as another extension.
     pub(crate) fn stranger(&self, capability: &str, method: &str, params: Value) -> HostResult {
         let stranger = Caller::new(Arc::new(Profile::new("path:/other")));
         self.dispatcher.call_sync(&stranger, self.call(capability, method, params, Vec::new()))
@@ -191,7 +191,7 @@ impl World {
         self.sync("write", "fs", params)
     }
 
-    /// Starts an asynchronous call on the runtime around.
+    /// Starts an asynchronous call on the current runtime.
     pub(crate) fn start(&self, capability: &str, method: &str, params: Value, bytes: Vec<Vec<u8>>) -> Call {
         self.start_by(&self.caller, capability, method, params, bytes)
     }
@@ -217,7 +217,7 @@ impl World {
         Call { results, task }
     }
 
-    /// An asynchronous call to its end.
+    /// Makes an asynchronous call and returns its last result.
     pub(crate) async fn run(&self, method: &str, params: Value) -> HostResult {
         self.start(method, method, params, Vec::new()).all().await.pop().unwrap()
     }
@@ -231,7 +231,7 @@ impl World {
     }
 }
 
-/// Code and reason of a failure.
+/// Returns the code and reason of a failure.
 pub(crate) fn why(result: &HostResult) -> String {
     let error = result.error.as_ref().unwrap_or_else(|| panic!("succeeded: {}", result.output));
     format!("{}:{}", error.code, error.details["reason"].as_str().unwrap())
@@ -243,7 +243,7 @@ pub(crate) fn ok(result: HostResult) -> Value {
     result.output
 }
 
-/// `{"op": op}` and more.
+/// Returns `{"op": op}` with additional members.
 pub(crate) fn op(op: &str, mut more: Value) -> Value {
     more.as_object_mut().unwrap().insert("op".to_owned(), json!(op));
     more
