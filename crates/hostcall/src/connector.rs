@@ -69,12 +69,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns what was decided about.
+    /// Returns the capability and the subject that were decided.
     pub fn required(&self) -> Result<Required<'_>, HostcallError> {
         required(&self.method, &self.call, &self.params)
     }
 
-    /// Returns the error of a request that a connector of another method got.
+    /// Returns the error for a request that reached the connector of another method.
     pub fn misdirected(&self) -> HostcallError {
         HostcallError::new(ErrorCode::Internal, format!("`{}` came to a connector of another method", self.method))
             .with("reason", "invariant")

@@ -218,7 +218,8 @@ impl GateBuilder {
         self
     }
 
-    /// Sets where long results of tools are kept: the model reads its session's after messages of an extension as well.
+    /// Sets the folder of long results. The model may read those of its session, also in turns that an extension's message
+    /// started.
     #[must_use]
     pub fn results(mut self, results: SpilledResults) -> Self {
         self.services.results = Some(results);
@@ -597,7 +598,7 @@ impl Gate {
         self.authority(profile).evidence.clone()
     }
 
-    /// Returns the permit of a caller, which a connector asks about resolved things.
+    /// Returns the permit of a caller, which a connector asks about resolved subjects.
     pub fn permit(&self, caller: &Caller, method: &str) -> Permit {
         Permit {
             gate: self.clone(),

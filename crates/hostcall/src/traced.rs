@@ -1,7 +1,7 @@
 //! Tracing of hostcalls and of the events of the ledger.
 //!
-//! A call is one span, from the moment that it is looked at until its end, with an event for each decision about it. The
-//! ledger is evidence and is always written; spans are for subscribers, and cost one branch each when there is none.
+//! A call is one span, from its decision until its end, with an event for each decision about it. The ledger is always written;
+//! spans are for subscribers, and cost one branch each without one.
 
 use crate::caller::Caller;
 use crate::decision::Decision;
@@ -36,7 +36,7 @@ pub(crate) fn ended(span: &Span, error: Option<&HostcallError>) {
     }
 }
 
-/// Emits what was decided about a call.
+/// Emits the decision about a call.
 pub(crate) fn decided(span: &Span, decision: &Decision) {
     tracing::debug!(
         parent: span,
