@@ -1,4 +1,4 @@
-//! The horizontal line above and below what has the focus.
+//! Draws the horizontal line above and below the focused element.
 
 use pijs_terminal::layout::clamp;
 

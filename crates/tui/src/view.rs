@@ -4,8 +4,8 @@
 //! [`super::events`], the user through [`View::typed`]; [`super::draw`] renders it. Work for the session's thread is returned as
 //! [`UiTask`].
 //!
-//! The groups do not know each other; what concerns several of them is here: the focus, the end of a component, the end of a
-//! realm, and the end of the session.
+//! The groups are independent of each other; behaviour that concerns several of them is here: the focus, the end of a component,
+//! the end of a realm, and the end of the session.
 
 mod component_pictures;
 mod conversation;

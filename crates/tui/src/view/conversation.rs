@@ -1,9 +1,9 @@
-//! The conversation: transcript, its visible part, queued messages, and what has been reported.
+//! The conversation: transcript, its visible part, queued messages, and reported errors.
 
 use crate::transcript::{Style, Transcript};
 use pijs_runtime::repeated_reports::RepeatedReports;
 
-/// The transcript with what decides which part of it is shown, and which errors are shown again.
+/// The transcript with the scroll state, and the errors that were shown.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     pub(crate) transcript: Transcript,

@@ -1,4 +1,4 @@
-//! Limits of what one extension keeps on the screen, and the errors of those that are used up.
+//! Limits on the elements of one extension on the screen, and the errors of exhausted limits.
 
 use pijs_protocol::HostcallError;
 

@@ -1,4 +1,4 @@
-//! Widgets, headers, footers and statuses of extensions: what has a fixed position around the conversation and the editor.
+//! Widgets, headers, footers and statuses of extensions, which have fixed positions around the conversation and the editor.
 
 use super::component_pictures::{ComponentId, ComponentPictures};
 use super::quota::MAX_KEPT;
