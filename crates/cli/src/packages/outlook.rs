@@ -36,7 +36,7 @@ impl Outlook {
         depends: &dyn Fn(&str, &str) -> bool,
     ) -> Self {
         if !is_useful {
-            return Self::WillNotWork("pi loads nothing of it".to_owned());
+            return Self::WillNotWork("it contains nothing that pi loads".to_owned());
         }
         if let Some(finding) = findings.iter().find(|finding| finding.ends_load) {
             return Self::WillNotWork(format!("{} ({}:{})", finding.message, finding.file, finding.line));
@@ -177,7 +177,7 @@ mod tests {
             outlook_of(&[absent("a.ts"), native.clone(), native, dynamic], false),
             "works without `leaf` (not there) and native code"
         );
-        assert_eq!(Outlook::new(&[], false, false, &|_, _| false).to_string(), "will not work: pi loads nothing of it");
+        assert_eq!(Outlook::new(&[], false, false, &|_, _| false).to_string(), "will not work: it contains nothing that pi loads");
     }
 
     #[test]

@@ -270,11 +270,11 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     }
     if !set.is_on {
         say(
-            "Rules are off here without that option: turn them on with `pi --rules`, or \"ttsr\": {\"enabled\": true} in settings.json.",
+            "Rules are off in this folder: turn them on with `pi --rules`, or \"ttsr\": {\"enabled\": true} in settings.json.",
         );
     }
     if let Some(folder) = &set.untrusted {
-        say(&format!("Those of {} count once the project is trusted: pi trust.", shown(environment, folder)));
+        say(&format!("Those of {} take effect once the project is trusted: pi trust.", shown(environment, folder)));
     }
     say(&match recorded.len() {
         0 => "In the session it did not fire.".to_owned(),
@@ -292,7 +292,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
             true => hint(&rule),
             false => "A condition was not tested on all of it; see the warning.".to_owned(),
         };
-        say(&format!("Its conditions match nowhere in what the session keeps. {hint}"));
+        say(&format!("Its conditions match nothing in the stored replies. {hint}"));
         return Ok(());
     }
     say("Run over the session again, its conditions match here:");
