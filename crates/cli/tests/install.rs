@@ -5,7 +5,7 @@ mod support;
 use pijs_testkit::registry::{Registry, integrity};
 use serde_json::{Value, json};
 use std::path::Path;
-use support::{World, fixture};
+use support::{Run, World, fixture, run};
 
 fn registry() -> Registry {
     Registry::start().with_fixtures(Path::new(&fixture("packages")))
@@ -43,6 +43,48 @@ fn the_users_npmrc_names_the_registry_and_ranges_are_resolved() {
     world.write("home/.npmrc", format!("registry={}\n", registry.url()));
     world.pi(&["install", "npm:ranged@^1.2.0"]).succeeded();
     assert_eq!(listed(&world)[0]["version"], "1.9.0");
+}
+
+/// Installs `greets` from `registry` with these variables.
+fn install_with(world: &World, registry: &str, variables: &[(&str, &str)]) -> Run {
+    let mut command = world.command(&["install", "greets", "--registry", registry]);
+    command.envs(variables.iter().copied());
+    run(command)
+}
+
+#[test]
+fn a_registry_is_contacted_through_the_users_proxy() {
+    let world = World::new();
+    let proxy = Registry::start();
+    let address = proxy.url().replace("http://", "http://me:secret-word@");
+    for name in ["HTTP_PROXY", "all_proxy"] {
+        install_with(&world, "http://registry.example/", &[(name, &address)]).failed(1, &["http://registry.example"]);
+    }
+    let refused = install_with(&world, "https://registry.example/", &[("HTTPS_PROXY", &address)]);
+    refused.failed(1, &["https://registry.example", "through the proxy http://127.0.0.1", "(HTTPS_PROXY)", "NO_PROXY"]);
+    assert!(!refused.stderr.contains("secret-word"), "{}", refused.stderr);
+    let paths: Vec<String> = proxy.requests().into_iter().map(|request| request.path).collect();
+    assert_eq!(paths, ["http://registry.example/greets", "http://registry.example/greets", "registry.example:443"]);
+    let socks = [("ALL_PROXY", "socks5://127.0.0.1:9")];
+    install_with(&world, "https://registry.example/", &socks).failed(1, &["ALL_PROXY", "SOCKS", "http://HOST:PORT"]);
+}
+
+#[test]
+fn npmrc_names_the_proxy_first_and_no_proxy_an_exception() {
+    let world = World::new();
+    let (proxy, registry) = (Registry::start(), Registry::start());
+    registry.publish_extension("greets", "1.0.0", json!({}));
+    let dead = ("ALL_PROXY", "http://127.0.0.1:9");
+    install_with(&world, &registry.url(), &[dead]).failed(1, &["through the proxy http://127.0.0.1:9 (ALL_PROXY)"]);
+    install_with(&world, &registry.url(), &[dead, ("NO_PROXY", "127.0.0.1")]).succeeded();
+    world.pi(&["remove", "greets"]).succeeded();
+
+    world.write("home/.npmrc", format!("proxy = http://127.0.0.1:9\nhttps-proxy = {}\n", proxy.url()));
+    let at_proxy = install_with(&world, "http://registry.example/", &[("HTTP_PROXY", dead.1)]);
+    at_proxy.failed(1, &["http://registry.example does not have it"]);
+    assert_eq!(proxy.requests()[0].path, "http://registry.example/greets");
+    world.write("home/.npmrc", "proxy = http://127.0.0.1:9\nnoproxy = 127.0.0.1\n");
+    install_with(&world, &registry.url(), &[]).succeeded();
 }
 
 #[test]

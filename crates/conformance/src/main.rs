@@ -215,5 +215,5 @@ fn npm_config() -> Result<NpmConfig> {
         .unwrap_or_default();
     // The file is optional.
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    Ok(NpmConfig::parse(&text, &|name| variable(name))?)
+    Ok(pijs_runtime::proxies::for_registries(NpmConfig::parse(&text, &|name| variable(name))?, variable))
 }

@@ -61,7 +61,7 @@ pub use install::{
 };
 pub use lock::{LockText, is_locked, lock_path, read_lock};
 pub use members::{manifest_folders, members};
-pub use npmrc::NpmConfig;
+pub use npmrc::{ChooseProxy, ChosenProxy, NpmConfig};
 pub use package_manifest::PackageManifest;
 pub use pinned::{PinnedPackage, TarballCache};
 pub use realms::{package_of_realm, realms};

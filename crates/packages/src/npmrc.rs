@@ -6,6 +6,7 @@ use crate::error::{InstallCode, PackageError, Result};
 use crate::source::{PackageName, printable};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use url::Url;
 
 /// npm's public registry, the default.
@@ -28,9 +29,23 @@ pub struct NpmConfig {
     scopes: BTreeMap<String, Url>,
     /// `//host/path/` to the value of the `Authorization` header.
     credentials: BTreeMap<String, String>,
-    /// Proxy for https, when the user has one.
+    /// `https-proxy`, or else `proxy`, which apply to every request.
     pub proxy: Option<String>,
+    /// `noproxy`: hosts that are contacted directly.
+    pub no_proxy: Option<String>,
+    proxies: Option<Arc<ChooseProxy>>,
     explicit: bool,
+}
+
+/// Chooses the proxy for an address. Fails for a setting that is not the address of a proxy.
+pub type ChooseProxy = dyn Fn(&Url) -> Result<Option<ChosenProxy>> + Send + Sync;
+
+/// The proxy of a request.
+pub struct ChosenProxy {
+    /// Its address, with user and password.
+    pub url: Url,
+    /// Its address for messages, without them.
+    pub shown: String,
 }
 
 impl fmt::Debug for NpmConfig {
@@ -50,6 +65,8 @@ impl Default for NpmConfig {
             scopes: BTreeMap::new(),
             credentials: BTreeMap::new(),
             proxy: None,
+            no_proxy: None,
+            proxies: None,
             explicit: false,
         }
     }
@@ -58,7 +75,7 @@ impl Default for NpmConfig {
 impl NpmConfig {
     /// Parses the text of an `.npmrc`; `env` resolves `${NAME}`. Keys that do not concern fetching are ignored.
     pub fn parse(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
-        let mut this = Self::default();
+        let (mut this, mut secure) = (Self::default(), None);
         for line in text.trim_start_matches('\u{feff}').lines() {
             let line = line.trim();
             if line.is_empty() || line.starts_with(['#', ';']) {
@@ -75,11 +92,28 @@ impl NpmConfig {
                 this.credentials.insert(place.to_owned(), format!("Bearer {value}"));
             } else if let Some(place) = key.strip_suffix(":_auth") {
                 this.credentials.insert(place.to_owned(), format!("Basic {value}"));
-            } else if key == "https-proxy" || key == "proxy" {
-                this.proxy = Some(value).filter(|value| !value.is_empty() && value != "null");
+            } else if let "https-proxy" | "proxy" | "noproxy" = key {
+                let value = Some(value).filter(|value| !value.is_empty() && value != "null");
+                match key {
+                    "https-proxy" => secure = value,
+                    "proxy" => this.proxy = value,
+                    _ => this.no_proxy = value,
+                }
             }
         }
+        this.proxy = secure.or(this.proxy);
         Ok(this)
+    }
+
+    /// Contacts registries through the proxies that `choose` returns; without it, directly.
+    #[must_use]
+    pub fn with_proxies(self, choose: Arc<ChooseProxy>) -> Self {
+        Self { proxies: Some(choose), ..self }
+    }
+
+    /// Returns the proxy for an address.
+    pub(crate) fn proxy_for(&self, url: &Url) -> Result<Option<ChosenProxy>> {
+        self.proxies.as_ref().map_or(Ok(None), |choose| choose(url))
     }
 
     /// Uses `url` for packages without a registry of their scope: `--registry`.

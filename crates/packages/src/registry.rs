@@ -107,16 +107,17 @@ impl RegistryClient {
         let failed = |error: reqwest::Error| {
             PackageError::new(InstallCode::Io, "https client", error.to_string()).caused_by(error)
         };
-        let mut http = reqwest::Client::builder()
+        let proxies = config.clone();
+        // An error is reported before the request.
+        let proxy = reqwest::Proxy::custom(move |url| Some(proxies.proxy_for(url).ok()??.url));
+        let http = reqwest::Client::builder()
             .no_proxy()
+            .proxy(proxy)
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(limits.idle)
             .timeout(limits.total)
             .user_agent(concat!("pijs/", env!("CARGO_PKG_VERSION")));
-        if let Some(proxy) = &config.proxy {
-            http = http.proxy(reqwest::Proxy::https(proxy).map_err(failed)?);
-        }
         Ok(Self { http: http.build().map_err(failed)?, config, limits, not_newer_than: None })
     }
 
@@ -190,6 +191,7 @@ impl RegistryClient {
         let mut url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
             want.may_ask(&url, base)?;
+            let proxy = self.config.proxy_for(&url)?.map(|proxy| proxy.shown);
             let mut request = self.http.get(url.clone());
             if matches!(want, Want::Document(_)) {
                 // Only the long form says when a version was published.
@@ -201,7 +203,7 @@ impl RegistryClient {
             {
                 request = request.header(AUTHORIZATION, credential);
             }
-            let response = request.send().await.map_err(|error| want.failed(&url, error))?;
+            let response = request.send().await.map_err(|error| want.failed(&url, proxy.as_deref(), error))?;
             let status = response.status();
             if status.is_redirection() {
                 let next =
@@ -211,7 +213,7 @@ impl RegistryClient {
                 continue;
             }
             if !status.is_success() {
-                return Err(want.status(&url, status));
+                return Err(want.status(&url, proxy.as_deref(), status));
             }
             return self.body(response, &url, want).await;
         }
@@ -229,7 +231,7 @@ impl RegistryClient {
             return Err(too_big());
         }
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| want.failed(url, error))? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| want.failed(url, None, error))? {
             if body.len() + chunk.len() > cap {
                 return Err(too_big());
             }
@@ -349,7 +351,7 @@ impl Want<'_> {
             .help("only the configured registry is contacted; name another with --registry or in .npmrc"))
     }
 
-    fn failed(&self, url: &Url, error: reqwest::Error) -> PackageError {
+    fn failed(&self, url: &Url, proxy: Option<&str>, error: reqwest::Error) -> PackageError {
         let mut why = error.to_string();
         let mut cause = error.source();
         while let Some(inner) = cause {
@@ -364,13 +366,24 @@ impl Want<'_> {
                 .help("try again, or name another registry with --registry")
                 .caused_by(error);
         }
-        self.refuse(InstallCode::Io, format!("{} cannot be reached: {why}", place(url)))
-            .help("check the network, or name another registry with --registry")
-            .caused_by(error)
+        let (what, help) = match proxy {
+            Some(proxy) => (
+                format!("{} cannot be reached through the proxy {proxy}: {why}", place(url)),
+                "check the proxy, or name the registry's host in NO_PROXY",
+            ),
+            None => (
+                format!("{} cannot be reached: {why}", place(url)),
+                "check the network, or name another registry with --registry",
+            ),
+        };
+        self.refuse(InstallCode::Io, what).help(help).caused_by(error)
     }
 
-    fn status(&self, url: &Url, status: reqwest::StatusCode) -> PackageError {
+    fn status(&self, url: &Url, proxy: Option<&str>, status: reqwest::StatusCode) -> PackageError {
         match status.as_u16() {
+            407 => self
+                .refuse(InstallCode::Io, format!("the proxy {} denied access ({status})", proxy.unwrap_or_default()))
+                .help("write the proxy as http://USER:PASSWORD@HOST:PORT"),
             404 => self
                 .refuse(InstallCode::Source, format!("{} does not have it", place(url)))
                 .help("check the spelling; for a folder write ./NAME"),

@@ -38,7 +38,7 @@ pub struct Environment {
     pub log: Option<PathBuf>,
 }
 
-/// Returns columns and rows of the terminal at stdout; `None` when stdout is no terminal or the size is unknown.
+/// Returns columns and rows of the terminal at stdout; `None` when stdout is not a terminal or the size is unknown.
 pub fn terminal_size() -> Option<(usize, usize)> {
     let known = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
     let known = known.filter(|size| size.ws_col > 0 && size.ws_row > 0);
@@ -115,7 +115,8 @@ impl Environment {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Returns registries and tokens: the user's `.npmrc`, then `--registry`. The project's own file is not read.
+    /// Returns registries, tokens and proxies: the user's `.npmrc`, then `--registry` and the variables about proxies. The
+    /// project's own file is not read.
     pub fn npm_config(&self, registry: Option<&str>) -> Result<NpmConfig> {
         let path = self.variable("NPM_CONFIG_USERCONFIG").map_or_else(|| self.dirs.home.join(".npmrc"), PathBuf::from);
         let config = match std::fs::read_to_string(&path) {
@@ -123,6 +124,7 @@ impl Environment {
             Err(error) if is_missing(&error) => NpmConfig::default(),
             Err(error) => return Err(UserError::failed(format!("{} cannot be read: {error}", path.display()))),
         };
+        let config = crate::proxies::for_registries(config, |name| crate::proxies::variable(self, name));
         Ok(match registry {
             Some(url) => config.with_registry(url)?,
             None => config,

@@ -48,6 +48,7 @@ pub mod own_temporary;
 pub mod package_request;
 pub mod pi_texts;
 mod prompt_text;
+pub mod proxies;
 pub mod renderers;
 pub mod repeated_reports;
 mod reports;

@@ -313,11 +313,7 @@ pub fn provider_options(environment: &Environment, config: &ModelConfig) -> Prov
         anthropic_key: config.api_key.clone().or_else(|| key("ANTHROPIC_API_KEY")),
         ..ProviderOptions::default()
     };
-    let setting = crate::settings::proxy(environment);
-    options.http.proxies = Proxies::from_variables(|name| {
-        let of_setting = || setting.clone().filter(|_| matches!(name, "HTTP_PROXY" | "HTTPS_PROXY"));
-        key(name).or_else(of_setting)
-    });
+    options.http.proxies = Proxies::from_variables(|name| crate::proxies::variable(environment, name));
     if environment.variable("PI_CACHE_RETENTION") == Some("long") {
         options.http.retention = Retention::Long;
     }

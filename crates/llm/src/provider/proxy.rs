@@ -50,6 +50,13 @@ impl Proxies {
         Self { https: https.or(all).or_else(|| http.clone()), http, exempt }
     }
 
+    /// Uses one proxy for every scheme, as another program's configuration names it.
+    #[must_use]
+    pub fn replaced_by(self, name: &str, value: &str) -> Self {
+        let setting = Some(Setting { variable: name.to_owned(), value: value.trim().to_owned() });
+        Self { http: setting.clone(), https: setting, ..self }
+    }
+
     /// Returns the proxy for an address, if there is one.
     ///
     /// # Errors
@@ -109,7 +116,7 @@ impl Setting {
                     _ => "not the address of a proxy",
                 };
                 Err(ProviderError::new(ErrorKind::Rejected, format!("{} is {what}", self.variable)).with_help(format!(
-                    "set {} to http://HOST:PORT, unset it, or name the model's host in NO_PROXY",
+                    "set {} to http://HOST:PORT, unset it, or name the host in NO_PROXY",
                     self.variable
                 )))
             }
@@ -121,6 +128,11 @@ impl Proxy {
     /// Returns the proxy for the HTTP client, with user and password.
     pub fn to_reqwest(&self) -> reqwest::Result<reqwest::Proxy> {
         reqwest::Proxy::all(self.url.clone())
+    }
+
+    /// Returns the address, with user and password.
+    pub fn url(&self) -> &Url {
+        &self.url
     }
 
     /// Returns the name of the variable.
