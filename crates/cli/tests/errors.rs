@@ -19,6 +19,21 @@ fn a_prompt_without_a_model_names_the_choices() {
 }
 
 #[test]
+fn an_extension_that_cannot_be_loaded_is_named_with_the_remedy() {
+    let world = World::new();
+    let model = world.script(&[&["hi"]]);
+    let broken = world.write("project/syntax.ts", "export default () => {\n  const = 1;\n};\n").display().to_string();
+    let run = world.pi(&["-p", "x", "--model", &model, "-e", "./syntax.ts"]);
+    run.failed(1, &[&format!("error: {broken}: it does not build"), "syntax.ts:2"]);
+    world.write("project/mine/package.json", r#"{"name":"mine","version":"1.0.0","pi":{"extensions":["./a.ts"]}}"#);
+    world.write("project/mine/a.ts", "import ms from 'no-such-ms';\nexport default () => console.log(ms);\n");
+    world.pi(&["-p", "x", "--model", &model, "-e", "./mine"]).failed(
+        1,
+        &["Cannot find module 'no-such-ms'", "add no-such-ms to `dependencies`", "npm install", "pi install"],
+    );
+}
+
+#[test]
 fn an_unknown_flag_is_refused_by_name() {
     let world = World::new();
     let model = world.script(&[&["hi"]]);

@@ -41,7 +41,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest displayed name of a package, in characters.
+/// Maximum length of a displayed name of a package, in characters.
 const MAX_SHOWN_NAME: usize = 64;
 
 /// Finds extensions in load order. Those of the command line have to exist; other errors are reported.
@@ -219,13 +219,15 @@ impl Failures<'_> {
     /// Reports why `found` was not loaded. Fails when the session cannot continue: the user named the extension for this run,
     /// requires all extensions, or the cause is not the package.
     fn take(&self, found: &PackageEntry, NotLoaded { failure, ends_run }: NotLoaded) -> Result<()> {
+        let place = found.loose_file().map_or_else(|| found.id.to_string(), |file| file.display().to_string());
         if ends_run || found.origin == DiscoveryOrigin::Named || !guard!(LoadContinues) {
-            return Err(failure);
+            return Err(failure.of_build(&clean(&place)));
         }
         if self.are_fatal {
-            return Err(failure.help(FAIL_HELP));
+            return Err(failure.of_build(&clean(&place)).help(FAIL_HELP));
         }
         let Some(observer) = self.observer else {
+            let failure = failure.of_build(&clean(&place));
             self.notices.show(&indented(&self.redactor.text(&failure.to_string())));
             let name = match &found.name {
                 Some(name) => format!("{} ({})", shown(name, MAX_SHOWN_NAME), found.id),
@@ -497,8 +499,20 @@ fn failed_entries(report: &LoadReport, no_factory: &[Finding]) -> impl Iterator<
             .map(|at| format!("\n  at {}:{}:{}", at.file, at.line, at.column))
             .unwrap_or_default();
         let message = error.message.strip_prefix("Failed to load extension: ").unwrap_or(&error.message);
-        UserError::failed(clean(&format!("Failed to load extension \"{path}\": {message}{place}")))
+        let failure = UserError::failed(clean(&format!("Failed to load extension \"{path}\": {message}{place}")));
+        match missing_package(message) {
+            Some(name) => failure.help(clean(&format!(
+                "add {name} to `dependencies` in its package.json, then run `npm install` in its folder, or `pi install` of it"
+            ))),
+            None => failure,
+        }
     })
+}
+
+/// Returns the package that an error of Node's module loader is about.
+fn missing_package(message: &str) -> Option<&str> {
+    let (name, _) = message.strip_prefix("Cannot find module '")?.split_once('\'')?;
+    (!name.starts_with(['.', '/'])).then_some(name)
 }
 
 /// Takes the place of an extension's name when a whole reload failed.

@@ -7,7 +7,7 @@ use std::fmt;
 /// Result of the command.
 pub type Result<T, E = UserError> = std::result::Result<T, E>;
 
-/// Returns whether a file does not exist; one below a home that is no folder counts.
+/// Returns whether a file does not exist; one below a home that is not a folder counts.
 pub fn is_missing(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
@@ -85,6 +85,12 @@ impl UserError {
     pub fn within(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
+    }
+
+    /// Names the extension of a failed build, whose message names files alone; another error stays as it is.
+    #[must_use]
+    pub(crate) fn of_build(self, extension: &str) -> Self {
+        if self.brief.is_some() { self.within(extension) } else { self }
     }
 
     /// Returns the first error in one line, where there is one.
