@@ -417,7 +417,7 @@ fn gate(
         .sessions(sessions, Arc::new(parts.control.clone()))
         .results(SpilledResults::of(&dirs.agent_dir));
     if let Some(prompter) = &interface.prompter {
-        gate = gate.prompter(Arc::clone(prompter)).block_on(Arc::new(block_on));
+        gate = gate.prompter(environment.notices.counting(Arc::clone(prompter))).block_on(Arc::new(block_on));
     }
     let reach: Vec<PathBuf> = vec![dirs.cwd.clone(), environment.temp.clone(), dirs.agent_dir.clone()];
     let (variables, project) = (plain_environment(environment), dirs.cwd.clone());

@@ -1,7 +1,7 @@
 //! Notifies the user of slow work.
 //!
 //! The first line comes after two seconds, a line for each new task within two seconds of it, and further lines of one task
-//! after twice as long each time.
+//! after twice as long each time. No line is shown while the user has a permission prompt to answer.
 
 use crate::notices::Notices;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -49,6 +49,9 @@ fn tell(notices: &Notices, first: Duration, what: &Mutex<String>, ended: &Receiv
     let (mut left, mut next) = (0_u32, 1_u32);
     while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
         wait = NEXT;
+        if notices.has_open_prompt() {
+            continue;
+        }
         let now = what.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if now != shown {
             notices.show(&format!("{now} ..."));
