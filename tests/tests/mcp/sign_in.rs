@@ -285,7 +285,7 @@ fn a_sign_in_takes_no_answer_that_it_does_not_wait_for() {
     assert!(ran.code == Some(1) && is_stolen, "oauth.state is needed: {}", ran.stderr);
     let foreign = |back: &str| format!("{back}&iss=https%3A%2F%2Fother.example");
     let (ran, _) = answers(None, foreign);
-    assert!(ran.code == Some(1) && ran.stderr.contains("of another authorization server"), "{}", ran.stderr);
+    assert!(ran.code == Some(1) && ran.stderr.contains("from another authorization server"), "{}", ran.stderr);
     let (ran, _) = answers(Some("oauth.answer-issuer"), foreign);
     assert_eq!(ran.code, Some(0), "oauth.answer-issuer is needed: {}", ran.stderr);
 }

@@ -1,7 +1,7 @@
 //! Accepts WebSocket handshakes: checks the client, and limits the number and the duration of handshakes in progress.
 //!
 //! A handshake of an honest client on this machine takes a millisecond. So the limit on handshakes ends the oldest one in progress
-//! rather than refusing the newest: connections that send nothing keep nobody out.
+//! rather than refusing the newest: connections that send nothing do not lock out others.
 
 use futures_util::future::BoxFuture;
 use pijs_environment::{Timer, Wait};
