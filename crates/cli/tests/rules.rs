@@ -106,7 +106,7 @@ fn past_sessions_are_counted_explained_and_scanned() {
     let explained = pi(&world, &["rules", "explain", "no-todo"]);
     let said = &explained.succeeded().stdout;
     assert!(said.contains("reply 1, text, line 1: another TODO\n    condition 1 fires, and stops the reply"), "{said}");
-    assert!(said.contains("Rules are off here"), "{said}");
+    assert!(said.contains("Rules are off in this folder"), "{said}");
     let scanned = pi(&world, &["rules", "scan", "--fail"]);
     assert_eq!(scanned.code, 1);
     // Replies are counted per session.

@@ -93,7 +93,7 @@ fn a_schedule_of_another_test_is_refused() {
         Ok(())
     });
     assert!(message.as_ref().is_err_and(|message| message.contains("another test")), "{message:?}");
-    assert!(replay("1.2", |_| Ok(())).is_err_and(|message| message.contains("no schedule")));
+    assert!(replay("1.2", |_| Ok(())).is_err_and(|message| message.contains("not a schedule")));
 }
 
 #[test]
