@@ -125,7 +125,7 @@ pub struct ModelChoice {
 }
 
 impl ModelChoice {
-    /// Creates the choice of a given model.
+    /// Selects `model` as if the user had named it.
     pub fn ready(environment: &Environment, args: &ModelConfig, model: Model) -> Result<Self> {
         let thinking = level(environment, args).unwrap_or(THINKING).to_owned();
         Ok(Self { model, thinking, scope: Vec::new(), session_first: false, is_named: true })
@@ -188,7 +188,7 @@ pub fn choose(
     }
     let Some(chosen) = chosen else {
         if args.base_url.is_some() {
-            return Err(UserError::usage("--base-url needs a model, and none can be used").help(HOW));
+            return Err(UserError::usage("--base-url needs a model, but no model is available").help(HOW));
         }
         if stays && args.api_key.is_none() {
             return Ok(ModelChoice::none(session_first));
