@@ -281,7 +281,11 @@ fn help_teaches() {
     for expected in ["build", "check", "inspect", "Examples:", "extc build ./my-extension -o out", "Exit codes:"] {
         assert!(help.out.contains(expected), "{expected:?} is not in\n{}", help.out);
     }
-    assert!(help.out.starts_with("Compiles pi extensions: TypeScript or JavaScript in, an artifact out"), "{}", help.out);
+    assert!(
+        help.out.starts_with("Compiles pi extensions: TypeScript or JavaScript in, an artifact out"),
+        "{}",
+        help.out
+    );
     assert!(lab.extc(&["check", "--help"]).code(0).out.contains("--strict"));
     assert!(lab.extc(&["--version"]).code(0).out.starts_with("extc "));
 }

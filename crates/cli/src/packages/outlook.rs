@@ -177,7 +177,10 @@ mod tests {
             outlook_of(&[absent("a.ts"), native.clone(), native, dynamic], false),
             "works without `leaf` (not there) and native code"
         );
-        assert_eq!(Outlook::new(&[], false, false, &|_, _| false).to_string(), "will not work: it contains nothing that pi loads");
+        assert_eq!(
+            Outlook::new(&[], false, false, &|_, _| false).to_string(),
+            "will not work: it contains nothing that pi loads"
+        );
     }
 
     #[test]
