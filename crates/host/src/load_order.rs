@@ -22,6 +22,7 @@ use crate::package::{LoadAgain, LoadError, LoadReport, Package};
 use crate::report::ReportKind;
 use pijs_protocol::message::Message;
 use pijs_protocol::{EntryIndex, ExtensionId};
+use std::cmp::Reverse;
 use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -30,19 +31,44 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::{Semaphore, oneshot};
 
-/// Turn of a package: it comes when the previous one has loaded, and ends when this is dropped.
-struct LoadTurn {
+/// Turn of a package: it comes when the previous one in some order is over, and ends when this is dropped.
+struct Turn {
     before: Option<oneshot::Receiver<()>>,
-    _over: oneshot::Sender<()>,
+    over: Option<oneshot::Sender<()>>,
 }
 
-impl LoadTurn {
+impl Turn {
+    /// Returns the turns of packages, of which `order` has each number once: the package that it names first comes first.
+    fn in_order(order: &[usize]) -> Vec<Self> {
+        let mut in_front = None;
+        let mut turns = Vec::with_capacity(order.len());
+        for number in order {
+            let (over, next) = oneshot::channel();
+            turns.push((*number, Self { before: in_front.replace(next), over: Some(over) }));
+        }
+        turns.sort_by_key(|(number, _)| *number);
+        turns.into_iter().map(|(_, turn)| turn).collect()
+    }
+
     async fn comes(&mut self) {
         if let Some(before) = self.before.take() {
             // The sender is dropped without a value.
             let _ = before.await;
         }
     }
+
+    /// Ends the turn before this is dropped.
+    fn end(&mut self) {
+        self.over.take();
+    }
+}
+
+/// Turns of one package.
+struct Turns {
+    /// To start its realm: larger packages come first, because everything waits for a large one that starts last.
+    start: Turn,
+    /// To deliver its effects: in load order.
+    load: Turn,
 }
 
 /// A package to load, and the previous version, which keeps running if this one does not load.
@@ -58,6 +84,13 @@ pub(crate) type TakeBack<'a> = &'a dyn Fn(&ExtensionId);
 struct Reserved {
     slot: Result<Rc<Slot>, LoadError>,
     before: Option<Rc<Slot>>,
+}
+
+impl Reserved {
+    /// Returns the size of the code that starts first.
+    fn code_bytes(&self) -> usize {
+        self.slot.as_ref().map_or(0, |slot| slot.cell.borrow().package.code_bytes())
+    }
 }
 
 impl Host {
@@ -108,17 +141,19 @@ impl Host {
     ) {
         let cores = Arc::new(Semaphore::new(at_once));
         let reserved: Vec<Reserved> = candidates.into_iter().map(|candidate| self.reserve(candidate)).collect();
-        let mut in_front = None;
+        let load_order: Vec<usize> = (0..reserved.len()).collect();
+        let mut start_order = load_order.clone();
+        start_order.sort_by_key(|number| Reverse(reserved[*number].code_bytes()));
+        let turns = Turn::in_order(&start_order).into_iter().zip(Turn::in_order(&load_order));
         let mut loads: Vec<Option<CandidateLoad<'_>>> = Vec::new();
-        for Reserved { slot, before } in reserved {
-            let (over, next) = oneshot::channel();
-            let mut turn = LoadTurn { before: in_front.replace(next), _over: over };
+        for (Reserved { slot, before }, (start, load)) in reserved.into_iter().zip(turns) {
+            let mut turns = Turns { start, load };
             if let Ok(slot) = &slot {
                 slot.cell.borrow_mut().ahead = Some(Ahead::default());
             }
             let cores = Arc::clone(&cores);
             loads.push(Some(Box::pin(async move {
-                let loaded = self.load_in_turn(slot, &mut turn, cores).await;
+                let loaded = self.load_in_turn(slot, &mut turns, cores).await;
                 // Later packages wait until the previous version has loaded, too: names are assigned in load order.
                 self.or_before(loaded, before, take_back).await
             })));
@@ -160,17 +195,20 @@ impl Host {
     async fn load_in_turn(
         &self,
         slot: Result<Rc<Slot>, LoadError>,
-        turn: &mut LoadTurn,
+        Turns { start, load }: &mut Turns,
         cores: Arc<Semaphore>,
     ) -> Result<LoadReport, LoadError> {
+        start.comes().await;
         let slot = match slot {
             Ok(slot) => slot,
             Err(error) => {
-                turn.comes().await;
+                start.end();
+                load.comes().await;
                 return Err(error);
             }
         };
         let core = cores.acquire_owned().await.ok();
+        start.end();
         if let Some(ahead) = &mut slot.cell.borrow_mut().ahead {
             ahead.core = core;
         }
@@ -183,7 +221,7 @@ impl Host {
         if first.is_err() {
             slot.cell.borrow_mut().ahead = Some(Ahead::default());
         }
-        turn.comes().await;
+        load.comes().await;
         self.load_into(&slot, FirstLoad::IsUnderWay(first)).await
     }
 
@@ -235,4 +273,37 @@ async fn each(mut loads: Vec<Option<CandidateLoad<'_>>>, mut take: impl FnMut(Lo
         if loads.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Turn;
+    use std::cell::RefCell;
+
+    #[test]
+    fn turns_come_in_the_order_that_was_named() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let came = RefCell::new(Vec::new());
+        let [mut zero, mut one, mut two] = <[Turn; 3]>::try_from(Turn::in_order(&[2, 0, 1])).ok().expect("three");
+        runtime.block_on(async {
+            // Polled in another order than they come in; the last one ends early.
+            tokio::join!(
+                async {
+                    zero.comes().await;
+                    came.borrow_mut().push(0);
+                    zero.end();
+                },
+                async {
+                    one.comes().await;
+                    came.borrow_mut().push(1);
+                },
+                async {
+                    two.comes().await;
+                    came.borrow_mut().push(2);
+                    drop(two);
+                }
+            );
+        });
+        assert_eq!(came.into_inner(), [2, 0, 1]);
+    }
 }

@@ -55,6 +55,12 @@ impl Package {
         }
     }
 
+    /// Returns the size of its own bytecode.
+    pub(crate) fn code_bytes(&self) -> usize {
+        let modules = self.artifact.artifact().modules.iter();
+        modules.filter_map(|module| module.bytecode.as_ref()).map(|bytecode| bytecode.len()).sum()
+    }
+
     /// Uses `positions` for errors.
     #[must_use]
     pub fn with_positions(mut self, positions: Rc<dyn PositionMap>) -> Self {
