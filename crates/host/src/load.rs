@@ -35,6 +35,12 @@ impl Host {
         self.0.services.opener.expect(packages);
     }
 
+    /// Prepares for the announced packages while they are still read ([`OpenRealm::warm_up`](crate::OpenRealm::warm_up)).
+    pub fn warm_up(&self) {
+        let services = &self.0.services;
+        services.opener.warm_up(&self.realm_options("host".into()), &services.modules, services.timer.now());
+    }
+
     /// Loads a package: creates its realm and runs its entries' factories in order.
     ///
     /// # Errors
@@ -382,22 +388,7 @@ impl Host {
     fn parts_of(&self, slot: &Rc<Slot>) -> (RealmOptions, Vec<Arc<Verified>>) {
         let core = &*self.0;
         let extension = slot.cell.borrow();
-        // Equal for all extensions, so that realms can be copies of one process.
-        let mut facts = core.services.options.facts.clone();
-        if guard!(RealmTimers) {
-            // The limit makes one timer too many an error at its creation.
-            facts.insert("limits".to_owned(), json!({ "timers": core.services.options.limits.timers }));
-        }
-        facts.insert("profile".to_owned(), core.services.options.profile.version().into());
-        facts.insert("time_zone".to_owned(), core.services.options.time_zone.as_str().into());
-        let options = RealmOptions {
-            extension: extension.caller.extension().clone(),
-            limits: core.services.options.limits.clone(),
-            seed: core.services.options.seed,
-            clock_step_us: core.services.options.clock_step_us,
-            time_zone: core.services.options.time_zone.clone(),
-            facts,
-        };
+        let options = self.realm_options(extension.caller.extension().clone());
         let package = &extension.package;
         // The first of two modules of one name counts, so that an extension replaces none of the host's.
         let modules = match package.artifact.artifact().component() {
@@ -410,6 +401,27 @@ impl Host {
                 .collect(),
         };
         (options, modules)
+    }
+
+    /// Returns the options of an extension's realm: equal for all extensions except for the name, so that realms can be copies of
+    /// one process.
+    fn realm_options(&self, extension: ExtensionId) -> RealmOptions {
+        let core = &*self.0;
+        let mut facts = core.services.options.facts.clone();
+        if guard!(RealmTimers) {
+            // The limit makes one timer too many an error at its creation.
+            facts.insert("limits".to_owned(), json!({ "timers": core.services.options.limits.timers }));
+        }
+        facts.insert("profile".to_owned(), core.services.options.profile.version().into());
+        facts.insert("time_zone".to_owned(), core.services.options.time_zone.as_str().into());
+        RealmOptions {
+            extension,
+            limits: core.services.options.limits.clone(),
+            seed: core.services.options.seed,
+            clock_step_us: core.services.options.clock_step_us,
+            time_zone: core.services.options.time_zone.clone(),
+            facts,
+        }
     }
 
     fn try_open(&self, slot: &Rc<Slot>, begun: Option<Box<dyn OpeningRealm>>) -> Result<(), OpenError> {

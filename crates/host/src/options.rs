@@ -33,6 +33,10 @@ pub trait OpenRealm {
     /// Announces the number of realms that will be opened soon. Implementations may ignore it.
     fn expect(&self, _realms: usize) {}
 
+    /// Prepares for the announced realms while their packages are still read: they will have these options, except for the
+    /// extension, and this runtime. Implementations may ignore it.
+    fn warm_up(&self, _options: &RealmOptions, _runtime: &Arc<Verified>, _now: Now) {}
+
     /// Returns how many realms run code at the same time. With 1, the default, packages are loaded one after the other.
     fn concurrency(&self) -> usize {
         1

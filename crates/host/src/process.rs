@@ -185,6 +185,11 @@ impl OpenRealm for InProcess {
         Some(self.begin_process(options, modules, now).map(|opening| opening as _))
     }
 
+    /// Starts the process that workers are copies of.
+    fn warm_up(&self, options: &RealmOptions, runtime: &Arc<Verified>, now: Now) {
+        self.raise(options, std::slice::from_ref(runtime), now);
+    }
+
     /// Returns one more than the number of cores: while one realm waits for its host, another one runs.
     fn concurrency(&self) -> usize {
         std::thread::available_parallelism().map_or(2, NonZero::get) + 1

@@ -159,6 +159,10 @@ impl OpenRealm for RecordedRealms {
         self.opener.expect(realms);
     }
 
+    fn warm_up(&self, options: &RealmOptions, runtime: &Arc<Verified>, now: Now) {
+        self.opener.warm_up(options, runtime, now);
+    }
+
     fn concurrency(&self) -> usize {
         self.opener.concurrency()
     }
@@ -208,7 +212,7 @@ fn recorded(
 ///
 /// # Errors
 ///
-/// The file does not exist, or is no tape.
+/// The file does not exist, or is not a tape.
 pub fn open(path: &Path) -> Result<TapeReader<BufReader<File>>> {
     let file = File::open(path).map_err(|error| UserError::failed(format!("{}: {error}", path.display())))?;
     TapeReader::new(BufReader::new(file)).map_err(|error| unreadable(path, &error))

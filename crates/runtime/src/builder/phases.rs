@@ -269,6 +269,7 @@ pub(super) fn host(
         .state(state.clone())
         .watchdog(watchdog)
         .build();
+    host.warm_up();
     let prints = interface.observer.is_none();
     let reports = prints.then(|| PrintedReports::new(host.reports(), environment.notices.clone()));
     Ok(Hosting { host, recorder, reports })
