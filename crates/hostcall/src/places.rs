@@ -432,8 +432,7 @@ fn below<'a>(path: &'a Path, folder: &Path) -> Option<std::path::Iter<'a>> {
 }
 
 fn look_up(names: &[&OsStr], table: &[(&str, Protection)]) -> Protection {
-    let found =
-        table.iter().find(|(pattern, _)| begins_with(names, pattern, |name, want| name.eq_ignore_ascii_case(want)));
+    let found = table.iter().find(|(pattern, _)| begins_exactly(names, pattern));
     if let Some((_, protection)) = found {
         return *protection;
     }
@@ -460,17 +459,24 @@ fn begins_with(names: &[&OsStr], pattern: &str, is_last: impl Fn(&OsStr, &str) -
     true
 }
 
+/// Returns whether components begin with those of a pattern. It is called for every component of every path against hundreds of
+/// patterns, so the first byte decides most of them.
+fn begins_exactly(names: &[&OsStr], pattern: &str) -> bool {
+    let first = |bytes: &[u8]| bytes.first().map(u8::to_ascii_lowercase);
+    names.first().is_some_and(|name| first(name.as_encoded_bytes()) == first(pattern.as_bytes()))
+        && begins_with(names, pattern, |name, want| name.eq_ignore_ascii_case(want))
+}
+
 /// Returns the protection of names that are protected in any folder.
 fn anywhere(names: &[&OsStr]) -> Protection {
-    let is_name = |name: &OsStr, want: &str| name.eq_ignore_ascii_case(want);
     let is_file = |pattern: &&str| {
         names.len() == pattern.split('/').count()
             && begins_with(names, pattern, |name, want| obeyed::is_named(name.as_encoded_bytes(), want))
     };
     match look_up(names, ANYWHERE) {
         Protection::None
-            if obeyed::FOLDERS.iter().any(|folder| begins_with(names, folder, is_name))
-                || obeyed::FILES.iter().any(is_file) =>
+            if obeyed::FOLDERS.iter().any(|folder| begins_exactly(names, folder))
+                || (names.len() <= obeyed::MAX_FILE_NAMES && obeyed::FILES.iter().any(is_file)) =>
         {
             Protection::RunsLater
         }

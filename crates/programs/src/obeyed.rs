@@ -220,6 +220,9 @@ pub const FOLDERS: &[&str] = &[
     "venv",
 ];
 
+/// Number of components of the longest pattern of [`FILES`].
+pub const MAX_FILE_NAMES: usize = 2;
+
 /// File names, in any folder; `*` matches any characters of a name. Does not apply to folders.
 pub const FILES: &[&str] = &[
     // Builders and task runners.
@@ -347,6 +350,12 @@ pub fn is_named(name: &[u8], pattern: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_pattern_of_a_file_is_longer_than_is_said() {
+        let longest = FILES.iter().map(|pattern| pattern.split('/').count()).max();
+        assert_eq!(longest, Some(MAX_FILE_NAMES));
+    }
 
     #[test]
     fn a_star_stands_for_any_characters_of_a_name() {
