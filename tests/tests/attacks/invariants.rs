@@ -16,6 +16,7 @@ use crate::files;
 use crate::run::Ran;
 use crate::snapshot;
 use crate::world::World;
+use aho_corasick::AhoCorasick;
 use base64::Engine as _;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -166,43 +167,29 @@ fn nothing_in_temp(world: &World) -> Result<(), String> {
 
 fn no_canary(world: &World, ran: &Ran) -> Result<(), String> {
     let base64 = base64::engine::general_purpose::STANDARD;
-    for canary in world.canaries.all() {
-        let encoded = base64.encode(canary);
-        let leaks = |text: &[u8]| [canary, &encoded].iter().any(|words| contains(text, words.as_bytes()));
-        for (stream, text) in
-            [("stdout", &ran.said.stdout), ("stderr", &ran.said.stderr), ("the terminal", &ran.said.screen)]
-        {
-            if leaks(text.as_bytes()) {
-                return Err(format!("N6: {canary} on {stream}"));
-            }
+    let words = world.canaries.all().into_iter().flat_map(|canary| [canary.to_owned(), base64.encode(canary)]);
+    // One automaton over all of them: the files of a case are read once.
+    let words: Vec<String> = words.collect();
+    let automaton = AhoCorasick::new(&words).map_err(|error| error.to_string())?;
+    let leak = |text: &[u8]| automaton.find(text).map(|found| &words[found.pattern().as_usize()]);
+    for (stream, text) in
+        [("stdout", &ran.said.stdout), ("stderr", &ran.said.stderr), ("the terminal", &ran.said.screen)]
+    {
+        if let Some(word) = leak(text.as_bytes()) {
+            return Err(format!("N6: {word} on {stream}"));
         }
-        for pattern in ["home/.pi/agent/**", "project/**", "tmp/**", "cache/**"] {
-            for path in files::matching(world, pattern)? {
-                let own = path.file_name().is_some_and(|name| name == "auth.json");
-                let small = fs::symlink_metadata(&path).is_ok_and(|it| it.is_file() && it.len() < 256 << 20);
-                if small && !own && leaks(&fs::read(&path).unwrap_or_default()) {
-                    return Err(format!("N6: {canary} in {}", path.display()));
-                }
+    }
+    for pattern in ["home/.pi/agent/**", "project/**", "tmp/**", "cache/**"] {
+        for path in files::matching(world, pattern)? {
+            let own = path.file_name().is_some_and(|name| name == "auth.json");
+            let small = fs::symlink_metadata(&path).is_ok_and(|it| it.is_file() && it.len() < 256 << 20);
+            if small
+                && !own
+                && let Some(word) = leak(&fs::read(&path).unwrap_or_default())
+            {
+                return Err(format!("N6: {word} in {}", path.display()));
             }
         }
     }
     Ok(())
-}
-
-fn contains(text: &[u8], words: &[u8]) -> bool {
-    // Far quicker than comparing windows; canaries start with a letter that is not rare, so the search steps by byte.
-    text.len() >= words.len() && memchr_find(text, words)
-}
-
-fn memchr_find(text: &[u8], words: &[u8]) -> bool {
-    let last = text.len() - words.len();
-    let mut at = 0;
-    while at <= last {
-        match text[at..=last].iter().position(|byte| *byte == words[0]) {
-            Some(found) if text[at + found..].starts_with(words) => return true,
-            Some(found) => at += found + 1,
-            None => return false,
-        }
-    }
-    false
 }
