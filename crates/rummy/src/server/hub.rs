@@ -165,6 +165,9 @@ impl Hub {
     ) -> Result<(), RummyError> {
         let drained = folder.driver.with_cancel(cancel).drain(run_id).await;
         self.runs.borrow_mut().remove(&(number, run_id));
+        // Each turn of a long run makes and drops copies of its history.
+        #[cfg(target_os = "linux")]
+        pijs_engine::return_free_memory();
         let why = match drained {
             Ok(Some(RunOutcome { status, reason: Some(reason), .. })) => format!("ended with {status}: {reason}"),
             Ok(_) => return Ok(()),
