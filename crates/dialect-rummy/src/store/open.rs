@@ -55,7 +55,7 @@ impl Store {
         }
         connection.execute_batch(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = ON;
-             PRAGMA recursive_triggers = OFF; PRAGMA cache_size = -16384;",
+             PRAGMA recursive_triggers = OFF; PRAGMA cache_size = -8192;",
         )?;
         for (step, sql) in MIGRATIONS.iter().enumerate().skip(usize::try_from(version).unwrap_or(0)) {
             let transaction = connection.transaction()?;
