@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Most comments of the workspace with one of the patterns.
-pub const MAX_COMMENTS: usize = 22;
+pub const MAX_COMMENTS: usize = 18;
 
 /// Most commits with a long subject. Their number is that of the history before the rule.
 pub const MAX_SUBJECTS: usize = 361;

@@ -142,7 +142,7 @@ export default (pi) => {
 };
 "#;
 
-/// Stays.
+/// Keeps its worker until the end.
 const STAYS: &str = r#"
 export default (pi) => {
   pi.on("turn_end", () => pi.log("info", "turn", {}));

@@ -41,17 +41,17 @@ impl Mode {
 
 /// Statuses of runs and loops.
 pub mod status {
-    /// Queued.
+    /// Waiting in the queue.
     pub const QUEUED: i64 = 100;
-    /// Running.
+    /// Running now.
     pub const RUNNING: i64 = 102;
     /// Completed successfully.
     pub const COMPLETED: i64 = 200;
     /// Waiting for a decision about a proposal.
     pub const PROPOSED: i64 = 202;
-    /// Stopped.
+    /// Stopped by a client.
     pub const ABORTED: i64 = 499;
-    /// Failed.
+    /// Failed with an error.
     pub const FAILED: i64 = 500;
 }
 

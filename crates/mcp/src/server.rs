@@ -89,7 +89,7 @@ pub enum Phase {
     Asking,
     /// Starting, or in the handshake.
     Starting,
-    /// Connected.
+    /// Connected and usable.
     Open,
     /// The connection was lost or failed. The next call reconnects.
     Down,
@@ -131,7 +131,7 @@ pub struct ServerTool {
     pub server: String,
     /// The server's own name of it.
     pub tool: String,
-    /// Description.
+    /// Description that the server gives.
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: Value,
@@ -157,7 +157,7 @@ pub struct ServerPrompt {
     pub server: String,
     /// The server's own name of it.
     pub prompt: String,
-    /// Description.
+    /// Description that the server gives.
     pub description: String,
     /// Names of its arguments, and whether each is required.
     pub arguments: Vec<(String, bool)>,

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub struct ProgramStart {
     /// A name or a path.
     pub command: String,
-    /// Arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
     /// Working folder; without it, the session's.
     pub cwd: Option<String>,

@@ -1,4 +1,4 @@
-//! What methods of pi's API need of their arguments, as far as source code can show that it is missing.
+//! Arguments that methods of pi's API need, as far as source code can show that one is missing.
 //!
 //! [`CALLBACKS`] lists the functions that pi calls later; a registration without one succeeds, and each call of it fails.
 //! [`NEEDED`] lists the arguments without which a method throws at once. `extc` reports both at the build.

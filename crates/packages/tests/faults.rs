@@ -137,7 +137,7 @@ impl Work for Packages {
         assert!(!acknowledged || now == self.wanted(), "{}: said done, and it is not", case.name);
         assert_eq!(self.home.staging(InstallScope::User), 0, "{}: something is left in staging", case.name);
 
-        // The same command succeeds without manual repair.
+        // A repeated command succeeds without manual repair.
         if now != self.wanted() {
             assert!(self.run(&disk), "{}: the same again failed", case.name);
             assert_eq!(self.places(case)[0].as_deref(), self.wanted(), "{}", case.name);

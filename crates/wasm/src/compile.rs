@@ -22,7 +22,7 @@ pub struct Refusal {
     pub kind: RefusalKind,
     /// Description of the mistake.
     pub message: String,
-    /// Remedy.
+    /// Next step for the author.
     pub help: String,
 }
 

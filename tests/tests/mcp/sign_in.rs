@@ -270,7 +270,7 @@ fn a_sign_in_takes_no_answer_that_it_does_not_wait_for() {
         let ran = world.login_without(guard, |page| {
             let back = agrees(&shared, page);
             let first = browse(&changed(&back));
-            // Where the first answer has no effect the honest one ends the sign-in.
+            // If the first answer has no effect, the honest one ends the sign-in.
             if first.starts_with("HTTP/1.1 400") && changed(&back).contains("state=x") {
                 browse(&back);
             }
