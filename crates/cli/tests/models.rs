@@ -228,5 +228,5 @@ fn piped_input_precedes_the_typed_prompt() {
         .map(|body| body["messages"].as_array().unwrap().last().unwrap()["content"][0]["text"].clone())
         .collect();
     assert_eq!(asked, ["piped", "pipedand typed", "pipedand typed"]);
-    world.pi(&["-ne", "--model", "mine/small"]).failed(2, &["no terminal", "pi -p"]);
+    world.pi(&["-ne", "--model", "mine/small"]).failed(2, &["are not a terminal", "pi -p"]);
 }

@@ -65,7 +65,7 @@ fn ctrl_c_twice_and_ctrl_d_leave() {
 fn a_terminal_that_is_no_terminal_is_an_error_with_a_way_out() {
     let world = World::new();
     let model = world.script(&[&["x"]]);
-    world.pi(&["--model", &model]).failed(2, &["no terminal", "pi -p"]);
+    world.pi(&["--model", &model]).failed(2, &["are not a terminal", "pi -p"]);
 }
 
 #[test]
