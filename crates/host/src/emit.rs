@@ -248,7 +248,7 @@ impl Drop for RoundGuard<'_> {
     }
 }
 
-/// Returns the live handlers of an event in one extension, plus a placeholder if the extension decides about the event but is
+/// Returns the live handlers of an event in one extension, plus an empty entry if the extension decides about the event but is
 /// stopped.
 fn targets(slot: &Rc<Slot>, event: &str) -> Vec<HandlerTarget> {
     let extension = slot.cell.borrow();

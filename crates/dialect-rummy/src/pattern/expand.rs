@@ -1,4 +1,4 @@
-//! Replaces literal text, with the placeholders of `String.prototype.replace`.
+//! Replaces literal text, and expands the `$` patterns of `String.prototype.replace`.
 
 /// Returns the text with all occurrences replaced; `None` without an occurrence.
 pub(super) fn replace_all(text: &str, search: &str, replacement: &str) -> Option<String> {
