@@ -1,4 +1,5 @@
-//! Accounts with providers of extensions: a login that the extension implements (`oauth` of its configuration), or an API key.
+//! Accounts with providers that extensions register: a login that the extension implements (`oauth` of its configuration), or an
+//! API key.
 //!
 //! A provider name that exists without extensions is excluded: credentials stored for it are the user's own and are never passed
 //! to an extension.
@@ -17,7 +18,7 @@ pub(crate) enum Freshness {
     Renewed,
 }
 
-/// A provider of an extension, for the login list.
+/// A provider that an extension registered, as shown in the login list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// Provider name.
@@ -44,7 +45,7 @@ impl Agent {
         models.accounts().map(account).collect()
     }
 
-    /// Runs the login of an extension's provider and stores the result. The extension shows dialogs of the session.
+    /// Runs the login of an extension's provider and stores the result. The extension may show dialogs during the login.
     ///
     /// # Errors
     ///
@@ -56,7 +57,7 @@ impl Agent {
         self.account_changed(&offer).await
     }
 
-    /// Stores a key for a provider of an extension.
+    /// Stores an API key for a provider of an extension.
     ///
     /// # Errors
     ///
@@ -80,7 +81,8 @@ impl Agent {
         Ok(was_there)
     }
 
-    /// Passes stored credentials to the extensions that registered their providers. A failure is reported as the extension's.
+    /// Passes stored credentials to the extensions that registered their providers. A failure is reported as an error of the
+    /// extension.
     pub(crate) async fn pass_stored_accounts(&self) {
         let offers: Vec<RegisteredProvider> = {
             let models = self.model.offered.borrow();
@@ -96,11 +98,12 @@ impl Agent {
         }
     }
 
-    /// Passes stored credentials to the extension that registered the provider.
+    /// Passes stored credentials to the extension that registered the provider, after renewing an expiring login if `freshness`
+    /// says so.
     ///
     /// # Errors
     ///
-    /// Fails when they cannot be renewed or passed on.
+    /// Fails when the credentials cannot be renewed or passed on.
     pub(crate) async fn pass_account(&self, offer: &RegisteredProvider, freshness: Freshness) -> Result<(), String> {
         let Ok(auth) = self.auth() else { return Ok(()) };
         if let Freshness::Renewed = freshness {

@@ -1,6 +1,6 @@
 //! Actions of extensions and front ends on a session: changing the model, moving in the tree, replacing the session.
 //!
-//! [`Agent::call`] handles the hostcalls. Refusals have pi's messages, since extensions show them.
+//! [`Agent::call`] handles the hostcalls. Errors have pi's messages, because extensions show them to the user.
 
 use crate::accounts::Freshness;
 use crate::agent::Agent;
@@ -25,9 +25,9 @@ use tokio_util::sync::CancellationToken;
 /// Result of moving in the session's tree.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Navigation {
-    /// Whether a handler or an abort cancelled it.
+    /// Whether a handler or an abort cancelled the move.
     pub cancelled: bool,
-    /// User message at the target, for the editor.
+    /// Text of the user message at the target, to be placed in the editor.
     pub editor_text: Option<String>,
     /// Summary of the abandoned branch.
     pub summary_entry: Option<Value>,
@@ -42,23 +42,23 @@ pub struct NavigateOptions {
     pub custom_instructions: Option<String>,
     /// Whether the instructions replace the default ones.
     pub replace_instructions: Option<bool>,
-    /// Label for the summary, or for the target without a summary.
+    /// Label for the summary entry, or for the target when no summary is written.
     pub label: Option<String>,
 }
 
-/// The branch that is abandoned.
+/// The branch that the session leaves when it moves to another one.
 struct AbandonedBranch {
     old_leaf: Option<EntryId>,
     /// Nearest common ancestor with the target.
     common: Option<EntryId>,
     /// Entries below the common ancestor.
     left: Vec<Arc<Entry>>,
-    /// Extensions that its summary is attributed to.
+    /// Extensions to which the summary of this branch is attributed.
     authors: BTreeSet<String>,
 }
 
 impl Agent {
-    /// Handles a hostcall that is answered asynchronously.
+    /// Handles a hostcall whose result is returned asynchronously.
     pub(crate) async fn call(&self, asker: &ExtensionId, call: SessionCall) -> Result<Value, HostcallError> {
         let params = &call.params;
         match call.op {
@@ -123,7 +123,7 @@ impl Agent {
         }
     }
 
-    /// Updates the models registered by extensions. An invalid registration is reported once.
+    /// Updates the list of models that extensions registered. Reports an invalid registration once.
     pub(crate) fn take_offers(&self) {
         let wrong = self.model.offered.borrow_mut().set_offers(self.extensions.offers());
         let told = self.model.wrong_offers.replace(wrong.clone());
@@ -367,8 +367,8 @@ impl Agent {
         Ok(Navigation { cancelled: false, editor_text, summary_entry })
     }
 
-    /// Emits `session_before_tree`, whose handlers may change the options. Returns the summary that a handler provides, or `Break`
-    /// when one cancels the move.
+    /// Emits `session_before_tree`, whose handlers may change the options. Returns the summary that a handler provides, or
+    /// `Break` when one cancels the move.
     async fn before_tree(
         &self,
         target: &Entry,
@@ -462,7 +462,7 @@ impl Agent {
     }
 }
 
-/// Text of a branch summary, and the other members of its entry.
+/// Text of a branch summary, and the other members of its session entry.
 type BranchSummary = (String, Map<String, Value>);
 
 /// Returns the summary that a handler of `session_before_tree` provides.
@@ -472,7 +472,7 @@ fn summary_of_handler(provided: &Value) -> BranchSummary {
     (text, crate::summary_entry::rest(given("details"), given("usage"), true))
 }
 
-/// Concatenates the text blocks of a content.
+/// Concatenates the text blocks of a message's content.
 fn joined(content: &Content) -> String {
     match content {
         Content::Text(text) => text.clone(),

@@ -1,6 +1,6 @@
 //! The agent of a session: takes prompts and runs turns.
 //!
-//! [`Agent`] owns the parts of a session, each a struct with one job. Its operations are in the modules of what they do:
+//! [`Agent`] owns the parts of a session, each a struct with one job. Its operations are grouped by topic in these modules:
 //! `lifecycle.rs` starts and ends the session and takes prompts, `submit.rs` handles slash commands and the events `input` and
 //! `before_agent_start`, `run.rs` runs turns until the model is done, `attempt.rs` makes a request, `emission.rs` sends events.
 //!
@@ -54,7 +54,7 @@ pub(crate) struct PromptState {
     pub(crate) of_run: RefCell<Option<PromptOptions>>,
 }
 
-/// State for judging the deltas of a reply.
+/// State needed to judge the deltas of a reply.
 pub(crate) struct Judging {
     pub(crate) verdicts: RefCell<Verdicts>,
     pub(crate) rules: RefCell<Option<SessionRules>>,
@@ -84,7 +84,7 @@ pub(crate) struct UpdateCounters {
     pub(crate) attempts: Cell<u32>,
     /// Message updates sent to extensions.
     pub(crate) sent: Cell<u64>,
-    /// Version of the listeners that received all updates of the current message.
+    /// Version of the subscriber list (`Extensions::listeners`) that received all updates of the current message.
     pub(crate) told: Cell<Option<u64>>,
 }
 
@@ -127,7 +127,7 @@ impl Agent {
         }
     }
 
-    /// Adds an open model to the one that the agent was created with.
+    /// Adds an open model to those that the agent can use.
     pub fn add_model(&self, provider: Arc<dyn Provider>) {
         self.model.offered.borrow_mut().add(provider);
     }

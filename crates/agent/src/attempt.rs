@@ -47,7 +47,7 @@ pub(crate) struct StoppedByRule {
     pub(crate) kept: Option<AssistantMessage>,
 }
 
-/// A reply with its errors.
+/// A reply of the model, with its errors.
 pub(crate) struct Reply {
     pub(crate) message: AssistantMessage,
     /// Errors of calls whose arguments cannot be parsed, by call id.
@@ -324,8 +324,8 @@ impl Agent {
         Some(changed)
     }
 
-    /// Attributes messages that handlers added or changed to them; removed ones are ignored. Later tool calls need consent when
-    /// an added message passes for one of the conversation.
+    /// Attributes the messages that handlers added or changed to their extensions; removed messages are ignored. Later tool calls
+    /// need consent when an added message has the form of a conversation message.
     fn attribute_context(&self, before: &[Message], after: &[Message], authors: &[String]) {
         if authors.is_empty() {
             return;
@@ -365,7 +365,8 @@ impl Agent {
         sent
     }
 
-    /// Emits `before_provider_headers`. Returns the changes, with `null` for removed headers. Keys are not passed.
+    /// Emits `before_provider_headers`. Returns the changes, with `null` for removed headers. Handlers do not see headers with
+    /// keys.
     pub(crate) async fn transform_headers(
         &self,
         headers: BTreeMap<String, String>,
@@ -457,7 +458,7 @@ impl Agent {
                 (message, bad, None)
             }
             Err(error) => {
-                // The received part stays, marked as incomplete; its tool calls never run.
+                // The received part of the reply is kept and marked as incomplete; its tool calls never run.
                 let mut message = partial.shown().so_far();
                 let cancelled = error.kind() == ErrorKind::Cancelled;
                 message.stop_reason = if cancelled { StopReason::Aborted } else { StopReason::Error };
@@ -469,7 +470,7 @@ impl Agent {
         Ok(Reply { message, bad_arguments, error })
     }
 
-    /// Emits updates; without a reported beginning, the reply is shown only at its end.
+    /// Emits updates. If the beginning of the reply was not reported, the reply is shown only at its end.
     async fn show(&self, partial: &Partial, told: bool, steps: &[Step]) -> Result<(), AgentError> {
         for step in steps.iter().filter(|_| told) {
             self.emit(AgentEvent::MessageUpdate { message: partial.shown(), update: partial.update(step) }).await?;

@@ -12,7 +12,7 @@ use pijs_llm::message::Message;
 use pijs_protocol::ExtensionId;
 use std::cell::RefCell;
 
-/// Returns the inbox on drop, also when the attending future is dropped.
+/// Puts the inbox back on drop, so that a dropped future does not lose it.
 struct Attending<'a> {
     inbox: Option<TaskInbox>,
     home: &'a RefCell<Option<TaskInbox>>,
@@ -25,8 +25,8 @@ impl Drop for Attending<'_> {
 }
 
 impl Agent {
-    /// Runs `work` and concurrently carries out requests of extensions. All operations of [`Agent`] are attended; use this around
-    /// the life of a session, so that timers and callbacks of extensions run while nothing else is active.
+    /// Runs `work` and concurrently carries out requests of extensions. All operations of [`Agent`] call this themselves; call it
+    /// around the life of a session as well, so that timers and callbacks of extensions run while nothing else is active.
     pub async fn attend<F: Future>(&self, work: F) -> F::Output {
         let Some(inbox) = self.inbox.borrow_mut().take() else { return work.await };
         let mut attending = Attending { inbox: Some(inbox), home: &self.inbox };
@@ -105,7 +105,7 @@ impl Agent {
     async fn run_pending(&self, asker: Option<ExtensionId>) {
         let _one_at_a_time = self.control.turn(Line::Run).await;
         if let Some(asker) = &asker {
-            // The rest of the caller's turn precedes the run, as on one thread.
+            // The caller's turn completes before the run begins, as on pi's single thread.
             self.extensions.turn_over(asker).await;
         }
         self.control.until(Inputs::accepts_run).await;
@@ -187,7 +187,7 @@ impl Agent {
         may
     }
 
-    /// Reports the refusal of a message that has no caller, as pi does.
+    /// Reports a refused message as pi does, because no caller waits for the result.
     fn refused(&self, done: Result<(), AgentError>) {
         match done {
             Err(AgentError::Control(error)) => {
@@ -197,8 +197,8 @@ impl Agent {
         }
     }
 
-    /// Delivers a message in flight: to the queue of the current run, or to a run of its own when that has ended, which must not
-    /// wait for the delivery.
+    /// Delivers a message in flight to the queue of the current run. If that run has ended, starts a new run, which must not wait
+    /// for this delivery.
     async fn deliver(&self, content: Authored, deliver_as: DeliverAs) -> Result<(), AgentError> {
         let taken = self.accept_input(content, InputSource::Extension, Some(deliver_as), false).await;
         if let Ok(Some(content)) = &taken

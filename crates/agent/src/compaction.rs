@@ -65,7 +65,7 @@ impl Preparation {
 pub(crate) enum AfterCompaction {
     /// The failed request is sent again.
     Retry,
-    /// Nothing follows.
+    /// The run does not continue.
     Done,
 }
 
@@ -86,7 +86,7 @@ impl CompactionReason {
         }
     }
 
-    /// Returns pi's name of a failed compaction.
+    /// Returns the words with which pi's message about a failed compaction begins.
     fn failure(self) -> &'static str {
         match self {
             Self::Manual => "Compaction failed",
@@ -386,8 +386,8 @@ impl Agent {
         self.expect_unbroken()
     }
 
-    /// Compacts after a loop of a run. A request that exceeded the context, or a reply truncated below the model's limit, is
-    /// removed and tried again once.
+    /// Compacts after a loop of a run. The last turn is removed and tried again once, if its request exceeded the context window
+    /// or its reply was truncated below the model's limit.
     pub(crate) async fn compact_after(
         &self,
         ending: &Ending,
@@ -435,7 +435,7 @@ impl Agent {
         reply.stop_reason == StopReason::Stop && window.is_some_and(|window| sent > window)
     }
 
-    /// Reports that the second attempt failed as well.
+    /// Reports that the attempt after the compaction failed as well.
     async fn recovery_failed(&self, did_not_fit: bool) {
         let message = if did_not_fit {
             "Context overflow recovery failed after one compact-and-retry attempt. Try reducing context or switching to a larger-context model."

@@ -49,7 +49,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use tools::PublishedTools;
 
-/// Events caused by calls of extensions. In pi, their first handler runs inside the call.
+/// Events caused by calls of extensions. In pi, the first handler of such an event runs inside the call.
 const BEGUN_BY_CALLS: [&str; 2] = ["session_info_changed", "thinking_level_select"];
 
 /// A handle to a running session.
@@ -62,7 +62,7 @@ struct ControlShared {
     inner: Mutex<ControlState>,
     /// Notified after each input event that releases waiters.
     released: Notify,
-    /// Cancelled when an extension requests the end of the program.
+    /// Cancelled when an extension calls `process.exit()`.
     left: CancellationToken,
     /// Open dialogs.
     prompts: Mutex<prompts::Prompts>,
@@ -112,11 +112,11 @@ struct ModelInUse {
     model: Option<Model>,
     /// The thinking level; `None` for `off`.
     thinking: Option<String>,
-    /// Models that exist without extensions.
+    /// Built-in and configured models, without those of extensions.
     known: Option<KnownModels>,
 }
 
-/// State of ending the session from an extension.
+/// State of a shutdown that an extension requests.
 #[derive(Default)]
 struct ExitState {
     on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -328,20 +328,20 @@ impl AgentControl {
         }
     }
 
-    /// Shuts down the session and ends the program with this code (`process.exit()` in an extension).
+    /// Shuts down the session and exits the program with this code (`process.exit()` in an extension).
     pub fn leave(&self, code: u8) {
         self.lock().exit.code.get_or_insert(code);
         self.0.left.cancel();
         self.shutdown();
     }
 
-    /// Waits until an extension ends the program; returns the exit code.
+    /// Waits until an extension calls `process.exit()`; returns the exit code.
     pub async fn left(&self) -> u8 {
         self.0.left.cancelled().await;
         self.lock().exit.code.unwrap_or_default()
     }
 
-    /// Returns the exit code that an extension requested.
+    /// Returns the exit code that an extension passed to `process.exit()`.
     pub fn exit_code(&self) -> Option<u8> {
         self.lock().exit.code
     }
@@ -380,7 +380,7 @@ impl AgentControl {
         result
     }
 
-    /// Sends an event to extensions, concurrently with the run.
+    /// Sends an event to extensions; the handlers run concurrently with the run.
     pub(crate) fn send_event(&self, event: Event) {
         self.send_event_of(None, event);
     }
@@ -408,11 +408,11 @@ impl AgentControl {
         self.lock().mailbox.send(work);
     }
 
-    /// Waits until the agent has begun all work sent so far, and front ends are notified.
+    /// Waits until the agent has begun all work sent so far and has notified the front ends.
     pub async fn barrier(&self) {
         let (sender, reached) = oneshot::channel();
         self.send(AgentTask::Barrier(sender));
-        // Without an agent nothing is begun.
+        // Without an agent the sender is dropped, and there is nothing to wait for.
         let _ = reached.await;
     }
 
@@ -443,12 +443,12 @@ impl AgentControl {
         self.appended(|session| session.append_of(extension, body))
     }
 
-    /// Appends an entry of several extensions, or of none.
+    /// Appends an entry written by these extensions; the set may be empty.
     pub(crate) fn append_by(&self, authors: BTreeSet<String>, body: Body) -> Result<EntryId, ControlError> {
         self.appended(|session| session.append_by(authors, body))
     }
 
-    /// Appends a compaction. Without a first kept entry, no earlier entry is kept.
+    /// Appends a compaction. If its first kept entry is `None`, no earlier entry is kept.
     pub(crate) fn append_compaction(
         &self,
         summary: ConversationSummary,
@@ -548,7 +548,7 @@ impl ModelInUse {
         self.thinking.as_deref().unwrap_or("off")
     }
 
-    /// Sets the nearest level that the model has, and returns it.
+    /// Sets the nearest thinking level that the model supports, and returns it.
     fn clamp_thinking(&mut self, level: &str) -> String {
         let level = self.model.as_ref().map_or("off", |model| model.clamp_thinking(level)).to_owned();
         self.thinking = Some(level.clone());
@@ -556,7 +556,7 @@ impl ModelInUse {
     }
 }
 
-/// Records the paths of the session file.
+/// Records the given and the canonical path of the session file.
 fn note_paths(ControlState { session, paths, .. }: &mut ControlState) {
     let file = session.path().map(Path::to_owned);
     paths.current = file.as_deref().map(without_links);

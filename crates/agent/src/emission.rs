@@ -58,12 +58,12 @@ impl Agent {
         AgentEvent::growth(message, update, number, is_known)
     }
 
-    /// Starts the updates of another message.
+    /// Forgets which updates were sent, because another message begins.
     pub(crate) fn forget_updates(&self) {
         self.updates.told.set(None);
     }
 
-    /// Waits until messages that handlers sent are processed or refused: they precede the following ones.
+    /// Waits until messages that handlers sent are processed or refused, so that they precede later messages.
     pub(crate) async fn messages_read(&self) {
         let is_in = |stage| self.control.inputs(|inputs| !inputs.is_over(stage));
         if is_in(Stage::Unread) {
@@ -74,8 +74,8 @@ impl Agent {
         }
     }
 
-    /// Emits `message_end`, whose handlers may replace the message before it is stored or shown. Returns it with the extensions
-    /// that did; they are authors if they changed text that the model reads.
+    /// Emits `message_end`, whose handlers may replace the message before it is stored or shown. Returns the message and the
+    /// extensions that replaced it; these are authors if they changed text that the model reads.
     pub(crate) async fn end_message(&self, message: Message) -> Result<(Message, Vec<String>), AgentError> {
         self.end_message_of(BTreeSet::new(), message).await
     }
@@ -87,7 +87,7 @@ impl Agent {
         self.end_message_of(author.into_iter().collect(), Message::Assistant(reply)).await
     }
 
-    /// Returns the extension to which the replies of a provider are attributed.
+    /// Returns the extension to which the replies of a provider are attributed, if any.
     pub(crate) fn answers_as(&self, provider: &str) -> Option<String> {
         let by = self.model.offered.borrow().unchosen_extension(provider).map(str::to_owned);
         by.filter(|by| self.extensions.answers_unasked(by) && guard!(AttributionAuthor))
@@ -126,7 +126,7 @@ impl Agent {
         Ok((message, outcome.authors))
     }
 
-    /// Emits an event whose answer is ignored. `build` is called only when there are handlers.
+    /// Emits an event and ignores the handlers' answers. `build` is called only when there are handlers.
     pub(crate) async fn notify(&self, name: &str, build: impl FnOnce() -> Event) {
         if self.extensions.has_handlers(name) {
             self.extensions.emit(build()).await;

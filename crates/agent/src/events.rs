@@ -15,13 +15,13 @@ use serde_json::{Map, Value, json};
 pub enum AgentEvent<'a> {
     /// The header of the session, the first line of json mode.
     Session(&'a Header),
-    /// A run begins.
+    /// A run has begun.
     AgentStart,
     /// A run has ended.
     AgentEnd {
         /// Messages that the run added.
         messages: &'a [Message],
-        /// Whether its reply failed and is retried. Not sent to extensions.
+        /// Whether the last reply failed and is retried. Not sent to extensions.
         will_retry: bool,
     },
     /// A turn begins: one reply of the model with its tool calls.
@@ -77,7 +77,7 @@ pub enum AgentEvent<'a> {
         /// Partial result: `{content, details}`.
         partial_result: &'a Value,
     },
-    /// A tool has ended.
+    /// A tool call has ended.
     ToolExecutionEnd {
         /// Id of the tool call.
         tool_call_id: &'a str,
@@ -92,7 +92,7 @@ pub enum AgentEvent<'a> {
     AutoRetryStart {
         /// Number of the retry, from 1.
         attempt: u32,
-        /// Number of retries after which the run fails.
+        /// Maximum number of retries.
         max_attempts: u32,
         /// Delay before the retry.
         delay_ms: u64,
@@ -138,7 +138,7 @@ pub struct VerdictEvent {
     pub latency_us: u64,
     /// Number of the attempt in the session.
     pub attempt: u32,
-    /// Action of the agent.
+    /// The agent's reaction to the verdict.
     pub action: VerdictAction,
 }
 
@@ -159,9 +159,9 @@ pub struct RuleFiredEvent {
     pub line: usize,
     /// Column of the end of the match in characters, from 1.
     pub column: usize,
-    /// Action of the agent.
+    /// The agent's reaction to the rule.
     pub action: VerdictAction,
-    /// Reason why a rule that interrupts only reminds here.
+    /// Reason why an interrupting rule was downgraded to a reminder; `None` if it was not.
     pub degraded: Option<String>,
 }
 

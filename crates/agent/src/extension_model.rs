@@ -112,7 +112,7 @@ impl Agent {
     pub(crate) async fn stream_through_extension(&self, streamed: StreamRequest) {
         let StreamRequest { model, outgoing, cancel, events } = streamed;
         let failed = |message: String| {
-            // The receiver may be gone.
+            // The receiver may have been dropped.
             let _ = events.send(Err(ProviderError::new(ErrorKind::Provider, message)));
         };
         let Outgoing { payload, headers } = outgoing;
@@ -185,7 +185,7 @@ fn context_value(mut payload: Value, profile: PiProfile) -> Value {
 struct EventDecoder {
     /// Calls by content index.
     calls: BTreeMap<u64, StreamedCall>,
-    /// Whether any delta arrived before the end of the reply.
+    /// Whether the reply arrived in deltas.
     is_streamed: bool,
 }
 
@@ -247,7 +247,8 @@ impl EventDecoder {
         let (id, name) = if call.is_begun { (None, None) } else { (member("id"), member("name")) };
         call.is_begun |= name.is_some() || kind == "toolcall_end";
         let begins = name.is_some();
-        // A call without a name is not reported until its buffer is full; then its arguments are forwarded, so that they count toward the size limit.
+        // A call without a name is not reported until its buffer is full; then its arguments are forwarded, so that they count
+        // toward the size limit.
         call.is_begun |= call.arguments.len() > MAX_NAMELESS_BYTES && guard!(ReplySize);
         if !call.is_begun || (!begins && call.arguments.is_empty()) {
             return Vec::new();
@@ -265,7 +266,7 @@ struct StreamedCall {
     is_begun: bool,
     /// Arguments that are not forwarded yet.
     arguments: String,
-    /// Whether any arguments were forwarded.
+    /// Whether some of the arguments were forwarded.
     is_passed: bool,
 }
 

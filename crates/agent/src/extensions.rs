@@ -28,11 +28,11 @@ pub trait Extensions {
     fn has_handlers(&self, event: &str) -> bool;
     /// Calls the handlers of an event.
     fn emit(&self, event: Event) -> LocalBoxFuture<'_, EventOutcome>;
-    /// Calls the handlers of an event except those of one extension, which calls its own.
+    /// Calls the handlers of an event, except those of the extension `_teller`, which runs its own.
     fn emit_except<'a>(&'a self, event: Event, _teller: &'a ExtensionId) -> LocalBoxFuture<'a, EventOutcome> {
         self.emit(event)
     }
-    /// Returns a version number that changes with the subscribers of an event.
+    /// Returns a version number that changes whenever the subscribers of an event change.
     fn listeners(&self, _event: &str) -> u64 {
         0
     }
@@ -40,17 +40,18 @@ pub trait Extensions {
     fn first_handler(&self, _event: &str) -> Option<ExtensionId> {
         None
     }
-    /// Returns whether a `stream_text` handler subscribes to this stream. A single branch, since it is called for every delta.
+    /// Returns whether a `stream_text` handler subscribes to this stream. Costs a single branch, because it is called for every
+    /// delta.
     fn has_stream_handlers(&self, source: StreamSource) -> bool;
-    /// Passes a delta to the handlers and waits for their verdict, while the provider's stream is not polled.
+    /// Passes a delta to the handlers and waits for their verdict. The provider's stream is not polled meanwhile.
     fn stream(&self, delta: &StreamDelta) -> StreamFate;
-    /// Returns how many deltas after the first [`Extensions::stream_ahead`] accepts: none where it gains nothing, and where the
-    /// update for each delta must precede the next one.
+    /// Returns how many deltas after the first [`Extensions::stream_ahead`] accepts: 0 if passing several gains nothing, or if
+    /// the update for each delta must precede the next delta.
     fn lookahead(&self, _source: StreamSource) -> usize {
         0
     }
     /// Passes the first delta as [`Extensions::stream`] does, and the following ones up to the first at which a handler does more
-    /// than continue. Returns the verdict on the first one, and how many of the others passed.
+    /// than continue. Returns the verdict on the first delta, and how many of the following ones passed.
     fn stream_ahead(&self, deltas: &[StreamDelta]) -> (StreamFate, usize) {
         (self.stream(&deltas[0]), 0)
     }
@@ -68,8 +69,8 @@ pub trait Extensions {
     }
     /// Runs a tool.
     fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate>;
-    /// Returns the rights under which a call of a built-in or MCP tool runs that this extension influenced; `None` when nothing
-    /// restricts it. The error is for the model.
+    /// Returns the rights for a call of a built-in or MCP tool that this extension influenced; `None` if the call is not
+    /// restricted. The model receives the error text.
     fn vouch<'a>(
         &'a self,
         _extension: &'a str,
@@ -135,12 +136,12 @@ pub trait Extensions {
     ) -> LocalBoxFuture<'a, Result<Credentials, String>> {
         async { Ok(Credentials::default()) }.boxed_local()
     }
-    /// Calls the account function of a provider's extension. `{op: "log_in"}` and `{op: "renew", stored}` return pi's
-    /// credentials; `{op: "stored", stored}` passes the current ones. An exception becomes the error.
+    /// Calls the account function of a provider's extension. `{op: "log_in"}` and `{op: "renew", stored}` return credentials in
+    /// pi's format; `{op: "stored", stored}` passes the stored credentials to the extension. An exception becomes the error.
     fn account<'a>(&'a self, provider: &'a str, _question: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
         async move { Err(format!("the provider {provider} has no account")) }.boxed_local()
     }
-    /// Calls `refreshModels` of a provider, which changes its models. An exception becomes the error.
+    /// Calls `refreshModels` of a provider, which updates the provider's models. An exception becomes the error.
     fn look_up_models<'a>(&'a self, _provider: &'a str, _how: Value) -> LocalBoxFuture<'a, Result<(), String>> {
         async { Ok(()) }.boxed_local()
     }
@@ -152,8 +153,8 @@ pub trait Extensions {
     fn profile(&self) -> PiProfile {
         PiProfile::default()
     }
-    /// Runs a command with the operations that a `user_bash` handler returned. `exec` refers to the function, `answer` is the
-    /// whole answer. Returns the result of the function.
+    /// Runs a command with the operations that a `user_bash` handler returned. `exec` is the handle of the operation to call,
+    /// `answer` the handler's complete answer. Returns the result of the operation.
     fn run_operation<'a>(
         &'a self,
         _exec: &'a Value,
@@ -165,13 +166,13 @@ pub trait Extensions {
     ) -> LocalBoxFuture<'a, Result<Value, String>> {
         async { Err("there is no extension to run the command".to_owned()) }.boxed_local()
     }
-    /// Discards all extensions and loads them again; handlers that still run finish in the old ones. Returns the extensions that
-    /// failed to load with their errors. With `in_session` the session stays the same.
+    /// Discards all extensions and loads them again; handlers that are still running finish in the old realms. Returns the
+    /// extensions that failed to load with their errors. With `in_session` the session stays the same.
     fn reload(&self, _in_session: bool) -> LocalBoxFuture<'_, Vec<(String, String)>> {
         async { Vec::new() }.boxed_local()
     }
-    /// Calls handlers each of which sees the changes of those before it: `between` updates the event after each one. Its error is
-    /// reported as the handler's.
+    /// Calls the handlers of an event one after the other, so that each sees the changes of the earlier ones: `between` updates
+    /// the event after each handler. An error of `between` is reported as the handler's.
     fn emit_between<'a>(&'a self, event: Event, between: &'a mut Between<'a>) -> LocalBoxFuture<'a, EventOutcome> {
         async move {
             let mut outcome = self.emit(event).await;
@@ -195,7 +196,7 @@ pub trait Extensions {
         std::future::ready(()).boxed_local()
     }
 
-    /// Waits until all extensions are idle, and tasks waiting for one have continued.
+    /// Waits until all extensions are idle, and the tasks that waited for an extension have continued.
     fn at_rest(&self) -> LocalBoxFuture<'_, ()> {
         std::future::ready(()).boxed_local()
     }
@@ -204,7 +205,7 @@ pub trait Extensions {
     fn turn_over<'a>(&'a self, _extension: &'a ExtensionId) -> LocalBoxFuture<'a, ()> {
         async {}.boxed_local()
     }
-    /// Reports an error of an extension that has no caller.
+    /// Reports an error of an extension that no caller receives.
     fn report(&self, path: &str, event: &str, message: &str) {
         tracing::warn!(path, event, "{message}");
     }
@@ -239,7 +240,7 @@ pub struct Event {
     pub name: &'static str,
     /// Members of the event without `type`.
     pub payload: Map<String, Value>,
-    /// The `signal` that handlers see.
+    /// The token behind the `signal` that handlers see.
     pub cancel: Option<CancellationToken>,
 }
 
@@ -298,7 +299,7 @@ pub enum StreamFate {
 pub struct VerdictAbort {
     /// Extension of the handler.
     pub extension: String,
-    /// Text to inject before the retry; without it the run ends.
+    /// Text to inject before the retry; `None` ends the run.
     pub retry: Option<Injection>,
     /// Time spent in handlers of this delta.
     pub latency_us: u64,
@@ -310,7 +311,8 @@ pub trait ToolSource {
     fn tools(&self) -> Vec<ExtensionTool>;
     /// Runs a tool of this source.
     fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate>;
-    /// Returns the parameters of the `mcp` hostcalls that a tool call makes, for the gate; `None` for a tool of another source.
+    /// Returns the parameters of the `mcp` hostcalls that a tool call makes, for the gate; `None` if this source does not have
+    /// the tool.
     fn hostcalls(&self, _name: &str, _input: &Value) -> Option<Vec<Value>> {
         None
     }

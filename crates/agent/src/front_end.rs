@@ -7,10 +7,11 @@ use std::io::{self, Write};
 
 /// A front end of a session.
 pub trait FrontEnd {
-    /// Receives an event. An error ends the run, since the front end is closed.
+    /// Receives an event. An error means that the front end is closed, and ends the run.
     fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()>;
 
-    /// Notifies the front end before all extensions are reloaded, so that it removes their widgets. Most front ends have none.
+    /// Notifies the front end before all extensions are reloaded, so that it removes the widgets of extensions. The default does
+    /// nothing, because most front ends have no widgets.
     fn unloading(&mut self) {}
 
     /// Notifies the front end that the `tool_call` handlers have finished with a call whose arguments are valid.
@@ -32,14 +33,14 @@ pub enum ToolCheck<'a> {
     Blocked {
         /// Input after changes by handlers.
         input: &'a Value,
-        /// Reason given by the handler. Without one, the model gets a default message.
+        /// Reason given by the handler; if `None`, the model gets a default message.
         reason: Option<&'a str>,
         /// Whether a handler threw an exception.
         thrown: bool,
     },
 }
 
-/// Json mode: one event in a line, flushed, in pi's format.
+/// Implements json mode: writes each event in pi's format as a line, and flushes it.
 #[derive(Debug)]
 pub struct JsonFrontEnd<W> {
     out: W,

@@ -33,13 +33,13 @@ pub struct HostExtensions {
     source: Option<PackageFinder>,
     /// pi's `sourceInfo` by the path of an extension.
     provenance: RefCell<BTreeMap<String, Value>>,
-    /// Queue for events that the profile delivers asynchronously.
+    /// Queue of events that are delivered asynchronously under the session's pi profile.
     queue: Rc<EventQueue>,
-    /// Source of tools other than extensions.
+    /// Source of tools that do not belong to extensions (MCP servers).
     beside: Option<Rc<dyn ToolSource>>,
 }
 
-/// Finds the packages of a session again in their current state on disk.
+/// Finds the packages of a session again, as they are on disk now.
 pub type PackageFinder = Box<dyn Fn() -> LocalBoxFuture<'static, Reloaded>>;
 
 /// Packages that replace the loaded ones.
@@ -49,7 +49,7 @@ pub struct Reloaded {
     pub packages: Vec<Package>,
     /// pi's `sourceInfo` by the path of an extension.
     pub provenance: BTreeMap<String, Value>,
-    /// Problems: path of the extension, and message.
+    /// Problems, each with the path of the extension and a message.
     pub problems: Vec<(String, String)>,
     /// Actions that restore the grants of an extension's earlier version when the new one fails to load.
     pub takes_back: BTreeMap<ExtensionId, Box<dyn Fn()>>,
@@ -69,7 +69,7 @@ struct ProviderHandles {
 }
 
 impl HostExtensions {
-    /// Creates an adapter for a host, whose extensions may be loaded before or after.
+    /// Creates an adapter for a host. Its extensions may be loaded before or after this call.
     pub fn new(host: Host) -> Self {
         let queue = EventQueue::new(host.clone());
         Self { host, signal: RefCell::new(None), source: None, provenance: RefCell::default(), queue, beside: None }
@@ -82,19 +82,19 @@ impl HostExtensions {
         self
     }
 
-    /// Adds a source of tools and commands other than extensions.
+    /// Adds a source of tools and commands that do not belong to extensions.
     #[must_use]
     pub fn with_tools(mut self, source: Rc<dyn ToolSource>) -> Self {
         self.beside = Some(source);
         self
     }
 
-    /// Returns the other source of tools, unless an extension has the tool or command.
+    /// Returns the non-extension source of tools, unless an extension has the tool or command.
     fn beside(&self, is_extensions: impl FnOnce() -> bool) -> Option<&Rc<dyn ToolSource>> {
         self.beside.as_ref().filter(|_| !is_extensions())
     }
 
-    /// Sets pi's `sourceInfo` by path. An extension without an entry is treated as named by the user.
+    /// Sets pi's `sourceInfo` by path. An extension without an entry is treated as if the user had named it.
     pub fn set_provenance(&self, known: BTreeMap<String, Value>) {
         *self.provenance.borrow_mut() = known;
     }
@@ -474,7 +474,7 @@ impl Extensions for HostExtensions {
                 answer = &mut streaming => answer,
                 () = cancel.cancelled() => {
                     signal.abort();
-                    // Further events are ignored, and the function may never end.
+                    // Further events are ignored, and the function may never return.
                     let over = self.host.turn_over(&owner.extension);
                     tokio::select! {
                         biased;

@@ -1,7 +1,8 @@
 //! The event stream of one reply, with lookahead.
 //!
 //! Passing a delta to a realm in another process wakes that process, so deltas that have already arrived are passed together.
-//! [`ReplyStream::follow`] looks ahead without waiting; [`ReplyStream::next`] returns the events in order regardless of the lookahead.
+//! [`ReplyStream::follow`] looks ahead without waiting; [`ReplyStream::next`] returns the events in order regardless of the
+//! lookahead.
 
 use crate::extensions::Extensions;
 use futures_util::{FutureExt, StreamExt};
@@ -21,7 +22,7 @@ pub(crate) struct ReplyStream<'a> {
     stream: ProviderStream,
     cancel: CancellationToken,
     extensions: &'a dyn Extensions,
-    /// Events that have arrived and were not returned yet. `None` is the end of the stream.
+    /// Events that have arrived and have not been returned yet. `None` is the end of the stream.
     ready: VecDeque<Option<StreamItem>>,
     /// Number of the next deltas in `ready` that have already passed their verdict.
     passed: usize,

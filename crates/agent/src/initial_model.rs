@@ -1,6 +1,6 @@
 //! Chooses the model and thinking level of a session when it is opened.
 //!
-//! When a session is resumed, the model and level that it stores replace those that the agent was created with.
+//! When a session is resumed, the model and level that it stores replace the agent's initial ones.
 
 use crate::agent::Agent;
 use crate::model_choice::publish_scope;
@@ -28,7 +28,7 @@ impl Agent {
         self.model.scope.borrow().clone()
     }
 
-    /// Opens the model again before a request when it uses a login, since its token may expire during the session.
+    /// Opens the model again before a request when it uses a login, because its token may expire during the session.
     pub(crate) async fn renew_login(&self) {
         let model = self.provider().model().clone();
         if !self.model.offered.borrow().has_login(&model.provider) {
@@ -41,8 +41,8 @@ impl Agent {
         self.put_provider(provider);
     }
 
-    /// Restores the model and thinking level of the session, or sets the agent's. A new session gets entries for both, an older
-    /// one for those it lacks.
+    /// Restores the model and thinking level stored in the session, or else applies the agent's own. Appends the entries for
+    /// model and level that the session lacks.
     pub(crate) async fn restore_model(&self) -> Result<(), AgentError> {
         let initial = self.model.initial.borrow().clone();
         let left = self.control.with_session(|session| session.branch_state()).map_err(ControlError::from)?;
@@ -57,7 +57,7 @@ impl Agent {
         };
         let provider = match opened {
             Ok(provider) => provider,
-            // No other model was chosen, so requests fail with this error.
+            // The session cannot use another model, so requests fail with this error.
             Err(error) if self.provider().model().is(&wanted) => {
                 Arc::new(UnopenedModel::because(wanted.clone(), error))
             }

@@ -1,6 +1,6 @@
 //! The agent: runs turns of a conversation with a model, its tools and extensions.
 //!
-//! An [`Agent`] takes a prompt, requests a reply, passes every delta to extensions before any other component, runs the tools
+//! An [`Agent`] takes a prompt, requests a reply, passes every delta to extensions before anything else sees it, runs the tools
 //! that the model calls, and writes the session. Its environment is passed in: extensions ([`Extensions`]), models
 //! ([`pijs_llm::provider::Provider`]), the front end ([`FrontEnd`]), and files and processes
 //! ([`ToolSystem`](pijs_tools::system::ToolSystem)).

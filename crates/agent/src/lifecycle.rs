@@ -57,7 +57,7 @@ impl Agent {
         self.emit_to_front_end(&AgentEvent::Session(&header))?;
         self.restore_model().await?;
         self.restore_rules();
-        // Handlers of `session_start` may already show the usage.
+        // Handlers of `session_start` may show the context usage.
         self.publish_usage();
         Ok(())
     }
@@ -170,7 +170,7 @@ impl Agent {
     }
 
     /// Runs a prompt and calls `accepted` once it can no longer be refused: when it is queued or handled, or its run begins. For
-    /// a command this is its end.
+    /// a command, this is when it has completed.
     pub async fn prompt_accepted(
         &self,
         content: Content,
@@ -221,7 +221,7 @@ impl Agent {
         .await
     }
 
-    /// Waits for the runs that extensions triggered. Returns the outcome of the last one; `None` without a run.
+    /// Waits for the runs that extensions triggered. Returns the outcome of the last run; `None` if there was none.
     pub async fn settle(&self) -> Result<Option<Outcome>, AgentError> {
         self.attend(self.settled_outcome()).await
     }

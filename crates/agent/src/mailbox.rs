@@ -1,8 +1,8 @@
 //! Work that other threads send to the agent's thread.
 //!
-//! Connectors run on any thread; sessions, extensions and front ends live on the agent's. [`AgentTask`] crosses by a channel.
-//! [`Agent::attend`](crate::Agent::attend) receives it concurrently with the agent's own work, each item as a future of its own,
-//! so that a command that waits for `ctx.newSession()` does not block itself.
+//! Connectors run on any thread; sessions, extensions and front ends live on the agent's. An [`AgentTask`] is sent through a
+//! channel. [`Agent::attend`](crate::Agent::attend) receives it concurrently with the agent's own work, each task as a separate
+//! future, so that a command that waits for `ctx.newSession()` does not block itself.
 
 use crate::extensions::Event;
 use pijs_connectors::ports::SessionCall;
@@ -45,7 +45,7 @@ impl Mailbox {
 
 /// Work for the agent's thread.
 pub(crate) enum AgentTask {
-    /// A hostcall of an extension that is answered asynchronously.
+    /// A hostcall of an extension, with a sender for the result.
     Call(ExtensionId, SessionCall, oneshot::Sender<Result<Value, HostcallError>>),
     /// A model request of an extension.
     Ask(ModelRequest),
@@ -54,18 +54,18 @@ pub(crate) enum AgentTask {
     /// `sendUserMessage` during a run, with a flag that enables commands and templates. A message without a queue is refused
     /// after the `input` handlers have seen it.
     HandleInput(Authored, Option<DeliverAs>, bool),
-    /// `sendUserMessage` while another prompt is about to start, with its sender. Both are handled alike, and the first that
-    /// arrives is answered.
+    /// `sendUserMessage` while another prompt is about to start, with the extension that called it. Both prompts are processed in
+    /// the same way, and the first one to arrive starts a run.
     Contend(Option<ExtensionId>, Authored, bool),
     /// A request to a model of an extension.
     Stream(StreamRequest),
-    /// An event for extensions, except for one that calls its own handlers.
+    /// An event for extensions, except for the given one, which calls its own handlers.
     Emit(Event, Option<ExtensionId>),
     /// A message was appended outside of a run; front ends are notified.
     Shown(Message),
     /// An event for front ends only.
     Notice(&'static str, Value),
-    /// An event with the queued messages for front ends, with its size in bytes.
+    /// An event for front ends that lists the queued messages, and its size in bytes.
     Waiting(Value, usize),
     /// Completed when all earlier work has begun.
     Barrier(oneshot::Sender<()>),
@@ -75,7 +75,7 @@ pub(crate) enum AgentTask {
 pub(crate) struct ModelRequest {
     pub(crate) extension: ExtensionId,
     pub(crate) params: Map<String, Value>,
-    /// Whether the model may be one of the extension's own, at any address.
+    /// Whether the request may go to a model that the extension describes, at any address.
     pub(crate) elsewhere: bool,
     /// Sink for pieces of the reply, when the extension streams it.
     pub(crate) pieces: Option<ChunkSink>,

@@ -15,7 +15,7 @@ pub(crate) struct ModelChoice {
     /// The current provider.
     pub(crate) provider: RefCell<Arc<dyn Provider>>,
     pub(crate) offered: RefCell<Models>,
-    /// Invalid registrations that were reported: path of the extension, and message.
+    /// Invalid registrations that were already reported, each with the path of the extension and the message.
     pub(crate) wrong_offers: RefCell<Vec<(String, String)>>,
     /// Model and thinking level for `newSession`.
     pub(crate) initial: RefCell<InitialChoice>,
@@ -80,6 +80,6 @@ pub(crate) fn publish_scope(control: &AgentControl, scope: &[ChosenModel]) {
 pub(crate) struct InitialChoice {
     pub(crate) model: Model,
     pub(crate) thinking: String,
-    /// Whether the level overrides that of a resumed session.
+    /// Whether the level overrides the level stored in a resumed session.
     pub(crate) insists: bool,
 }

@@ -21,12 +21,12 @@ pub(crate) struct ModelListUpdate {
     pub(crate) providers: Option<Vec<String>>,
     /// Whether servers may be queried; `None` for the session's default.
     pub(crate) network: Option<bool>,
-    /// Whether recent lists are updated as well.
+    /// Whether lists that were updated recently are updated as well.
     pub(crate) force: bool,
 }
 
 impl ModelListUpdate {
-    /// Parses the request of an extension: `look` is true or a list of names; `None` without it.
+    /// Parses the request of an extension: `look` is `true` or a list of provider names. Returns `None` if `look` is absent.
     pub(crate) fn asked(params: &serde_json::Map<String, Value>) -> Option<Self> {
         let flag = |name: &str| params.get(name).and_then(Value::as_bool);
         let providers = match params.get("look")? {

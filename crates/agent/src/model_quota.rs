@@ -1,7 +1,7 @@
 //! Quotas of model requests by extensions: their own requests, and the turns of the conversation that they trigger.
 //!
-//! Such requests are invisible to the user who pays for them. Each extension therefore has a limit of concurrent requests, and of
-//! tokens for one run of the program, across all sessions and restarts of its realm.
+//! The user pays for such requests and does not see them. Each extension therefore has a limit of concurrent requests, and of
+//! tokens per run of the program, across all sessions and restarts of its realm.
 
 use pijs_llm::message::Usage;
 use pijs_protocol::{ExtensionId, HostcallError, guard};
@@ -11,24 +11,24 @@ use std::collections::BTreeMap;
 /// Minimum number of tokens charged for a request, so that many small requests use up the quota as well.
 const MIN_TOKENS: u64 = 500;
 
-/// Bytes per token, when the provider reports no usage.
+/// Estimated bytes per token, for a provider that does not report the usage.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// Divisor for tokens read from a provider's cache, which is about their price.
+/// Divisor for tokens read from a provider's cache: they cost about a tenth of other input.
 const CACHE_DISCOUNT: u64 = 10;
 
 /// Limits of one extension's model requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelQuotaLimits {
-    /// Concurrent requests.
+    /// Maximum number of concurrent requests.
     pub at_once: u64,
-    /// Tokens in one run of the program: input and output, and a tenth of cached input.
+    /// Maximum number of tokens in one run of the program: input and output, and a tenth of cached input.
     pub tokens: u64,
 }
 
 impl Default for ModelQuotaLimits {
     fn default() -> Self {
-        // A day's work of several agents running concurrently.
+        // Enough for a day's work of several concurrent agents.
         Self { at_once: 64, tokens: 50_000_000 }
     }
 }
@@ -51,7 +51,7 @@ impl ModelQuota {
         Self { limits, by_extension: RefCell::default() }
     }
 
-    /// Begins a request of a given size. It is concurrent until the result is dropped.
+    /// Begins a request of a given size in bytes. The request counts as in flight until the result is dropped.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ pub(crate) struct RequestCharge<'a> {
 }
 
 impl RequestCharge<'_> {
-    /// Ends a request and charges the reported usage. Without one, the estimate stays charged.
+    /// Ends a request and charges the reported usage. If the usage is empty, the estimate stays charged.
     pub(crate) fn end(self, usage: &Usage) {
         let had = Usage { cache_read: usage.cache_read / CACHE_DISCOUNT, ..*usage }.all();
         if had > 0

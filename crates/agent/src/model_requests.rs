@@ -1,9 +1,9 @@
 //! Model requests of extensions: `complete` and `stream` of pi-ai, and `ctx.modelRegistry`.
 //!
 //! The reply is not a part of the conversation; it goes to the extension, optionally in pieces. The request uses the session's
-//! key, which is never passed to the extension: it gets and returns a name for it ([`SESSION_KEY`]). A request to a model unknown to
-//! the session goes to a server of the extension's choice: a separate operation, which requires the capability to register
-//! providers.
+//! key, which is never passed to the extension; the extension gets a name that stands for the key ([`SESSION_KEY`]) and passes it
+//! back. A request to a model that the session does not know goes to a server of the extension's choice. This is a separate
+//! operation, which requires the capability to register providers.
 //!
 //! Sub-agents of an extension (`createAgentSession`, `Agent`) are pi's own code in the extension's realm: their loop, tools and
 //! session files are vendored packages on the Node layer, so each of their effects is a hostcall of that extension.
@@ -30,8 +30,8 @@ const SESSION_KEY: &str = "pijs-session-key:";
 /// Headers that contain a key.
 const KEY_HEADERS: [&str; 3] = ["authorization", "x-api-key", "cf-aig-authorization"];
 
-/// Streams a reply to the extension. Stops when the call ends or its chunk quota is exhausted; the complete message still arrives
-/// as the result.
+/// Streams a reply to the extension. Stops when the call ends or its chunk quota is exhausted. The extension still gets the
+/// complete message as the result.
 struct ReplyChunks(ChunkSink);
 
 impl Listener for ReplyChunks {
@@ -56,7 +56,8 @@ impl Listener for ReplyChunks {
 }
 
 impl Agent {
-    /// Requests a reply and returns pi's `AssistantMessage`, also for a failure. The request ends when the caller stops waiting.
+    /// Requests a reply and returns pi's `AssistantMessage`, which also represents a failure. The request is cancelled when the
+    /// caller stops waiting.
     pub(crate) async fn request_model(&self, question: ModelRequest) {
         let ModelRequest { extension, params, elsewhere, pieces, cancel, done } = question;
         let stop = CancellationToken::new();
@@ -95,8 +96,8 @@ impl Agent {
         Ok(Message::Assistant(message).to_value())
     }
 
-    /// Returns the model of the session with its credentials. With `elsewhere`, returns the extension's model, for any server and
-    /// with the key that the extension passed.
+    /// Returns the session's model with its credentials. If `elsewhere` is set, returns the model that the extension described,
+    /// for any server and with the key that the extension passed.
     async fn model_for(
         &self,
         extension: &ExtensionId,

@@ -1,4 +1,4 @@
-//! Calls the ports of the agent through its observer, if there is one.
+//! Calls the agent's ports through its `PortObserver`, if there is one.
 
 use crate::agent::Agent;
 use crate::observer::{OpenSession, RunShell, SessionFault, ShellOutput};

@@ -1,4 +1,4 @@
-//! Observation of an agent's ports: a recording forwards all calls, a replay answers them.
+//! The interface for observing an agent's ports: a recording forwards all calls, a replay returns the recorded results.
 
 use futures_util::future::LocalBoxFuture;
 use pijs_llm::provider::Provider;
@@ -54,7 +54,7 @@ pub trait PortObserver {
     /// Reads skills, prompts and context files.
     fn resources(&self, places: &ResourcePlaces) -> Resources;
 
-    /// Opens the file of another session, or answers in its place.
+    /// Opens the file of another session, or returns the recorded result.
     fn session(&self, path: &Path, open: OpenSession<'_>) -> Result<Session, SessionFault>;
 }
 

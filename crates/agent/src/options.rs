@@ -1,6 +1,6 @@
 //! Options of an agent.
 //!
-//! [`AgentOptions`] is a record that the caller fills; the agent takes out of it what changes later.
+//! The caller fills [`AgentOptions`]; the agent copies the values that change later.
 
 use crate::model_quota::ModelQuotaLimits;
 use crate::observer::PortObserver;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Turns of one run, far more than real work takes.
+/// Maximum number of turns in one run, far more than real work takes.
 pub const MAX_TURNS: u32 = 10_000;
 
 /// Options of an agent.
@@ -32,7 +32,7 @@ pub struct AgentOptions {
     pub append_system_prompt: Option<String>,
     /// Available and active tools.
     pub tools: ToolChoice,
-    /// Value of `ctx.mode`: `print`, `json` or `rpc`.
+    /// Value of `ctx.mode`, such as `print`, `json` or `rpc`.
     pub mode: String,
     /// Whether dialogs are shown to a user; value of `ctx.hasUI`.
     pub has_ui: bool,
@@ -40,7 +40,7 @@ pub struct AgentOptions {
     pub caps: VerdictCaps,
     /// Limits of model requests by extensions.
     pub asks: ModelQuotaLimits,
-    /// Turns of one run; [`MAX_TURNS`] in an interactive session.
+    /// Maximum number of turns in one run; [`MAX_TURNS`] in an interactive session.
     pub max_turns: u32,
     /// Files and shell for the built-in tools.
     pub system: Arc<dyn ToolSystem>,
@@ -52,7 +52,8 @@ pub struct AgentOptions {
     pub model: InitialModel,
     /// Settings of compaction, retries, queues and providers.
     pub settings: Settings,
-    /// Locations of skills, prompt templates and context files; none by default. [`Agent::start`](crate::Agent::start) reads them.
+    /// Locations of skills, prompt templates and context files; none by default. [`Agent::start`](crate::Agent::start) reads
+    /// them.
     pub places: ResourcePlaces,
     /// Texts of the prompt and of the built-in tools; `None` for PiJS's own.
     pub words: Option<Arc<Words>>,
@@ -98,17 +99,18 @@ impl AgentOptions {
 /// Model and thinking level of new sessions.
 #[derive(Debug, Clone, Default)]
 pub struct InitialModel {
-    /// Model of new sessions; `None` for that of the agent's provider.
+    /// Model of new sessions; `None` for the model of the agent's provider.
     pub model: Option<Model>,
-    /// Thinking level of new sessions; `None` for `off`.
+    /// Thinking level of new sessions; `None` means `off`.
     pub thinking: Option<String>,
     /// Whether a resumed session keeps its own model.
     pub keeps_that_of_session: bool,
     /// Whether the model overrides that of all sessions opened later, because the user named it.
     pub insists: bool,
-    /// Whether an extension started this agent: a model named for it, or left in its session, is not the user's choice.
+    /// Whether an extension started this agent. A model that was named for the agent or stored in its session is then not the
+    /// user's choice.
     pub is_started_by_extension: bool,
-    /// Whether the thinking level overrides that of a resumed session.
+    /// Whether the thinking level overrides the level stored in a resumed session.
     pub insists_on_thinking: bool,
     /// Models for [`Agent::cycle_model`](crate::Agent::cycle_model); empty for all available ones.
     pub scope: Vec<ChosenModel>,

@@ -12,7 +12,7 @@ use std::fmt;
 /// Outcome of a prompt.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Reason for the end.
+    /// Reason why the prompt ended.
     pub ending: Ending,
     /// Last message of the model.
     pub message: Option<AssistantMessage>,
@@ -25,7 +25,7 @@ pub struct Outcome {
 pub enum Ending {
     /// The model is done.
     Done,
-    /// A command or an `input` handler handled it, without a model request.
+    /// A command or an `input` handler handled the prompt without a model request.
     Handled,
     /// A command failed with this error.
     CommandFailed(CommandError),
@@ -42,7 +42,7 @@ pub enum Ending {
     TooManyTurns(u32),
 }
 
-/// An error after which the session cannot continue, caused neither by the model nor by an extension.
+/// An error after which the session cannot continue. Neither the model nor an extension causes it.
 #[derive(Debug)]
 pub enum AgentError {
     /// The front end is closed.
@@ -98,7 +98,7 @@ impl InputSource {
 /// An error of an operation on the session.
 #[derive(Debug)]
 pub enum ControlError {
-    /// The operation is not possible now; has pi's message.
+    /// The operation is not possible now. Contains pi's message.
     Refused(String),
     /// The session file cannot be read or written.
     Session(SessionError),

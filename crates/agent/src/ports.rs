@@ -1,7 +1,7 @@
 //! Implements the ports of `pijs-connectors` for sessions and dialogs.
 //!
-//! [`AgentControl`] implements [`SessionPort`] and [`ToolsPort`]. [`NoUi`] answers dialogs with pi's defaults when there is no
-//! user. The gate has judged a call before it arrives here.
+//! [`AgentControl`] implements [`SessionPort`] and [`ToolsPort`]. [`NoUi`] answers dialogs with pi's defaults if there is no
+//! user. The gate has allowed a call before it arrives here.
 
 use crate::control::size_of_values;
 use crate::control::{AgentControl, is_reserved};
@@ -155,7 +155,7 @@ impl AgentControl {
         let body: Body = serde_json::from_value(entry)
             .map_err(|error| HostcallError::invalid("schema", format!("session.append: {error}")))?;
         let body = match body {
-            // Custom messages have a single form, so that the checks for them apply.
+            // Custom messages are converted to a single form, so that the checks for custom messages apply.
             Body::Message { message: Message::Custom(custom) } if guard!(SessionCustomRole) => Body::of_custom(custom),
             other => other,
         };
@@ -163,7 +163,7 @@ impl AgentControl {
             expect_unreserved(custom_type)?;
         }
         let body = match body {
-            // An extension does not choose the system message of a compaction.
+            // An extension must not choose the system message of a compaction.
             Body::Compaction { summary, first_kept_entry_id, tokens_before, mut extra } => {
                 extra.shift_remove("systemMessage");
                 Body::Compaction { summary, first_kept_entry_id, tokens_before, extra }
@@ -194,7 +194,7 @@ impl ToolsPort for AgentControl {
     }
 }
 
-/// Waits for the answer of the agent's thread, unless the call is cancelled.
+/// Waits for the result from the agent's thread, unless the call is cancelled.
 fn answered(answer: oneshot::Receiver<Result<Value, HostcallError>>, cancel: CancelToken) -> PortAnswer {
     Box::pin(async move {
         let gone = || HostcallError::new(ErrorCode::Io, "session: the session has ended").with("reason", "cancelled");
@@ -206,7 +206,8 @@ fn answered(answer: oneshot::Receiver<Result<Value, HostcallError>>, cancel: Can
     })
 }
 
-/// Lists the models that exist without extensions by provider; without `providers` only the names of providers.
+/// Lists the models that exist without extensions, for each provider in `providers`; without `providers`, only the names of all
+/// providers.
 fn list_models(known: Option<&KnownModels>, params: &Map<String, Value>) -> Value {
     let Some(known) = known else { return json!({"models": {}, "providers": []}) };
     let builtin = params.get("builtin").and_then(Value::as_bool).unwrap_or(false);
@@ -223,7 +224,7 @@ fn list_models(known: Option<&KnownModels>, params: &Map<String, Value>) -> Valu
     json!({"models": listed.collect::<Map<_, _>>()})
 }
 
-/// Returns the event that the caller passes to its own handlers, if any.
+/// Returns the result of a call: it contains the event for the caller's own handlers, if there is one.
 fn begun(begins: Option<Value>) -> Value {
     begins.map_or_else(|| json!({}), |begins| json!({"begins": begins}))
 }
@@ -283,7 +284,7 @@ fn deliver_as(params: &Map<String, Value>) -> Result<Option<DeliverAs>, Hostcall
     }
 }
 
-/// Returns whether an operation adds to the session.
+/// Returns whether an operation adds content to the session.
 fn grows(op: SessionOp) -> bool {
     matches!(
         op,
@@ -306,7 +307,7 @@ fn refused(error: ControlError) -> HostcallError {
     }
 }
 
-/// A session without a user: dialogs are cancelled and notices dropped, as in pi's print and json modes.
+/// The user interface of a session without a user: cancels dialogs and drops notices, as in pi's print and json modes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoUi;
 

@@ -18,7 +18,7 @@ impl Agent {
         self.model.offered.borrow().available()
     }
 
-    /// Returns theme files of the user, the project, packages and extensions; the first one with a name has precedence.
+    /// Returns theme files of the user, the project, packages and extensions; the first file with a name has precedence.
     pub fn themes(&self) -> Vec<PathBuf> {
         let found = self.prompt.resources.borrow().themes.clone();
         // Resources are not read before the session starts.
@@ -131,7 +131,7 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// Those of [`Agent::messages`].
+    /// Fails as [`Agent::messages`] does.
     pub fn last_reply(&self) -> Result<Option<String>, ControlError> {
         let messages = self.messages()?;
         let last = messages.iter().rev().find_map(|message| match message {

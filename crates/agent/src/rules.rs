@@ -26,18 +26,18 @@ use pijs_session_store::{Body, Entry};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Member of a message's details that marks a reply whose interrupted part stays in the conversation.
+/// Member of a message's details: `true` if the received part of the interrupted reply stays in the conversation.
 const KEPT: &str = "kept";
 
 /// Member of a message's details with the [`InjectedRecord`]s.
 const RECORDS: &str = "ruleRecords";
 
-/// The attempt in which rules fired.
+/// The state of the attempt in which rules fired.
 pub(crate) struct FiringContext<'a> {
     pub(crate) attempt: u32,
     /// The reply without the delta.
     pub(crate) partial: &'a Partial,
-    /// Bytes of the delta.
+    /// Number of bytes of the delta, which is dropped.
     pub(crate) dropped: usize,
     /// Whether the beginning of the reply was reported to front ends.
     pub(crate) began: bool,
@@ -98,7 +98,7 @@ impl Agent {
         self.change_rules(|rules| rules.engine.reset_buffers());
     }
 
-    /// Checks a delta of text, of thinking, or of the arguments of the call `index`. A single branch without rules.
+    /// Checks a delta of text, of thinking, or of the arguments of the call `index`. Costs a single branch if there are no rules.
     pub(crate) fn rules_at_delta(
         &self,
         partial: &Partial,
@@ -121,7 +121,7 @@ impl Agent {
         engine.check_delta(delta, &context)
     }
 
-    /// Checks the calls that end with these steps.
+    /// Checks the tool calls that are complete after these steps.
     pub(crate) fn rules_at_end_of_calls(&self, partial: &Partial, steps: &[Step]) -> Vec<Firing> {
         let mut rules = self.judging.rules.borrow_mut();
         let Some(rules) = rules.as_mut() else { return Vec::new() };
@@ -161,7 +161,7 @@ impl Agent {
         Ok(None)
     }
 
-    /// Reports a firing that stops the attempt, and the state of the reply.
+    /// Reports a firing that stops the attempt, and ends the attempt.
     pub(crate) async fn stop(&self, firing: Firing, at: FiringContext<'_>) -> Result<Attempt, AgentError> {
         let tokens_burned = at.partial.tokens(at.dropped);
         tracing::Span::current().record("outcome", "stopped");
@@ -262,7 +262,7 @@ impl Agent {
                         let tokens_burned = details["tokensBurned"].as_u64().unwrap_or_default();
                         ledger.add(&RetryLedger::of_firing(&rules, true, tokens_burned));
                         records.extend(records_of(details));
-                        // A partial reply that was kept did not end a turn.
+                        // A kept partial reply did not end a turn, so it is not counted.
                         turns = turns.saturating_sub(u64::from(details[KEPT] == true));
                     }
                     Body::Custom { custom_type, data: Some(data) } if custom_type == FIRED_TYPE => {
@@ -302,12 +302,12 @@ pub fn records_of(details: &Value) -> Vec<InjectedRecord> {
     serde_json::from_value(records).unwrap_or_default()
 }
 
-/// Parses the rules that fired from the same data.
+/// Parses the rules that fired from the details of a message or the data of an entry.
 fn rules_of(details: &Value) -> Option<Vec<FiredRule>> {
     serde_json::from_value(details.get("rules")?.clone()).ok()
 }
 
-/// Returns the message about rules for the model, without data for the session file.
+/// Returns the message about rules for the model. Its `details` are not set.
 fn injected_by(rules: &[FiredRule], action: VerdictAction) -> Injected {
     Injected {
         extension: name_of(rules),
@@ -317,7 +317,7 @@ fn injected_by(rules: &[FiredRule], action: VerdictAction) -> Injected {
     }
 }
 
-/// Returns the names of the rules in place of an extension's name.
+/// Returns `PREFIX` and the names of the rules, which take the place of an extension's name.
 fn name_of(rules: &[FiredRule]) -> String {
     let names: Vec<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
     format!("{PREFIX}{}", names.join(","))
@@ -352,7 +352,7 @@ fn content(rules: &[FiredRule], action: VerdictAction) -> String {
         _ => "Your reply was stopped because it broke this rule. Answer again, and keep to it.",
     };
     let one = |rule: &FiredRule| {
-        // The matched text is the model's or quoted, so it is escaped before it gets the system role.
+        // The model wrote or quoted the matched text, so it is escaped before it gets the system role.
         let path = rule.site.path.as_ref().map_or_else(String::new, |path| format!(" path=\"{}\"", escaped(path)));
         format!(
             "<rule name=\"{}\"{path}>\n{what} It matched: {}\n\n{}\n</rule>",

@@ -33,7 +33,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-/// Loops of one run. Extensions may continue a run for hours on purpose; more loops than this indicate one that never ends.
+/// Maximum number of loops in one run. Extensions may continue a run for hours on purpose; more loops than this indicate an
+/// endless run.
 const MAX_LOOPS: u32 = 10_000;
 
 /// State of a run.
@@ -47,7 +48,7 @@ pub(crate) struct Run {
     steered: bool,
     /// Names of the tools that were active when the request of this turn was made.
     pub(crate) callable: Vec<String>,
-    /// Retries of a failed reply so far; reset by a successful one.
+    /// Number of retries of a failed reply so far; a successful reply resets it.
     retries: u32,
     /// Entries of the last turn: its reply, then the results of its tools.
     pub(crate) last_turn: Vec<EntryId>,
@@ -71,7 +72,7 @@ impl Agent {
     pub(crate) async fn run(&self, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
         if !self.control.is_idle() {
             let message = "Agent is already processing a prompt. Use steer() or followUp() to queue messages, or wait for completion.";
-            // As in pi, a second run resets the prompt of the active one, and handlers see an end.
+            // As in pi, beginning a second run resets the prompt of the active run, and handlers see that run end.
             self.prompt.of_run.take();
             self.publish_prompt();
             self.notify("agent_settled", || Event::new("agent_settled")).await;
@@ -102,7 +103,7 @@ impl Agent {
         let mut overflowed = false;
         for index in 0..MAX_LOOPS {
             if index > 0 {
-                // A handler of the end may have changed the tools.
+                // An `agent_end` handler may have changed the tools.
                 self.publish_tools();
                 self.refresh_run_prompt();
             }
@@ -146,8 +147,8 @@ impl Agent {
         Ok((Ending::Done, None))
     }
 
-    /// Returns the messages with which a run continues. After a reply these are the messages queued while the end of the loop was
-    /// reported.
+    /// Returns the messages with which a run continues. If the conversation ends with a reply, these are the messages queued
+    /// while the end of the loop was reported.
     fn continuation(&self) -> LoopStart {
         let replied = self.messages().is_ok_and(|messages| matches!(messages.last(), Some(Message::Assistant(_))));
         if !replied {
@@ -176,7 +177,8 @@ impl Agent {
             }
         };
         if cancel.is_cancelled() {
-            // The turns may have seen the cancellation first; an aborted signal stays aborted.
+            // The turns may have ended because of the cancellation, before the signal was aborted; aborting it twice has no
+            // effect.
             self.extensions.run_aborted();
         }
         if self.extensions.profile().queues("agent_end") {
@@ -196,7 +198,7 @@ impl Agent {
         Ok(ending)
     }
 
-    /// Returns the failure of a request that may be retried.
+    /// Returns the failure of the last request, if it may be retried.
     fn retried<'a>(&self, ending: &'a Ending, retries: u32) -> Option<&'a ProviderError> {
         let settings = self.settings.borrow().retry;
         let Ending::Failed(error) = ending else { return None };
@@ -204,8 +206,8 @@ impl Agent {
         (is_allowed && !self.was_too_long(error) && is_transient(error)).then_some(error)
     }
 
-    /// Waits and reports a retry, when the failure is transient. The failed reply stays in the session and is hidden from the
-    /// model.
+    /// Reports a retry and waits for its delay, if the failure is transient. The failed reply stays in the session and is hidden
+    /// from the model. Returns whether to retry.
     async fn retry(&self, ending: &Ending, run: &mut Run) -> Result<bool, AgentError> {
         let Some(error) = self.retried(ending, run.retries) else {
             let failure = match ending {
@@ -369,8 +371,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Waits for messages sent before the end of a turn or a run. `input` handlers may take long or wait for this run: messages
-    /// that they have not passed on once all extensions are idle are handled later.
+    /// Waits for messages sent before the end of a turn or a run. `input` handlers may take long or wait for this run, so the
+    /// wait ends once all extensions are idle; messages that are still held back then are handled later.
     pub(crate) async fn deliveries_done(&self) {
         let handled = self.extensions.has_handlers("input");
         let rest = async {
@@ -386,7 +388,7 @@ impl Agent {
         }
     }
 
-    /// Returns the steering messages of the next request: one or all, by the settings.
+    /// Returns the steering messages for the next request: one or all, depending on the settings.
     fn steering(&self) -> Vec<Message> {
         let all = self.settings.borrow().steer_all;
         let mut taken: Vec<Message> = self.control.take_next(Queue::Steering).into_iter().collect();
@@ -405,7 +407,7 @@ impl Agent {
         taken
     }
 
-    /// Returns the reply of this turn after the attempts that verdicts request and caps allow.
+    /// Returns the reply of this turn, after all attempts that verdicts request and caps allow.
     async fn reply(&self, run: &mut Run) -> Result<ControlFlow<Ending, Reply>, AgentError> {
         loop {
             let reminders = self.judging.verdicts.borrow_mut().take_reminders();
@@ -464,7 +466,7 @@ impl Agent {
         self.add_message(run, message).await
     }
 
-    /// Adds a message that is complete when it begins.
+    /// Adds a message that is complete from the start, unlike a streamed reply.
     async fn add_message(&self, run: &mut Run, message: Message) -> Result<(), AgentError> {
         if self.control.note_spoken(&message) {
             self.control.barrier().await;
@@ -483,14 +485,14 @@ fn is_transient(error: &ProviderError) -> bool {
     match error.kind() {
         _ if error.is_final() => false,
         ErrorKind::Network | ErrorKind::Stalled => true,
-        // Waiting does not lift the limit of an account.
+        // A retry does not help against a limit of the account.
         ErrorKind::RateLimited => !says(ACCOUNT_LIMITS),
         ErrorKind::Provider | ErrorKind::Unavailable => says(TRANSIENT) && !says(ACCOUNT_LIMITS),
         _ => false,
     }
 }
 
-/// Messages of providers about load and broken connections within a stream.
+/// Phrases in providers' messages about load and about connections that break within a stream.
 const TRANSIENT: &[&str] = &[
     "overloaded",
     "high demand",
@@ -524,7 +526,7 @@ const TRANSIENT: &[&str] = &[
     "retry your request",
     "resourceexhausted",
 ];
-/// Messages of providers about limits of an account.
+/// Phrases in providers' messages about limits of an account.
 const ACCOUNT_LIMITS: &[&str] = &[
     "usagelimiterror",
     "usage limit reached",
@@ -535,7 +537,7 @@ const ACCOUNT_LIMITS: &[&str] = &[
     "billing",
 ];
 
-/// Returns whether the tool calls of a reply should run.
+/// Returns whether the tool calls of a reply may run.
 pub(crate) fn may_call_tools(message: &AssistantMessage) -> bool {
     !matches!(message.stop_reason, StopReason::Error | StopReason::Aborted)
 }

@@ -1,4 +1,4 @@
-//! The native rules of a session, with the source of their changes.
+//! The native rules of a session, and the source that reports changes of their files.
 
 use pijs_rules::{Rule, RuleEngine, RuleReport};
 
@@ -61,7 +61,7 @@ impl SessionRules {
         &self.engine
     }
 
-    /// Applies changed rules, and returns the errors in their files.
+    /// Applies changed rules, and returns the errors in the rule files.
     pub(crate) fn take_changed(&mut self) -> Vec<String> {
         let changed = self.source.as_mut().and_then(|source| source.changed());
         let warnings = changed.map(|ChangedRules { rules, prompt_section, warnings }| {

@@ -1,8 +1,9 @@
 //! Replaces the session, or reloads the extensions of the current one.
 //!
-//! The order is pi's: a handler may cancel; the run is aborted; `session_shutdown`; the old extensions are discarded, and their
-//! running handlers finish; the new session and the new extensions; `session_start`. A command that caused the replacement
-//! continues in its old extension, where `pi` and its context no longer work, with the context passed to `withSession`.
+//! The steps have pi's order: handlers may cancel; the run is aborted; `session_shutdown` is emitted; the old extensions are
+//! discarded, and their running handlers finish; the new session and extensions are loaded; `session_start` is emitted. A command
+//! that caused the replacement continues in its old extension, where `pi` and its context no longer work, with the context passed
+//! to `withSession`.
 
 use crate::agent::{Agent, DeferredStart};
 use crate::events::AgentEvent;
@@ -16,15 +17,15 @@ use std::path::Path;
 /// Result of a fork.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ForkResult {
-    /// Whether a handler cancelled it.
+    /// Whether a handler cancelled the fork.
     pub cancelled: bool,
-    /// User message at the fork, for the editor.
+    /// Text of the user message at the fork, to be placed in the editor.
     pub selected_text: Option<String>,
 }
 
 impl Agent {
-    /// Reloads extensions, skills, prompts and context files. Flags, session and model stay. Returns the extensions that failed
-    /// to load.
+    /// Reloads extensions, skills, prompts and context files. Flags, session and model stay the same. Returns the extensions that
+    /// failed to load.
     pub async fn reload(&self) -> Result<Vec<String>, AgentError> {
         self.control.observe_act("reload", || json!({}));
         self.attend(async {
@@ -78,7 +79,7 @@ impl Agent {
         self.switch_session_to(path, Session::open).await
     }
 
-    /// Opens a session file for an extension. The permission covers this path, and not the target of a link.
+    /// Opens a session file for an extension. The permission covers this path and not the target of a symbolic link.
     pub(crate) async fn switch_session_for_extension(&self, path: &Path) -> Result<bool, AgentError> {
         self.control.observe_act("switch_session", || json!({"path": path}));
         self.switch_session_to(path, Session::open_without_links).await
@@ -113,8 +114,8 @@ impl Agent {
         .await
     }
 
-    /// Creates a session with the branch up to an entry: including it with `at`, or else before it, where it must be a user
-    /// message.
+    /// Creates a session with the branch up to an entry. If `at` is set, the entry is included; otherwise the branch ends before
+    /// the entry, which must be a user message.
     pub async fn fork(&self, entry: &str, at: bool) -> Result<ForkResult, AgentError> {
         self.control.observe_act("fork", || json!({"entry": entry, "at": at}));
         self.attend(async {
@@ -157,7 +158,7 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// The session cannot be written.
+    /// Fails when the session cannot be written.
     pub async fn start_deferred(&self) -> Result<(), AgentError> {
         self.control.observe_act("start_session", || json!({}));
         match self.runs.deferred.take() {

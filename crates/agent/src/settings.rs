@@ -3,16 +3,16 @@
 use pijs_llm::provider::ProviderOptions;
 use serde::{Deserialize, Serialize};
 
-/// Settings of a session. Its JSON leaves out the limits of providers, which are outside the loop.
+/// Settings of a session. Its JSON form omits the limits of providers, which the agent loop does not use.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Settings {
     /// Settings of compaction.
     pub compaction: CompactionSettings,
     /// Settings of retries after a failure of the model.
     pub retry: RetrySettings,
-    /// Whether a request takes all queued steering messages, or one.
+    /// Whether a request takes all queued steering messages; otherwise it takes one.
     pub steer_all: bool,
-    /// Whether a run takes all queued follow-up messages, or one.
+    /// Whether a run takes all queued follow-up messages; otherwise it takes one.
     pub follow_up_all: bool,
     /// Limits for providers that extensions register.
     #[serde(skip)]
@@ -26,7 +26,7 @@ pub struct CompactionSettings {
     pub enabled: bool,
     /// Tokens of the context window kept free for the reply.
     pub reserve_tokens: u64,
-    /// Tokens of the newest messages, which are not summarised.
+    /// Number of tokens of the newest messages that are kept and not summarised.
     pub keep_recent_tokens: u64,
 }
 
@@ -41,11 +41,11 @@ impl Default for CompactionSettings {
 pub struct RetrySettings {
     /// Whether requests are retried.
     pub enabled: bool,
-    /// Consecutive retries.
+    /// Maximum number of consecutive retries.
     pub max_retries: u32,
-    /// First delay, which doubles with each retry.
+    /// Delay before the first retry in milliseconds; it doubles with each retry.
     pub base_delay_ms: u64,
-    /// Maximum delay, unless the provider requests more.
+    /// Maximum delay in milliseconds, unless the provider requests a longer one.
     pub max_delay_ms: u64,
 }
 

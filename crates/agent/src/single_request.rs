@@ -8,8 +8,8 @@ use pijs_llm::provider::{ErrorKind, Outgoing, Provider, Request};
 use tokio_util::sync::CancellationToken;
 
 impl Agent {
-    /// Sends a request and collects the reply. A failure is a message with the received part, as in pi. No verdict applies, and
-    /// no event is sent.
+    /// Sends a request and collects the reply. A failure is returned as a message with the part received so far, as in pi.
+    /// Verdicts do not apply, and no event is sent.
     pub(crate) async fn request_once(
         &self,
         provider: &dyn Provider,

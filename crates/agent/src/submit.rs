@@ -1,4 +1,4 @@
-//! Processes input up to the run that answers it: slash commands, `input` handlers, templates, and `before_agent_start` handlers.
+//! Processes input before a run begins: slash commands, `input` handlers, templates, and `before_agent_start` handlers.
 
 use crate::agent::Agent;
 use crate::control::StageGuard;
@@ -18,9 +18,9 @@ pub enum Disposition<'a> {
     Started,
     /// The input is queued for the current run.
     Queued,
-    /// A command or an `input` handler handled it.
+    /// A command or an `input` handler handled the input.
     Handled,
-    /// A command handled it and failed with this message.
+    /// A command handled the input and failed with this message.
     Failed(&'a str),
 }
 
@@ -46,7 +46,7 @@ impl Agent {
             return missed.then(|| CommandFate::Threw(format!("the extension of /{name} was stopped").into()));
         }
         let fate = self.extensions.run_command(name, args).await;
-        // Registrations of the command take effect now.
+        // Tools that the command registered become available now.
         self.publish_tools();
         Some(fate)
     }
@@ -151,13 +151,13 @@ impl Agent {
             drop(starting);
             return self.run(messages).await;
         }
-        // The prompt that was first waits until this one has been refused.
+        // The prompt that started first waits until this one has been refused.
         let refused = self.run(messages).await;
         drop(starting);
         refused
     }
 
-    /// Waits until `input` handlers have finished with contending prompts, or extensions are idle.
+    /// Waits until `input` handlers have processed the contending prompts, or all extensions are idle.
     async fn contenders_handled(&self) {
         tokio::select! {
             biased;
@@ -175,7 +175,7 @@ impl Agent {
         }
     }
 
-    /// Passes input through `input` handlers and templates; `None` when a handler handled it.
+    /// Passes input through `input` handlers and templates; returns `None` if a handler handled it.
     pub(crate) async fn pass_through_handlers(
         &self,
         content: Authored,
@@ -205,7 +205,7 @@ impl Agent {
         Some(content.with_content(blocks.into()))
     }
 
-    /// Passes input through `input` handlers; `None` when one handled it.
+    /// Passes input through `input` handlers; returns `None` if one of them handled it.
     async fn input(&self, content: Authored, source: InputSource, behavior: Option<DeliverAs>) -> Option<Authored> {
         if !self.extensions.has_handlers("input") {
             return Some(content);
@@ -294,7 +294,8 @@ impl Agent {
         messages
     }
 
-    /// Updates the prompt after a handler: its text has precedence over the options; otherwise the prompt is rendered from them.
+    /// Updates the prompt after a handler: the handler's text has precedence over its options; without a new text, the prompt is
+    /// rendered from the options.
     fn update_prompt(&self, payload: &mut Map<String, Value>, known: &Map<String, Value>) {
         let prompt = payload.get("systemPrompt").cloned().unwrap_or_default();
         if known.get("systemPrompt") != Some(&prompt) {

@@ -1,7 +1,7 @@
 //! Writes summaries of a conversation, of the beginning of a turn, and of an abandoned branch.
 //!
-//! The conversation is sent to the model as one quoted text, so that it does not continue it. Files that tool calls read or
-//! changed are appended to the summary.
+//! The conversation is sent as one quoted text, so that the model does not continue it. Files that tool calls read or changed are
+//! appended to the summary.
 
 use crate::agent::Agent;
 use pijs_llm::conversation;
@@ -14,14 +14,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Characters of a tool's result that are included.
+/// Maximum number of characters of a tool's result that are included.
 const RESULT_CHARACTERS: usize = 2000;
 /// Token limit of a branch summary.
 const BRANCH_TOKENS: u64 = 4096;
 /// Context window of models whose limit is unknown.
 const DEFAULT_WINDOW: u64 = 128_000;
 
-/// Text and usage of a model; without usage when no request was made.
+/// Text and usage of a summary; the usage is `None` if no request was made.
 #[derive(Debug, Clone)]
 pub(crate) struct SummaryText {
     pub(crate) text: String,
@@ -72,7 +72,7 @@ impl FileOps {
         (read, modified.into_iter().collect())
     }
 
-    /// Returns the list of files that is appended to a summary.
+    /// Returns the tagged list of files that is appended to a summary.
     pub(crate) fn tags(&self) -> String {
         let (read, modified) = self.lists();
         let mut text = String::new();
@@ -84,7 +84,7 @@ impl FileOps {
         text
     }
 
-    /// Returns `details` of the entry.
+    /// Returns the `details` member of a summary entry.
     pub(crate) fn details(&self) -> Value {
         let (read, modified) = self.lists();
         json!({"readFiles": read, "modifiedFiles": modified})
@@ -214,7 +214,7 @@ impl Agent {
         entries.iter().for_each(|entry| files.take_over(entry));
         let mut messages: Vec<Message> = Vec::new();
         let mut used = 0;
-        // Newest first, since these matter most when not all fit.
+        // Newest first, because these matter most if not all of them fit.
         for message in entries.iter().rev().filter_map(|entry| context::message_of(entry)) {
             if matches!(message, Message::ToolResult(_)) {
                 continue;

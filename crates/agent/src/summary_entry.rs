@@ -3,12 +3,12 @@
 use pijs_session_store::EntryId;
 use serde_json::{Map, Value};
 
-/// A summary with its position.
+/// A summary with its position in the session.
 #[derive(Debug, Clone)]
 pub(crate) struct ConversationSummary {
     pub(crate) text: String,
     pub(crate) details: Option<Value>,
-    /// Usage of the model that wrote it.
+    /// Token usage of the request that wrote the summary.
     pub(crate) usage: Option<Value>,
     pub(crate) first_kept: Option<EntryId>,
     pub(crate) tokens_before: u64,

@@ -1,6 +1,6 @@
 //! The system prompt: sections in a fixed order, as in pi, with texts from [`Words`].
 //!
-//! [`PromptOptions`] is its input, which `before_agent_start` handlers see and change as `systemPromptOptions`;
+//! [`PromptOptions`] is the input, which `before_agent_start` handlers see and change as `systemPromptOptions`;
 //! [`PromptOptions::sections`] renders it. The first section is plain, every other one is in a tag with its name:
 //!
 //! ```text
@@ -44,7 +44,7 @@ pub struct PromptOptions {
     pub tool_guidelines: Map<String, Value>,
     /// Additional list items.
     pub prompt_guidelines: Vec<String>,
-    /// Text after the built-in one.
+    /// Text appended to the built-in one.
     pub append_system_prompt: String,
     /// Sections of extensions: name to text. An empty text removes a section.
     pub sections: Map<String, Value>,
@@ -52,7 +52,7 @@ pub struct PromptOptions {
     pub cwd: String,
     /// Context files such as `AGENTS.md`.
     pub context_files: Vec<ContextFile>,
-    /// Skills that the model may load.
+    /// Skills that are listed for the model.
     pub skills: Vec<Skill>,
 }
 
@@ -102,7 +102,7 @@ impl PromptOptions {
         }
     }
 
-    /// Appends a text after a blank line.
+    /// Appends a text to the prompt after a blank line.
     pub(crate) fn append(&mut self, text: &str) {
         if !self.append_system_prompt.is_empty() {
             self.append_system_prompt += "\n\n";

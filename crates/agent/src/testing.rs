@@ -14,7 +14,7 @@ pub(crate) const NOW_MS: u64 = 1_767_323_045_678;
 /// The start of a session.
 pub(crate) const NOW: Now = Now { epoch_ms: NOW_MS, elapsed_us: 0 };
 
-/// A timer that records backoff delays and skips them; other waits are real.
+/// A timer that records backoff delays without waiting; other waits use real time.
 #[derive(Default)]
 pub(crate) struct SkippedWaits(pub(crate) Mutex<Vec<Duration>>);
 

@@ -1,4 +1,4 @@
-//! Token counts of conversations: those of the provider, and estimates for the rest.
+//! Token counts of conversations: reported by the provider, and estimated for later messages.
 //!
 //! As in pi, a token is estimated as four characters, and an image as 4,800 characters, so that both programs make the same
 //! decisions.
@@ -11,8 +11,8 @@ use pijs_session_store::context::{self, Projected};
 use pijs_session_store::{Body, Entry, EntryId, Session, refs};
 use serde_json::{Value, json};
 
-/// Returns the tokens of a conversation: the last count, unless messages before it were removed, plus an estimate of later
-/// messages.
+/// Returns the tokens of a conversation: the last count that the provider reported, unless messages before it were removed, plus
+/// an estimate for later messages.
 pub(crate) fn of_conversation(projection: &[Projected<'_>], branch: &[&Entry]) -> u64 {
     let last = projection.iter().enumerate().rev().find_map(|(at, projected)| {
         projected.messages.iter().find_map(|message| match message {
@@ -39,7 +39,7 @@ impl Agent {
     /// Returns the result of `ctx.getContextUsage()`; `null` when the context window is unknown.
     pub(crate) fn context_usage(&self) -> Value {
         let Some(window) = self.control.model().and_then(|model| model.context_window()) else { return Value::Null };
-        // The model request reports an unreadable session.
+        // The next model request reports an unreadable session.
         let Ok(seen) = self.control.with_session(Session::seen) else { return Value::Null };
         let branch = refs(&seen);
         let projection = context::projection(&branch);

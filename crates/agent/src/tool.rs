@@ -32,8 +32,8 @@ impl Tool {
         }
     }
 
-    /// Returns whether a call is judged by the extensions that influenced it: built-in and MCP tools act with the user's rights,
-    /// a tool of an extension with the extension's.
+    /// Returns whether the extensions that influenced a call restrict it: built-in and MCP tools act with the user's rights, a
+    /// tool of an extension with the rights of that extension.
     pub(crate) fn acts_for_user(&self) -> bool {
         match self {
             Self::Builtin(..) => true,
@@ -119,7 +119,7 @@ impl Tool {
     }
 }
 
-/// A tool with the rights of its call.
+/// A tool with the rights of one call.
 #[derive(Debug, Clone)]
 pub(crate) struct RestrictedTool {
     pub(crate) tool: Tool,
@@ -131,7 +131,7 @@ pub(crate) struct ToolEnvironment<'a> {
     pub(crate) options: &'a AgentOptions,
     pub(crate) extensions: &'a dyn Extensions,
     pub(crate) about: SessionFacts,
-    /// Rights under which a built-in tool runs.
+    /// Rights under which a built-in tool runs; `None` if they are not restricted.
     pub(crate) bound: Option<Arc<ModelCallAuthority>>,
 }
 

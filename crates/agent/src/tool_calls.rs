@@ -34,7 +34,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Bytes of a tool's partial results that wait for delivery. Further ones are dropped, since each replaces the previous one.
+/// Maximum number of bytes of a tool's partial results that wait for delivery. Further results are dropped, because each replaces
+/// the previous one.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 
 /// Results of the calls of a reply.
@@ -58,10 +59,11 @@ fn cut_short(tool: &str) -> String {
 struct CallingReply<'a> {
     /// Errors of arguments by call id.
     bad_arguments: &'a BTreeMap<String, String>,
-    /// The extension to which the reply is attributed.
+    /// The extension to which the reply is attributed, if any.
     by: Option<String>,
-    /// Calls made by the model, and the extensions that replaced the reply.
+    /// Calls of the reply.
     wanted: &'a [ToolCall],
+    /// Extensions that replaced the reply.
     authors: Vec<String>,
     /// Names of the tools that may be called.
     callable: Vec<String>,
@@ -98,7 +100,7 @@ enum Intercepted {
     Passed {
         input: Value,
         authors: Vec<String>,
-        /// Rights of the call when extensions influenced it.
+        /// Rights of the call; `None` if no extension influenced it.
         bound: Option<ModelCallAuthority>,
     },
     Blocked {
@@ -106,7 +108,7 @@ enum Intercepted {
         reason: Option<String>,
         thrown: bool,
         terminate: bool,
-        /// Extensions that gave the reason.
+        /// Extensions that provided the reason.
         authors: Vec<String>,
     },
 }
@@ -121,7 +123,7 @@ struct FinishedCall {
     usage: Option<Value>,
     /// Other members returned by the tool, including `terminate`.
     rest: Map<String, Value>,
-    /// Whether the tool returned nothing readable, so that handlers are not called.
+    /// Whether the tool returned no readable result, so that handlers are not called.
     is_unread: bool,
     /// Extensions that changed the text for the model.
     authors: BTreeSet<String>,
@@ -237,8 +239,8 @@ impl Agent {
         finished.into_iter().map(whole).collect()
     }
 
-    /// Runs a call after the previous one has started: the synchronous part of a call, such as aborting the run, precedes the
-    /// next call, as on pi's single thread. Continues after all calls have started.
+    /// Runs a call. It starts after the previous call has started, so that the synchronous part of a call, such as aborting the
+    /// run, precedes the next call, as on pi's single thread, and continues after all calls have started.
     async fn run_in_order(
         &self,
         call: &ToolCall,
@@ -315,7 +317,7 @@ impl Agent {
         .await
     }
 
-    /// Returns a tool by name, if the reply may call it. A selection made while it is answered applies to the next turn.
+    /// Returns a tool by name, if the reply may call it. A selection of tools made during the turn applies to the next turn.
     fn callable(&self, name: &str, reply: &CallingReply<'_>) -> Option<Tool> {
         let is_callable = reply.callable.iter().any(|callable| callable == name);
         is_callable.then(|| self.tools.borrow().find(name, &*self.extensions)).flatten()
@@ -453,7 +455,7 @@ impl Agent {
         let is_over = |inputs: &Inputs| inputs.is_over(Stage::Delivering) && inputs.is_over(Stage::Announcing);
         tokio::select! {
             biased;
-            // Handlers that wait for long do not block the next step.
+            // Handlers that wait for a long time do not block the next step.
             () = self.control.until(is_over) => {}
             () = self.extensions.at_rest() => {}
         }
@@ -477,12 +479,12 @@ impl Agent {
         Ok(result)
     }
 
-    /// Lets tasks that a tool or a handler started begin before the next step.
+    /// Yields, so that tasks started by a tool or a handler begin before the next step.
     pub(crate) async fn yield_to_extensions(&self) {
         tokio::task::yield_now().await;
     }
 
-    /// Returns session data for a built-in tool.
+    /// Returns the session data that a built-in tool needs.
     fn about(&self) -> SessionFacts {
         let model = self.control.model();
         let (id, file) = self.control.with_session(|session| {
@@ -519,7 +521,7 @@ impl Agent {
                 return;
             }
             counted.fetch_add(bytes, Ordering::Relaxed);
-            // The receiver outlives the tool; a later update is dropped.
+            // Updates after the end of the tool have no receiver and are dropped.
             let _ = sender.send((update, bytes));
         });
         let RestrictedTool { tool, bound } = tool;
@@ -570,7 +572,8 @@ impl Agent {
         .await
     }
 
-    /// Emits `tool_result`: handlers replace single members, and may turn failure into success and back.
+    /// Emits `tool_result`: handlers replace single members of the result, and may turn a failure into a success or a success
+    /// into a failure.
     async fn review(&self, call: &ToolCall, input: Value, mut result: FinishedCall) -> FinishedCall {
         if !self.extensions.has_handlers("tool_result") {
             return result;

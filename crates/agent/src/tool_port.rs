@@ -1,10 +1,10 @@
 //! Tool calls by extensions: `pi.tool(name, input)`.
 //!
-//! [`HostTools`] implements [`ToolPort`]. A built-in tool has the rights of the caller: its permit is checked for every file, and
-//! `bash` gets the environment of an extension's programs, not the agent's. A tool of an extension runs on the agent's thread,
-//! where [`ToolRequests::serve`] carries out such calls.
+//! [`HostTools`] implements [`ToolPort`]. A built-in tool has the rights of the caller: the caller's permit is checked for every
+//! file, and `bash` gets the environment of an extension's programs, not the agent's. A tool of an extension runs on the agent's
+//! thread, where [`ToolRequests::serve`] carries out such calls.
 //!
-//! The failure of a tool is the error `io` with the reason `tool_failed`, unless it failed because an operation was denied.
+//! A failed tool rejects with the error `io` and the reason `tool_failed`, unless it failed because an operation was denied.
 
 use crate::extensions::{Extensions, ToolFate, ToolRun};
 use crate::options::AgentOptions;
@@ -161,7 +161,7 @@ async fn run(extensions: &dyn Extensions, request: ToolRequest) {
     let _ = done.send(outcome);
 }
 
-/// Replaces a path below `~` by the one that the gate resolved, since the tools know no home folder.
+/// Replaces a path below `~` by the path that the gate resolved, because the tools do not know the home folder.
 fn with_home(mut input: Value, decided: Option<PathBuf>) -> Value {
     let from_home =
         input.get("path").and_then(Value::as_str).is_some_and(|path| path.trim_start_matches('@').starts_with('~'));
@@ -199,7 +199,7 @@ pub(crate) struct PermittedSystem {
     refusal: Mutex<Option<HostcallError>>,
 }
 
-/// Ways of running command lines.
+/// The ways to run a command line.
 enum ShellAccess {
     /// As a program of the calling extension.
     Own(Arc<ExecConnector>, Permit),
@@ -304,7 +304,7 @@ impl ToolSystem for PermittedSystem {
 
     fn keep(&self, name: String, bytes: Vec<u8>) -> BoxFuture<'_, io::Result<PathBuf>> {
         match &self.programs {
-            // The caller has no grant for the host's folder of long outputs.
+            // The caller has no grant for the host's folder for long outputs.
             ShellAccess::Own(..) => async { Err(io::ErrorKind::PermissionDenied.into()) }.boxed(),
             ShellAccess::Model(system, _) => system.keep(name, bytes),
         }

@@ -6,7 +6,7 @@ use pijs_tools::Builtin;
 use pijs_tools::words::Words;
 use std::sync::Arc;
 
-/// The selection of tools by the user before the session: `--tools`, `--exclude-tools` and related options.
+/// The user's selection of tools before the session: `--tools`, `--exclude-tools` and related options.
 ///
 /// ```
 /// use pijs_agent::ToolChoice;
@@ -28,14 +28,14 @@ impl ToolChoice {
     /// Returns whether a tool with this name may be available.
     pub fn has(&self, name: &str) -> bool {
         let is = |names: &[String]| names.iter().any(|known| known == name);
-        // As in pi, a list without tools of MCP servers does not restrict these.
+        // As in pi, a list that names no MCP tool does not restrict MCP tools.
         let is_server_s = |name: &str| name.starts_with("mcp__");
         let says_nothing =
             |names: &[String]| is_server_s(name) && !names.is_empty() && !names.iter().any(|name| is_server_s(name));
         self.only.as_deref().is_none_or(|names| is(names) || says_nothing(names)) && !is(&self.without)
     }
 
-    /// Returns the tools that are active before a selection, without those of extensions.
+    /// Returns the names of the built-in tools that are active before a selection.
     fn first(&self) -> Vec<String> {
         match self.only.as_ref().or(self.builtin.as_ref()) {
             Some(names) => names.clone(),
@@ -46,8 +46,8 @@ impl ToolChoice {
 
 /// The available and active tools.
 ///
-/// Before a selection, the default built-in tools and all tools of extensions are active, as far as [`ToolChoice`] permits.
-/// Afterwards the selected ones are active in order of selection, followed by tools that extensions register later.
+/// Before a selection, the default built-in tools and all tools of extensions are active, if [`ToolChoice`] permits them. After a
+/// selection, the selected tools are active in order of selection, followed by tools that extensions register later.
 #[derive(Debug, Clone)]
 pub struct ToolSet {
     choice: ToolChoice,
@@ -77,7 +77,7 @@ impl ToolSet {
         self.words = words;
     }
 
-    /// Selects the active tools, as far as they exist (`pi.setActiveTools`).
+    /// Selects the active tools (`pi.setActiveTools`). Names of tools that do not exist are ignored.
     pub fn activate(&mut self, names: Vec<String>, extensions: &dyn Extensions) {
         let known = self.all(extensions).iter().map(|tool| tool.name().to_owned()).collect();
         let mut active: Vec<String> = Vec::new();
@@ -100,8 +100,8 @@ impl ToolSet {
         self.chosen = None;
     }
 
-    /// Fixes the current active tools, so that a tool registered later follows them, as in pi, whatever the order of extensions.
-    /// A tool whose extension is restarting keeps its position.
+    /// Fixes the order of the active tools, so that a tool registered later comes last, as in pi, regardless of the order of
+    /// extensions. A tool whose extension is restarting keeps its position.
     pub(crate) fn settle(&mut self, extensions: &dyn Extensions) {
         let all: Vec<String> = self.all(extensions).iter().map(|tool| tool.name().to_owned()).collect();
         let known = self.chosen.as_ref().map(|chosen| chosen.known.as_slice()).unwrap_or_default();
@@ -138,7 +138,7 @@ impl ToolSet {
         tools
     }
 
-    /// Returns the active tools in the order in which the model sees them.
+    /// Returns the active tools in the order in which they are declared to the model.
     pub fn active(&self, extensions: &dyn Extensions) -> Vec<Tool> {
         let mut all = self.all(extensions);
         let (mut names, known) = match &self.chosen {

@@ -1,7 +1,7 @@
-//! Combines the system messages of a conversation: the sections of the prompt, and the tools of the model.
+//! Combines the system messages of a conversation, which declare the sections of the prompt and the tools.
 //!
 //! As in pi, prompt and tools are declared by messages of the conversation, each with the changes since the previous one. These
-//! are ordinary session entries and events; a provider gets the combined state:
+//! messages are ordinary session entries and events; a provider gets the combined state:
 //!
 //! ```text
 //! system   sections {preamble, tools, rules, cwd}   toolsAdded [read, bash]
@@ -17,7 +17,7 @@ use pijs_llm::message::{Content, Message, SystemMessage};
 use pijs_protocol::{chat_markup, guard};
 use serde_json::{Map, Value, json};
 
-/// Combines system messages to one; `None` when there are none.
+/// Combines system messages into one; returns `None` if there are none.
 pub(crate) fn combined<'a>(messages: impl IntoIterator<Item = &'a SystemMessage>) -> Option<SystemMessage> {
     let mut texts: Vec<String> = Vec::new();
     let mut sections = Map::new();
@@ -54,7 +54,8 @@ pub(crate) fn combined_of(messages: &[Message]) -> Option<SystemMessage> {
     combined(messages.iter().filter_map(system))
 }
 
-/// Replaces the system messages by one with the prompt that is forced for the run, and the current tools.
+/// Replaces the system messages by one that contains the prompt forced for this run and the current tools. Returns the messages
+/// unchanged if no prompt is forced.
 pub(crate) fn projected(messages: Vec<Message>, told: &SystemMessage, forced: Option<&str>) -> Vec<Message> {
     let Some(forced) = forced else { return messages };
     let head = SystemMessage {
@@ -67,7 +68,7 @@ pub(crate) fn projected(messages: Vec<Message>, told: &SystemMessage, forced: Op
     std::iter::once(Message::System(head)).chain(said).collect()
 }
 
-/// Returns the system message, if the message is one.
+/// Returns the message as a system message, if it is one.
 pub(crate) fn system(message: &Message) -> Option<&SystemMessage> {
     match message {
         Message::System(system) => Some(system),
@@ -75,7 +76,7 @@ pub(crate) fn system(message: &Message) -> Option<&SystemMessage> {
     }
 }
 
-/// Neutralises chat-template markers in a system message of an extension.
+/// Neutralises chat-template markers in a system message that an extension wrote.
 pub(crate) fn neutralised(message: Message) -> Message {
     if system(&message).is_none() || !guard!(SystemMarkup) {
         return message;

@@ -1,8 +1,8 @@
 //! The end of a turn and of a run, at which handlers may append entries and continue the run.
 //!
-//! `turn_end` and `agent_before_settle` answer `{entries?, continue?}`. Each handler sees the drafts of the handlers before it
-//! and the resulting conversation. Drafts become session entries after all handlers have answered; `continue` has an effect only
-//! when the conversation then ends with a message that the model can answer.
+//! Handlers of `turn_end` and `agent_before_settle` return `{entries?, continue?}`. Each handler sees the drafts of the handlers
+//! before it and the resulting conversation. Drafts become session entries after all handlers have returned; `continue` has an
+//! effect only if the conversation then ends with a message to which the model can reply.
 
 use crate::agent::Agent;
 use crate::control::is_reserved;
@@ -41,7 +41,7 @@ fn invalid(message: &str) -> String {
 }
 
 impl Agent {
-    /// Emits `turn_end`. Returns whether a handler asks for another request.
+    /// Emits `turn_end`. Returns whether a handler requests another reply of the model.
     pub(crate) async fn end_turn(
         &self,
         index: u32,
@@ -137,11 +137,11 @@ impl Agent {
         self.emit_to_front_end(&AgentEvent::Notice { name: "entry_appended", payload: &payload })
     }
 
-    /// Converts drafts to entries. An error has the message that handlers see.
+    /// Converts drafts to entries. The error is the message that handlers see.
     fn drafted(&self, drafts: Option<&Value>) -> Result<Vec<Entry>, String> {
         let drafts = match drafts {
             Some(Value::Array(drafts)) => drafts.as_slice(),
-            // pi iterates over the value; the characters of a string are drafts of no kind.
+            // pi iterates over the value; the characters of a string are drafts of an unknown kind, which are ignored.
             None | Some(Value::String(_)) => &[],
             Some(_) => return Err(invalid("drafts is not iterable")),
         };
@@ -165,7 +165,7 @@ impl Agent {
         Ok(entries)
     }
 
-    /// Returns the body of a draft that follows `before`; `None` for an unknown kind.
+    /// Returns the entry body of a draft that follows the drafts `before`; `None` for an unknown kind.
     fn body_of(&self, draft: Draft, own: &EntryId, before: &[Entry]) -> Result<Option<Body>, String> {
         Ok(Some(match draft {
             Draft::Custom { custom_type, .. } | Draft::CustomMessage { custom_type, .. }
@@ -193,7 +193,7 @@ impl Agent {
         }))
     }
 
-    /// Returns the replacement for the content of an entry.
+    /// Checks a replacement for the content of an entry, and returns it in the form of the session file.
     fn replacement(&self, target: &EntryId, replacement: Value) -> Result<Value, String> {
         let content = replacement.get("content");
         if !replacement.is_null() && !content.is_some_and(|content| content.is_string() || content.is_array()) {
@@ -217,7 +217,7 @@ impl Agent {
         }
     }
 
-    /// Returns a preview of the conversation with these entries, for handlers.
+    /// Returns a preview of the conversation with these drafted entries, for handlers.
     fn preview(&self, boundary: &str, drafted: &[Entry]) -> Result<Value, ControlError> {
         let seen = self.control.with_session(Session::seen)?;
         let branch: Vec<&Entry> = refs(&seen).into_iter().chain(drafted).collect();
@@ -244,7 +244,7 @@ impl Agent {
         }))
     }
 
-    /// Updates the prompt of the run to the active tools.
+    /// Updates the prompt of the run to list the active tools.
     pub(crate) fn refresh_run_prompt(&self) {
         let base = self.prompt.of_session.borrow();
         if let Some(options) = &mut *self.prompt.of_run.borrow_mut() {
@@ -257,7 +257,7 @@ impl Agent {
             }
         }
         drop(base);
-        // Keeps the prompt in contexts consistent with the one of the provider.
+        // Keeps the prompt that extensions see consistent with the prompt that the provider gets.
         self.publish_prompt();
     }
 }

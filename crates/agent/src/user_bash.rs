@@ -1,7 +1,7 @@
 //! Shell commands of the user: `!command`, and `!!command`, which is hidden from the model.
 //!
-//! A `user_bash` handler may answer with the result, or with operations that run the command elsewhere. Otherwise the command
-//! runs locally with the user's rights and without a permission prompt.
+//! A `user_bash` handler may return the result, or with operations that run the command elsewhere. Otherwise the command runs
+//! locally with the user's rights and without a permission prompt.
 
 use crate::agent::Agent;
 use crate::extensions::Event;
@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Bytes of output kept in memory: the newest.
+/// Maximum number of bytes of output kept in memory; older output is dropped.
 const MAX_OUTPUT: usize = 16 << 20;
 
 /// The result of a command; pi's `BashResult`.
@@ -30,16 +30,16 @@ pub struct BashResult {
     /// Output, truncated at the beginning.
     #[serde(default)]
     pub output: String,
-    /// Exit code; absent when the command was cancelled.
+    /// Exit code; `None` if the command was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
-    /// Whether the user cancelled it.
+    /// Whether the user cancelled the command.
     #[serde(default)]
     pub cancelled: bool,
     /// Whether `output` was truncated.
     #[serde(default)]
     pub truncated: bool,
-    /// Path of the complete output.
+    /// Path of the file with the complete output, if `output` was truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_output_path: Option<String>,
 }
@@ -59,7 +59,7 @@ impl Agent {
         self.user_bash_as(None, command, exclude, cancel).await
     }
 
-    /// Runs a command for a front end that numbers its commands: events of its output carry `id`.
+    /// Runs a command for a front end that numbers its commands: events about the output contain `id`.
     pub async fn user_bash_as(
         &self,
         id: Option<&Value>,
@@ -199,10 +199,10 @@ impl Agent {
     }
 }
 
-/// A decoder of UTF-8 that arrives in pieces, which may end inside a character.
+/// Decodes UTF-8 that arrives in pieces; a piece may end inside a character.
 #[derive(Debug, Default)]
 struct Utf8Decoder {
-    /// Bytes of an incomplete character.
+    /// Bytes of an incomplete character at the end of the last piece.
     rest: Vec<u8>,
 }
 
@@ -231,7 +231,7 @@ fn is_begun(bytes: &[u8]) -> bool {
     !bytes.is_empty() && std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
-/// Escape sequences as pi matches them: titles and links up to their end, colours and cursor movements.
+/// Matches escape sequences as pi does: titles and links up to their end, colours and cursor movements.
 static SEQUENCES: LazyLock<Regex> = LazyLock::new(|| {
     let end = r"(?:\x07|\x1B\x5C|\u{9C})";
     let title = format!(r"\x1B\](?s:.)*?{end}");
@@ -258,7 +258,7 @@ fn printable(piece: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Compares with the answers of the real pi to `bash` over RPC, captured once.
+    /// The output of `bash` over RPC equals the captured output of the real pi.
     #[test]
     fn output_has_no_escape_sequences() {
         for (printed, shown) in [

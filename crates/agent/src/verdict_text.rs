@@ -32,7 +32,7 @@ pub(crate) fn details(extension: &str, asked: &str, role: SystemRole, reminder: 
     details
 }
 
-/// Marks a text with the name of its extension, without the path, which may contain the user's name.
+/// Marks a text with the name of its extension. Omits the path, which may contain the user's name.
 fn marked(extension: &str, text: &str) -> String {
     let name = extension.rsplit(['/', '\\']).next().unwrap_or(extension);
     let name = chat_markup::neutralise_reminder(chat_markup::cut(name, MAX_NAME_BYTES)).replace('\n', " ");
@@ -40,7 +40,7 @@ fn marked(extension: &str, text: &str) -> String {
 }
 
 impl Agent {
-    /// Replaces the texts of verdicts by those for the model.
+    /// Replaces the texts of verdicts, as written by extensions, by the texts for the model.
     pub(crate) fn with_verdict_texts(&self, messages: Vec<Message>) -> Vec<Message> {
         messages
             .into_iter()
@@ -78,7 +78,7 @@ impl Agent {
     }
 }
 
-/// Removes messages from an extension's answer that claim to be verdicts and were not before.
+/// Removes messages from an extension's answer that claim to be verdicts but were not verdicts before.
 pub(crate) fn without_forged(before: &[Message], after: Vec<Message>) -> Vec<Message> {
     if !guard!(SystemForged) {
         return after;
@@ -99,7 +99,7 @@ pub(crate) fn without_forged(before: &[Message], after: Vec<Message>) -> Vec<Mes
         .collect()
 }
 
-/// Returns whether a handler may replace a message by another: it may neither create a verdict nor change its extension.
+/// Returns whether a handler may replace a message by another: it may neither create a verdict nor change the extension of one.
 pub(crate) fn keeps_verdict(message: &Message, other: &Message) -> bool {
     let (Message::Custom(message), Message::Custom(other)) = (message, other) else { return true };
     let is_same = !is_verdict(message) && !is_verdict(other)

@@ -1,8 +1,8 @@
 //! Caps of verdicts, and their cost.
 //!
-//! A handler that always aborts would make the model start over forever at the user's cost. [`Verdicts`] counts for each rule
-//! first, then for each extension, so that one that fires constantly does not affect others. A rule is identified by its injected
-//! text, since one handler may implement many rules. A session-wide limit bounds the cost of all of them. Beyond a cap the reply
+//! A handler that always aborts would make the model start over forever at the user's cost. [`Verdicts`] counts discarded replies
+//! for each rule and for each extension, so that a rule that fires constantly does not affect others. A rule is identified by its
+//! injected text, since one handler may implement many rules. A session-wide limit bounds the total cost. Beyond a cap the reply
 //! continues, and the text is kept as a reminder for the next request.
 
 use crate::events::VerdictAction;
@@ -12,31 +12,32 @@ use pijs_protocol::stream::Injection;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Limits of discarded replies.
+/// Maximum numbers of discarded replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cap {
-    /// Discarded replies in one turn.
+    /// Maximum number of discarded replies in one turn.
     pub per_turn: u32,
-    /// Discarded replies in a session.
+    /// Maximum number of discarded replies in a session.
     pub per_session: u32,
 }
 
 /// Caps of aborts with retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerdictCaps {
-    /// Cap for one text of one extension.
+    /// Cap for one injected text of one extension.
     pub rule: Cap,
-    /// Cap for all texts of one extension, which may differ every time.
+    /// Cap for all injected texts of one extension, each of which may be new.
     pub extension: Cap,
-    /// Discarded replies of all extensions in a session.
+    /// Maximum number of discarded replies in a session, for all extensions together.
     pub discarded: u32,
-    /// Discarded output tokens in a session.
+    /// Maximum number of discarded output tokens in a session.
     pub burned_tokens: u64,
 }
 
 impl Default for VerdictCaps {
     /// Returns the default caps. A model follows a rule after a retry or two, or never; an extension may have dozens of rules, of
-    /// which several may match in one reply; the session-wide limits equal a few long replies, or many that were stopped early.
+    /// which several may match in one reply; the session-wide limits equal a few long replies, or many replies that were stopped
+    /// early.
     fn default() -> Self {
         Self {
             rule: Cap { per_turn: 3, per_session: 10 },
@@ -50,9 +51,9 @@ impl Default for VerdictCaps {
 /// Effects of verdicts on a session so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VerdictTotals {
-    /// Discarded attempts.
+    /// Number of discarded attempts.
     pub discarded: u32,
-    /// Verdicts beyond a cap.
+    /// Number of verdicts beyond a cap, which did not discard the reply.
     pub let_through: u32,
     /// Output tokens of discarded attempts.
     pub tokens_burned: u64,
@@ -69,7 +70,7 @@ pub(crate) struct Injected {
     pub(crate) details: Option<Value>,
 }
 
-/// Discarded replies of one rule or one extension.
+/// Counts the discarded replies of one rule or one extension.
 #[derive(Debug, Clone, Copy, Default)]
 struct DiscardCount {
     turn: u32,
@@ -87,7 +88,7 @@ impl DiscardCount {
     }
 }
 
-/// Discarded replies of one extension.
+/// Counts the discarded replies of one extension.
 #[derive(Debug, Default)]
 struct ExtensionCounts {
     all: DiscardCount,
@@ -115,7 +116,7 @@ impl Verdicts {
         }
     }
 
-    /// Counts a retry unless a cap is reached.
+    /// Counts a retry unless a cap is reached; returns whether it was counted.
     fn allow(&mut self, extension: &str, content: &str) -> bool {
         let caps = self.caps;
         let is_within_net = self.is_within_net();
@@ -130,8 +131,8 @@ impl Verdicts {
         false
     }
 
-    /// Returns the action for an abort; `None` for a repeated text beyond the cap, which is already reported and queued as a
-    /// reminder.
+    /// Returns the action for an abort; `None` for a repeated text beyond the cap, because it was already reported and queued as
+    /// a reminder.
     pub(crate) fn decide(&mut self, abort: &VerdictAbort) -> Option<VerdictAction> {
         let Some(injection) = &abort.retry else { return Some(VerdictAction::Stop) };
         if self.allow(&abort.extension, &injection.content) {
@@ -151,7 +152,7 @@ impl Verdicts {
         Some(VerdictAction::Remind)
     }
 
-    /// Returns whether the session-wide limits allow another discarded reply.
+    /// Returns whether the session-wide limits allow another reply to be discarded.
     pub(crate) fn is_within_net(&self) -> bool {
         self.totals.discarded < self.caps.discarded && self.totals.tokens_burned < self.caps.burned_tokens
     }
@@ -188,7 +189,7 @@ mod tests {
         VerdictAbort { extension: extension.into(), retry, latency_us: 1 }
     }
 
-    /// Returns the actions for several aborts in one turn.
+    /// Returns the action for each of several aborts in one turn.
     fn turn(verdicts: &mut Verdicts, extension: &str, contents: &[&str]) -> Vec<VerdictAction> {
         verdicts.begin_turn();
         let decided = contents.iter().filter_map(|content| verdicts.decide(&abort(extension, Some(content)))).collect();

@@ -1,7 +1,7 @@
 //! Attributes model requests to the extensions that influenced them, and to the one that triggered them.
 //!
-//! The session knows the extensions whose text no reply has followed yet ([`Session::pending_authors`]); it is read at each
-//! request, so that no other input in between hides their influence. This module adds influence without an entry, until the next
+//! [`Session::pending_authors`] returns the extensions whose text the model has not replied to yet. It is called for each
+//! request, so that input in between does not hide their influence. This module adds influence without an entry, until the next
 //! message of the user: changed prompts and contexts, and verdicts.
 
 use super::AgentControl;
@@ -10,7 +10,7 @@ use pijs_protocol::{ExtensionId, guard};
 use pijs_session_store::Session;
 use std::collections::BTreeMap;
 
-/// Extensions with influence on the model, each with a flag whether resulting tool calls need consent.
+/// Extensions with influence on the model, each with a flag: `true` if resulting tool calls need consent.
 #[derive(Default)]
 pub(super) struct Attribution {
     /// Influence since the last message of the user.
@@ -44,7 +44,7 @@ impl AgentControl {
         self.lock().attribution.last = Some(ExtensionId::new(extension));
     }
 
-    /// Attributes the next request to the extensions whose text no reply has followed.
+    /// Attributes the next request to the extensions whose text the model has not replied to yet.
     pub(crate) fn attribute_request(&self) -> Result<(), ControlError> {
         let mut inner = self.lock();
         if guard!(AttributionPendingMessage) {
@@ -61,7 +61,7 @@ impl AgentControl {
         self.lock().attribution.payer = extension;
     }
 
-    /// Sets the payer of a run that continues: the extension that last had influence.
+    /// Charges the requests of a continued run to the extension that last had influence.
     pub(crate) fn charge_last_speaker(&self) {
         let attribution = &mut self.lock().attribution;
         attribution.payer.clone_from(&attribution.last);
@@ -72,15 +72,15 @@ impl AgentControl {
         self.lock().attribution.payer.clone()
     }
 
-    /// Resets the influence after a message of the user. Earlier text of extensions has influence until the model has answered
-    /// it.
+    /// Resets the influence after a message of the user. Earlier text of extensions keeps its influence until the model has
+    /// replied to it.
     pub(crate) fn user_spoke(&self) {
         let attribution = &mut self.lock().attribution;
         attribution.now.clear();
         (attribution.last, attribution.payer) = (None, None);
     }
 
-    /// Returns the extensions that influenced the reply, sorted, each with a flag whether tool calls need consent.
+    /// Returns the extensions that influenced the reply, sorted, each with a flag: `true` if tool calls need consent.
     pub(crate) fn attributed_extensions(&self) -> Vec<(String, bool)> {
         let attribution = &self.lock().attribution;
         let mut all = attribution.asked.clone();

@@ -1,4 +1,4 @@
-//! The shell of the state machine of inputs ([`Inputs`]): one lock, one notification for all waiters, and the effects.
+//! Drives the state machine of inputs ([`Inputs`]): locks it, carries out its effects, and notifies waiters.
 
 use super::{AgentControl, ControlState, VERDICT_TYPE};
 use crate::mailbox::AgentTask;
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio_util::sync::CancellationToken;
 
-/// Queued messages beyond which extensions cannot add one. Each update reports all queued messages.
+/// Maximum number of queued messages up to which extensions may add one. Each update reports all queued messages.
 const MAX_WAITING: usize = 1000;
-/// Undelivered events of changes by extensions (session name, thinking level).
+/// Maximum number of undelivered events about changes by extensions (session name, thinking level).
 const MAX_UNANNOUNCED: usize = 1000;
 
-/// An input in a stage until the guard is dropped.
+/// Keeps an input in a stage until it is dropped.
 pub(crate) struct StageGuard<'a> {
     control: &'a AgentControl,
     stage: Stage,
@@ -27,7 +27,7 @@ impl Drop for StageGuard<'_> {
     }
 }
 
-/// The first position of a line until the guard is dropped.
+/// Holds the first position of a line until it is dropped.
 pub(crate) struct LineGuard<'a> {
     control: &'a AgentControl,
     line: Line,
@@ -74,7 +74,7 @@ impl AgentControl {
         debug_assert!(applied.is_ok_and(|given| given.is_empty()), "no such effect of this event");
     }
 
-    /// Applies an event under the lock. Returns the effects that need no lock or are left to the caller.
+    /// Applies an event under the lock. Returns the effects that the caller has to carry out.
     pub(super) fn apply_locked(&self, inner: &mut ControlState, event: InputEvent) -> Vec<InputEffect> {
         let effects = inner.inputs.apply(event);
         effects.into_iter().filter_map(|effect| self.carry_out_locked(inner, effect)).collect()
@@ -101,7 +101,7 @@ impl AgentControl {
         None
     }
 
-    /// Appends a message without a reply.
+    /// Appends a message that does not trigger a reply.
     fn append_unanswered(&self, message: CustomMessage) -> Result<(), ControlError> {
         let message = Message::Custom(message);
         self.append_message(&message)?;
@@ -122,7 +122,7 @@ impl AgentControl {
         }
     }
 
-    /// Joins a line and waits to become its first.
+    /// Joins a line and waits until it has the first position.
     pub(crate) async fn turn(&self, line: Line) -> LineGuard<'_> {
         let [InputEffect::Ticket(ticket)] = self.lock().inputs.apply(InputEvent::Enter(line))[..] else {
             unreachable!("a line gives a ticket");
@@ -165,7 +165,7 @@ impl AgentControl {
         self.advance(InputEvent::SummaryEnded);
     }
 
-    /// Aborts the current run, or the one that a message has triggered.
+    /// Aborts the current run, or the scheduled one that a message has triggered.
     pub fn abort(&self) {
         self.observe_act("abort", || Value::Null);
         self.advance(InputEvent::Abort);
@@ -186,27 +186,27 @@ impl AgentControl {
         self.inputs(Inputs::is_settled)
     }
 
-    /// Waits until [`AgentControl::is_settled`].
+    /// Waits until [`AgentControl::is_settled`] returns `true`.
     pub async fn settled(&self) {
         self.until(Inputs::is_settled).await;
     }
 
-    /// Waits until no run is active. Callers that arrive during a run also wait for the handlers of its end, as in pi.
+    /// Waits until no run is active. Callers that arrive during a run also wait for its `agent_end` handlers, as in pi.
     pub async fn idle(&self) {
         if !self.is_idle() {
             self.until(Inputs::accepts_run).await;
         }
     }
 
-    /// Waits until nothing is active (`ctx.waitForIdle()`). Callers that arrive during a run also wait for the handlers of its
-    /// end.
+    /// Waits until nothing is active (`ctx.waitForIdle()`). Callers that arrive during a run also wait for its `agent_end`
+    /// handlers.
     pub(crate) async fn quiescent(&self) {
         if !self.inputs(Inputs::has_come_to_rest) {
             self.until(Inputs::is_quiescent).await;
         }
     }
 
-    /// Waits until all messages sent to a queue are in it.
+    /// Waits until all messages sent to a queue have arrived in it.
     pub async fn delivered(&self) {
         self.until(|inputs| inputs.is_over(Stage::Delivering)).await;
     }
@@ -288,7 +288,7 @@ impl AgentControl {
     ///
     /// # Errors
     ///
-    /// `denied`, quota `untold_events`: the handlers of earlier events have not run, since the extension does not yield.
+    /// `denied`, quota `untold_events`: the handlers of earlier events have not run, because the extension has not yielded.
     pub(crate) fn may_announce(&self) -> Result<(), HostcallError> {
         let untold = self.inputs(Inputs::unannounced);
         if untold >= MAX_UNANNOUNCED && guard!(SessionUndeliveredEvents) {
@@ -304,18 +304,18 @@ impl AgentControl {
         Ok(())
     }
 
-    /// Appends the messages that waited for the end of the turn.
+    /// Appends the messages that were held back until the end of the turn.
     pub(crate) fn flush_after_turn(&self) -> Result<(), ControlError> {
         self.apply(InputEvent::Take(Queue::AfterTurn)).map(drop)
     }
 
-    /// Appends the shell commands that waited for the end of the run.
+    /// Appends the records of shell commands that waited for the end of the run.
     pub(crate) fn flush_after_run(&self) -> Result<(), ControlError> {
         self.apply(InputEvent::Take(Queue::AfterRun)).map(drop)
     }
 
-    /// Records a shell command of the user with the extensions that answered it. During a run it is recorded at the end of the
-    /// run.
+    /// Records a shell command of the user, and the extensions that provided its result. During a run, the entry is appended at
+    /// the end of the run.
     pub(crate) fn record_bash(&self, authors: BTreeSet<String>, execution: BashExecution) -> Result<(), ControlError> {
         self.apply(InputEvent::Bash { authors, execution }).map(drop)
     }
@@ -354,7 +354,7 @@ impl AgentControl {
         self.apply(InputEvent::Take(Queue::NextTurn)).unwrap_or_default()
     }
 
-    /// Records that a message of the user begins. Returns whether it was queued.
+    /// Records that the agent begins to process a message of the user. Returns whether the message was queued.
     pub(crate) fn note_spoken(&self, message: &Message) -> bool {
         let Message::User(message) = message else { return false };
         let text = message.content.text();

@@ -7,7 +7,7 @@ use crate::extensions::Event;
 use serde_json::json;
 use std::sync::{MutexGuard, PoisonError};
 
-/// Open dialogs.
+/// State of the open dialogs.
 #[derive(Debug, Default)]
 pub(super) struct Prompts {
     open: usize,
@@ -38,7 +38,7 @@ impl AgentControl {
         UiPrompt { control: self.clone(), loads: prompts.loads }
     }
 
-    /// Forgets open dialogs when extensions are reloaded: no extension is notified of their end.
+    /// Forgets open dialogs when extensions are reloaded, so that no `ui_prompt_end` is sent for them.
     pub(crate) fn forget_prompts(&self) {
         let mut prompts = self.prompts();
         *prompts = Prompts { loads: prompts.loads + 1, heard: prompts.heard, ..Prompts::default() };

@@ -1,7 +1,7 @@
 //! Session entries in the state that extensions read without a call.
 //!
-//! Every realm keeps a copy of these entries. A session up to [`MAX_PUBLISHED`] is copied whole; of a longer one only the part
-//! visible to the model, and a realm requests other entries on demand.
+//! Every realm keeps a copy of these entries. A session up to [`MAX_PUBLISHED`] is copied whole; of a longer one, only the part
+//! visible to the model is copied, and a realm requests other entries on demand.
 //!
 //! `pi:pi/session` requests missing entries (`session.read_entry`, `read_entries`) up to the limit `session_bytes`. Beyond it
 //! `getEntries`, `getBranch`, `getTree` and similar calls throw an error that says so; `getEntry`, `getSessionName` and
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Size of a session in bytes up to which all entries are published.
 pub(super) const MAX_PUBLISHED: u64 = 16 << 20;
-/// Bytes of entries in one response.
+/// Maximum size in bytes of the entries in one response.
 const PAGE: usize = 4 << 20;
 
 /// JSON values after which a page ends, with a margin for one more entry.

@@ -18,7 +18,7 @@ const MIN_VALUE_BYTES: usize = 64;
 /// Sizes in a session, as computed by [`size_of_values`].
 #[derive(Debug, Default)]
 pub(crate) struct SessionSizes {
-    /// Size of its entries.
+    /// Size of the session's entries.
     pub(crate) entries: usize,
     /// Size of the entries and queued messages of extensions.
     pub(crate) added: usize,

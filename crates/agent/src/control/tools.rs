@@ -1,4 +1,4 @@
-//! Tools as published to extensions, and their selections until the agent applies them.
+//! Publishes the tools to extensions, and keeps a selection by an extension until the agent applies it.
 //!
 //! A selection is visible at once: in `activeTools`, in the prompt options and, outside of a run, in the prompt, which pi also
 //! rebuilds with each selection. It takes effect with the next turn.
@@ -15,10 +15,10 @@ pub(super) struct PublishedTools {
     active: Vec<String>,
     /// Pending selection of `setActiveTools`.
     wanted: Option<Vec<String>>,
-    /// Data from which the prompt is rendered.
+    /// Data for rendering the prompt again after a selection.
     prompt: Option<ToolPrompt>,
-    /// Number of times the agent has read the registrations. A realm does not count its own tools that were registered before and
-    /// are missing, since they were excluded.
+    /// Number of times the agent has read the registrations. A realm compares it with its own count: a tool that it registered
+    /// earlier and that is missing from the list was excluded.
     taken: u64,
 }
 
@@ -29,7 +29,7 @@ impl PublishedTools {
     }
 }
 
-/// Data from which the prompt is rendered, so that a selection of tools is visible in it.
+/// Data for rendering the prompt with the selected tools.
 pub(crate) struct ToolPrompt {
     pub(crate) options: PromptOptions,
     pub(crate) words: Arc<Words>,

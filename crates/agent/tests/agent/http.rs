@@ -1,4 +1,4 @@
-//! Tests the two wire formats over loopback HTTP from the server's side.
+//! Tests the two wire formats over loopback HTTP, as seen by the server.
 
 use crate::support::{Fake, World, inject};
 use pijs_agent::settings::{RetrySettings, Settings};
@@ -70,7 +70,7 @@ async fn answer(
         }
         ServerReply::Hang(chunks) => {
             start(&mut stream, &chunks).await;
-            // The client sends nothing more, so this read ends when it disconnects.
+            // The client sends nothing more, so this read returns when the client disconnects.
             let mut rest = [0; 16];
             while matches!(stream.read(&mut rest).await, Ok(1..)) {}
             gone.send(()).unwrap();
@@ -153,14 +153,14 @@ fn trips_once() -> Fake {
     })
 }
 
-/// Aborts a test that hangs; far above the time of a slow machine.
+/// Time limit that aborts a hanging test; far above the time that a slow machine needs.
 const CEILING: Duration = Duration::from_secs(120);
 
 fn world(model: &str, server: &TestServer, fake: Fake) -> World {
     patient_world(model, server, fake, CEILING)
 }
 
-/// Creates a session whose replies time out after `idle`.
+/// Creates a session in which a reply times out when nothing arrives for `idle`.
 fn patient_world(model: &str, server: &TestServer, fake: Fake, idle: Duration) -> World {
     let http = HttpOptions {
         idle,
@@ -238,7 +238,7 @@ async fn a_429_is_retried() {
     assert_eq!(world.events_of("auto_retry_start").len(), 2);
 }
 
-/// Runs a prompt with the retries of the command line: none in the client, some in the agent.
+/// Runs a prompt with the retry settings of the command line: no retries in the HTTP client, some in the agent.
 async fn ask_again(reply: Vec<ServerReply>) -> (Outcome, usize, Vec<Value>) {
     let server = serve(reply).await;
     let options = ProviderOptions {
@@ -320,7 +320,7 @@ async fn a_line_that_is_too_long_is_refused() {
 #[tokio::test]
 async fn a_stalled_reply_ends_and_keeps_the_received_part() {
     let server = serve(vec![ServerReply::Hang(openai(&["partial"]))]).await;
-    // Far above the time of a slow machine for the chunks that arrive.
+    // Far above the time that a slow machine needs for the chunks that arrive.
     let world = patient_world("openai/m", &server, Fake::default(), Duration::from_secs(10));
     let outcome = world.agent.prompt("go").await.unwrap();
     assert_eq!(kind(&outcome), ErrorKind::Stalled);

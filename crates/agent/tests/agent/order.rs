@@ -57,7 +57,7 @@ async fn events_come_in_pis_order() {
             "before_agent_start",
             "agent_start",
             "turn_start",
-            // The declaration of prompt and tools precedes the user message.
+            // The message that declares prompt and tools precedes the user message.
             "message_start",
             "message_end",
             "message_start",
@@ -171,7 +171,7 @@ async fn followed_up_in(event: &'static str) -> World {
 
 #[tokio::test]
 async fn messages_sent_during_the_end_of_a_run_are_answered() {
-    // Regression: a message in flight began a run that waited for its own delivery.
+    // A message in flight must not begin a run that waits for the message's own delivery.
     for event in ["turn_end", "agent_end", "agent_before_settle"] {
         let world = tokio::time::timeout(Duration::from_secs(120), followed_up_in(event)).await.expect(event);
         assert_eq!(world.payloads().len(), 2, "{event}");

@@ -57,7 +57,7 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// Adds a handler of an event; `None` is no answer.
+    /// Adds a handler of an event; it returns `None` for no answer.
     pub(crate) fn on(mut self, event: &'static str, handler: impl Fn(&Event) -> Option<Value> + 'static) -> Self {
         let handler = move |event: &Event| EventOutcome {
             payload: event.payload.clone(),
