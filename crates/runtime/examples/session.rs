@@ -13,7 +13,7 @@ use std::io::{self, Write as _};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Shows text as it comes, and what stopped it.
+/// Prints the reply as it streams, and a line when an extension stops it.
 struct Shown;
 
 impl FrontEnd for Shown {
@@ -34,7 +34,7 @@ impl FrontEnd for Shown {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Sealed realms are this program once more.
+    // Runs as a worker if this process was started as one: sealed realms run in copies of this program.
     pijs_realm::worker::enter();
     pijs_extc::worker::enter();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -46,7 +46,7 @@ async fn converse() -> Result<(), Box<dyn std::error::Error>> {
     let prompt = words.next().unwrap_or_else(|| "write a client for the orders service".to_owned());
     let model = words.next().unwrap_or_else(|| format!("script:{ROOT}/crates/cli/demo/reply.jsonl"));
 
-    // A project of its own, with a rule for the extension.
+    // Creates a temporary project with a rule for the extension.
     let project = tempfile::tempdir()?;
     std::fs::create_dir_all(project.path().join(".pi/rules"))?;
     std::fs::copy(format!("{ROOT}/crates/cli/demo/no-old-sdk.md"), project.path().join(".pi/rules/no-old-sdk.md"))?;

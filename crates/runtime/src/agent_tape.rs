@@ -1,7 +1,7 @@
-//! The agent's level of a tape: recording the ports of the agent, and playing its loop again.
+//! The agent's level of a tape: recording the ports of the agent, and replaying its loop.
 //!
 //! [`record`] forwards every call and records what crosses the ports. [`replay`] creates an agent from the parts that the tape
-//! names and answers in place of its ports: providers, built-in tools, extensions, the clock, the user. The requests, events and
+//! names and stands in for its ports: providers, built-in tools, extensions, the clock, the user. The requests, events and
 //! session entries that the loop produces are compared with the tape.
 //!
 //! Extensions are a port here, as the agent sees them. Their realms are replayed by `pijs-tape` from the wire's records of the

@@ -11,11 +11,11 @@ const OFFER_MUTE: u32 = 3;
 /// An answer that is offered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerChoice {
-    /// Its key, a letter.
+    /// Key that selects the answer: one letter.
     pub key: &'static str,
-    /// Its label, without the key.
+    /// Label without the key.
     pub words: String,
-    /// Answer for the gate.
+    /// Answer that is passed to the gate.
     pub answer: Answer,
 }
 
@@ -52,7 +52,7 @@ pub fn choices(question: &Question, is_read: bool) -> Vec<AnswerChoice> {
     if !any.is_empty() {
         choices.push(choice("a", of(any, "this session"), Answer::AllowCapability));
     }
-    // A single request for this capability is covered by the answers above.
+    // The answers above already cover a single request for this capability.
     let is_same = question.subject.is_empty() && question.package.len() == 1;
     if is_read && !question.package.is_empty() && !is_same {
         choices.push(choice("p", "all listed here this session".to_owned(), Answer::AllowPackage));
@@ -71,7 +71,7 @@ pub fn choices(question: &Question, is_read: bool) -> Vec<AnswerChoice> {
     choices
 }
 
-/// Lists the keys.
+/// Returns the keys of `choices` as a list.
 pub fn keys(choices: &[AnswerChoice]) -> String {
     let keys: Vec<&str> = choices.iter().map(|choice| choice.key).collect();
     format!("answer with one of: {}", keys.join(" "))
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn each_answer_says_how_far_it_goes() {
+    fn labels_state_scope_and_duration() {
         let kept = question("read", "'/usr/lib/node_modules'", true, &[]);
         assert_eq!(
             labels(&kept, true),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_come_to_the_same_are_offered_once() {
+    fn equivalent_answers_are_offered_once() {
         let whole = question("verdict", "", true, &["decide what models say"]);
         assert_eq!(labels(&whole, true), "[y] yes, once [s] this session [w] always [n] no [v] never");
         assert_eq!(keys(&choices(&whole, true)), "answer with one of: y s w n v");

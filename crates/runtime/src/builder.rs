@@ -73,14 +73,14 @@ pub struct SessionBuilder {
     replaced: Replaced,
 }
 
-/// A package of copies, made for this session.
+/// A package whose files were copied for this session.
 #[derive(Debug)]
 pub struct CopiedPackage {
-    /// Its folder.
+    /// Folder of the copies.
     pub root: PathBuf,
-    /// The files that were copied into it, and those that were left out.
+    /// Files that were copied into the folder, and files that were left out.
     pub record: BuildRecord,
-    /// Identity for grants and the ledger, and the scope that it is installed in; without one it is identified by its path.
+    /// Identity for grants and the ledger, with the scope that the package is installed in. `None` identifies it by its path.
     pub identity: Option<(ExtensionId, Option<InstallScope>)>,
 }
 
@@ -90,15 +90,15 @@ impl CopiedPackage {
     }
 }
 
-/// Parts that connectors are built from, for those that wrap them.
+/// Parts of a session that a replacement of a connector can use or wrap.
 pub struct ConnectorParts {
     /// The connector `exec`.
     pub exec: Arc<ExecConnector>,
     /// Control of the session.
     pub control: AgentControl,
-    /// The session's ledger.
+    /// Ledger of the session.
     pub ledger: Ledger,
-    /// The session's clock.
+    /// Clock of the session.
     pub timer: Arc<dyn Timer>,
 }
 
@@ -193,7 +193,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Changes the connectors: one that is set again replaces the usual one.
+    /// Adapts the connectors with `adapt`; a connector that it sets again replaces the default.
     #[must_use]
     pub fn connectors(mut self, adapt: impl FnOnce(Connectors, ConnectorParts) -> Connectors + 'static) -> Self {
         self.replaced.connectors = Some(Box::new(adapt));
@@ -207,7 +207,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Compiles extensions with these instead of ones for the environment.
+    /// Compiles extensions with this compiler and supplier instead of those of the environment.
     #[must_use]
     pub fn build_with(mut self, compiler: Compiler, supplier: Supplier) -> Self {
         self.replaced.compiled_by = Some((compiler, supplier));
@@ -257,7 +257,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Neither reads nor stores answers to permission questions and files that extensions created.
+    /// Keeps answers to permission questions, and the record of files that extensions created, out of this session: they are
+    /// neither read nor stored.
     #[must_use]
     pub fn without_memory(mut self) -> Self {
         self.replaced.remembers_nothing = true;
@@ -315,7 +316,7 @@ impl SessionBuilder {
             are_fatal: config.extensions.fail_on_error,
         };
         let loaded = loader.load_all(&discovery.packages, &failures).await;
-        // The ledger and the recording of a failed load are complete.
+        // Completes the ledger and the recording, so that a failed load can be inspected.
         loaded.inspect_err(|_| {
             recorder.iter().for_each(Recorder::finish);
             drop(ledger.close());

@@ -11,14 +11,15 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Compiler {
     options: BuildOptions,
-    /// Lock file of the user's packages. A project's is not trusted: it comes with the project.
+    /// Lock file of the user's packages. A project's lock file is not trusted, because it comes with the project.
     lock: PathBuf,
     /// Folders of the packages in the lock file.
     stores: [PathBuf; 2],
 }
 
 impl Compiler {
-    /// Uses the user's cache; without one everything is compiled, and a notice says so once. Protected files in the folders of
+    /// Creates a compiler that uses the user's cache. Without a cache everything is compiled, and one notice reports that.
+    /// Protected files in the folders of
     /// `environment` are not read.
     pub fn new(environment: &Environment) -> Self {
         let cache = match Cache::user() {
@@ -72,13 +73,13 @@ impl Compiler {
             if after == place {
                 return built;
             }
-            // Another pi has replaced the package in the meantime, so the new one is read.
+            // Another pi replaced the package meanwhile, so the new one is read.
             place = after;
         }
         pijs_extc::build(input, &options)
     }
 
-    /// Returns the user's cache, unless it cannot be used.
+    /// Returns the user's cache; `None` if it cannot be used.
     pub fn cache(&self) -> Option<Cache> {
         self.options.cache.clone()
     }
@@ -92,7 +93,7 @@ impl Compiler {
 /// Attempts to read a package that other processes replace meanwhile.
 const READINGS: usize = 8;
 
-/// Returns the identity of the file or folder at a path; `None` when there is none.
+/// Returns device and inode of the file or folder at a path; `None` if nothing exists there.
 #[cfg(unix)]
 fn identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;

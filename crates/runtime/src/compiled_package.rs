@@ -30,7 +30,7 @@ pub struct CompiledPackage {
     /// Metadata of the build.
     pub metadata: ArtifactMetadata,
     artifact: Arc<Verified>,
-    /// Folder that the names of its files are relative to.
+    /// Folder that the file names in the metadata are relative to.
     place: PathBuf,
     entries: Vec<ExtensionEntry>,
 }
@@ -111,7 +111,7 @@ impl CompiledPackage {
         self.profile == package.profile && self.entries == package.entries
     }
 
-    /// Sets the path of each entry to the one that pi shows for a name on the command line.
+    /// Sets the path of each entry to the form that pi shows for an extension named on the command line.
     pub fn shown_as_named(mut self, found: &PackageEntry) -> Self {
         for (entry, shown) in self.entries.iter_mut().zip(shown_entries(found)) {
             entry.path = shown;
@@ -162,7 +162,7 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
         while let Some((index, item)) =
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, items.get(at)?)))
         {
-            // The receiver lives until the end.
+            // The receiver outlives the workers.
             let _ = sender.send((index, work(item)));
         }
     };
@@ -224,7 +224,7 @@ mod tests {
     use super::side_by_side;
 
     #[test]
-    fn answers_come_in_the_order_of_what_was_worked_on() {
+    fn results_are_returned_in_the_order_of_the_items() {
         let items: Vec<usize> = (0..100).collect();
         assert_eq!(side_by_side(&items, |item| item * 2), items.iter().map(|item| item * 2).collect::<Vec<_>>());
         assert!(side_by_side(&[] as &[usize], |item| *item).is_empty());

@@ -55,16 +55,16 @@ pub struct ExtensionConfig {
     pub fail_on_error: bool,
 }
 
-/// Permissions of this run, over the settings.
+/// Permissions of this run. They override the settings.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
-    /// Decision about a capability that was not granted.
+    /// Policy for capabilities that were not granted.
     pub mode: Option<Mode>,
     /// Grants to every extension, as `CAP[:SCOPE]`: `read:docs/**`, `exec:git`.
     pub allow: Vec<String>,
-    /// Capabilities that every extension is refused.
+    /// Capabilities that are denied to every extension.
     pub deny: Vec<String>,
-    /// Set to let extensions run under the strict policy where the system cannot seal them.
+    /// Set to run extensions under the strict policy even where the system cannot seal them.
     pub accept_unsealed: bool,
 }
 
@@ -112,7 +112,7 @@ impl FromStr for Isolation {
 pub struct StoreConfig {
     /// Conversation to start from.
     pub choice: SessionChoice,
-    /// Id of the session: that of an existing one in this folder, or for a new one.
+    /// Id of an existing session of this folder, or the id for a new session.
     pub id: Option<String>,
     /// Folder of the session files.
     pub dir: Option<String>,
@@ -132,7 +132,7 @@ pub enum SessionChoice {
     Latest,
     /// A session by its file, id, or id prefix.
     Named(String),
-    /// A copy of a session, named likewise.
+    /// A copy of a session, which is named by its file, id, or id prefix.
     ForkOf(String),
 }
 
@@ -145,19 +145,19 @@ pub struct ModelConfig {
     pub provider: Option<String>,
     /// Thinking level: one of [`THINKING_LEVELS`](pijs_llm::provider::THINKING_LEVELS).
     pub thinking: Option<String>,
-    /// The key of its provider, for this run.
+    /// API key for the model's provider, for this run.
     pub api_key: Option<String>,
     /// Comma-separated patterns of the models that the user can switch between.
     pub scope: Option<String>,
-    /// The address of its provider's API.
+    /// Base URL of the provider's API.
     pub base_url: Option<String>,
 }
 
-/// Streamed rules of a run, over the settings `ttsr.*`.
+/// Options of streamed rules. They override the settings `ttsr.*`.
 #[derive(Debug, Clone, Default)]
 pub struct RulesConfig {
-    /// Turns them on or off.
+    /// Turns rules on or off; `None` leaves that to the settings.
     pub enabled: Option<bool>,
-    /// Other programs whose rules are read too, or the built-in ones; these turn rules on.
+    /// Additional sources of rules: other programs, or the built-in rules. Naming a source turns rules on.
     pub from: Vec<RuleProgram>,
 }

@@ -24,13 +24,13 @@ pub struct Environment {
     pub stdin_is_terminal: bool,
     /// Whether stdout is a terminal.
     pub stdout_is_terminal: bool,
-    /// Trust in this folder by the command line.
+    /// Whether the command line trusts the working folder; `None` without such an option.
     pub trusts: Option<bool>,
     /// Takes warnings and notes for the user.
     pub notices: Notices,
-    /// Folder of sessions by the command line.
+    /// Folder of sessions that the command line names.
     pub session_dir: Option<String>,
-    /// Session by the command line: a file, or an id.
+    /// Session that the command line names: a file, or an id.
     pub session: Option<String>,
     /// File that this session is recorded to; protected from extensions.
     pub tape: Option<PathBuf>,
@@ -110,7 +110,7 @@ impl Environment {
         }
     }
 
-    /// Returns a variable that is set and not empty.
+    /// Returns a variable if it is set and not empty.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pi_is_found_where_the_path_has_none() {
+    fn own_folder_is_appended_if_the_path_has_no_pi() {
         let folder = tempfile::tempdir().expect("a folder");
         let here = folder.path().to_str().expect("text").to_owned();
         let with = |program: &str| {

@@ -16,9 +16,9 @@ pub const FORMS: &str = ".html, .md or .jsonl";
 /// Origin of a file's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum NameOrigin {
-    /// The user: a link of that name is followed.
+    /// Given by the user: a symbolic link of that name is followed.
     Theirs,
-    /// A default: the folder's author may have put a link there.
+    /// A default name: a symbolic link is not followed, because the folder's author may have put it there.
     Ours,
 }
 
@@ -33,7 +33,7 @@ pub fn put(to: &Path, text: &str, name: NameOrigin) -> std::io::Result<()> {
     options.open(to)?.write_all(text.as_bytes())
 }
 
-/// Exports the session in the format of the file's extension; `None` for an unknown one.
+/// Exports the session in the format that the file's extension selects; `None` for an unknown extension.
 pub fn in_form_of(session: &Session, file: &Path) -> Result<Option<String>, SessionError> {
     Ok(match file.extension().and_then(|form| form.to_str()) {
         Some("jsonl") => Some(as_lines(session)?),
@@ -93,7 +93,7 @@ fn escaped(text: &str) -> String {
 struct Paragraph {
     who: &'static str,
     what: String,
-    /// Whether it is program output, not prose.
+    /// Whether the message is program output rather than prose.
     is_plain: bool,
 }
 
@@ -141,12 +141,12 @@ mod tests {
     use pijs_environment::Ambient;
 
     #[test]
-    fn what_is_fenced_stays_inside() {
+    fn fence_is_longer_than_backticks_inside() {
         assert_eq!(fenced("a\n````\nb\n"), "`````\na\n````\nb\n`````");
     }
 
     #[test]
-    fn a_page_shows_what_was_said_and_does_nothing() {
+    fn page_shows_messages_and_has_no_scripts() {
         let mut session = Session::in_memory(Path::new("/w"), Ambient::system());
         session.append(Body::SessionInfo { name: Some("a <b>".to_owned()) }).expect("in memory");
         let page = as_page(&session).expect("in memory");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_read_holds_nothing_that_a_terminal_obeys() {
+    fn exports_contain_no_terminal_control_characters() {
         let mut session = Session::in_memory(Path::new("/w"), Ambient::system());
         session.append(Body::SessionInfo { name: Some("a\u{1b}]0;b\u{7}\n## User".to_owned()) }).expect("in memory");
         let said = Message::user("c\u{1b}[2J\u{202e}d", 0);

@@ -1,11 +1,11 @@
-//! Facts about the machine that realms get: `process`, `node:os` and `node:path` read them, nothing else.
+//! Facts about the machine that realms receive. Only `process`, `node:os` and `node:path` read them.
 
 use crate::environment::{Environment, terminal_size};
 use pijs_hostcall::places::OWN_SCRIPT;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use serde_json::{Map, Value, json};
 
-/// Returns the facts for every realm of a session. Other variables than the plain ones are requested one by one, through the
+/// Returns the facts for every realm of a session. Variables other than the plain ones are requested one by one, through the
 /// gate.
 pub fn facts(environment: &Environment) -> Map<String, Value> {
     let plain: Map<String, Value> = PLAIN_ENV
@@ -54,7 +54,7 @@ fn terminals(environment: &Environment) -> Value {
     json!({ "fds": [stdin_is_terminal, stdout_is_terminal, stderr_is_terminal], "size": size })
 }
 
-/// Returns the version of the system, where a file contains it.
+/// Returns release and version of the kernel from `/proc`; `null` for values that cannot be read.
 fn system() -> Value {
     let told = |name: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
@@ -63,7 +63,7 @@ fn system() -> Value {
     json!({ "release": told("osrelease"), "version": told("version") })
 }
 
-/// Returns the Node on the path, which stands for the one that runs pi: extensions start scripts with it.
+/// Returns the path of `node` in `PATH`. Extensions see it as the executable that runs pi, and start scripts with it.
 pub fn node(environment: &Environment) -> Option<String> {
     let path = environment.variable("PATH")?;
     let found = std::env::split_paths(path).map(|folder| folder.join("node")).find(|file| file.is_file())?;

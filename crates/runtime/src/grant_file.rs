@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Larger than any real file, small enough to read into memory.
+/// Maximum size of the file in bytes: larger than any real file, small enough to read into memory.
 const LONGEST: u64 = 16 << 20;
 /// Maximum wait for another process that holds the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -83,7 +83,7 @@ impl GrantFile {
         Ok(result)
     }
 
-    /// Returns the current time for an answer.
+    /// Returns the current time as the timestamp of an answer.
     pub fn now(&self) -> String {
         iso(self.timer.now().epoch_ms)
     }
@@ -154,9 +154,9 @@ impl AnswerStore for AnswerRecorder {
             let is_local = key.starts_with("path:");
             let record = book.packages.entry(key).or_insert_with(|| empty.clone());
             let (other_code, other_manifest) = (record.code != empty.code, record.manifest != empty.manifest);
-            // Code in a folder of the user changes all the time, and keeps its answers while it requests no more.
+            // Code in a folder of the user changes often. It keeps its answers unless it also requests more than before.
             if if is_local { other_code && other_manifest } else { other_code || other_manifest } {
-                // Another process has bound it to other code in the meantime; this answer is about the code that runs here.
+                // Another process has bound the record to other code meanwhile; this answer is about the code that runs here.
                 *record = empty;
             }
             record.answer(StoredAnswer { capability, methods, scope, allowed, by: By::Prompt, at });

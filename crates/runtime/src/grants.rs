@@ -78,11 +78,11 @@ impl TryFrom<Value> for ExtensionsMember {
 pub struct PolicySettings {
     #[serde(flatten)]
     policy: Policy,
-    /// Heap of a realm, in MiB.
+    /// Maximum heap of a realm, in MiB.
     pub max_memory_mb: Option<u64>,
-    /// Concurrent requests to models of one extension.
+    /// Maximum number of concurrent model requests of one extension.
     pub max_model_requests: Option<u64>,
-    /// Tokens of one extension in a run.
+    /// Maximum number of tokens of one extension in a run.
     pub max_model_tokens: Option<u64>,
     /// Maximum duration of a turn of a sealed realm, in milliseconds, without time in hostcalls.
     pub max_turn_ms: Option<u64>,
@@ -116,7 +116,7 @@ pub struct UserDecisions {
     pub policy: Policy,
     /// Quota of an extension's own requests to models.
     pub asks: ModelQuotaLimits,
-    /// Heap of a realm, in MiB.
+    /// Maximum heap of a realm, in MiB.
     pub max_memory_mb: Option<u64>,
     /// Maximum duration of a turn of a sealed realm, in milliseconds.
     pub max_turn_ms: Option<u64>,
@@ -165,10 +165,10 @@ impl UserDecisions {
         &self.allowed
     }
 
-    /// Computes the grants of an extension: its record, the grants of naming it with `-e`, and `--allow`.
+    /// Computes the grants of an extension: those of its record, those that naming it with `-e` implies, and those of `--allow`.
     ///
-    /// An extension without a record gets the grants of one named with `-e`, unless the policy is strict: the user put it where
-    /// it is loaded from.
+    /// An extension without a record gets the grants of one named with `-e`, unless the policy is strict, because the user put it
+    /// into the folder that it is loaded from.
     pub fn held(
         &self,
         applicant: &PackageRequest,
@@ -259,11 +259,11 @@ impl UserDecisions {
 
 /// Grants of an extension in a session.
 pub struct ExtensionGrants {
-    /// Grants that need no question.
+    /// Grants that are in effect without a question.
     pub grants: Vec<Grant>,
     /// Requests that the user answered with *never*.
     pub never: Vec<Grant>,
-    /// Reason why it has fewer grants than the user may expect.
+    /// Reason why the extension has fewer grants than the user may expect.
     pub note: Option<String>,
 }
 
@@ -394,7 +394,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_is_read_as_the_capability_says() {
+    fn scopes_are_parsed_by_capability() {
         let grant = parse_grant("exec:git status").expect("well-formed");
         assert_eq!(grant.scope.expect("scoped").commands, Some(vec!["git status".to_owned()]));
         let grant = parse_grant("http:api.github.com:8443").expect("well-formed");
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn pi_s_own_list_of_extensions_is_no_policy() {
+    fn pi_s_list_of_extensions_is_not_a_policy() {
         let settings: ExtensionSettings =
             serde_json::from_str(r#"{"extensions": ["./a.ts"], "theme": "dark"}"#).expect("valid");
         assert!(matches!(settings.extensions, ExtensionsMember::Other));

@@ -13,15 +13,15 @@ pub struct Interface {
     pub mode: &'static str,
     /// `ctx.hasUI`.
     pub has_ui: bool,
-    /// Whether the user can choose a model later: then a session without one starts.
+    /// Whether the user can choose a model later, so that a session may start without one.
     pub is_interactive: bool,
     /// Receives the events of the session.
     pub front_end: Box<dyn FrontEnd>,
     /// Answers `ctx.ui`; without it dialogs get pi's defaults, and the ledger records that the user was not asked.
     pub ui: Option<Arc<dyn UiPort>>,
-    /// Whether extensions are notified when one of them prompts the user, and when the prompt ends.
+    /// Whether extensions are notified when one of them prompts the user, and when the prompt closes.
     pub announces_dialogs: bool,
-    /// Answers the gate's questions; without it they are refused.
+    /// Answers the gate's questions; without it they are answered with a denial.
     pub prompter: Option<Arc<dyn Prompter>>,
     /// Receives reports of extensions; without it they are notices.
     pub observer: Option<Rc<dyn Observer>>,

@@ -1,4 +1,4 @@
-//! Opens realms as `--isolation` says.
+//! Opens realms with the isolation that `--isolation` selects.
 
 use crate::config::{Isolation, SessionConfig};
 use crate::environment::Environment;
@@ -14,7 +14,8 @@ const ACCEPT: &str = "pass --accept-unsealed to run them all the same, or choose
 
 /// Returns the opener of realms: in sealed processes, or in the host's own thread.
 ///
-/// On a system that cannot seal, the user gets a notice; the strict policy refuses it, unless the user accepts it.
+/// On a system that cannot seal processes the user gets a notice. Under the strict policy that is an error, unless the user
+/// accepts unsealed processes.
 pub fn realms(
     config: &SessionConfig,
     environment: &Environment,
@@ -70,7 +71,8 @@ pub fn opener(isolation: Isolation, environment: &Environment, terms: Terms) -> 
     Box::new(realms)
 }
 
-/// Other systems have no sealed processes; [`Isolation::Process`] was refused with the command line.
+/// Returns the opener of realms in the host's thread. Other systems have no sealed processes: [`Isolation::Process`] was rejected
+/// when the command line was parsed.
 #[cfg(not(target_os = "linux"))]
 pub fn opener(_: Isolation, _: &Environment, _: Terms) -> Box<dyn OpenRealm> {
     Box::new(InThread)
@@ -90,7 +92,7 @@ pub fn not_loaded(error: &LoadError) -> UserError {
     }
 }
 
-/// Errors, with the next step, for an extension that was stopped while it loaded.
+/// Messages, with the next step, for an extension that was stopped while it loaded.
 const TOO_LONG: &str =
     "LD_TIME: loading it never ends, or takes too long; move work out of start functions and factories into handlers";
 const TOO_LARGE: &str = "LD_MEMORY: it declares more memory than a realm has; declare less";

@@ -5,9 +5,9 @@ use pijs_protocol::Handle;
 use pijs_protocol::registration::Registration;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The default keys of the actions that pi 0.87.1 lets no extension override: interrupt, clear, exit, suspend,
-/// submit, confirm, cancel, copy, model and thinking switches, folding, the external editor. As pi writes them, in lower
-/// case: it compares texts, so that `ctrl+shift+p` is free though `shift+ctrl+p` is not.
+/// The default keys of the actions that pi 0.87.1 lets no extension override: interrupt, clear, exit, suspend, submit, confirm,
+/// cancel, copy, model and thinking switches, folding, the external editor. Written as in pi, in lower case. pi compares strings,
+/// so `ctrl+shift+p` is free although `shift+ctrl+p` is reserved.
 const RESERVED: [&str; 15] = [
     "alt+enter",
     "ctrl+c",
@@ -29,7 +29,7 @@ const RESERVED: [&str; 15] = [
 /// Normalises a key: lower case, modifiers in one order, one name for synonyms.
 pub fn canonical(key: &str) -> String {
     let lower = key.to_lowercase();
-    // The key itself can be a plus.
+    // The key after the modifiers can be a plus.
     let (held, own) = match lower.strip_suffix("++") {
         Some(held) => (held, "+"),
         None if lower == "+" => ("", "+"),
@@ -45,7 +45,7 @@ pub fn canonical(key: &str) -> String {
     held.map(|modifier| format!("{modifier}+")).chain([own.to_owned()]).collect()
 }
 
-/// Keys of pi's editor and lists that an extension may override with a warning, written likewise.
+/// Keys of pi's editor and lists that an extension may override with a warning, written like [`RESERVED`].
 const BUILT_IN: [(&str, &str); 53] = [
     ("alt+b", "tui.editor.cursorWordLeft"),
     ("alt+backspace", "tui.editor.deleteWordBackward"),
@@ -145,13 +145,13 @@ pub fn described(host: &Host) -> BTreeMap<String, String> {
     all.map(|(key, owner, _, what)| (canonical(&key), what.unwrap_or_else(|| format!("of {}", owner.path)))).collect()
 }
 
-/// Returns the shortcut of a pressed key: of several the last one loaded.
+/// Returns the shortcut for a pressed key. If several extensions registered it, the one loaded last has precedence.
 pub fn shortcut(host: &Host, key: &str) -> Option<(RegistrationOwner, Handle)> {
     let wanted = canonical(key);
     last(host, |key| canonical(key) == wanted)
 }
 
-/// Returns the shortcut that was registered by exactly this text, as pi looks it up.
+/// Returns the shortcut that was registered with exactly this text, as pi looks it up.
 pub fn written(host: &Host, key: &str) -> Option<(RegistrationOwner, Handle)> {
     last(host, |registered| registered.to_lowercase() == key.to_lowercase())
 }

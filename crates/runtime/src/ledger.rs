@@ -21,7 +21,7 @@ const LONGEST_NAME: usize = 128;
 /// Maximum size of an `auth.json` that is searched for secrets.
 const LARGEST_AUTH: u64 = 1 << 20;
 
-/// Opens the ledger of a session and first records the ends of calls of an earlier run that was killed.
+/// Opens the ledger of a session. First writes end records for the calls that a killed earlier run left open.
 ///
 /// A ledger that cannot be written does not end the session: strict mode refuses calls that have to be recorded, other modes warn
 /// once and count the lost lines.
@@ -29,7 +29,7 @@ pub(crate) fn open(environment: &Environment, session_id: &str, mode: Mode, time
     let notices = &environment.notices;
     let disk = Disk::system();
     let folder = folder(environment);
-    // Others may write to the folder, such as a cloned project: no link in it is followed.
+    // Other users may write to the folder, for example in a cloned project, so no link in it is followed.
     let files = match guard!(LedgerBeneath) {
         true => disk.beneath(std::slice::from_ref(&folder)).unwrap_or_else(|_| disk.clone()),
         false => disk.clone(),
@@ -79,7 +79,7 @@ fn name_of(session_id: &str) -> String {
     format!("session-{digest}")
 }
 
-/// Starts a thread that writes the ledger; without one it is written in the turns.
+/// Starts a thread that writes the ledger. If that fails, lines are written during turns.
 pub(crate) fn write_aside(ledger: &Ledger) {
     let writer = ledger.writer();
     if std::thread::Builder::new().name("ledger".to_owned()).spawn(move || writer.run()).is_err() {
@@ -92,12 +92,12 @@ pub fn folder(environment: &Environment) -> PathBuf {
     other_folder(environment).unwrap_or_else(|| environment.dirs.agent_dir.join("logs/extensions"))
 }
 
-/// Returns the folder of ledgers that the environment names in place of the usual one.
+/// Returns the folder of ledgers that the environment names in place of the default.
 pub(crate) fn other_folder(environment: &Environment) -> Option<PathBuf> {
     environment.variable("PI_EXTENSION_LOG_DIR").map(|folder| environment.dirs.cwd.join(folder))
 }
 
-/// Returns the redactor of logs, with the secrets of the ledger's.
+/// Returns the redactor for logs. It knows the same secrets as the redactor of the ledger.
 pub fn redactor(environment: &Environment) -> Redactor {
     Redactor::new(secrets(environment, &Disk::system()))
 }
@@ -115,7 +115,7 @@ fn secrets(environment: &Environment, disk: &Disk) -> Vec<String> {
     secrets
 }
 
-/// Collects texts that are long enough for a key; shorter ones are kinds.
+/// Collects strings of at least 12 bytes, which can be keys; shorter ones name the type of an entry.
 fn texts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) if text.len() >= 12 => found.push(text.clone()),
@@ -135,7 +135,7 @@ fn hash_key(environment: &Environment, disk: &Disk) -> Option<[u8; 32]> {
         match disk.create_once(&path, &key) {
             Ok(true) => Some(key),
             Ok(false) => read(),
-            // The key lasts for this session; hashes cannot be compared with those of others.
+            // The key is not stored: hashes of this session cannot be compared with those of other sessions.
             Err(_) => Some(key),
         }
     })

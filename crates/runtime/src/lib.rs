@@ -6,7 +6,7 @@
 //! | type | is |
 //! |---|---|
 //! | [`Environment`] | folders, variables and terminals of the process, read once |
-//! | [`SessionConfig`] | what the user wants of a session: plain data |
+//! | [`SessionConfig`] | the user's choices for a session, as plain data |
 //! | [`Interface`] | the user interface: events, dialogs, questions |
 //! | [`SessionBuilder`] | puts the parts together; each can be replaced |
 //! | [`LoadedSession`], [`AgentSession`] | the session before and after its model is chosen |

@@ -47,7 +47,7 @@ const MAX_SHOWN_NAME: usize = 64;
 /// Finds extensions in load order. Those of the command line have to exist; other errors are reported.
 pub(crate) fn discover(environment: &Environment, config: &SessionConfig) -> Result<Discovery> {
     let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
-    // A change that a killed process left is settled, in a project only when it is trusted.
+    // Completes or reverts a change that a killed process left unfinished; in a project only if it is trusted.
     let scopes = if trusted { &[InstallScope::User, InstallScope::Project][..] } else { &[InstallScope::User] };
     for problem in recover(&Disk::system(), &environment.dirs, scopes) {
         environment.notices.warn(problem);
@@ -80,8 +80,8 @@ pub(crate) fn places(environment: &Environment, config: &SessionConfig, trusted:
     }
 }
 
-/// Lists files and folders outside of pi's stores that extensions are loaded from, in this run and in other runs here that skip
-/// fewer.
+/// Lists files and folders outside of pi's stores that extensions are loaded from, including those that only other runs in this
+/// folder load because they skip fewer.
 pub(crate) fn paths_of_code(environment: &Environment, config: &SessionConfig, discovery: &Discovery) -> Vec<PathBuf> {
     let passed_over = (config.extensions.only_named || discovery.untrusted)
         .then(|| resolve_extensions(&DiscoverOptions { only_named: false, ..places(environment, config, true) }));
@@ -110,16 +110,16 @@ pub(crate) struct Loader {
     pub(crate) decided: UserDecisions,
     /// Store of the user's answers; new ones are added.
     pub(crate) answers: Arc<AnswerRecorder>,
-    /// Answers at the last load.
+    /// Answers as of the last load.
     pub(crate) book: RefCell<GrantStore>,
-    /// Installed packages whose tools have no digests yet.
+    /// Installed packages for whose tools no digests are stored yet.
     pub(crate) first: RefCell<BTreeSet<ExtensionId>>,
 }
 
 /// The scan's finding of an entry that exports no function.
 const NO_FACTORY: &str = "BD_DEFAULT_EXPORT";
 
-/// Text of the error of such an entry.
+/// Error message for an entry that exports no function.
 const NOT_VALID: &str = "does not export a valid factory function";
 
 /// Next step after a fatal error of an extension.
@@ -151,14 +151,14 @@ impl From<LoadError> for NotLoaded {
     }
 }
 
-/// Compiles extensions or finds them in the cache, with a notice when that takes long, sooner `at_terminal`. A session without
-/// extensions passes no notices: nobody waits for them there.
+/// Compiles extensions or finds them in the cache, with a notice when that takes long; the notice comes sooner if `at_terminal`.
+/// A session without extensions passes no notices, because no user waits for the result.
 pub(crate) fn preparing<R>(notices: Option<&Notices>, at_terminal: bool, compile: impl FnOnce() -> R) -> R {
     let _slow = notices.map(|notices| slow(notices, at_terminal));
     compile()
 }
 
-/// Lists packages, as many as a line takes.
+/// Lists as many packages as fit into one line.
 fn listed(packages: &[&ExtensionId]) -> String {
     const MOST: usize = 5;
     let mut names: Vec<String> = packages.iter().take(MOST).map(ToString::to_string).collect();
@@ -178,7 +178,7 @@ fn slow(notices: &Notices, at_terminal: bool) -> SlowTask {
 pub(crate) struct Failures<'a> {
     pub(crate) observer: Option<&'a dyn Observer>,
     pub(crate) notices: &'a Notices,
-    /// Removes secrets.
+    /// Redacts secrets in the messages.
     pub(crate) redactor: &'a Redactor,
     /// `--fail-on-extension-error`
     pub(crate) are_fatal: bool,
@@ -344,7 +344,7 @@ impl Loader {
     /// Returns grants and refusals of a package whose code is not known yet.
     fn granted_before_build(&self, found: &PackageEntry) -> (Vec<Grant>, Vec<Grant>) {
         let book = self.book.borrow();
-        // Answers about a local path hold for changed code, too.
+        // Answers about a local path stay valid when its code changes.
         let record = book.packages.get(found.id.as_str()).filter(|_| found.installed.is_none());
         self.decided.before_build(record)
     }
@@ -381,8 +381,9 @@ impl Loader {
         Ok(Some(record.tools.clone()))
     }
 
-    /// Finds and compiles the extensions again. One that cannot be compiled stays as it is loaded, and so do those that are not
-    /// found because settings cannot be read; grants are updated. Returns the discovered packages, too, unless discovery failed.
+    /// Finds and compiles the extensions again. An extension that cannot be compiled keeps its loaded version, as does one that
+    /// is not found because settings cannot be read; grants are updated in all cases. The second value is the discovered
+    /// packages, or `None` if discovery failed.
     pub(crate) async fn again(&self) -> (Reloaded, Option<Vec<PackageEntry>>) {
         let discovery = match Trust::read(&self.environment) {
             Ok(trust) => {
@@ -452,7 +453,7 @@ impl Loader {
         })
     }
 
-    /// Returns a package as it is on disk now; `old`, with its grants, if the code is unchanged.
+    /// Returns the package in its current state on disk, or `old` with its grants if the code is unchanged.
     async fn anew(
         &self,
         (found, built): (&PackageEntry, Result<CompiledPackage>),
@@ -515,13 +516,13 @@ fn missing_package(message: &str) -> Option<&str> {
     (!name.starts_with(['.', '/'])).then_some(name)
 }
 
-/// Takes the place of an extension's name when a whole reload failed.
+/// Replaces the name of an extension in the report of a reload that failed as a whole.
 const RELOAD: &str = "<reload>";
 
 /// Prefix of pi's error about an unknown flag.
 pub const UNKNOWN_OPTION: &str = "Unknown option";
 
-/// Sets the flags of extensions; returns pi's errors about the others.
+/// Sets the flags that extensions registered; returns pi's errors about unknown flags.
 pub(crate) fn give_flags(host: &Host, given: impl IntoIterator<Item = (String, Option<String>)>) -> Vec<String> {
     let (mut problems, mut unknown) = (Vec::new(), Vec::new());
     for (name, value) in given {

@@ -1,8 +1,8 @@
-//! `<agentDir>/pijs/made/KEY.jsonl`: files that extensions created where they have no grant to read, beyond the session.
+//! `<agentDir>/pijs/made/KEY.jsonl`: records across sessions the files that an extension created where it has no grant to read.
 //!
-//! One line for each change, appended at once, so that a killed session leaves its changes. The last line about a path counts.
-//! The file of an extension is compacted when it is read and has more lines than necessary. Only pi writes there; an unreadable
-//! line is ignored, and a lost one only means that the read has to be granted.
+//! One line for each change, appended at once, so that a killed session leaves its changes. The last line about a path is in
+//! effect. The file of an extension is compacted when it is read and has more lines than necessary. Only pi writes there; an
+//! unreadable line is ignored, and a lost one only means that the read has to be granted.
 
 use crate::environment::Environment;
 use pijs_durable::{Disk, Replace};
@@ -15,14 +15,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Larger than the file of any extension.
+/// Maximum size of a file in bytes: larger than any real one.
 const LONGEST: u64 = 16 << 20;
 
 /// The files of one installation.
 pub struct MadeFolder {
     disk: Disk,
     folder: PathBuf,
-    /// Name under which an extension's files are stored: that of its grants.
+    /// Key under which the files of each extension are stored, which is the key of its grants.
     keys: Mutex<BTreeMap<ExtensionId, String>>,
 }
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_about_a_path_counts_in_the_next_session() {
+    fn last_line_about_a_path_is_in_effect_in_the_next_session() {
         let home = tempfile::tempdir().expect("a folder");
         let stamp = |ino| Stamp { dev: 1, ino, size: Some(3), changed_ms: Some(1.5) };
         let id = ExtensionId::new("npm:x");

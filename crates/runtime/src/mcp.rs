@@ -65,18 +65,18 @@ pub struct McpSession {
     manifests: RefCell<BTreeMap<ExtensionId, PackageManifest>>,
     /// Set when the session starts.
     loader: OnceCell<Rc<Loader>>,
-    /// Last states of their servers that extensions were sent.
+    /// Server states that were last sent to extensions.
     told: RefCell<Vec<Value>>,
     has_begun: Cell<bool>,
-    /// Whether its user trusts the folder.
+    /// Whether the user trusts the working folder.
     is_trusted: bool,
 }
 
-/// pi's message about a registration where nothing connects servers.
+/// pi's message about a registered server in a session that connects no servers.
 const UNHANDLED: &str = "is registered, but no loaded extension connects MCP servers; another extension may have replaced the built-in MCP support";
 
 impl McpSession {
-    /// Prepares the configured servers; `None` where the user disabled MCP. Nothing is started.
+    /// Prepares the configured servers without starting them; `None` if the user disabled MCP.
     pub(crate) fn prepare(
         environment: &Environment,
         config: &SessionConfig,
@@ -150,8 +150,8 @@ impl McpSession {
         Rc::new(McpTools { session: Rc::clone(self), servers, system, control, found: RefCell::default() })
     }
 
-    /// Sets the grants of each server at the gate and starts them; `waits` until they answer or time out. From then on servers
-    /// that extensions register or withdraw start and end at once.
+    /// Sets the grants of each server at the gate and starts them; If `waits`, returns after each has answered or timed out. From
+    /// then on a server starts or stops as soon as an extension registers or withdraws it.
     pub(crate) async fn begin(self: &Rc<Self>, loader: &Rc<Loader>, waits: bool) {
         let _ = self.loader.set(Rc::clone(loader));
         let mut changes = loader.host.mcp_server_changes();
@@ -184,7 +184,7 @@ impl McpSession {
         &self.servers
     }
 
-    /// Sends extensions the states of the servers they registered, when these have changed.
+    /// Sends extensions the states of the servers that they registered, if these have changed.
     async fn tell_extensions(&self) {
         let Some(host) = self.loader.get().map(|loader| &loader.host) else { return };
         let told = host.told_mcp_servers();
@@ -262,7 +262,7 @@ impl McpSession {
         known.unwrap_or_else(|| PackageManifest::read(root).unwrap_or_default())
     }
 
-    /// Adds the servers that extensions registered; one of a file takes precedence.
+    /// Adds the servers that extensions registered. A server of a file takes precedence over one of the same name.
     fn add_registered(&self, loader: &Loader, wanted: &mut Vec<(ServerConfig, Arc<Profile>)>) {
         let packages = loader.host.packages();
         for package in &packages {
@@ -334,7 +334,7 @@ impl McpSession {
         self.servers.statuses()
     }
 
-    /// Ends the servers.
+    /// Stops the servers.
     pub(crate) fn end(&self) {
         self.servers.end();
     }
@@ -345,7 +345,7 @@ fn is_replaced(host: &Host) -> bool {
     host.commands().iter().any(|command| command.invocation == command::NAME)
 }
 
-/// Reports servers that extensions register in a session that has none.
+/// Reports an error for each server that an extension registered, in a session that connects no servers.
 pub(crate) fn report_unhandled(host: &Host) {
     if !host.has_handlers("mcp_servers_change") {
         for (owner, name, _) in host.mcp_servers() {
@@ -384,7 +384,8 @@ fn admit(loader: &Loader, config: &ServerConfig, key: &str) -> Vec<String> {
     notes
 }
 
-/// Deletes the digests of a server's tools, so that the next session accepts the current ones. Returns whether there were any.
+/// Deletes the digests of a server's tools, so that the next session accepts the current ones. Returns whether any digests
+/// existed.
 ///
 /// # Errors
 ///
@@ -411,7 +412,7 @@ pub fn redactor_of(config: &ServerConfig) -> Redactor {
     redactor
 }
 
-/// Returns what answers about a server are bound to.
+/// Returns the requests and the code digest that answers about a server are bound to.
 fn present_of(config: &ServerConfig) -> (CapabilityManifest, String) {
     let hex: String = Sha256::digest(config.identity()).iter().map(|byte| format!("{byte:02x}")).collect();
     let asked = CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() };

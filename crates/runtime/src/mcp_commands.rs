@@ -1,4 +1,4 @@
-//! Commands of `pi mcp` that need a session: it probes the servers, or signs in to one.
+//! Implements the commands of `pi mcp` that need a session: probing the servers, and signing in to one.
 //!
 //! A sign-in opens the user's browser and receives its redirect on a loopback address.
 
@@ -19,33 +19,33 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use url::Url;
 
-/// Maximum wait for the user.
+/// Maximum time that the user may take to sign in.
 const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Maximum wait for a browser's request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum length of a browser's request.
+/// Maximum length of a browser's request, in bytes.
 const MAX_REQUEST: usize = 16 << 10;
-/// Path of the redirect.
+/// Path of the redirect URL.
 const PATH: &str = "/callback";
 
-/// Shows an address and the name of a server.
+/// Callback that shows an address and the name of a server.
 type Show<'a> = Box<dyn Fn(&str, &str) + 'a>;
 
 /// User interface of a sign-in.
 pub struct LoginInterface<'a> {
     /// Shows the address of the page, and the name of its authorization server.
     pub show: Show<'a>,
-    /// Addresses that the user pastes, where the browser cannot reach this machine.
+    /// Redirect addresses that the user pastes, if the browser cannot reach this machine.
     pub pasted: mpsc::UnboundedReceiver<String>,
     /// Answers the gate's questions.
     pub interface: Interface,
 }
 
-/// Starts the servers of `mcp.json`, queries what they offer, and ends them.
+/// Starts the servers of `mcp.json`, queries their tools, prompts and resources, and stops them.
 ///
 /// # Errors
 ///
-/// A file cannot be read, or the session for it cannot be put together.
+/// A file cannot be read, or the session that runs the servers cannot be built.
 pub async fn probe(environment: &Environment, permissions: Permissions, interface: Interface) -> Result<Vec<Status>> {
     let store = StoreConfig { choice: SessionChoice::InMemory, ..StoreConfig::default() };
     let config = SessionConfig { permissions, store, ..SessionConfig::default() };
@@ -64,7 +64,7 @@ pub async fn probe(environment: &Environment, permissions: Permissions, interfac
 ///
 /// # Errors
 ///
-/// It has no sign-in, or the user or the authorization server refused.
+/// The server has no sign-in, or the user or the authorization server refused.
 pub async fn login(environment: &Environment, config: &ServerConfig, login: LoginInterface<'_>) -> Result<()> {
     let LoginInterface { show, mut pasted, interface } = login;
     let store = StoreConfig { choice: SessionChoice::InMemory, ..StoreConfig::default() };
@@ -125,7 +125,7 @@ async fn sign_in(
     servers.complete_sign_in(&config.name, &pending, &code?).await
 }
 
-/// Waits for the code, from the browser or pasted.
+/// Waits for the authorization code, from the browser or pasted.
 async fn code_of(
     pending: &PendingSignIn,
     requests: &mut mpsc::Receiver<(Url, TcpStream)>,

@@ -22,8 +22,8 @@ pub fn project_file(environment: &Environment) -> PathBuf {
     environment.dirs.cwd.join(".pi").join(config::FILE_NAME)
 }
 
-/// Returns the servers of a session here, and errors of the files. The project's file counts when the folder is trusted; until
-/// then the user's servers start in the home.
+/// Returns the servers of a session here, and errors of the files. The project's file is used only if the folder is trusted;
+/// until then the user's servers start in the home.
 ///
 /// # Errors
 ///
@@ -50,8 +50,8 @@ pub fn servers(environment: &Environment) -> Result<(Vec<ServerConfig>, Vec<Stri
     Ok((servers, problems))
 }
 
-/// Lists the files that the servers here run: a program by its path, arguments that are files or may become some, and the module
-/// of `python -m`. Paths are relative to the folder of the entry, without one to the project and to the home.
+/// Lists the files that the servers here run: a program by its path, arguments that are files or could become files, and the
+/// module of `python -m`. Paths are relative to the folder of the entry; if it has none, to the project and to the home.
 pub(crate) fn paths_of_programs(environment: &Environment) -> Vec<PathBuf> {
     let (servers, _) = servers(environment).unwrap_or_default();
     let mut paths = Vec::new();
@@ -67,10 +67,10 @@ pub(crate) fn paths_of_programs(environment: &Environment) -> Vec<PathBuf> {
     paths.iter().map(|path| pijs_durable::without_links(path)).collect()
 }
 
-/// Options with which programs go to another folder, or take their project from there.
+/// Options that make a program change its working folder, or read its project from another folder.
 const FOLDER_OPTIONS: &[&str] = &["--cd", "--chdir", "--cwd", "--directory", "--prefix", "--project", "-C"];
 
-/// Lists the files that a program runs which starts in `folder`, among them those that options, addresses, and words of a shell's
+/// Lists the files that a program started in `folder` runs, including files that options, URLs and the words of a shell command
 /// line name, and the folders that options name.
 pub(crate) fn files_of(folder: &Path, command: &str, args: &[String]) -> Vec<PathBuf> {
     let mut paths = Vec::new();
@@ -102,7 +102,7 @@ pub(crate) fn files_of(folder: &Path, command: &str, args: &[String]) -> Vec<Pat
     paths
 }
 
-/// Returns whether an argument is `-m`, alone or behind other letters (`-um`): the next one is a module of Python.
+/// Returns whether an argument is `-m`, alone or after other letters (`-um`): the next argument is a Python module.
 fn names_module(argument: &str) -> bool {
     let letters = argument.strip_prefix('-').and_then(|letters| letters.strip_suffix('m'));
     letters.is_some_and(|letters| letters.bytes().all(|letter| letter.is_ascii_alphabetic()))
@@ -116,7 +116,7 @@ fn parsed(path: &Path) -> Result<Parsed> {
     Ok(read(path)?.map_or_else(Parsed::default, |text| Parsed::parse(&text, &path.display().to_string())))
 }
 
-/// Reads a file; `None` when there is none.
+/// Reads a file; `None` if it does not exist.
 pub fn read(path: &Path) -> Result<Option<String>> {
     let failed = |what: String| UserError::failed(format!("{} cannot be read: {what}", path.display()));
     match Disk::system().read(path, MAX_FILE_BYTES) {
@@ -146,7 +146,7 @@ pub fn servers_of_package(id: &str, (root, manifest): (&Path, &PackageManifest))
     (servers, problems)
 }
 
-/// Returns the requests of a manifest's servers: their start as it is written, and the use of their tools.
+/// Returns the requests of a manifest's servers: one to start each with the command as written, and one to use its tools.
 pub(crate) fn requests_of_package(id: &str, package: (&Path, &PackageManifest)) -> Vec<CapabilityRequest> {
     servers_of_package(id, package).0.iter().flat_map(requests_of).collect()
 }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// pi's default thinking level.
 const THINKING: &str = "medium";
 
-/// Sources of keys, and the redactor that learns them.
+/// Sources of API keys, and the redactor that learns each key.
 struct KeyPlaces {
     variables: BTreeMap<String, String>,
     redactor: Redactor,
@@ -150,7 +150,7 @@ fn level<'a>(environment: &Environment, args: &'a ModelConfig) -> Option<&'a str
 }
 
 /// Selects the model of a session with pi's precedence: the command line, the patterns, the session's own, the settings, the
-/// first usable one. `left` is the model of a resumed session. Without any, an interactive session starts without a model.
+/// first usable one. `left` is the model of a resumed session. If no model is usable, an interactive session starts without one.
 pub fn choose(
     environment: &Environment,
     args: &ModelConfig,
@@ -180,7 +180,7 @@ pub fn choose(
     let session_first = !is_named && left.is_some();
     let chosen = named.or_else(in_scope).or_else(|| own().or_else(usable).map(plain)).or_else(|| {
         let (spoken, other): (Vec<_>, Vec<_>) = models.available().into_iter().partition(|model| models.speaks(model));
-        // The error about an unsupported model states the reason.
+        // If the model is unsupported, the error states why.
         choose::any(&spoken).or_else(|| choose::any(&other)).cloned().map(plain)
     });
     for warning in warnings.iter().chain(chosen.iter().filter_map(|chosen| chosen.warning.as_ref())) {

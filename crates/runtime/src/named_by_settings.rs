@@ -1,5 +1,5 @@
-//! Lists the files that the user's own settings name, and that a later run reads or runs: skills, prompt templates, rules, and the
-//! programs behind a key (`!command`).
+//! Lists the files that the user's own settings name, and that a later run reads or runs: skills, prompt templates, rules, and
+//! the commands that produce a key (`!command`).
 
 use crate::config::SessionConfig;
 use crate::environment::Environment;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Settings whose entries are files or folders of texts for the model.
 const TEXTS: [&str; 3] = ["skills", "prompts", "rules"];
-/// Settings that are programs.
+/// Settings that name a program.
 const PROGRAMS: [&str; 2] = ["shellPath", "npmCommand"];
 /// Maximum size of a file that is searched for commands.
 const LARGEST: u64 = 4 << 20;
@@ -48,7 +48,7 @@ pub(crate) fn paths(environment: &Environment, config: &SessionConfig) -> Vec<Pa
     found.iter().map(|path| pijs_durable::without_links(path)).collect()
 }
 
-/// Returns the file or folder of an entry: the part in front of a pattern. An entry that excludes files names none.
+/// Returns the file or folder of an entry: the part before a pattern. An entry that excludes files names none.
 fn place(environment: &Environment, folder: &Path, entry: &str) -> Option<PathBuf> {
     let entry = entry.strip_prefix('+').unwrap_or(entry);
     if entry.starts_with(['!', '-']) {
@@ -76,7 +76,7 @@ fn files_of_command(environment: &Environment, words: &[String]) -> Vec<PathBuf>
     [&dirs.cwd, &dirs.home].into_iter().flat_map(|folder| files_of(folder, command, args)).collect()
 }
 
-/// Collects the lines of a shell (`!command`) in a file of keys or models.
+/// Collects the shell command lines (`!command`) in a file of keys or models.
 fn collect(value: &Value, commands: &mut Vec<String>) {
     match value {
         Value::String(text) => commands.extend(text.strip_prefix('!').map(str::to_owned)),

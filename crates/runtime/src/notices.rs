@@ -1,4 +1,4 @@
-//! Lines for the user while a session is put together and runs: warnings, notes, progress.
+//! Lines for the user while a session is built and runs: warnings, notes, progress.
 
 use pijs_hostcall::{Answer, BoxFuture, Prompter, Question};
 use std::fmt;
@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Takes lines for the user. Cheap to clone; lines may come from any thread.
 ///
-/// A line can quote an extension, a file or a server: whoever shows it on a terminal cleans it first ([`clean`](crate::clean)).
+/// A line can quote an extension, a file or a server, so code that shows it on a terminal must clean it first
+/// ([`clean`](crate::clean)).
 #[derive(Clone)]
 pub struct Notices {
     show: Arc<dyn Fn(&str) + Send + Sync>,
@@ -16,12 +17,12 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Hands each line to `show`.
+    /// Creates notices that pass each line to `show`.
     pub fn new(show: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { show: Arc::new(show), open_prompts: Arc::default() }
     }
 
-    /// Writes each line to stderr, cleaned for a terminal.
+    /// Creates notices that write each line to stderr, cleaned for a terminal.
     pub fn to_stderr() -> Self {
         use std::io::Write as _;
         Self::new(|line| drop(writeln!(std::io::stderr().lock(), "{}", crate::clean(line))))

@@ -1,4 +1,4 @@
-//! Notifies extensions when one of them prompts the user, and when the prompt ends.
+//! Notifies extensions when one of them prompts the user, and when the prompt closes.
 
 use pijs_agent::{AgentControl, UiPrompt};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort};
@@ -16,7 +16,7 @@ pub(crate) struct NotifyingUi {
     port: Arc<dyn UiPort>,
     control: AgentControl,
     open: Mutex<BTreeMap<OpenPrompt, UiPrompt>>,
-    /// Dialogs that were answered at once, while extensions still have to be notified of the prompt.
+    /// Answers to dialogs that were resolved at once, kept until extensions have been notified of the prompt.
     answered: Mutex<EarlyAnswers>,
 }
 
@@ -50,7 +50,7 @@ impl NotifyingUi {
         answered.values.remove(&(caller.extension().clone(), number))
     }
 
-    /// Removes the prompt that a call ends.
+    /// Removes and returns the prompt that a call closes.
     fn ended(&self, caller: &Caller, call: &UiCall) -> Option<UiPrompt> {
         let number = |key| call.params.get(key).and_then(Value::as_u64);
         let key = match call.op {
@@ -76,7 +76,7 @@ impl UiPort for NotifyingUi {
         let control = self.control.clone();
         Box::pin(async move {
             let answer = answer.await;
-            // As in pi, the caller continues after the others have been notified of the end.
+            // As in pi, the caller continues after the others have been notified that the prompt closed.
             if let Some(prompt) = prompt.filter(|_| control.has_prompt_handlers()) {
                 drop(prompt);
                 control.barrier().await;

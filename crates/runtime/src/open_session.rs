@@ -1,4 +1,4 @@
-//! Opens the session of a run: a new one, the latest, one by its file or its id, a copy of another.
+//! Opens the session of a run: a new session, the latest, one selected by file or id, or a copy of another.
 //!
 //! Follows pi's rules. An id is looked up among the sessions of this folder: first exactly, then as a prefix, then in all other
 //! folders; a session from there is only copied.
@@ -15,10 +15,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Subfolder of a project's sessions for those of agents that extensions start. No list of sessions includes it.
+/// Subfolder of a project's sessions for the sessions of agents that extensions start. Lists of sessions leave it out.
 const AGENT_SESSIONS: &str = "agents";
 
-/// Maximum length of the first line of a session that is read.
+/// Maximum length in bytes of a session's first line.
 const LONGEST_HEADER: u64 = 1 << 20;
 
 /// Opens the session that the configuration selects.
@@ -124,9 +124,9 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
     }
 }
 
-/// Location of a session.
+/// File of a session, and the folder it belongs to.
 enum SessionMatch {
-    /// A file that was named, or one of this folder's.
+    /// A file that the user named, or a session of this folder.
     Here(PathBuf),
     Elsewhere {
         path: PathBuf,
@@ -139,7 +139,7 @@ pub fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name.ends_with(".jsonl")
 }
 
-/// Returns the folder of this project's sessions by the command line, the environment or the settings.
+/// Returns the folder of this project's sessions, as set on the command line, in the environment or in the settings.
 pub fn folder(environment: &Environment, said: Option<&str>) -> PathBuf {
     let asked = said.filter(|folder| !folder.is_empty()).map(str::to_owned);
     let asked = asked.or_else(|| environment.variable("PI_CODING_AGENT_SESSION_DIR").map(str::to_owned));
@@ -153,12 +153,12 @@ pub fn folder(environment: &Environment, said: Option<&str>) -> PathBuf {
 /// The sessions of a folder.
 pub struct Sessions {
     folder: PathBuf,
-    /// In a folder that several projects share, only sessions of this project count.
+    /// Set in a folder that several projects share: sessions of other projects are left out.
     only_of: Option<PathBuf>,
 }
 
 impl Sessions {
-    /// Returns the sessions of the working folder; `named` overrides the folder they are stored in.
+    /// Returns the sessions of the working folder; `named` overrides the folder that they are stored in.
     pub fn new(environment: &Environment, named: Option<&str>) -> Self {
         let dirs = &environment.dirs;
         let usual = file::directory(&dirs.agent_dir, &dirs.cwd);

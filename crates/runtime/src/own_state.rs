@@ -15,7 +15,7 @@ use pijs_hostcall::places::{OwnState, Places, Protection, normal};
 use pijs_session_store::{SessionLocation, SessionRecords};
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a file that names a repository.
+/// Maximum size in bytes of a file that names a repository.
 const LONGEST_NAME: u64 = 8 << 10;
 
 /// Entries of the folder of ledgers, each of which may be a link.
@@ -81,8 +81,8 @@ impl Environment {
     }
 }
 
-/// Returns the folders of git repositories of a working folder that are not called `.git`: a link leads to them, or a file names
-/// them. Git runs their configuration and hooks.
+/// Returns the folders of the working folder's git repositories that have a name other than `.git`, because a link leads to them
+/// or a file names them. Git runs their configuration and hooks.
 fn repositories(cwd: &Path) -> Vec<PathBuf> {
     let Some(dot_git) = cwd.ancestors().map(|folder| folder.join(".git")).find(|path| path.symlink_metadata().is_ok())
     else {
@@ -116,7 +116,7 @@ impl Collected {
         self.state.links.extend(links);
     }
 
-    /// Adds a path that is protected by its own name.
+    /// Adds the other names of a path. Its own name is protected by another rule.
     fn add_linked(&mut self, list: impl Fn(&mut OwnState) -> &mut Vec<PathBuf>, path: &Path) {
         let (mut names, links) = self.links.names(path);
         names.retain(|name| name != path);
@@ -130,7 +130,7 @@ impl Collected {
         for (name, protection) in Places::protected_in_pi_folder().chain(logs) {
             let path = folder.join(name);
             match (name, protection) {
-                // Folders of sessions are added one by one.
+                // Folders of sessions are added one by one elsewhere.
                 ("sessions", _) | (_, Protection::None) => {}
                 ("npm" | "git" | "rummy/stage", _) => self.add_linked(|own| &mut own.stores, &path),
                 ("extensions", _) => self.add_linked(|own| &mut own.extensions, &path),

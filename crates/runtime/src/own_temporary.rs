@@ -1,4 +1,4 @@
-//! A temporary folder of PiJS. Its name protects it from extensions wherever it lies
+//! A temporary folder of PiJS. Its name protects it from extensions wherever it is
 //! ([`OwnState`](pijs_hostcall::places::OwnState)).
 
 use pijs_durable::Disk;
@@ -7,14 +7,14 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// A folder that only its owner can access; removed when dropped.
+/// A folder that only its owner can access. Dropping it removes the folder.
 #[derive(Debug)]
 pub struct OwnTemporary {
     path: PathBuf,
 }
 
 impl OwnTemporary {
-    /// Creates a new one in `folder`.
+    /// Creates a folder with a new name in `folder`.
     pub fn new_in(folder: &Path, label: &str) -> io::Result<Self> {
         let path = Disk::system().temporary_in(folder, label)?;
         // Fails if the folder exists.
@@ -22,12 +22,12 @@ impl OwnTemporary {
         Ok(Self { path })
     }
 
-    /// Returns its path.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Renames it to a permanent folder.
+    /// Renames the folder to `target`, where it is kept.
     pub fn keep_as(self, target: &Path) -> io::Result<()> {
         std::fs::rename(&self.path, target)
     }
@@ -35,7 +35,7 @@ impl OwnTemporary {
 
 impl Drop for OwnTemporary {
     fn drop(&mut self) {
-        // A folder that remains is recognisable by its name.
+        // A folder that cannot be removed stays protected by its name.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

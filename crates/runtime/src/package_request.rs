@@ -1,5 +1,5 @@
-//! Describes an extension for the user's consent: its identity, what its code needs, what its manifest declares, and the findings
-//! against it.
+//! Describes an extension for the user's consent: its identity, the capabilities that its code uses, those that its manifest
+//! declares, and the findings about it.
 
 use crate::environment::Environment;
 use crate::mcp_config::requests_of_package;
@@ -23,21 +23,21 @@ pub const LONGEST_MANIFEST: u64 = 4 << 20;
 pub struct PackageRequest {
     /// `npm:NAME` or `path:PATH`.
     pub id: String,
-    /// Under which name answers about it are kept, see [`grant_key`].
+    /// Key under which answers about the extension are stored, see [`grant_key`].
     pub key: String,
-    /// Digest of its sources.
+    /// Digest of the sources.
     pub code: String,
     /// Capabilities that the scan found.
     pub found: CapabilityManifest,
-    /// Capabilities that the user is asked about.
+    /// Capabilities that the extension requests from the user.
     pub asked: CapabilityManifest,
-    /// Findings of the scan against it, for the gate's questions.
+    /// Findings of the scan that speak against the extension, for the gate's questions.
     pub evidence: Evidence,
-    /// Tools and commands that its code registers.
+    /// Tools and commands that the code registers.
     pub offers: Offers,
-    /// `FILE:LINE` of each place where its source hides characters.
+    /// `FILE:LINE` of each place where the source contains invisible characters.
     pub hidden_text: Vec<String>,
-    /// Whether it is an artifact, which contains its own requests.
+    /// Whether the extension is an artifact, which contains its own requests.
     is_artifact: bool,
 }
 
@@ -48,7 +48,7 @@ fn hidden_text(findings: &[Finding]) -> Vec<String> {
 
 impl PackageRequest {
     /// Describes a package below `root`, with its manifest, that is installed in the scope `installed`. An unknown declaration is
-    /// a warning, and under the strict policy a refusal.
+    /// a warning, or an error under the strict policy.
     pub fn new(
         environment: &Environment,
         who: (&str, Option<InstallScope>),
@@ -59,7 +59,7 @@ impl PackageRequest {
         Self::staged(environment, who, package, package.0, metadata, mode)
     }
 
-    /// Describes a package below `root` that will be put into `place`: it asks for the programs in its final folder.
+    /// Describes a package below `root` that will be put into `place`: its requests name the programs in that folder.
     pub fn staged(
         environment: &Environment,
         (id, installed): (&str, Option<InstallScope>),
@@ -68,7 +68,7 @@ impl PackageRequest {
         metadata: &ArtifactMetadata,
         mode: Mode,
     ) -> Result<Self> {
-        // A single file belongs to no package, even inside the folder of one.
+        // A single file belongs to no package, even inside a package's folder.
         let loose = id.strip_prefix("path:").is_some_and(|path| Path::new(path).is_file());
         let declared = if loose { None } else { declared(root, manifest).map_err(|failure| failure.within(id))? };
         if let Some(declared) = declared.as_ref().filter(|declared| !declared.unknown.is_empty()) {
@@ -97,7 +97,7 @@ impl PackageRequest {
         })
     }
 
-    /// Returns the package as grants are bound to it.
+    /// Returns the identity and the requests that grants are bound to.
     pub fn present(&self) -> CurrentPackage<'_> {
         // An artifact is not under development: answers about it are bound to its bytes.
         let is_worked_on = !self.is_artifact || !guard!(GrantsArtifact);
@@ -134,15 +134,15 @@ fn joined(one: Option<ManifestScope>, other: Option<ManifestScope>) -> Option<Ma
 }
 
 /// Returns the name under which answers about the package `id` of the scope `installed` are stored. A project's lock file decides
-/// the code that the project calls `npm:NAME`, so an answer under that name elsewhere was about other code. The folder does not
-/// tell: a project can lie in the folder of the user's own packages.
+/// the code that the project calls `npm:NAME`, so an answer under that name elsewhere was about other code. The folder alone
+/// cannot decide this, because a project can be inside the folder of the user's own packages.
 pub fn grant_key(dirs: &Dirs, id: &str, installed: Option<InstallScope>) -> String {
     // A path identifies the code by itself.
     let is_projects = !id.starts_with("path:") && installed == Some(InstallScope::Project);
     if is_projects && guard!(GrantsProject) { format!("{id} in {}", dirs.cwd.display()) } else { id.to_owned() }
 }
 
-/// Checks that the manifest of a package can be parsed, whatever it requests.
+/// Checks that the manifest of a package can be parsed, regardless of its requests.
 pub fn check_declared(root: &Path) -> Result<()> {
     declared(root, &PackageManifest::read(root)?).map(drop)
 }

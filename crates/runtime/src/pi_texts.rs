@@ -34,17 +34,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Selects the texts of a start instead of looking for pi's.
+/// Variable that selects the texts of a start instead of looking for pi's.
 const WHICH: &str = "PIJS_WORDS";
 const OWN: &str = "own";
 
 /// The provider of recorded replies.
 const RECORDED: &str = "script";
 
-/// pi's own variable: nothing is fetched.
+/// pi's own variable that disables downloads.
 const OFFLINE: &str = "PI_OFFLINE";
 
-/// pi's own variable: where its documentation is.
+/// pi's own variable that names the folder of its documentation.
 const PI_FOLDER: &str = "PI_PACKAGE_DIR";
 
 const PI_PACKAGE: &str = "@earendil-works/pi-coding-agent";
@@ -58,7 +58,7 @@ const FETCHED_WITHIN: Duration = Duration::from_secs(30);
 /// Extension that collects pi's texts.
 const COLLECT: &str = include_str!("pi_texts/collect.ts");
 
-/// Its tool, and the id of the call.
+/// Name of the extension's tool, and id of its call.
 const TOOL: &str = "words";
 
 /// Returns the texts of a user's session, with the path of pi's documentation. `fetches` allows downloads.
@@ -123,7 +123,7 @@ pub fn is_offline(environment: &Environment) -> bool {
     environment.variable(OFFLINE).is_some()
 }
 
-/// Returns the texts that need no work: this program's own if requested, else stored ones.
+/// Returns the texts that are available at once: this program's own if requested, otherwise stored ones.
 fn kept(environment: &Environment, compiler: &Compiler) -> Option<Arc<Words>> {
     if environment.variable(WHICH) == Some(OWN) {
         return Some(Words::own());
@@ -156,7 +156,7 @@ async fn collected(environment: &Environment, compiler: &Compiler, is_offline: b
     let base = folder_beside_cache(environment, compiler.cache().as_ref())?;
     let file = base.path().join("collect.ts");
     std::fs::write(&file, COLLECT).map_err(|error| UserError::failed(format!("{}: {error}", file.display())))?;
-    // The file belongs to this program, wherever its temporary folders lie.
+    // The file belongs to this program, wherever its temporary folders are.
     let compiler = &compiler.with_access(FileAccess::default());
     let output = compiler.build("path:words", &Input::at(&file))?;
     let supplier = Supplier::new(environment, compiler.cache()).offline(is_offline);
@@ -199,8 +199,8 @@ async fn collected(environment: &Environment, compiler: &Compiler, is_offline: b
     }
 }
 
-/// Creates a folder for the program that is built and run here. Its answer is stored and becomes part of every prompt, so no
-/// extension and no program of one may replace it.
+/// Creates a folder for the program that is built and run here. Its result is stored and becomes part of every prompt, so neither
+/// an extension nor a program of an extension may replace it.
 fn folder_beside_cache(environment: &Environment, cache: Option<&Cache>) -> Result<OwnTemporary> {
     let beside = cache.and_then(|cache| cache.dir().parent()).unwrap_or(&environment.temp);
     std::fs::create_dir_all(beside)
@@ -219,7 +219,7 @@ async fn documented(environment: &Environment, compiler: &Compiler) -> Option<Pa
     }
     let supplier = Supplier::new(environment, compiler.cache()).offline(true);
     let unpacked = supplier.unpack_some(PI_PACKAGE, DOCUMENTATION, &folder).await;
-    // Without it the prompt does not mention the documentation.
+    // If unpacking failed, the prompt does not mention the documentation.
     unpacked.ok().map(|()| folder)
 }
 

@@ -6,7 +6,7 @@ use pijs_packages::{ChosenProxy, InstallCode, NpmConfig, PackageError};
 use std::sync::Arc;
 use url::Url;
 
-/// Returns the value of a variable about proxies: `httpProxy` of the settings replaces missing ones.
+/// Returns the value of a proxy variable. `httpProxy` of the settings replaces a missing one.
 pub(crate) fn variable(environment: &Environment, name: &str) -> Option<String> {
     match (environment.variable(name), name) {
         (None, "HTTP_PROXY" | "HTTPS_PROXY") => crate::settings::proxy(environment),

@@ -15,7 +15,7 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// Returns the renderer of messages of a custom type. The first one loaded counts.
+    /// Returns the renderer of messages of a custom type. The one loaded first has precedence.
     pub fn of_message(host: &Host, custom_type: &str) -> Option<Self> {
         Self::registered(host, |registration| match registration {
             Registration::MessageRenderer { custom_type: of, handle } if of == custom_type => Some(*handle),
@@ -52,7 +52,7 @@ impl Renderer {
         host.other_registrations().into_iter().find_map(|(owner, other)| Some(Self { handle: find(&other)?, owner }))
     }
 
-    /// Renders `args` at a width: `{lines, failed?}`, or `None` where it renders nothing.
+    /// Renders `args` at a width, as `{lines, failed?}`; `None` if the function renders nothing.
     pub async fn draw(&self, host: &Host, mut args: Vec<Value>, width: u32) -> Result<Option<Value>, CallbackOutcome> {
         args.push(width.into());
         match host.call_back(&self.owner.extension, self.owner.entry, self.handle, args).await {

@@ -1,17 +1,17 @@
-//! Shows a report of an extension once and counts it from then on.
+//! Shows a report of an extension once, and counts its repetitions.
 //!
-//! An extension that fails at every event would bury the conversation. Reports with the same text are the same; output that an
-//! extension prints as a warning or an error counts as a report. At the end of a turn [`RepeatedReports::counted`] summarises the
-//! repetitions.
+//! An extension that fails at every event would bury the conversation. Reports with equal texts count as one report; output that
+//! an extension prints as a warning or an error counts as a report. At the end of a turn [`RepeatedReports::counted`] summarises
+//! the repetitions.
 
 use pijs_host::{ExtensionReport, ReportKind};
 use pijs_protocol::ExtensionId;
 use pijs_protocol::log::Level;
 use std::collections::BTreeMap;
 
-/// Distinct reports of a session that are tracked; others are always shown.
+/// Maximum number of distinct reports of a session that are tracked. Further ones are always shown.
 const MAX_KNOWN: usize = 1024;
-/// Characters of a report that are shown in a summary.
+/// Maximum number of characters of a report in a summary.
 const SHOWN: usize = 100;
 
 /// Reports of a session that were shown.
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_again_is_shown_once_and_counted_at_the_end_of_a_turn() {
+    fn repeated_reports_are_shown_once_and_counted_at_the_end_of_a_turn() {
         let mut repeated = RepeatedReports::default();
         let shows =
             |repeated: &mut RepeatedReports, report: &ExtensionReport| repeated.shows(report, &report.to_string());

@@ -2,7 +2,8 @@
 //!
 //! A session ends itself on a signal: it cancels running work, notifies extensions and flushes its files. One thread does all of
 //! that, and can be blocked forever: by unread output or by a disk. A second thread receives the same signals, and ends the
-//! process if it still runs [`SHUTDOWN_TIMEOUT`] later. That leaves the state of a killed process: workers and programs end with it.
+//! process if it still runs [`SHUTDOWN_TIMEOUT`] later. The effect is that of killing the process: workers and programs end with
+//! it.
 
 use crate::user_error::{Result, UserError};
 use pijs_protocol::guard;
@@ -54,10 +55,10 @@ impl ShutdownSignals {
     }
 }
 
-/// Ends a process that was asked to end and still runs.
+/// Ends the process if it still runs some time after a signal.
 #[expect(clippy::exit, reason = "the thread that would return from `main` is held up")]
 fn end_late(last: impl FnOnce() + Send + 'static) {
-    // It has its own runtime, because the session's may be blocked. Without one no process is ended late.
+    // It has its own runtime, because the session's may be blocked. If it cannot be created, this thread ends no process.
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     let received = runtime.block_on(async {
         let mut signals = ShutdownSignals::new()?;

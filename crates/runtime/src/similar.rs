@@ -1,6 +1,7 @@
 //! Suggests known names for a misspelt one.
 
-/// Maximum number of edits (insertion, deletion, substitution, transposition) of a misspelt name; one in a short name.
+/// Maximum edit distance (insertion, deletion, substitution, transposition) between a misspelt name and a suggestion; 1 for short
+/// names.
 const MAX_EDITS: usize = 2;
 
 /// Maximum number of suggestions.
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_recognised_without_its_dashes() {
+    fn models_are_found_regardless_of_dashes() {
         let known = [("openai", "gpt-5"), ("openai", "gpt-5-mini"), ("anthropic", "claude-opus-4-8"), ("x", "a/gpt-4")];
         assert_eq!(similar_models("gpt5", known), ["openai/gpt-5", "x/a/gpt-4", "openai/gpt-5-mini"]);
         assert_eq!(similar_models("anthropic/claude-opus-48", known), ["anthropic/claude-opus-4-8"]);

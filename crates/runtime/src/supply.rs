@@ -1,7 +1,7 @@
-//! Fetches packages that pi supplies to its extensions: typebox, pi-tui and others, when one imports them.
+//! Fetches packages that pi supplies to its extensions: typebox, pi-tui and others, when an extension imports them.
 //!
-//! `extc` defines the packages and compiles them; `pijs-packages` fetches and verifies them. A cached unit costs a read; one that
-//! is not imported costs nothing.
+//! `extc` defines the packages and compiles them; `pijs-packages` fetches and verifies them. A cached unit costs one read, and
+//! a unit that is not imported costs nothing.
 
 use crate::environment::Environment;
 use crate::notices::Notices;
@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Compiled units of one run, by name.
+/// Provides the compiled units of one run, by name.
 pub struct Supplier {
     environment: Environment,
     cache: Option<Cache>,
-    /// Registry in place of the user's.
+    /// Registry to use instead of the user's.
     registry: Option<String>,
     /// Whether missing packages may be fetched.
     fetches: bool,
@@ -83,7 +83,7 @@ impl Supplier {
         }
         if metadata.findings.iter().any(is_computed_import) {
             for unit in supply.whole_units().filter(|unit| !taken.contains(&unit.name())) {
-                // Without the unit such an import rejects, which the extension may never reach.
+                // Without the unit such an import rejects, but the extension may never reach it.
                 let unit = tokio::time::timeout(FETCHED_WITHIN, self.unit(unit)).await;
                 supplied.extend(unit.ok().and_then(Result::ok));
             }
@@ -175,7 +175,8 @@ impl Supplier {
     }
 }
 
-/// Returns whether a finding is a computed import of the author's own code. Dependencies have them for modules beside them.
+/// Returns whether a finding is a computed import of the author's own code. Dependencies use them for modules in their own
+/// folder.
 fn is_computed_import(finding: &Finding) -> bool {
     let is_of_dependency = finding.file.starts_with("dep:") || finding.file.contains("node_modules/");
     finding.code == Code::DynamicImport.as_str() && !is_of_dependency
@@ -218,7 +219,7 @@ async fn unpack(
     }
 }
 
-/// Lists packages, as many as a line takes.
+/// Lists as many packages as fit into one line.
 fn named(packages: &[&PinnedPackage]) -> String {
     const MOST: usize = 4;
     let names = packages.iter().take(MOST).map(|package| format!("{}@{}", package.name, package.version));
@@ -237,7 +238,7 @@ fn pinned(package: Pinned<'_>) -> PinnedPackage {
     }
 }
 
-/// Copies a file or a folder; both may be on different disks.
+/// Copies a file or a folder, also between disks.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     if !from.is_dir() {
         return std::fs::copy(from, to).map(drop);
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_import_that_is_computed_may_mean_what_nobody_imports_by_name() {
+    async fn computed_imports_supply_units_that_no_import_names() {
         let supplier = Supplier::new(&environment(), None).offline(true);
         for unit in Supply::pinned().whole_units().filter(|unit| unit.name() == "typebox") {
             let artifact = Verified::compiled_here(Artifact { metadata: metadata(), modules: Vec::new() });

@@ -1,4 +1,4 @@
-//! `--tape`, `extensions.tape` of the settings, and `pi replay`: recording the realms of a session, and playing a recording again.
+//! `--tape`, `extensions.tape` of the settings, and `pi replay`: recording the realms of a session, and replaying a recording.
 
 mod settings;
 
@@ -29,10 +29,10 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Names the system's time zone.
+/// Symbolic link to the data of the system's time zone; its target contains the zone's name.
 const LOCAL_TIME: &str = "/etc/localtime";
 
-/// Description of a recorded session besides its settings.
+/// Parts of a session that its recording describes, in addition to the settings.
 pub(crate) struct Recording<'a> {
     pub(crate) host_modules: &'a Verified,
     pub(crate) options: &'a HostOptions,
@@ -41,8 +41,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) epoch_ms: u64,
 }
 
-/// Starts the recording of the configuration or the settings. An error of one that only the settings request does not end the
-/// session.
+/// Starts the recording of the configuration or the settings. An error does not end the session if only the settings request the
+/// recording.
 pub(crate) fn begin(
     environment: &Environment,
     config: &SessionConfig,
@@ -106,7 +106,7 @@ fn name_of(mode: Mode) -> &'static str {
     }
 }
 
-/// Creates the file, readable for its owner only. A file with content is not replaced.
+/// Creates the file, readable only by its owner. An existing file is not overwritten unless it is empty.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true);
@@ -230,13 +230,13 @@ pub fn unplayable(path: &Path, error: &ReplayError) -> UserError {
     UserError::failed(message).help(error.help())
 }
 
-/// Runs a replay on this program's engine and modules, in realms without hostcalls.
+/// Replays a tape on this program's engine and modules, in realms without hostcalls.
 pub struct ReplayStage {
     opener: Box<dyn OpenRealm>,
     host_modules: Arc<Verified>,
     /// Modules that pi supplies, by name.
     supplied: BTreeMap<String, Arc<Verified>>,
-    /// Name of an extension of the tape, and its replacement.
+    /// Name of the tape's extension to replace, and its replacement.
     replaced: Option<(String, Arc<Verified>)>,
 }
 
@@ -275,7 +275,7 @@ impl ReplayStage {
     ///
     /// # Errors
     ///
-    /// It does not compile, or the tape at `path` has no extension of its name.
+    /// The replacement does not compile, or the tape at `path` has no extension of its name.
     pub async fn against(mut self, environment: &Environment, path: &Path, entry: &Path) -> Result<Self> {
         let compiler = crate::compile::Compiler::new(environment);
         let built = compiler.build(&format!("path:{}", entry.display()), &pijs_extc::Input::at(entry))?;
@@ -295,7 +295,7 @@ impl ReplayStage {
     }
 }
 
-/// Returns the names of the module sets of a tape that are needed.
+/// Returns the names of the tape's module sets that `is_wanted` selects.
 fn names_of(
     tape: &mut TapeReader<impl io::Read>,
     is_wanted: impl Fn(&ModuleSet) -> bool,

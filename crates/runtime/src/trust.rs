@@ -1,4 +1,4 @@
-//! Folders whose `.pi` settings and extensions count. Those of a cloned project are ignored until the user trusts it.
+//! Trusted folders. The `.pi` settings and extensions of any other folder, for example a cloned project, are ignored.
 
 use crate::environment::Environment;
 use crate::user_error::{Result, UserError, is_missing};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub struct Trust {
     path: PathBuf,
     folders: BTreeSet<PathBuf>,
-    /// `--approve` and `--no-approve`.
+    /// `--approve` or `--no-approve` of this run; `None` without either.
     this_run: Option<bool>,
 }
 
@@ -34,12 +34,12 @@ impl Trust {
         Ok(Self { path, folders, this_run: environment.trusts })
     }
 
-    /// Returns whether a folder's own settings and extensions count.
+    /// Returns whether a folder's own settings and extensions take effect.
     pub fn covers(&self, folder: &Path) -> bool {
         self.this_run.unwrap_or_else(|| self.folders.contains(folder)) || !guard!(TrustFolder)
     }
 
-    /// Trusts or distrusts a folder, and saves that.
+    /// Trusts or distrusts a folder, and stores the decision.
     pub fn set(&mut self, folder: &Path, trusted: bool) -> Result<()> {
         let changed = if trusted { self.folders.insert(folder.to_owned()) } else { self.folders.remove(folder) };
         if changed {

@@ -4,10 +4,10 @@ use pijs_extc::BuildFailure;
 use pijs_packages::{InstallCode, PackageError};
 use std::fmt;
 
-/// Result of the command.
+/// A result whose error is a [`UserError`] by default.
 pub type Result<T, E = UserError> = std::result::Result<T, E>;
 
-/// Returns whether a file does not exist; one below a home that is not a folder counts.
+/// Returns whether the error means that a file does not exist. A path below something that is not a folder counts as missing.
 pub fn is_missing(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
@@ -30,7 +30,7 @@ pub enum Exit {
     Failed,
     /// The command line is wrong.
     Usage,
-    /// The policy denies it.
+    /// The policy denies the operation.
     Refused,
     /// Stopped by Ctrl-C.
     Interrupted,
@@ -87,13 +87,14 @@ impl UserError {
         self
     }
 
-    /// Names the extension of a failed build, whose message names files alone; another error stays as it is.
+    /// Adds the name of the extension to the error of a failed build, whose message names only files. Returns other errors
+    /// unchanged.
     #[must_use]
     pub(crate) fn of_build(self, extension: &str) -> Self {
         if self.brief.is_some() { self.within(extension) } else { self }
     }
 
-    /// Returns the first error in one line, where there is one.
+    /// Returns the first of several errors in one line; the message if there is only one.
     pub fn brief(&self) -> &str {
         self.brief.as_deref().unwrap_or(&self.message)
     }

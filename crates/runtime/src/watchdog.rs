@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Polling interval of the thread: a verdict is stopped at most this late.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Polls without an armed watch before the thread sleeps.
+/// Number of polls without an armed watch after which the thread sleeps.
 const LOOKS_BEFORE_SLEEP: u32 = 50;
 
 /// Stands for "not armed" in [`WatchSlot::deadline_us`].

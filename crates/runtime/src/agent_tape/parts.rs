@@ -1,4 +1,4 @@
-//! The parts of an agent, as a tape names them.
+//! Defines the parts of an agent that a tape records.
 
 use super::questions::read;
 use pijs_agent::settings::{CompactionSettings, RetrySettings, Settings};
@@ -50,25 +50,25 @@ struct PromptParts {
     resources: Resources,
     told_trusted: bool,
     words: Option<Words>,
-    /// The folder of pi's documentation, which the words name.
+    /// Folder of pi's documentation, which the texts mention.
     pi_folder: Option<String>,
 }
 
 /// Native rules.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct RuleParts {
-    /// Whether native rules read the replies.
+    /// Whether native rules check the replies of the model.
     rules: bool,
-    /// These rules. A tape of an older version does not have them.
+    /// The native rules; `None` on a tape of an older version, which does not record them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     native_rules: Option<NativeRules>,
 }
 
-/// The session as it was when the agent was made.
+/// State of the session when the agent was created.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct SessionParts {
     session: Header,
-    /// The name of its file.
+    /// Path of the session's file; `None` for a session in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session_file: Option<PathBuf>,
     entries: Vec<Value>,
@@ -114,7 +114,7 @@ struct Kept {
     follow_up_all: bool,
 }
 
-/// Describes an agent that is about to be made. `None` when its session cannot be read.
+/// Describes an agent before it is created. Returns `None` if its session cannot be read.
 pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: PiProfile) -> Option<Value> {
     let (session, session_file, entries) = control.with_session(|session| {
         let entries: Result<Vec<Value>, _> =
@@ -191,7 +191,7 @@ impl Parts {
         self.front.profile.parse().unwrap_or_default()
     }
 
-    /// The session as it was when the agent was made. It has the name of its file, and is not written.
+    /// Returns the session in its state when the agent was created. It has the name of its file, but is never written.
     pub(super) fn session(&self, options: SessionOptions) -> Session {
         let SessionParts { session, session_file, entries } = &self.session;
         let entries = entries.iter().filter_map(|entry| Entry::from_value(entry.clone())).collect();
@@ -202,7 +202,7 @@ impl Parts {
         }
     }
 
-    /// The native rules, where the tape has them; `source` says when they change.
+    /// Returns the native rules; `None` if the tape does not have them. `source` reports their changes.
     pub(super) fn native_rules(&self, source: Box<dyn RuleSource>) -> Option<SessionRules> {
         let NativeRules { rules, settings, prompt_section } = self.rules.native_rules.clone()?;
         let options = EngineOptions { cwd: self.front.cwd.display().to_string(), ..EngineOptions::default() };
@@ -210,28 +210,28 @@ impl Parts {
         Some(rules.with_prompt_section(prompt_section))
     }
 
-    /// Whether the session has native rules that the tape does not have.
+    /// Returns whether the session has native rules that the tape does not record.
     pub(super) fn lacks_rules(&self) -> bool {
         self.rules.rules && self.rules.native_rules.is_none()
     }
 
-    /// The resources of the beginning.
+    /// Returns the resources that the session started with.
     pub(super) fn resources(&self) -> Resources {
         self.prompt.resources.clone()
     }
 
-    /// The model that the session begins with.
+    /// Returns the model that the session started with.
     pub(super) fn model(&self) -> Option<Model> {
         self.model.model.clone().map(read_model)
     }
 
-    /// Models that the user could switch to.
+    /// Returns the models that the user could switch to.
     pub(super) fn scope(&self) -> Vec<ChosenModel> {
         let scope = self.model.scope.iter().cloned();
         scope.map(|(model, thinking)| ChosenModel { model: read_model(model), thinking, warning: None }).collect()
     }
 
-    /// Fills the options of an agent in.
+    /// Sets the options of an agent from these parts.
     pub(super) fn fill(&self, options: &mut AgentOptions) {
         let Self { front, prompt, model, settings, tools, .. } = self;
         options.system_prompt.clone_from(&prompt.system_prompt);
@@ -276,23 +276,24 @@ impl Parts {
         options.words = prompt.words.clone().map(|words| Arc::new(Words { pi_folder, ..words }));
     }
 
-    /// The working folder.
+    /// Returns the working folder.
     pub(super) fn cwd(&self) -> PathBuf {
         self.front.cwd.clone()
     }
 
-    /// Reads the parts that a tape names.
+    /// Parses the parts that a tape records.
     pub(super) fn read(value: Value) -> Result<Self, String> {
         serde_json::from_value(value).map_err(|error| error.to_string())
     }
 }
 
-/// A model with the members that it has, and no others: what is absent counts for a request. Its headers may be secrets.
+/// Encodes a model with exactly the members it has, because a missing member changes its requests. Headers are left out: they may
+/// contain secrets.
 fn written(model: &Model) -> Value {
     let mut facts = model.facts.clone();
     facts.shift_remove("headers");
     if let Some(address) = facts.get_mut("baseUrl") {
-        // Without a password.
+        // Removes a password from the address.
         *address = model.to_value()["baseUrl"].take();
     }
     json!({"provider": model.provider, "id": model.id, "api": model.api, "facts": facts})
@@ -308,7 +309,7 @@ fn read_model(mut value: Value) -> Model {
     model
 }
 
-/// The model of a request on a tape, as far as the tape says.
+/// Returns provider and id of the model in a recorded request; `None` if the tape does not name them.
 pub(super) fn model_of_request(value: &Value) -> Option<(String, String)> {
     let text = |name: &str| value.get(name).cloned().map(read::<String>);
     Some((text("provider")?, text("model")?))

@@ -1,4 +1,4 @@
-//! Questions of the agent to its ports, and answers, as a tape has them: the recording and the replay write them alike.
+//! Encodes and decodes the agent's questions to its ports and their answers. Recording and replay share these functions.
 
 use pijs_agent::{ChangedRules, Event, EventOutcome, SessionFault};
 use pijs_llm::provider::{Outgoing, Provider};
@@ -9,13 +9,13 @@ use pijs_tools::system::ShellOutcome;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// Acts of extensions begin so; the rest is the operation.
+/// Prefix of an act of an extension; the operation follows.
 pub(super) const OF_EXTENSION: &str = "session ";
 
-/// A wait of the agent is over.
+/// Act that marks the end of a wait of the agent.
 pub(super) const SLEPT: &str = "slept";
 
-/// A request to a model.
+/// Encodes a request to a model.
 pub(super) fn request(provider: &dyn Provider, outgoing: &Outgoing) -> Value {
     let model = provider.model();
     json!({
@@ -23,19 +23,19 @@ pub(super) fn request(provider: &dyn Provider, outgoing: &Outgoing) -> Value {
     })
 }
 
-/// An event for handlers.
+/// Encodes an event for handlers.
 pub(super) fn event(event: &Event) -> Value {
     json!({"event": event.name, "payload": event.payload})
 }
 
-/// Writes the outcome of an event. An event that handlers left as it was is not repeated.
+/// Encodes the outcome of an event. The payload is left out if handlers did not change it.
 pub(super) fn outcome(outcome: &EventOutcome, given: &Map<String, Value>) -> Value {
     let mut value = json!({});
     if outcome.payload != *given {
         value["payload"] = json!(outcome.payload);
     }
     if let Some(answer) = &outcome.answer {
-        // An answer of `null` is one.
+        // Wrapped in a list, because `null` is an answer too.
         value["answer"] = json!([answer]);
     }
     if let Some(thrown) = &outcome.thrown {
@@ -47,7 +47,7 @@ pub(super) fn outcome(outcome: &EventOutcome, given: &Map<String, Value>) -> Val
     value
 }
 
-/// Reads the outcome of an event.
+/// Decodes the outcome of an event.
 pub(super) fn read_outcome(value: &Value, given: Map<String, Value>) -> EventOutcome {
     EventOutcome {
         payload: value.get("payload").and_then(Value::as_object).cloned().unwrap_or(given),
@@ -57,12 +57,12 @@ pub(super) fn read_outcome(value: &Value, given: Map<String, Value>) -> EventOut
     }
 }
 
-/// Deltas for handlers.
+/// Encodes deltas for handlers.
 pub(super) fn deltas(deltas: &[StreamDelta]) -> Value {
     json!(deltas)
 }
 
-/// The result of a built-in tool.
+/// Encodes the result of a built-in tool.
 pub(super) fn tool_result(result: &Result<ToolOutput, String>) -> Value {
     match result {
         Err(message) => json!({"error": message}),
@@ -73,7 +73,7 @@ pub(super) fn tool_result(result: &Result<ToolOutput, String>) -> Value {
     }
 }
 
-/// Reads the result of a built-in tool.
+/// Decodes the result of a built-in tool.
 pub(super) fn read_tool_result(mut value: Value) -> Result<ToolOutput, String> {
     if let Some(message) = value.get("error").and_then(Value::as_str) {
         return Err(message.to_owned());
@@ -89,7 +89,7 @@ pub(super) fn read_tool_result(mut value: Value) -> Result<ToolOutput, String> {
     })
 }
 
-/// Writes the outcome of a shell command of the user: its exit code in a list, or why it has none.
+/// Encodes the outcome of the user's shell command: its exit code in a list, or the reason why it has none.
 pub(super) fn shell_outcome(outcome: &Result<ShellOutcome, String>) -> Value {
     match outcome {
         Ok(ShellOutcome::Exited(code)) => json!({"exited": [code]}),
@@ -99,7 +99,7 @@ pub(super) fn shell_outcome(outcome: &Result<ShellOutcome, String>) -> Value {
     }
 }
 
-/// Reads the outcome of a shell command of the user.
+/// Decodes the outcome of the user's shell command.
 pub(super) fn read_shell_outcome(value: &Value) -> Result<ShellOutcome, String> {
     if let Some(message) = value.get("error").and_then(Value::as_str) {
         return Err(message.to_owned());
@@ -111,17 +111,17 @@ pub(super) fn read_shell_outcome(value: &Value) -> Result<ShellOutcome, String> 
     })
 }
 
-/// Reads a value that a recording wrote; of a tape that says something else, the default.
+/// Decodes a recorded value; returns the default if the tape has a value of another type.
 pub(super) fn read<T: serde::de::DeserializeOwned + Default>(value: Value) -> T {
     serde_json::from_value(value).unwrap_or_default()
 }
 
-/// Reads a result that a recording wrote.
+/// Decodes a recorded result.
 pub(super) fn read_result(value: Value) -> Result<Value, String> {
     serde_json::from_value(value).unwrap_or(Ok(Value::Null))
 }
 
-/// Writes another session that was opened, as its file has it, or why it cannot be.
+/// Encodes the header and entries of another session that was opened, or the error of opening it.
 pub(super) fn session(opened: &Result<Session, SessionError>) -> Value {
     let written = |session: &Session| -> Result<Value, SessionError> {
         let entries: Result<Vec<Value>, _> =
@@ -135,25 +135,25 @@ pub(super) fn session(opened: &Result<Session, SessionError>) -> Value {
     session.unwrap_or_else(|error| json!({"error": error}))
 }
 
-/// Reads such a session, which is in no file.
+/// Decodes such a session. It is kept in memory only.
 pub(super) fn read_session(value: Value, path: &Path, options: SessionOptions) -> Result<Session, SessionFault> {
     let words = value.get("error").and_then(Value::as_str).unwrap_or("the tape does not have the session").to_owned();
     let header = value.get("header").and_then(|header| serde_json::from_value::<Header>(header.clone()).ok());
     let entries = value.get("entries").and_then(Value::as_array).cloned();
     let (Some(header), Some(entries)) = (header, entries) else { return Err(SessionFault::Recorded(words)) };
     let entries = entries.into_iter().filter_map(Entry::from_value).collect();
-    // A session draws an id and reads the clock before it takes those of a file, so this is drawn here, too.
+    // Opening a file draws an id and reads the clock before it takes those of the file, so the replay does the same.
     drop(Session::in_memory(Path::new(&header.cwd), options.clone()));
     Ok(Session::in_memory_with(header, entries, options).at_path(path.to_owned()))
 }
 
-/// Writes rules of files that have changed.
+/// Encodes the rules of changed files.
 pub(super) fn changed_rules(changed: &ChangedRules) -> Value {
     let ChangedRules { rules, prompt_section, warnings } = changed;
     json!({"rules": rules, "prompt_section": prompt_section, "warnings": warnings})
 }
 
-/// Reads such rules.
+/// Decodes the rules of changed files.
 pub(super) fn read_changed_rules(value: &Value) -> ChangedRules {
     let member = |name: &str| value.get(name).cloned().unwrap_or_default();
     ChangedRules {

@@ -1,4 +1,4 @@
-//! Records the ports of the agent. Each type here passes on what it is given, as it is, and writes it down.
+//! Records the ports of the agent. Each type here forwards every value unchanged and records it.
 
 use super::questions::{self, OF_EXTENSION, SLEPT};
 use futures_util::future::LocalBoxFuture;
@@ -31,8 +31,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Passes on what the agent, its session and its control take from their surroundings. It records from the moment at which an
-/// agent is made, in a session that is recorded.
+/// Forwards the agent's, the session's and the control's accesses to their environment. In a recorded session it records them
+/// from the moment the agent is created.
 pub(crate) struct AgentTap {
     wire: OnceLock<AgentWire>,
     ambient: Ambient,
@@ -43,25 +43,25 @@ impl AgentTap {
         Arc::new(Self { wire: OnceLock::new(), ambient: ambient.clone() })
     }
 
-    /// Returns the time and the randomness of the agent.
+    /// Returns the agent's sources of time and randomness.
     pub(crate) fn ambient(self: &Arc<Self>) -> Ambient {
         Ambient { timer: Arc::clone(self) as _, random: Arc::clone(self) as _ }
     }
 
-    /// Returns the session as extensions reach it.
+    /// Returns the port through which extensions reach the session.
     pub(crate) fn session(self: &Arc<Self>, control: AgentControl) -> Arc<dyn SessionPort> {
         Arc::new(RecordedSession { control, tap: Arc::clone(self) })
     }
 
-    /// Returns the sink of what extensions read.
+    /// Returns the sink for the state that extensions read.
     pub(crate) fn state(self: &Arc<Self>, state: Arc<dyn StateSink>) -> Arc<dyn StateSink> {
         Arc::new(RecordedState { state, tap: Arc::clone(self) })
     }
 
-    /// Begins to record: the parts of the agent first.
+    /// Starts recording; the first record describes the parts of the agent.
     pub(crate) fn begin(&self, wire: AgentWire, parts: Value) {
         wire.record(AgentRecord::Begin { parts });
-        // An agent is made once in a session.
+        // A session creates its agent only once.
         let _ = self.wire.set(wire);
     }
 
@@ -154,13 +154,14 @@ impl SessionPort for RecordedSession {
     }
 }
 
-/// A front end whose events are recorded.
+/// Records the events of a front end.
 pub(crate) struct RecordedFrontEnd {
     pub(crate) front_end: Box<dyn FrontEnd>,
     pub(crate) wire: AgentWire,
 }
 
-/// The record of an event for front ends. The pieces of a reply or of a result are on the tape as the answer of their port.
+/// Encodes an event for front ends. Pieces of a reply or of a result are not repeated: the tape has them as the answer of their
+/// port.
 pub(super) fn shown_event(event: &AgentEvent<'_>) -> Option<AgentRecord> {
     match event {
         AgentEvent::MessageUpdate { .. } | AgentEvent::ToolExecutionUpdate { .. } => None,
@@ -185,15 +186,15 @@ impl FrontEnd for RecordedFrontEnd {
     }
 }
 
-/// Records providers, built-in tools, and what is read for a session that begins.
+/// Records providers, built-in tools, and the data that is read when a session starts.
 pub(crate) struct RecordedPorts {
     wire: AgentWire,
-    /// Resources as the tape has them.
+    /// Resources that were recorded last.
     resources: RefCell<Value>,
 }
 
 impl RecordedPorts {
-    /// Records to `wire`; `parts` are the agent's, which name its resources.
+    /// Creates ports that record to `wire`. `parts` describe the agent and include its resources.
     pub(crate) fn new(wire: AgentWire, parts: &Value) -> Self {
         Self { wire, resources: RefCell::new(parts.get("resources").cloned().unwrap_or_default()) }
     }
@@ -262,7 +263,7 @@ impl PortObserver for RecordedPorts {
         let read = Resources::load(places);
         let written = json!(read);
         let id = self.wire.ask("resources", Value::Null);
-        // Context files may be long: they are on the tape once.
+        // Context files may be long, so unchanged ones are recorded only once.
         let is_known = *self.resources.borrow() == written;
         self.wire.answer(id, if is_known { Value::Null } else { written.clone() });
         *self.resources.borrow_mut() = written;
@@ -277,7 +278,7 @@ impl PortObserver for RecordedPorts {
     }
 }
 
-/// Records when rule files have changed.
+/// Records changes of rule files.
 pub(crate) struct RecordedRules {
     pub(crate) source: Option<Box<dyn RuleSource>>,
     pub(crate) wire: AgentWire,
@@ -335,7 +336,7 @@ impl Provider for RecordedProvider {
     }
 }
 
-/// Extensions as the agent reaches them.
+/// Records the port through which the agent reaches extensions.
 pub(crate) struct RecordedExtensions {
     extensions: Rc<dyn Extensions>,
     wire: AgentWire,
@@ -356,7 +357,7 @@ impl RecordedExtensions {
         }
     }
 
-    /// Records a wait for extensions, where there is something to wait for.
+    /// Records a wait for extensions, unless it ends at once.
     fn wait<'a>(&'a self, port: &'static str, mut waiting: LocalBoxFuture<'a, ()>) -> LocalBoxFuture<'a, ()> {
         async move {
             let waited = std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.poll_unpin(cx).is_ready())).await;

@@ -1,7 +1,7 @@
-//! Plays the agent's loop again.
+//! Replays the agent's loop.
 //!
-//! The agent is the one of every session; its ports are stand-ins. What the user did is done again when the tape comes to it. The
-//! replay ends at the first difference, at an act that is not replayed, when the tape is over, or when the agent stops
+//! The agent is that of any session, with stand-ins for its ports. The user's acts are repeated when the tape reaches them. The
+//! replay ends at the first difference, at an act that cannot be replayed, at the end of the tape, or when the agent stops
 //! although the tape continues.
 
 use super::parts::{Parts, model_of_request};
@@ -35,38 +35,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Turns of the executor without anything happening after which the replay polls less often.
+/// Number of executor turns without progress after which the replay polls less often.
 const BUSY_POLLS: u32 = 2_000;
 
-/// Polls without anything happening after which the agent counts as stuck, a millisecond each.
+/// Number of polls without progress, one per millisecond, after which the agent counts as stuck.
 const IDLE_POLLS: u32 = 2_000;
 
-/// Operations of extensions that the agent carries out as it does for the user: the tape has that act, too.
+/// Operations of extensions that the agent carries out like an act of the user. They are skipped, because the tape records that
+/// act as well.
 const SERVED: [SessionOp; 5] =
     [SessionOp::NewSession, SessionOp::StartSession, SessionOp::Fork, SessionOp::SwitchSession, SessionOp::Reload];
 
-/// Stands for the key of a provider: a replay sends nothing.
+/// API key of every provider: a replay sends no request.
 const NO_KEY: &str = "replay";
 
-/// The result of a replay of the agent's loop.
+/// Result of replaying the agent's loop.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct AgentOutcome {
-    /// Records of the agent's level.
+    /// Number of records about the agent.
     pub records: u64,
-    /// Requests to models.
+    /// Number of requests to models.
     pub requests: u64,
-    /// Calls of tools.
+    /// Number of tool calls.
     pub tool_calls: u64,
-    /// Entries that the session got.
+    /// Number of entries that were added to the session.
     pub entries: u64,
-    /// The first difference; nothing is played after it.
+    /// First difference between tape and replay, where the replay ended; `None` if there is none.
     pub divergence: Option<AgentDivergence>,
-    /// The act before which the replay ended, because it cannot be repeated.
+    /// Act that cannot be repeated, before which the replay ended.
     pub stopped_at: Option<ReplayStop>,
 }
 
-/// Plays the agent's loop of a tape again; of a tape that is not `complete`, as far as it goes. `None` when the tape has none: it was recorded by an older version, or is a part of
-/// another one.
+/// Replays the agent's loop of a tape; a tape that is not `complete` is replayed up to its end. Returns `None` if the tape has no
+/// records of the agent, because an older version recorded it or it is a part of another tape.
 ///
 /// # Errors
 ///
@@ -87,7 +88,7 @@ pub async fn replay_agent(records: Vec<(u64, AgentRecord)>, complete: bool) -> R
     let played = play(&agent, &stage);
     tokio::pin!(played);
     let progress = SystemTimer::new();
-    // A task that waits for an input never ends once the replay is over, so the tasks are not awaited.
+    // A task that waits for input never ends once the replay is over, so the tasks are not awaited.
     tokio::select! {
         biased;
         () = &mut played => {}
@@ -115,7 +116,7 @@ fn count(records: &[(u64, AgentRecord)]) -> AgentOutcome {
     outcome
 }
 
-/// The models of a tape: that of the beginning first, those that are asked later, and those that the user could switch to.
+/// Returns the models of a tape: the initial one, those of later requests, and those that the user could switch to.
 fn models(parts: &Parts, records: &[(u64, AgentRecord)]) -> Vec<Model> {
     let mut models: Vec<Model> = parts.model().into_iter().collect();
     models.extend(parts.scope().into_iter().map(|chosen| chosen.model));
@@ -140,7 +141,7 @@ fn models(parts: &Parts, records: &[(u64, AgentRecord)]) -> Vec<Model> {
     models
 }
 
-/// A provider that makes requests as it did, and is never asked.
+/// Creates a provider that builds requests as it did in the recording. No request is sent.
 fn opened(model: &Model, ambient: &Ambient) -> Arc<dyn Provider> {
     if model.provider == "script"
         && let Ok(script) = Script::parse(&model.id, "", ambient.clone())
@@ -191,7 +192,7 @@ fn make(parts: &Parts, models: Vec<Model>, stage: &Arc<Stage>) -> Agent {
     agent
 }
 
-/// Repeats a call of an extension. Its answer went to the realm, whose wire is replayed apart.
+/// Repeats a call of an extension. The answer is discarded: the realm that received it is replayed separately.
 fn act_of_extension(control: &AgentControl, op: SessionOp, value: &Value) {
     let member = |name: &str| value.get(name).cloned().unwrap_or_default();
     let extension: String = read(member("extension"));
@@ -205,14 +206,14 @@ fn act_of_extension(control: &AgentControl, op: SessionOp, value: &Value) {
     }
 }
 
-/// Does what the user did, until the tape is over.
+/// Repeats the user's acts until the tape ends.
 async fn play(agent: &Agent, stage: &Arc<Stage>) {
     let acting = async {
         let mut running = FuturesUnordered::new();
         loop {
             tokio::select! {
                 biased;
-                // An act that was begun goes as far as it can before the next act.
+                // A started act runs as far as it can before the next act starts.
                 Some(()) = running.next(), if !running.is_empty() => {}
                 act = std::future::poll_fn(|cx| stage.poll_act(cx)) => running.push(perform(agent, stage, act)),
             }
@@ -227,7 +228,7 @@ async fn perform(agent: &Agent, stage: &Arc<Stage>, act: StagedAct) {
     let content = || read::<Content>(member("content"));
     let source = || serde_json::from_value(member("source")).unwrap_or(InputSource::Interactive);
     let deliver_as = || serde_json::from_value::<Option<DeliverAs>>(member("deliverAs")).ok().flatten();
-    // How it ends was for the user; the tape has what came of it.
+    // The results were shown to the user; the tape records their effects.
     match act.name.as_str() {
         "start" => drop(agent.start(value.as_str().unwrap_or_default()).await),
         "shutdown" => agent.shutdown(value.as_str().unwrap_or_default()).await,
@@ -242,7 +243,7 @@ async fn perform(agent: &Agent, stage: &Arc<Stage>, act: StagedAct) {
         "compact" => drop(agent.compact(value.as_str()).await),
         "abort" => agent.control().abort(),
         "abort_retry" => agent.abort_retry(),
-        // A tape of an older version has no arguments of these.
+        // A tape of an older version has no arguments for these acts.
         "bash" | "navigate_tree" | "set_settings" | "set_model" | "cycle_model" | "new_session" | "start_session"
         | "fork" | "switch_session" | "reload"
             if !value.is_object() =>
@@ -282,7 +283,7 @@ async fn perform(agent: &Agent, stage: &Arc<Stage>, act: StagedAct) {
     }
 }
 
-/// Ends a replay that is over, or whose agent is stuck.
+/// Returns when the replay is over, or when the agent is stuck.
 async fn watch(stage: &Stage, timer: &SystemTimer) {
     let (mut seen, mut polls) = (stage.happened(), 0);
     loop {
@@ -294,7 +295,7 @@ async fn watch(stage: &Stage, timer: &SystemTimer) {
         let happened = stage.happened();
         polls = if happened == seen { polls + 1 } else { 0 };
         seen = happened;
-        // A replay that is over gets a moment in which the agent may do more than the recorded one did.
+        // A replay that is over waits a moment, in case the agent does more than the recorded one did.
         if stage.is_over() && (polls > BUSY_POLLS / 10 || stage.end().0.is_some()) {
             return;
         }

@@ -1,7 +1,7 @@
-//! The order of a replay: an input is handed in when everything before it on the tape has happened, and outputs are compared in
-//! the order of the tape.
+//! Orders a replay: an input is delivered when everything before it on the tape has happened, and outputs are compared in the
+//! order of the tape.
 //!
-//! Everything runs on one thread. Whoever waits for an input is woken when the tape moves on.
+//! Everything runs on one thread. A task that waits for an input is woken when the replay advances.
 
 use super::questions::{OF_EXTENSION, SLEPT};
 use super::stop::{ReplayStop, StopReason};
@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The place of a replay on its tape.
+/// Position of a replay on its tape.
 pub(super) struct Stage {
     state: Mutex<State>,
     /// Carries out an act of an extension.
@@ -20,7 +20,7 @@ pub(super) struct Stage {
 
 type OfExtension = dyn Fn(&StagedAct) + Send + Sync;
 
-/// A part of an answer, or its end.
+/// A part of an answer, or the end of the answer.
 pub(super) enum Input {
     Part(Value),
     End(Value),
@@ -28,7 +28,7 @@ pub(super) enum Input {
 
 /// An act of the user or of an extension, taken from the tape.
 pub(super) struct StagedAct {
-    /// Number of its record.
+    /// Number of the act's record.
     pub(super) record: u64,
     pub(super) name: String,
     pub(super) value: Value,
@@ -38,20 +38,20 @@ struct State {
     order: RecordOrder,
     readings: Readings,
     end: ReplayEnd,
-    /// Woken when a record has happened.
+    /// Tasks to wake when the replay advances.
     waiting: Vec<Waker>,
 }
 
-/// The records of a tape and how far a replay has come.
+/// Records of a tape, and the progress of the replay.
 struct RecordOrder {
     records: Vec<(u64, AgentRecord)>,
     done: Vec<bool>,
-    /// The first record that has not happened.
+    /// Index of the first record that has not happened.
     head: usize,
     facts: HashMap<String, Value>,
-    /// Whether the recording ended by itself.
+    /// Whether the recording ended by itself, rather than being cut off.
     is_complete: bool,
-    /// Counts the records that have happened.
+    /// Number of records that have happened.
     happened: u64,
 }
 
@@ -63,7 +63,7 @@ struct Readings {
     first_ms: u64,
 }
 
-/// The reason why a replay ended before its tape.
+/// Reason why a replay ended before its tape.
 #[derive(Default)]
 struct ReplayEnd {
     divergence: Option<AgentDivergence>,
@@ -71,7 +71,7 @@ struct ReplayEnd {
 }
 
 impl RecordOrder {
-    /// Passes over what has happened, and takes the facts on the way.
+    /// Moves the head past records that have happened, and applies the facts on the way.
     fn advance(&mut self) {
         while let Some((_, record)) = self.records.get(self.head) {
             match record {
@@ -85,7 +85,7 @@ impl RecordOrder {
         }
     }
 
-    /// Finds the first record that has not happened and fits.
+    /// Returns the index of the first record that has not happened and that `is_wanted` accepts.
     fn next(&self, is_wanted: impl Fn(&AgentRecord) -> bool) -> Option<usize> {
         (self.head..self.records.len()).find(|at| !self.done[*at] && is_wanted(&self.records[*at].1))
     }
@@ -103,7 +103,7 @@ impl State {
         self.end.divergence.is_some() || self.end.stop.is_some()
     }
 
-    /// Takes the act at the head, if it is wanted.
+    /// Takes the act at the head if `is_wanted` accepts it.
     fn take_act(&mut self, is_wanted: impl Fn(&str) -> bool) -> Option<StagedAct> {
         let head = self.order.head;
         let Some((record, AgentRecord::Act { act, value })) = self.order.records.get(head) else { return None };
@@ -117,7 +117,8 @@ impl State {
 }
 
 impl Stage {
-    /// Begins with the records behind the first one. What comes after a tape that is not complete is not known.
+    /// Creates the stage from the records after the first one. If the tape is not complete, outputs after its end are not
+    /// compared.
     pub(super) fn new(records: Vec<(u64, AgentRecord)>, is_complete: bool) -> Arc<Self> {
         let (mut clock, mut random, mut rest) = (VecDeque::new(), VecDeque::new(), Vec::new());
         for (number, record) in records {
@@ -136,9 +137,9 @@ impl Stage {
         Arc::new(Self { state: Mutex::new(state), of_extension: OnceLock::new() })
     }
 
-    /// Says how acts of extensions are carried out.
+    /// Sets the function that carries out acts of extensions.
     pub(super) fn set_of_extension(&self, carry_out: impl Fn(&StagedAct) + Send + Sync + 'static) {
-        // It is set once, when the agent is made.
+        // The agent is created once, so this is set once.
         let _ = self.of_extension.set(Box::new(carry_out));
     }
 
@@ -146,7 +147,8 @@ impl Stage {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compares an output with the next one of the tape. Returns the number of a question; `None` once the replay is over.
+    /// Compares an output with the next one of the tape. Returns the id of the question if the output is one; `None` once the
+    /// replay is over.
     pub(super) fn output(&self, made: AgentRecord) -> Option<u64> {
         let mut state = self.lock();
         if state.is_over() {
@@ -162,7 +164,7 @@ impl Stage {
             None => (0, None),
         };
         let differs = |made: &AgentRecord| AgentDivergence::between(number, recorded, Some(made));
-        // A tape has stand-ins in the place of what looks like a credential.
+        // The tape contains placeholders for values that look like credentials.
         let redacted = || differs(&made.without_secrets().outlined());
         if let Some(divergence) = differs(&made.clone().outlined()).and_then(|_| redacted()) {
             state.end.divergence = Some(divergence);
@@ -177,19 +179,19 @@ impl Stage {
         id
     }
 
-    /// Asks a port. `None` once the replay is over.
+    /// Asks a port. Returns the id of the question; `None` once the replay is over.
     pub(super) fn ask(&self, port: &str, value: Value) -> Option<u64> {
         self.output(AgentRecord::Ask { id: 0, port: port.to_owned(), value })
     }
 
-    /// Whether the next output of the tape is a question to this port.
+    /// Returns whether the next output of the tape is a question to this port.
     pub(super) fn asks_next(&self, port: &str) -> bool {
         let order = &self.lock().order;
         let next = order.next(AgentRecord::is_output).map(|at| &order.records[at].1);
         matches!(next, Some(AgentRecord::Ask { port: asked, .. }) if asked == port)
     }
 
-    /// Carries out the acts of extensions that come next.
+    /// Carries out the acts of extensions that come next on the tape.
     pub(super) fn carry_out_acts(&self) {
         loop {
             let act = self.lock().take_act(|act| act.starts_with(OF_EXTENSION));
@@ -198,7 +200,7 @@ impl Stage {
         }
     }
 
-    /// Waits for the next part of an answer. It never comes once the replay is over.
+    /// Polls for the next part of an answer. Stays pending forever once the replay is over.
     pub(super) fn poll_input(&self, question: Option<u64>, cx: &mut Context<'_>) -> Poll<Input> {
         self.carry_out_acts();
         let mut state = self.lock();
@@ -220,7 +222,7 @@ impl Stage {
         }
     }
 
-    /// Waits for the end of an answer; its parts go to `part`.
+    /// Waits for the end of an answer, and passes its parts to `part`.
     pub(super) async fn answer(&self, question: Option<u64>, mut part: impl FnMut(Value)) -> Value {
         loop {
             match std::future::poll_fn(|cx| self.poll_input(question, cx)).await {
@@ -230,7 +232,7 @@ impl Stage {
         }
     }
 
-    /// Returns the answer of a port that answers at once.
+    /// Returns the answer of a port that answers synchronously.
     pub(super) fn answer_now(&self, question: Option<u64>) -> Value {
         self.carry_out_acts();
         let mut state = self.lock();
@@ -245,7 +247,7 @@ impl Stage {
         value
     }
 
-    /// Returns a fact as it is now. One that was read earlier than on the tape is that of its first record.
+    /// Returns the current value of a fact. If it is read before its first record, returns the value of that record.
     pub(super) fn fact(&self, name: &str) -> Value {
         let order = &self.lock().order;
         if let Some(value) = order.facts.get(name) {
@@ -258,7 +260,7 @@ impl Stage {
         later.unwrap_or_default()
     }
 
-    /// Waits until a wait of the agent is over.
+    /// Polls for the end of a wait of the agent.
     pub(super) fn poll_slept(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.carry_out_acts();
         let mut state = self.lock();
@@ -271,7 +273,7 @@ impl Stage {
         }
     }
 
-    /// Waits for the next act of the user.
+    /// Polls for the next act of the user.
     pub(super) fn poll_act(&self, cx: &mut Context<'_>) -> Poll<StagedAct> {
         self.carry_out_acts();
         let mut state = self.lock();
@@ -284,13 +286,13 @@ impl Stage {
         }
     }
 
-    /// Ends the replay before an act that is not replayed.
+    /// Ends the replay before an act that cannot be replayed.
     pub(super) fn stop_at(&self, act: &StagedAct, reason: StopReason) {
         let (record, name) = (act.record, act.name.clone());
         self.lock().end.stop.get_or_insert(ReplayStop { record, act: name, reason });
     }
 
-    /// Reads the clock, as milliseconds since 1970 and since its first reading.
+    /// Reads the clock: milliseconds since 1970, and since the first reading.
     pub(super) fn clock(&self) -> (u64, u64) {
         let readings = &mut self.lock().readings;
         if let Some(next) = readings.clock.pop_front() {
@@ -299,7 +301,7 @@ impl Stage {
         (readings.now_ms, readings.now_ms.saturating_sub(readings.first_ms))
     }
 
-    /// Fills in random bytes.
+    /// Fills `out` with the next recorded random bytes.
     pub(super) fn random(&self, out: &mut [u8]) {
         let hex = self.lock().readings.random.pop_front().unwrap_or_default();
         for (at, byte) in out.iter_mut().enumerate() {
@@ -307,7 +309,7 @@ impl Stage {
         }
     }
 
-    /// Leaves out random bytes that came of a port's own work, if they come next.
+    /// Skips random bytes that a port drew for its own work, if they come next.
     pub(super) fn skip_random(&self, hex: &str) {
         let random = &mut self.lock().readings.random;
         if random.front().is_some_and(|next| next == hex) {
@@ -315,18 +317,18 @@ impl Stage {
         }
     }
 
-    /// Counts what has happened.
+    /// Returns the number of records that have happened.
     pub(super) fn happened(&self) -> u64 {
         self.lock().order.happened
     }
 
-    /// Whether everything on the tape has happened, or the replay ended before.
+    /// Returns whether everything on the tape has happened, or the replay ended before that.
     pub(super) fn is_over(&self) -> bool {
         let state = self.lock();
         state.is_over() || state.order.head == state.order.records.len()
     }
 
-    /// Reports that the agent does not continue, although the tape does.
+    /// Ends the replay because the agent does not continue although the tape does.
     pub(super) fn stuck(&self) {
         let mut state = self.lock();
         if !state.is_over()

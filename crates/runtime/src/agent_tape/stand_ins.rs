@@ -1,4 +1,4 @@
-//! Stands in for the ports of an agent that is replayed: each asks the stage.
+//! Stands in for the ports of a replayed agent: each answers from the stage.
 
 use super::questions;
 use super::record::{shown_entries, shown_event};
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Time and randomness of the tape.
+/// Provides the recorded time and randomness.
 pub(super) struct TapedAmbient(pub(super) Arc<Stage>);
 
 impl TapedAmbient {
@@ -56,7 +56,7 @@ impl Randomness for TapedAmbient {
     }
 }
 
-/// Compares the entries of the session, once the agent is made.
+/// Compares the entries of the session with the tape, from the moment the agent is created.
 pub(super) struct TapedState {
     pub(super) stage: Arc<Stage>,
     pub(super) begun: std::sync::atomic::AtomicBool,
@@ -72,7 +72,7 @@ impl StateSink for TapedState {
     }
 }
 
-/// Compares the events for front ends.
+/// Compares the events for front ends with the tape.
 pub(super) struct TapedFrontEnd(pub(super) Arc<Stage>);
 
 impl FrontEnd for TapedFrontEnd {
@@ -84,12 +84,12 @@ impl FrontEnd for TapedFrontEnd {
     }
 }
 
-/// Answers in the place of providers and built-in tools, and of what is read for a session that begins.
+/// Stands in for providers and built-in tools, and for the data that is read when a session starts.
 pub(super) struct TapedPorts {
     pub(super) stage: Arc<Stage>,
-    /// As they were read last.
+    /// Resources as they were last read.
     pub(super) resources: RefCell<Resources>,
-    /// Of sessions that take the place of the first one.
+    /// Options for sessions that replace the first one.
     pub(super) sessions: SessionOptions,
 }
 
@@ -136,7 +136,7 @@ impl PortObserver for TapedPorts {
     }
 
     fn resources(&self, _: &ResourcePlaces) -> Resources {
-        // A tape of an older version has those of the beginning only.
+        // A tape of an older version has only the initial resources.
         if self.stage.asks_next("resources") {
             let id = self.stage.ask("resources", Value::Null);
             if let Ok(read) = serde_json::from_value(self.stage.answer_now(id)) {
@@ -157,7 +157,7 @@ impl PortObserver for TapedPorts {
     }
 }
 
-/// Gives rules anew where the files had changed.
+/// Returns the changed rules where the tape records a change.
 pub(super) struct TapedRules(pub(super) Arc<Stage>);
 
 impl RuleSource for TapedRules {
@@ -169,7 +169,7 @@ impl RuleSource for TapedRules {
     }
 }
 
-/// A provider that makes requests as the real one does, and is answered by the tape.
+/// A provider that builds requests like the real one, and takes the replies from the tape.
 struct TapedProvider {
     provider: Arc<dyn Provider>,
     stage: Arc<Stage>,
@@ -209,7 +209,7 @@ impl Provider for TapedProvider {
     }
 }
 
-/// Answers in the place of the extensions.
+/// Stands in for the extensions.
 pub(super) struct TapedExtensions {
     pub(super) stage: Arc<Stage>,
     pub(super) profile: PiProfile,
@@ -249,7 +249,7 @@ impl Extensions for TapedExtensions {
         async move {
             let id = self.stage.ask("event", questions::event(&event));
             let passed = |payload: Value| {
-                // A refusal went to a handler, whose reaction is on the tape.
+                // A refusal was passed to a handler, whose reaction is on the tape.
                 let _ = between(&mut questions::read(payload));
             };
             questions::read_outcome(&self.stage.answer(id, passed).await, event.payload)
@@ -319,7 +319,7 @@ impl Extensions for TapedExtensions {
         async move {
             let id = self.stage.ask("vouch", json!({"extension": extension, "tool": tool, "input": input}));
             let vouched: Result<Value, String> = questions::read_result(self.stage.answer(id, |_| {}).await);
-            // The tape carries the tool out, so nothing binds it.
+            // The tape carries out the tool, so the call needs no binding.
             vouched.map(|_| None)
         }
         .boxed_local()
@@ -424,7 +424,7 @@ impl Extensions for TapedExtensions {
     fn run_ended(&self) {}
 }
 
-/// Files and a shell that do not exist: a replay touches none.
+/// A file system and shell that do not exist: a replay touches neither.
 pub(super) struct NoSystem;
 
 fn none<T>() -> io::Result<T> {

@@ -1,39 +1,39 @@
-//! Why a replay of the agent's loop ends before its tape does.
+//! States why a replay of the agent's loop ends before its tape does.
 
 use pijs_protocol::ErrorCode;
 use serde::Serialize;
 use std::fmt;
 
-/// The act that a replay cannot repeat. Everything before it was replayed.
+/// An act that a replay cannot repeat. Everything before it was replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReplayStop {
     /// Number of the act's record on the tape.
     pub record: u64,
     /// The act, as the tape names it: `navigate_tree`, `session ask_model`, ...
     pub act: String,
-    /// Why it cannot be repeated.
+    /// Reason why the act cannot be repeated.
     pub reason: StopReason,
 }
 
-/// Why an act cannot be repeated.
+/// Reason why an act cannot be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// The tape does not have its arguments: it was recorded by an older version.
+    /// The tape does not have the act's arguments, because an older version recorded it.
     NoArguments,
-    /// This version does not know the act: the tape was recorded by a later one.
+    /// This version does not know the act, because a later version recorded the tape.
     Unknown,
     /// The session has native rules and the tape does not.
     NoRules,
 }
 
 impl ReplayStop {
-    /// The taxonomy's code of it.
+    /// Returns the taxonomy's error code of this reason.
     pub fn code(&self) -> ErrorCode {
         ErrorCode::InvalidRequest
     }
 
-    /// The next step for the user.
+    /// Returns the next step for the user.
     pub fn help(&self) -> &'static str {
         match self.reason {
             StopReason::Unknown => {

@@ -1,13 +1,9 @@
 //! The phases of [`SessionBuilder::load`](super::SessionBuilder::load), each a function from values to a value.
 //!
 //! ```text
-//! find      Found      settings, compiler, what is to be loaded, the session's file
-//!   v
-//! keep      Kept       the session as others reach it, its ledger, what the user decided
-//!   v
-//! enclose   Boundary   gate, connectors, servers of `mcp.json`
-//!   v
-//! host      Hosting    realms, recorder, host
+//! find      Found      settings, compiler, extensions to load, the session's file v keep      Kept       control of the session,
+//! its ledger, the user's decisions v enclose   Boundary   gate, connectors, servers of `mcp.json` v host      Hosting realms,
+//! recorder, host
 //! ```
 //!
 //! A phase reads the values of earlier phases. A part taken from `Replaced` replaces the one that the phase would create.
@@ -163,7 +159,7 @@ pub(super) fn keep(
     Ok(SessionParts { state, control, left_model, decided, ledger, answers, book })
 }
 
-/// The boundary between extensions and the world.
+/// Boundary between extensions and the system.
 pub(super) struct Boundary {
     pub(super) dispatcher: Arc<Dispatcher>,
     pub(super) files: Arc<FsConnector>,

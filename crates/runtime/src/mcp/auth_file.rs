@@ -1,6 +1,6 @@
 //! `mcp-auth.json` of the agent folder: OAuth sign-ins, in pi's format.
 //!
-//! The file is shared with the real pi. It is replaced atomically, readable for its owner only; entries of other servers stay
+//! The file is shared with the real pi. It is replaced atomically, and readable only by its owner; entries of other servers stay
 //! unchanged.
 
 use crate::environment::Environment;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 pub(super) const NAME: &str = "mcp";
 const USAGE: &str = "Usage: /mcp, /mcp reconnect|enable|disable|login|logout SERVER";
 
-/// Returns the entry for the list of commands. A session without servers has none, as in pi 0.87.1.
+/// Returns the entry for the list of commands. Returns `None` in a session without servers, as in pi 0.87.1.
 pub(super) fn listed(session: &McpSession) -> Option<(String, String)> {
     let is_there = session.loader.get().is_some_and(|loader| !is_replaced(&loader.host));
     let description = "MCP servers: list them, reconnect, enable or disable, sign in or out";
@@ -54,7 +54,7 @@ impl McpSession {
         status.map_or_else(|| "gone".to_owned(), |status| format!("connected, {} tools", status.tools.len()))
     }
 
-    /// Enables or disables a server: in the file that names it, or for this session where an extension registered it.
+    /// Enables or disables a server: in the file that names it, or for this session if an extension registered it.
     fn switch(&self, name: &str, enabled: bool) -> std::result::Result<String, String> {
         let known = self.statuses().into_iter().find(|status| status.name == name);
         let status = known.ok_or_else(|| format!("no MCP server named \"{name}\"; /mcp lists them"))?;
@@ -85,7 +85,7 @@ impl McpSession {
         Ok(path)
     }
 
-    /// Returns whether the project's file counts: the folder is trusted.
+    /// Returns whether the project's file is in use, which requires a trusted folder.
     fn has_project_file(&self) -> bool {
         let trust = crate::trust::Trust::read(&self.environment);
         trust.is_ok_and(|trust| trust.covers(&self.environment.dirs.cwd))

@@ -14,10 +14,10 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a file that is read. A larger one counts by its stamp alone.
+/// Maximum size of a file that is hashed, in bytes. A larger file is identified by its stamp alone.
 const LARGEST: u64 = 1 << 30;
 
-/// Resolves programs like the start of a server.
+/// Resolves program paths in the same way as starting a server does.
 pub(super) struct ProgramFiles {
     cwd: PathBuf,
     variables: BTreeMap<String, String>,
@@ -38,7 +38,7 @@ impl ProgramFiles {
         }
         let mut digests = ToolDigests::new();
         for file in files {
-            // A missing file is new when it appears.
+            // Has no digest until the file exists; then it is new.
             let Ok(real) = file.canonicalize() else { continue };
             let is_bound = bound.as_ref().is_some_and(|bound| real.starts_with(bound));
             let Some(found) = real.metadata().ok().filter(Metadata::is_file) else { continue };
@@ -73,7 +73,7 @@ fn is_out_of_reach(file: &Path) -> bool {
     file.ancestors().all(is_fixed)
 }
 
-/// Returns `sha256:HEX STAMP`; the known digest if its stamp is the file's.
+/// Returns `sha256:HEX STAMP`. If the stamp of the known digest is that of the file, returns the known digest.
 fn digest(file: &Path, found: &Metadata, known: Option<&String>) -> std::io::Result<String> {
     let stamp = format!(
         "{}:{}:{}:{}.{}:{}.{}",
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_known_by_its_content_and_not_read_again_under_the_same_stamp() {
+    fn a_script_is_hashed_and_not_read_again_under_the_same_stamp() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path().canonicalize().expect("a path");
         std::fs::write(folder.join("server.sh"), "one").expect("written");
@@ -122,7 +122,7 @@ mod tests {
         let name = folder.join("server.sh").display().to_string();
         assert_eq!(first.keys().collect::<Vec<_>>(), [&name]);
         let (_, stamp) = first[&name].split_once(' ').expect("two words");
-        // A stamp that is known stands for what was read then.
+        // A known stamp skips reading the file again.
         let believed = ToolDigests::from([(name.clone(), format!("sha256:00 {stamp}"))]);
         assert_eq!(files.digests(&start, &believed).expect("read"), believed);
         std::fs::write(folder.join("server.sh"), "another").expect("written");

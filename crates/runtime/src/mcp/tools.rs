@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Tool that searches for tools outside of the prompt.
 const SEARCH: &str = "tool_search";
-/// Tools that read resources, and their ops.
+/// Tools that read resources, each with its operation.
 const RESOURCE_TOOLS: [(&str, &str); 3] = [
     ("list_mcp_resources", "list_resources"),
     ("list_mcp_resource_templates", "list_resource_templates"),
@@ -160,7 +160,8 @@ impl McpTools {
         let answered = self.servers.hostcall((&prompt.server, None), params, &CancelToken::new(), |_| {}).await;
         let text = results::of_prompt(&prompt.server, answered.map_err(|error| error.message)?);
         let text = text.filter(|text| !text.is_empty()).ok_or("the server answered with an empty prompt")?;
-        // Text of a server is never run as a command. Its author has no grants: those of the server are not for the model.
+        // Text of a server is never run as a command. Its author has no grants, because a prompt must not use those of the
+        // server.
         let author = ExtensionId::new(format!("{}/@prompts", extension_of(&prompt.server)));
         self.control.send_text_of(&author, text).map_err(|error| error.to_string())
     }
@@ -236,12 +237,13 @@ impl ToolSource for McpTools {
     }
 }
 
-/// Characters of the section, and of one server's description in it.
+/// Maximum number of characters of the section.
 const MAX_SECTION: usize = 4096;
 const MAX_SUMMARY: usize = 250;
+/// Maximum number of characters of one server's description in the section.
 
-/// Writes the section `mcp_servers` of the system prompt, as in pi 1.5: the servers whose tools a search finds. It contains only
-/// descriptions of `mcp.json`, none of a server.
+/// Writes the section `mcp_servers` of the system prompt, as in pi 1.5: the servers whose tools can be searched for. It contains
+/// only descriptions from `mcp.json`, never text of a server.
 fn servers_section(mut listed: Vec<(String, Option<String>)>) -> Option<String> {
     listed.sort();
     let mut text =
@@ -264,7 +266,7 @@ fn servers_section(mut listed: Vec<(String, Option<String>)>) -> Option<String> 
     (count > 0).then_some(text)
 }
 
-/// Parses the arguments of a prompt: one word each, and the rest for the last one.
+/// Parses the arguments of a prompt: one word for each, and the remaining text for the last.
 fn arguments_of(prompt: &ServerPrompt, args: &str) -> std::result::Result<Map<String, Value>, String> {
     let mut rest = args.trim();
     let mut given = Map::new();
@@ -437,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_whose_tools_are_searched_for_are_told_in_the_prompt() {
+    fn prompt_lists_servers_with_searchable_tools() {
         let server = |name: &str, text: &str| (name.to_owned(), Some(text.to_owned()).filter(|text| !text.is_empty()));
         let text = servers_section(vec![server("z-z", ""), server("docs", " Search the docs \nand more")]);
         let expected = "MCP servers whose tools are not declared to you. Load the tools of `tool_search` servers with `tool_search`.\n- mcp__docs (tool_search): Search the docs\n- mcp__z_z (tool_search)";
@@ -448,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn words_behind_a_prompt_are_its_arguments() {
+    fn words_after_a_prompt_are_its_arguments() {
         let arguments = vec![("file".to_owned(), true), ("how".to_owned(), false)];
         let prompt = ServerPrompt {
             name: "p".into(),
@@ -464,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_told_in_a_line() {
+    fn progress_is_formatted_as_one_line() {
         assert_eq!(progress_line(&json!({"progress": 1.0, "total": 4.0, "message": "reading"})), "1 of 4 reading");
         assert_eq!(progress_line(&json!({"progress": 2.5})), "2.5");
     }

@@ -4,12 +4,12 @@ use pijs_hostcall::places::normal;
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
-/// Symbolic links that are followed for one path, as by the system.
+/// Maximum number of symbolic links that are followed for one path, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// Cache of the file system's answers: most protected paths lie in the same few folders.
+/// Cache of the file system's answers: most protected paths are in the same few folders.
 ///
-/// It lives while one list of paths is created. Paths that are judged later are resolved then.
+/// A cache is used for one list of paths. Paths that are checked later are resolved at that time.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     items: HashMap<PathBuf, PathItem>,
@@ -52,7 +52,7 @@ impl Links {
             links.push(link);
             names.push(next);
         }
-        // `..` behind a link is another folder than its name says.
+        // `..` after a link leads to the parent of the link's target.
         let real = self.resolved(path);
         if !names.contains(&real) {
             names.push(real);
@@ -108,8 +108,8 @@ impl Links {
         found
     }
 
-    /// Resolves `..` of a path like the system: after a link it is the parent of the link's target. Adds the links that are left
-    /// this way.
+    /// Resolves `..` of a path like the system: after a link it is the parent of the link's target. Adds the links that `..`
+    /// leaves to `links`.
     fn climb(&mut self, path: &Path, links: &mut Vec<PathBuf>) -> PathBuf {
         let mut at = PathBuf::new();
         for part in path.components() {
@@ -131,7 +131,7 @@ impl Links {
         at
     }
 
-    /// Returns the first symbolic link of a path, and the path with what it leads to in its place.
+    /// Returns the first symbolic link of a path, and the path with that link replaced by its target.
     fn through_first_link(&mut self, path: &Path) -> Option<(PathBuf, PathBuf)> {
         let mut above: Vec<&Path> = path.ancestors().collect();
         above.reverse();
@@ -192,7 +192,7 @@ mod tests {
         ] {
             symlink(target, at.join(link)).expect("a link");
         }
-        // One table for all: an answer that is kept is none for another path.
+        // One cache for all paths: a cached answer must not be used for another path.
         let mut links = Links::default();
         for path in [
             "a",
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_exchanged_is_seen_by_the_next_list() {
+    fn a_replaced_link_is_seen_by_the_next_list() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path().canonicalize().expect("a path");
         symlink("one", at.join("link")).expect("a link");

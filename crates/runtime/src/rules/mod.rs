@@ -2,10 +2,10 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | `sources` | where rule files lie, and whether they have changed |
-//! | `notices` | lines about firings for people |
-//! | `settings` | the settings `ttsr.*`, and what the configuration says over them |
-//! | `set` | all rules of a session with what becomes of each |
+//! | `sources` | locations of rule files, and whether they have changed |
+//! | `notices` | lines about firings for the user |
+//! | `settings` | the settings `ttsr.*`, overridden by the configuration |
+//! | `set` | all rules of a session, with the state of each |
 
 mod notices;
 mod set;

@@ -89,7 +89,7 @@ impl RuleSet {
         rules.into_iter().zip(activities).collect()
     }
 
-    /// Builds an engine. `trace` is how many entries its trace keeps.
+    /// Builds an engine whose trace keeps up to `trace` entries.
     pub fn engine(&self, trace: usize) -> RuleEngine {
         let cwd = self.cwd.display().to_string();
         RuleEngine::new(self.rules(), self.settings.clone(), EngineOptions { cwd, trace, ..EngineOptions::default() })
@@ -135,8 +135,8 @@ impl RuleSet {
     }
 }
 
-/// Writes the section of the system prompt on rules that read no stream: texts of those with `alwaysApply`, and the paths of the
-/// others.
+/// Writes the section of the system prompt about rules that check no stream: the texts of those with `alwaysApply`, and the paths
+/// of the others.
 fn prompt_section(rules: &[Rule], settings: &RuleSettings) -> Option<String> {
     let activities = activities(rules, settings, Some(MAIN_AGENT));
     let of_bucket = |bucket: Bucket| {

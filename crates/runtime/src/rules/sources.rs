@@ -8,8 +8,8 @@
 //! | `.cursor/rules`, `~/.cursor/rules` | `*.mdc`, `*.md` | with `--rules-from cursor` |
 //! | none: compiled into the program | | with `--rules-from built-in` |
 //!
-//! Folders are read in the order of the table's first column, names in alphabetical order, and not recursively. Of two rules
-//! with one name the project's counts.
+//! Folders are read in the order of the table's first column, names in alphabetical order, and not recursively. If two rules have
+//! the same name, the project's takes precedence.
 
 use crate::environment::Environment;
 use crate::trust::Trust;
@@ -54,9 +54,9 @@ impl FromStr for RuleProgram {
 /// Format of the files of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuleFormat {
-    /// By the extension of each file.
+    /// The format that the extension of each file selects.
     ByPath,
-    /// That of another program.
+    /// The format of another program.
     Of(Format),
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct RuleFileSet {
     pub(crate) untrusted: Option<PathBuf>,
 }
 
-/// Identifies the state of all rule files: path, length and time of change of each.
+/// State of all rule files: path, length and modification time of each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RuleStamp(Vec<(PathBuf, u64, Option<SystemTime>)>);
 
@@ -127,14 +127,14 @@ impl RuleSources {
                 RuleProgram::Cursor => {
                     (RuleFormat::Of(Format::Cursor), cwd.join(".cursor/rules"), home.join(".cursor/rules"))
                 }
-                // Built-in rules lie in no folder.
+                // Built-in rules are in no folder.
                 RuleProgram::BuiltIn => continue,
             });
         }
         let protected = Some(environment.places());
         let mut sources = Self { folders: Vec::new(), searched: Vec::new(), untrusted: None, protected };
         for (format, project, user) in pairs {
-            // In the home both are one folder, which is the user's own.
+            // In the home both are the same folder, which belongs to the user.
             if project != user {
                 sources.searched.push(project.clone());
                 if !is_trusted && sources.untrusted.is_none() && has_rules(&project) {
@@ -150,7 +150,7 @@ impl RuleSources {
         sources
     }
 
-    /// Uses other folders, which the user named.
+    /// Uses only folders that the user named.
     pub(crate) fn of(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let folder = |path| RuleFolder { path, origin: Origin::User, format: RuleFormat::ByPath };
         let folders: Vec<RuleFolder> = paths.into_iter().map(folder).collect();
@@ -227,7 +227,7 @@ fn is_rule_file(path: &Path) -> bool {
 
 /// Reads a file up to one byte more than the limit, so that the parser can report that it is too long.
 ///
-/// The user who trusts a project has not checked the targets of its links.
+/// With `protected`, rejects a link to a protected path: a user who trusts a project has not checked the targets of its links.
 fn read_bytes(path: &Path, protected: Option<&Places>) -> io::Result<Vec<u8>> {
     let (mut file, real) = open_real(path)?;
     if protected.is_some_and(|places| places.is_withheld(&real)) && guard!(RulesProtected) {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rule_of_a_project_is_a_link_to_what_is_protected() {
+    fn a_project_s_rule_must_not_link_to_a_protected_file() {
         let home = tempfile::tempdir().expect("a folder");
         let home = home.path().canonicalize().expect("a path");
         at(&home, ".ssh/key.md", "private");

@@ -12,11 +12,11 @@ use std::time::SystemTime;
 /// Suffix of a tape's name.
 const ENDING: &str = ".tape";
 
-/// Part of the name of a tape beside its session: the name of the session's file, so that its protection from extensions covers
-/// the tape. Other tapes in the folder are never removed.
+/// Infix of the name of a tape beside its session. The name starts with that of the session's file, so the protection of that
+/// file from extensions covers the tape. Other tapes in the folder are never removed.
 const LINES: &str = ".jsonl.";
 
-/// Maximum number of runs of one session.
+/// Maximum number of recorded runs of one session.
 const MAX_RUNS: u32 = 10_000;
 
 /// `extensions.tape` of the user's settings. A folder cannot turn recording on.
@@ -24,9 +24,9 @@ const MAX_RUNS: u32 = 10_000;
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct TapeSettings {
     record: bool,
-    /// Size at which a recording ends.
+    /// Size in MB at which a recording ends.
     max_mb: u64,
-    /// Newest tapes that are kept in a folder of sessions.
+    /// Number of tapes kept in a folder of sessions; older ones are removed.
     keep: usize,
 }
 
@@ -84,7 +84,7 @@ impl TapeSettings {
         tapes.sort();
         let more = (tapes.len() + 1).saturating_sub(self.keep.max(1));
         for (_, path) in tapes.into_iter().take(more) {
-            // A tape that another session has removed meanwhile is gone as well.
+            // Another session may have removed the tape meanwhile.
             let _ = fs::remove_file(path);
         }
         Ok(())
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_recorded_beside_its_file_and_old_tapes_go() {
+    fn a_tape_is_beside_its_session_and_old_tapes_are_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let session = folder.path().join("deep/a.jsonl");
         let settings = TapeSettings { record: true, max_mb: 1, keep: 2 };
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tape_takes_so_many_bytes() {
+    fn a_tape_ends_at_the_size_limit() {
         let mut out = TapeSettings { record: true, max_mb: 1, keep: 1 }.limited(Vec::new());
         out.write_all(&[0; 1 << 20]).expect("as many as it takes");
         assert!(out.write_all(&[0]).is_err_and(|error| error.to_string().contains("maxMb")));
