@@ -10,9 +10,9 @@
 //! end        32 bytes  SHA-256 of everything before
 //! ```
 //!
-//! A section is a tag byte, a `u64` length, the SHA-256 of tag, length and content, and the content; integers are
-//! little-endian. An absent section is tag 0. The closing digest covers what lies between sections, so
-//! that no single byte is free to change.
+//! A section is a tag byte, a `u64` length, the SHA-256 of tag, length and content, and the content; integers are little-endian.
+//! An absent section is a single tag byte 0. The closing digest also covers the bytes between sections, so that no byte can be
+//! changed unnoticed.
 
 use crate::error::{ArtifactError, ErrorKind};
 use bytes::Bytes;
@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 /// First bytes of every artifact.
 pub const MAGIC: [u8; 8] = *b"PIJSXART";
 
-/// The container format written and read here.
+/// Version of the container format that this crate writes and reads.
 pub const FORMAT_VERSION: u32 = 1;
 
 const DIGEST_LEN: usize = 32;
@@ -41,7 +41,7 @@ pub struct Artifact {
 pub const COMPONENT_SCHEME: &str = "wasm:/";
 
 impl Artifact {
-    /// Returns the component, when the package is one. It is the only module then.
+    /// Returns the WebAssembly component if the package is one; the component is then its only module.
     pub fn component(&self) -> Option<&Module> {
         match self.modules.as_slice() {
             [module] => Some(module).filter(|module| module.specifier.starts_with(COMPONENT_SCHEME)),
@@ -49,7 +49,7 @@ impl Artifact {
         }
     }
 
-    /// Returns the artifact without bytecode: the part for display.
+    /// Returns the artifact without bytecode: the part that is shown to users.
     #[must_use]
     pub fn into_texts(mut self) -> Self {
         for module in &mut self.modules {
@@ -58,7 +58,7 @@ impl Artifact {
         self
     }
 
-    /// Returns the artifact without sources and maps: the part for an engine.
+    /// Returns the artifact without sources and maps: the part that an engine needs.
     #[must_use]
     pub fn into_code(mut self) -> Self {
         for module in &mut self.modules {
@@ -72,7 +72,7 @@ impl Artifact {
 /// One linked module of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// Specifier, `ext:/index.js`.
+    /// Specifier, such as `ext:/index.js`.
     pub specifier: String,
     /// Bundled JavaScript, from which bytecode can be rebuilt.
     pub source: String,
@@ -116,8 +116,8 @@ pub fn digest(bytes: &[u8]) -> String {
 
 /// Encodes an artifact; equal artifacts give equal bytes.
 ///
-/// The metadata's own `artifact` digest covers the whole file and cannot be inside it: it is empty here, and the writer of
-/// `artifact.json` fills it in.
+/// The metadata's own `artifact` digest covers the whole file and cannot be inside it: `encode` leaves it empty, and the writer
+/// of `artifact.json` fills it in.
 pub fn encode(artifact: &Artifact) -> Vec<u8> {
     let mut out = Vec::new();
     out.extend_from_slice(&MAGIC);
@@ -169,7 +169,7 @@ fn read<'a>(bytes: &'a [u8], digests: Digests, code: impl Fn(&'a [u8]) -> Bytes)
     let engine = reader.header()?;
     let metadata = metadata(reader.section(Tag::Metadata)?, &engine, usize::MAX)?;
     let count = reader.u32("module count")?;
-    // Grown section by section: a count alone reserves no memory.
+    // Grows section by section, so that a forged count does not reserve memory.
     let mut modules = Vec::new();
     for _ in 0..count {
         modules.push(Module {
@@ -199,7 +199,7 @@ pub fn read_header(bytes: &[u8]) -> Result<EngineBuild, ArtifactError> {
     ArtifactReader { rest: bytes, digests: Digests::Compared }.header()
 }
 
-/// Decodes only the header and the metadata of an artifact, at most `most` bytes.
+/// Decodes only the header and the metadata of an artifact; the metadata may have at most `most` bytes.
 ///
 /// # Errors
 ///
@@ -260,7 +260,7 @@ fn malformed(what: &'static str, detail: &str) -> ArtifactError {
     ArtifactError::new(ErrorKind::Malformed { what, detail: detail.to_owned() })
 }
 
-/// The unread rest; every step either consumes existing bytes or fails.
+/// Reads an artifact's bytes from the front; every step either consumes existing bytes or fails.
 struct ArtifactReader<'a> {
     rest: &'a [u8],
     digests: Digests,

@@ -1,4 +1,4 @@
-//! Tests that the container refuses everything but its own output, with a reason.
+//! Tests that the decoder refuses everything but the output of the encoder, with a reason.
 
 use crate::container::{FORMAT_VERSION, MAGIC, Tag};
 use crate::{Artifact, InstallKey, Mac, Module, Verified, decode, encode, read_header, sign};

@@ -1,4 +1,4 @@
-//! The error of a refused artifact: questions instead of variants, so that kinds can be added.
+//! The error for a refused artifact. Callers query it by methods instead of variants, so that kinds can be added.
 
 use pijs_protocol::artifact::EngineBuild;
 use std::fmt;
@@ -40,7 +40,7 @@ impl ArtifactError {
         matches!(self.kind, ErrorKind::Magic { .. } | ErrorKind::Format { .. })
     }
 
-    /// Returns whether the artifact is complete and its bytecode belongs to another engine build; its sources can be compiled
+    /// Returns whether the artifact is complete, but its bytecode belongs to another engine build. Its sources can be compiled
     /// again.
     pub fn is_other_engine(&self) -> bool {
         matches!(self.kind, ErrorKind::Engine { .. })

@@ -6,7 +6,7 @@
 //! artifact, the keyed [`Mac`] of this installation matches the bytes for this engine build and this package, or a worker process
 //! got it from its parent, which has verified it.
 //!
-//! | type | is |
+//! | type | description |
 //! |---|---|
 //! | [`Artifact`], [`Module`] | the content: metadata and modules with source, map, bytecode |
 //! | [`ArtifactError`] | the reason why an artifact was refused |

@@ -10,7 +10,7 @@ use pijs_protocol::artifact::EngineBuild;
 use sha2::Sha256;
 use std::fmt;
 
-/// Separates this use of the key from future ones.
+/// Separates this use of the key from future uses.
 const PURPOSE: &[u8] = b"pijs artifact bytecode v1";
 
 /// The secret of one installation: 32 random bytes in a file that only its user reads.

@@ -1,8 +1,8 @@
 //! Adds the expression that failed to an error message: `config.load is not a function`.
 //!
-//! V8 quotes the source in these errors, the engine does not. The error's position refers to the module that ran, whose text is
+//! V8 quotes the source in these errors; QuickJS does not. The error's position refers to the module that ran, whose text is
 //! available as the compiler printed it: one expression per line, no comments. Only plain chains of names, indices and calls are
-//! quoted; for other expressions the engine's message stays.
+//! quoted; for other expressions, the engine's message is kept.
 
 /// Messages of the engine, as in `pi:web/wording`, that V8 completes with a quotation.
 const QUOTED_MESSAGES: &[(&str, QuoteKind)] = &[
@@ -32,7 +32,7 @@ pub fn quoted(message: &str, source: &str, line: u32, column: u32) -> Option<Str
     }
     let text = source.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
     let column = usize::try_from(column).ok()?;
-    // In the first line the engine counts from 0, and reports 1 for 0, too.
+    // In the first line, the engine counts columns from 0 and reports both 0 and 1 as 1.
     let places = [column.checked_sub(1), (line == 1).then_some(column)];
     let words = places.into_iter().rev().flatten().find_map(|at| {
         // Columns count UTF-16 units, which are bytes in ASCII text.
@@ -56,11 +56,11 @@ fn called(text: &str, at: usize, is_cut: bool) -> Option<String> {
         Some(end) => (start, end),
         None => enclosing_call(text, at)?,
     };
-    // The chain, or the `new` before it, may begin earlier.
+    // The chain, or the `new` before it, may begin before the text.
     if is_cut && start < "new ".len() {
         return None;
     }
-    // An error of the extension's own with this text names its own argument.
+    // The extension itself throws an error with this text, and the engine reports the position of its constructor.
     if ["Error", "super", "construct"].iter().any(|maker| text[start..end].ends_with(maker)) {
         return None;
     }
@@ -82,9 +82,9 @@ fn called(text: &str, at: usize, is_cut: bool) -> Option<String> {
     Some(format!("{} is not a constructor", shown(words)))
 }
 
-/// Finds the call that has the expression at `at` among its arguments. The engine evaluates a variable of another function where
-/// it is passed, and reports that position for the call. The same position would be reported for an enclosing call, which makes
-/// the result ambiguous.
+/// Finds the call that has the expression at `at` among its arguments. The engine evaluates a variable of an outer function at
+/// the position where it is passed, and reports that position for the call. An enclosing call would have the same position, so
+/// the result is ambiguous.
 fn enclosing_call(text: &str, at: usize) -> Option<(usize, usize)> {
     let end = opening_bracket(text, at)?;
     let start = chain_start(text, operand_start(&text[..end])?)?;
@@ -204,8 +204,8 @@ fn operand_start(mut text: &str) -> Option<usize> {
     }
 }
 
-/// Finds the opening bracket of the one at the end of a text. Skips strings; fails for a regular expression, which may contain
-/// anything.
+/// Finds the opening bracket that matches the closing bracket at the end of a text. Skips strings; fails for a regular
+/// expression, which may contain anything.
 fn bracket_start(text: &str, open: u8, close: u8) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut depth, mut end) = (0_usize, bytes.len());
@@ -227,7 +227,7 @@ fn bracket_start(text: &str, open: u8, close: u8) -> Option<usize> {
     None
 }
 
-/// Finds the start of a string whose closing quote follows these bytes.
+/// Finds the start of a string literal whose closing quote follows these bytes.
 fn string_start(before: &[u8], quote: u8) -> Option<usize> {
     let is_escaped = |at: usize| before[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
     (0..before.len()).rev().find(|at| before[*at] == quote && !is_escaped(*at))
@@ -263,7 +263,7 @@ fn is_part(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_' || character == '$' || character == '#'
 }
 
-/// Returns the member that a string inside an opened bracket names.
+/// Returns the member name in `"name"]`, the rest of an index expression after its opening bracket.
 fn string_member(rest: &str) -> Option<&str> {
     let (name, _) = rest.strip_prefix('"')?.split_once('"')?;
     let is_plain = !name.contains('\\') && rest[name.len() + 2..].starts_with(']');
@@ -303,7 +303,7 @@ fn shown(chain_length: &str) -> String {
     without_suffix(&shown)
 }
 
-/// Skips the rest of a string.
+/// Skips the rest of a string literal.
 fn skip_string(characters: &mut std::str::Chars<'_>, quote: char) {
     while let Some(character) = characters.next() {
         match character {
@@ -314,7 +314,7 @@ fn skip_string(characters: &mut std::str::Chars<'_>, quote: char) {
     }
 }
 
-/// Removes the number that a bundle adds to a name (`load$1`).
+/// Removes the suffix that a bundler adds to a name (`$1` in `load$1`).
 fn without_suffix(text: &str) -> String {
     let name = text.trim_end_matches(|character: char| character.is_ascii_digit());
     match name.strip_suffix('$') {
@@ -360,7 +360,7 @@ mod tests {
             ("this.#own.^go();", "this.#own.go is not a function"),
             ("f(1)(2).^g()", "f(...)(...).g is not a function"),
             (r#"a.split("/)\"", '"').^b()"#, "a.split(...).b is not a function"),
-            // The last passed variable of another function.
+            // The position is that of the last argument, a variable of an outer function.
             ("await ctx.newSession(^options);", "ctx.newSession is not a function"),
             ("ctx.ui.show(1, ^options$1, [2]);", "ctx.ui.show is not a function"),
             ("ctx.newSession({ setup: ^setup, parent: \"a\" });", "ctx.newSession is not a function"),
@@ -378,7 +378,7 @@ mod tests {
         for line in [
             "({}).^foo(1);",
             "o.run(new ^Foo());",
-            // Either may be the failing call.
+            // Either call may have failed.
             "run(ctx.newSession(^options));",
             "run((x) => x, ctx.newSession(^options));",
             "run(^options, other());",

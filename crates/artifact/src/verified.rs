@@ -28,7 +28,7 @@ pub struct Verified {
 /// Sources and maps that are loaded on demand.
 struct LazyTexts {
     load: Box<dyn Fn() -> Option<Artifact> + Send + Sync>,
-    /// `None`: they cannot be loaded.
+    /// The loaded artifact; `None` if it cannot be loaded.
     loaded: OnceLock<Option<Artifact>>,
 }
 
@@ -60,7 +60,7 @@ impl Verified {
     ///
     /// # Errors
     ///
-    /// As [`Verified::check`].
+    /// Fails as [`Verified::check`] does.
     pub fn check_shared(
         bytes: &Bytes,
         mac: &Mac,
@@ -76,7 +76,7 @@ impl Verified {
     ///
     /// # Errors
     ///
-    /// As [`Verified::check`]; modules need no bytecode.
+    /// Fails as [`Verified::check`] does, but modules need no bytecode.
     pub fn check_texts(
         bytes: &[u8],
         mac: &Mac,
@@ -88,7 +88,7 @@ impl Verified {
         decode_authenticated(bytes)
     }
 
-    /// Loads sources and maps with `load`, once, on the first access. The modules have to be the same.
+    /// Loads sources and maps with `load`, once, on the first access. The loaded artifact must have the same modules.
     #[must_use]
     pub fn with_texts(self, load: impl Fn() -> Option<Artifact> + Send + Sync + 'static) -> Verified {
         Verified { texts: Some(LazyTexts { load: Box::new(load), loaded: OnceLock::new() }), ..self }
@@ -135,7 +135,7 @@ impl Verified {
     ///
     /// # Errors
     ///
-    /// As [`Verified::check`], without the MAC.
+    /// Fails as [`Verified::check`] does, except that there is no MAC.
     pub fn embedded(bytes: &'static [u8], engine: &EngineBuild) -> Result<Verified, ArtifactError> {
         of_engine(bytes, engine)?;
         compiled(decode_embedded(bytes)?)

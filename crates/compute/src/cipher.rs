@@ -22,7 +22,7 @@ type Transform = Box<dyn FnMut(&mut [u8])>;
 pub struct Cipher {
     transform: Transform,
     encrypt: bool,
-    /// Block modes only: bytes of an incomplete block.
+    /// Bytes of an incomplete block; only used by block modes.
     held: Vec<u8>,
     block_mode: bool,
     padding: bool,
@@ -32,7 +32,7 @@ pub struct Cipher {
 /// The authentication state of GCM.
 struct GcmAuth {
     hash: GHash,
-    /// Bytes of the current section that do not fill a block yet.
+    /// Bytes of the current section (authenticated data or ciphertext) that do not fill a block yet.
     partial: Vec<u8>,
     aad_bytes: u64,
     text_bytes: u64,
@@ -87,12 +87,13 @@ impl Cipher {
         }
     }
 
-    /// Returns whether the mode authenticates: it then has a tag, and additional authenticated data.
+    /// Returns whether the mode authenticates, that is, has a tag and additional authenticated data.
     pub fn is_authenticated(&self) -> bool {
         self.auth.is_some()
     }
 
-    /// Adds data that is authenticated and not encrypted, before any text. Has an effect only if [`Self::is_authenticated`].
+    /// Adds data that is authenticated but not encrypted. Must be called before any text is added. Has an effect only if
+    /// [`Self::is_authenticated`].
     pub fn add_authenticated(&mut self, data: &[u8]) {
         if let Some(auth) = &mut self.auth {
             auth.aad_bytes += data.len() as u64;
@@ -100,7 +101,7 @@ impl Cipher {
         }
     }
 
-    /// Returns the tag after the end of an encryption, or the one passed to [`Self::expect_tag`].
+    /// Returns the tag that an encryption has computed, or the one passed to [`Self::expect_tag`].
     pub fn tag(&self) -> Option<&[u8]> {
         self.auth.as_ref()?.tag.as_deref()
     }
@@ -136,7 +137,7 @@ impl Cipher {
             return data;
         }
         self.held.append(&mut data);
-        // The last block of a padded text is recognised only at the end.
+        // The last block contains the padding, and is known to be the last only at the end of the input.
         let keep_last = usize::from(!self.encrypt && self.padding && !self.held.is_empty());
         let fixed_width = (self.held.len() - keep_last) / BLOCK * BLOCK;
         let rest = self.held.split_off(fixed_width);

@@ -7,7 +7,7 @@ use crate::digest::with_digest;
 use hkdf::Hkdf;
 use hmac::Hmac;
 
-/// Maximum of digest computations of one call; about two seconds of work.
+/// Maximum number of digest computations of one call; about two seconds of work.
 const MAX_ROUNDS: u64 = 20_000_000;
 
 /// Maximum memory of one scrypt call, in bytes. Node's default is 32 MiB, and a caller can raise it.
@@ -83,7 +83,7 @@ pub fn scrypt(password: &[u8], salt: &[u8], cost: ScryptCost, length: usize) -> 
 ///
 /// # Errors
 ///
-/// Fails when the key is longer than the digest can fill.
+/// Fails when the requested key is longer than HKDF allows for this digest.
 pub fn hkdf(digest: &str, key: &[u8], salt: &[u8], info: &[u8], length: usize) -> Result<Option<Vec<u8>>, Refused> {
     let mut out = buffer(length)?;
     if with_digest!(digest, digest_length, ()).is_some_and(|size| length > 255 * size) {
@@ -96,7 +96,7 @@ fn digest_length<D: crate::digest::AnyDigest>() -> usize {
     <D as digest::Digest>::output_size()
 }
 
-/// Calls the keyed function for a digest by name.
+/// Calls a macro with the digest type of a name; `None` for an unknown name.
 macro_rules! keyed {
     ($name:expr, $function:ident) => {
         match $name {

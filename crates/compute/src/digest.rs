@@ -78,12 +78,12 @@ fn keyed(name: &str, key: &[u8]) -> Option<Box<dyn DigestState>> {
 pub struct Hasher(Box<dyn DigestState>);
 
 impl Hasher {
-    /// Creates a digest by its name (`sha256`, `sha3-512`, ...); `None` for an unknown one.
+    /// Creates a digest by its name (`sha256`, `sha3-512`, ...); `None` for an unknown name.
     pub fn new(name: &str) -> Option<Self> {
         with_digest!(name, plain, ()).map(Self)
     }
 
-    /// Creates an HMAC with a digest by name.
+    /// Creates an HMAC with the digest of this name; `None` for an unknown name.
     pub fn keyed(name: &str, key: &[u8]) -> Option<Self> {
         keyed(name, key).map(Self)
     }

@@ -32,7 +32,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Returns the form of a name, which is the variant's in lower case.
+    /// Returns the form with this name: the variant's name in lower case.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "pkcs1" => Self::Pkcs1,
@@ -52,7 +52,7 @@ pub struct Scheme {
     pub padding: String,
     /// Name of the digest.
     pub digest: String,
-    /// Salt length of PSS; `None` accepts any in a verification.
+    /// Salt length of PSS in bytes; `None` accepts any length in a verification.
     pub salt_length: Option<usize>,
     /// Label of OAEP.
     pub label: Vec<u8>,
@@ -64,11 +64,11 @@ pub trait Key {
     fn kind(&self) -> &'static str;
     /// Returns whether this is the private part.
     fn is_private(&self) -> bool;
-    /// Returns the public part; of a public key, itself.
+    /// Returns the public part; a public key returns itself.
     fn public(&self) -> Rc<dyn Key>;
-    /// Encodes the key; `None` when it has no such form.
+    /// Encodes the key as DER; `None` if the key has no such form.
     fn der(&self, form: Form) -> Option<Vec<u8>>;
-    /// Returns the numbers of a JWK in its order, the public ones first, without those that follow from others.
+    /// Returns the numbers of the key's JWK in JWK order, public numbers first. Omits numbers that can be derived from others.
     fn numbers(&self) -> Vec<Vec<u8>>;
     /// Signs a digest, or with an Edwards-curve key the text itself.
     fn sign(&self, _scheme: &Scheme, _digest: &[u8], _random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
@@ -78,7 +78,7 @@ pub trait Key {
     fn verify(&self, _scheme: &Scheme, _digest: &[u8], _signature: &[u8]) -> bool {
         false
     }
-    /// Returns the text of a `bare` signature.
+    /// Recovers the text from a `bare` signature.
     fn recover(&self, _signature: &[u8]) -> Option<Vec<u8>> {
         None
     }
@@ -94,14 +94,14 @@ pub trait Key {
     fn agree(&self, _public: &dyn Key) -> Option<Vec<u8>> {
         None
     }
-    /// Returns the point of a curve, uncompressed or compressed.
+    /// Returns the public point of a curve key, compressed if `_short`.
     fn point(&self, _short: bool) -> Option<Vec<u8>> {
         None
     }
 }
 
-/// Reads a key: `form` as in [`Form`], `encrypted` for PKCS #8 under a passphrase, or `certificate` for the key of one. `None`
-/// for other bytes.
+/// Reads a key: `form` as in [`Form`], `encrypted` for PKCS #8 under a passphrase, or `certificate` for the public key of an
+/// X.509 certificate. Returns `None` for other bytes.
 ///
 /// # Errors
 ///
@@ -117,8 +117,8 @@ pub fn read(form: &str, der: &[u8], passphrase: &[u8]) -> Result<Option<Rc<dyn K
     })
 }
 
-/// Builds a key from the numbers of a JWK, a private one when there are more than its public part needs. A point of a curve is
-/// one number in any form.
+/// Builds a key from the numbers of a JWK: a private key if there are more numbers than the public part needs. A point of a curve
+/// is passed as one number, compressed or uncompressed.
 pub fn build(kind: &str, numbers: &[Vec<u8>]) -> Option<Rc<dyn Key>> {
     match kind {
         "rsa" => rsa::from_numbers(numbers),
@@ -127,7 +127,7 @@ pub fn build(kind: &str, numbers: &[Vec<u8>]) -> Option<Rc<dyn Key>> {
     }
 }
 
-/// Generates a private key; `bits` and `exponent` are RSA's.
+/// Generates a private key; `bits` and `exponent` apply to RSA only.
 ///
 /// # Errors
 ///
@@ -148,7 +148,7 @@ pub fn generate(
     })
 }
 
-/// Creates the generator of a seed.
+/// Creates a random number generator from a seed.
 pub fn rng(seed: [u8; 32]) -> ChaCha20Rng {
     ChaCha20Rng::from_seed(seed)
 }

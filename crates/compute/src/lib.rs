@@ -1,8 +1,9 @@
 //! Computation that is too slow in an interpreter: digests, key derivation, ciphers, asymmetric keys, compression.
 //!
 //! Everything here is a function of bytes: no clock, only randomness that is passed in, no JavaScript engine. `pijs-engine`
-//! exposes it to a realm as functions of `pi:engine`. The caller chooses the size of each call, so that a realm's fuel counts the
-//! loop around them; calls that cannot be split ([`mod@derive`], [`keys::generate`]) refuse work that would take seconds.
+//! exposes it to a realm as functions of `pi:engine`. The caller chooses the input size of each call, so that the realm's fuel
+//! limits the loop around the calls; calls that cannot be split ([`mod@derive`], [`keys::generate`]) refuse work that would take
+//! seconds.
 //!
 //! | module | computes |
 //! |---|---|
@@ -12,8 +13,8 @@
 //! | [`keys`] | RSA, elliptic curves, Ed25519 and X25519 |
 //! | [`zlib`] | deflate, gzip, brotli, CRC-32 |
 //!
-//! Kinds, modes and digests have Node's names. A failure that depends on the data is a value; TypeScript makes Node's errors of
-//! it.
+//! Kinds, modes and digests have Node's names. A failure that depends on the data is returned as a value, which TypeScript code
+//! converts to Node's errors.
 
 #![warn(clippy::disallowed_methods)]
 #![warn(missing_docs)]

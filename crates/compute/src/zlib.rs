@@ -1,4 +1,4 @@
-//! Compression in bounded steps: deflate in its three wrappings and brotli; CRC-32.
+//! Compression in bounded steps: deflate (raw, zlib and gzip), brotli, and CRC-32.
 
 use crate::brotli;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
@@ -11,9 +11,9 @@ pub struct Step {
     pub output: Vec<u8>,
     /// Number of consumed input bytes.
     pub read: usize,
-    /// Whether the stream has ended; input behind `read` does not belong to it.
+    /// Whether the stream has ended; input after the first `read` bytes does not belong to it.
     pub end: bool,
-    /// Error in the data.
+    /// Error in the data, if any.
     pub failure: Option<CodecFailure>,
 }
 
@@ -22,7 +22,7 @@ pub struct Step {
 pub struct CodecFailure {
     /// Message of the library.
     pub words: String,
-    /// Node's error code and number.
+    /// Node's error code and number, if Node has one.
     pub code: Option<(String, i32)>,
 }
 
@@ -120,7 +120,7 @@ fn decompress(mut state: Decompress, dictionary: Option<Vec<u8>>, wrapped: bool)
     })
 }
 
-/// Continues the CRC-32 `start` with more bytes; 0 begins one.
+/// Continues the CRC-32 `start` with more bytes; a `start` of 0 begins a new one.
 pub fn crc32(bytes: &[u8], start: u32) -> u32 {
     let mut sum = crc32fast::Hasher::new_with_initial(start);
     sum.update(bytes);

@@ -1,6 +1,6 @@
-//! Published test vectors for each function. Names are those of Node.
+//! Published test vectors for each function. Algorithms have Node's names.
 //!
-//! `crates/node-compat/modules/tests/{crypto,zlib}` tests the behaviour of Node's modules on top of them.
+//! `crates/node-compat/modules/tests/{crypto,zlib}` tests Node's modules, which are based on these functions.
 
 use pijs_compute::Refused;
 use pijs_compute::cipher::{Cipher, CipherFailure};
@@ -31,7 +31,7 @@ fn digests() {
 
 #[test]
 fn derived_keys() {
-    // RFC 6070, RFC 7914 and RFC 5869.
+    // Vectors of RFC 6070, RFC 7914 and RFC 5869.
     let key = pbkdf2("sha1", b"password", b"salt", 4096, 20).expect("few rounds").expect("a known digest");
     assert_eq!(hex::encode(key), "4b007901b765489abead49d926f721d065a429c1");
     let cost = ScryptCost { cost: 16, block: 1, parallel: 1 };
@@ -130,7 +130,7 @@ fn streams_are_compressed_a_step_at_a_time() {
     assert_eq!(crc32(b"123456789", 0), 0xcbf4_3926);
     assert_eq!(crc32(b"456789", crc32(b"123", 0)), 0xcbf4_3926);
     let text = "abc".repeat(1000);
-    // The last number is Node's flush mode at the end: `Z_FINISH`, `BROTLI_OPERATION_FINISH`.
+    // The last member is Node's flush mode for the end of the input: `Z_FINISH`, `BROTLI_OPERATION_FINISH`.
     for (kind, back, finish) in [
         ("gzip", "gunzip", 4),
         ("deflate", "inflate", 4),

@@ -1,7 +1,7 @@
-//! The known differences from the real pi, each case with its reason.
+//! Lists the cases that are known to differ from the real pi, each with the reason.
 //!
-//! A run fails on a surprise in either direction: a case that differs and is not listed, and a listed one that does
-//! not differ any more. `fixtures/conformance/baseline.json` is committed.
+//! A run fails on a surprise in either direction: a case that differs and is not listed, or a listed case that does not differ.
+//! `fixtures/conformance/baseline.json` is committed.
 
 use crate::corpus::Kind;
 use crate::run::Outcome;
@@ -52,7 +52,7 @@ impl std::fmt::Display for Surprise {
 }
 
 impl Counts {
-    /// Cases that pass.
+    /// Counts the cases that pass.
     pub fn passing(outcomes: &[Outcome]) -> Self {
         let count = |kind| outcomes.iter().filter(|outcome| outcome.case.kind == kind && outcome.passes()).count();
         Self { snapshots: count(Kind::Snapshot), traces: count(Kind::Trace) }
@@ -70,7 +70,8 @@ impl Baseline {
         serde_json::from_str(&text).with_context(|| path.display().to_string())
     }
 
-    /// Returns the deviations of a run. A run over a part of the cases (`is_whole` false) is compared for these cases only.
+    /// Returns the deviations of a run from the baseline. If the run covered only some of the cases (`is_whole` is false), only
+    /// those are compared.
     pub fn surprises(&self, outcomes: &[Outcome], is_whole: bool) -> Vec<Surprise> {
         let mut surprises = Vec::new();
         for outcome in outcomes {
@@ -88,7 +89,7 @@ impl Baseline {
         surprises
     }
 
-    /// Returns the baseline of a whole run: known reasons are kept, new ones are left to fill in.
+    /// Returns the baseline of a whole run: known reasons are kept, and the reasons of new mismatches are left to fill in.
     #[must_use]
     pub fn updated(&self, outcomes: &[Outcome]) -> Self {
         let known = outcomes.iter().filter(|outcome| !outcome.passes()).map(|outcome| {

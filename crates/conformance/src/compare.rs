@@ -15,12 +15,12 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Relaxations of the comparison, beyond those of the expected document.
+/// Relaxations of the comparison, in addition to those that the expected document lists.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Order is significant within each type of item only.
+    /// Whether order is significant only among items of the same type.
     pub lanes: bool,
-    /// Item types, `ui.METHOD` or `final.KEY` that are left out; `system` also leaves out the hash in `llm` items.
+    /// Item types, `ui.METHOD` or `final.KEY` to ignore; `system` also ignores the hash in `llm` items.
     pub ignore: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Returns all differences, in document order. Of a list that is compared in order, the first one.
+/// Returns all differences, in document order. For a list that is compared in order, only the first difference is returned.
 pub fn compare(expected: &Value, actual: &Value, options: &Options) -> Vec<Difference> {
     let (expected, actual) = (canonical(expected), canonical(actual));
     let mut out = Differences::default();
@@ -86,7 +86,7 @@ impl Differences {
     }
 }
 
-/// Returns the canonical form: keys sorted, and numbers as JavaScript writes them: `1.0` is `1`.
+/// Returns the canonical form: keys are sorted, and numbers are written as in JavaScript: `1.0` is `1`.
 fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -108,7 +108,7 @@ fn snapshots(expected: &Value, actual: &Value, out: &mut Differences) {
         let mut members = document.as_object().cloned().unwrap_or_default();
         members.retain(|key, _| key != "pi" && key != "timing");
         if let Some(Value::Array(errors)) = members.get_mut("errors") {
-            // Messages of errors may differ; their paths and their number may not.
+            // The messages of errors may differ; the paths and the number of errors may not.
             errors.iter_mut().for_each(|error| *error = error.get("path").cloned().unwrap_or_default());
         }
         members
@@ -133,7 +133,7 @@ fn snapshots(expected: &Value, actual: &Value, out: &mut Differences) {
     }
 }
 
-/// Members that are ignored or compared without order, from the expected document and the options.
+/// Rules of the comparison from the expected document and the options: members that are ignored or compared without order.
 struct Rules {
     skip: BTreeSet<String>,
     sets: BTreeSet<String>,
@@ -231,7 +231,7 @@ fn traces(expected: &Value, actual: &Value, options: &Options, out: &mut Differe
     }
 }
 
-/// Returns the tool calls that share one message of the model: they run concurrently.
+/// Returns the ids of tool calls that share a message of the model with other calls, and so run concurrently.
 fn together(items: &[Value]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for item in items.iter().filter(|item| kind(item) == "entry") {
@@ -252,7 +252,7 @@ fn together(items: &[Value]) -> Vec<String> {
     found
 }
 
-/// Removes system messages from the tree; their children become children of their parent.
+/// Removes system messages from the tree of entries; the children of a removed message become children of its parent.
 fn without_system(last: &Value) -> Map<String, Value> {
     let mut last = last.as_object().cloned().unwrap_or_default();
     let entries = last.get("entries").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -260,7 +260,7 @@ fn without_system(last: &Value) -> Map<String, Value> {
     let kept: Vec<usize> = (0..entries.len()).filter(|index| !is_system(*index)).collect();
     let place = |parent: Option<&Value>| -> Option<Value> {
         let mut parent = parent?.clone();
-        // Bounds the loop: a parent comes before its child; a file that breaks this rule is not a tree.
+        // Bounds the loop for a file whose entries do not form a tree.
         for _ in 0..=entries.len() {
             let Some(index) = parent.as_u64().and_then(|index| usize::try_from(index).ok()) else { break };
             if !is_system(index) {

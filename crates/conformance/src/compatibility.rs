@@ -7,7 +7,7 @@ use crate::coverage::{Coverage, NameCount};
 use crate::features::Fixture;
 use std::fmt::Write;
 
-/// Returns the page. A run over the corpus checks that the corpus matches the baseline.
+/// Returns the page. A separate run over the corpus checks that the baseline is correct.
 pub fn page(corpus: &Corpus, baseline: &Baseline, coverage: &Coverage, features: &[Fixture]) -> String {
     let all = |kind| corpus.cases.iter().filter(|case| case.kind == kind).count();
     let mut text = format!(
@@ -49,7 +49,7 @@ pub fn page(corpus: &Corpus, baseline: &Baseline, coverage: &Coverage, features:
     text
 }
 
-/// Writes the main feature of each package.
+/// Appends the section about the main feature of each package.
 fn used(text: &mut String, features: &[Fixture]) {
     text.push_str(
         "\n## Main feature of each package\n\n`pi install npm:NAME@VERSION`, then a session in its sealed worker that uses what the \

@@ -1,8 +1,7 @@
-//! The cases, and the packages that they need.
+//! Reads the list of cases, and fetches the packages that they need.
 //!
-//! Examples and packages are not in this repository. `fixtures/conformance/lock.json` names each of them by version
-//! and sha512; they are fetched from the registry once and laid out as `npm install` would have done it. No script of
-//! a package runs.
+//! Examples and packages are not in this repository. `fixtures/conformance/lock.json` names each of them by version and sha512;
+//! they are fetched from the registry once and laid out as by `npm install`. Scripts of packages do not run.
 
 use anyhow::{Context, Result, bail};
 use pijs_packages::{NpmConfig, PinnedPackage, TarballCache};
@@ -11,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The environment variable that skips the cases of npm packages. Nothing else skips them.
+/// The environment variable that skips the cases of npm packages; there is no other way to skip them.
 pub const OFFLINE: &str = "PIJS_CONFORMANCE_OFFLINE";
 
 /// The kind of comparison.
@@ -111,7 +110,7 @@ impl From<&Pin> for PinnedPackage {
     }
 }
 
-/// The folders of examples and packages.
+/// The folders into which examples and packages were laid out.
 #[derive(Debug, Clone)]
 pub struct Laid {
     /// The argument of `--examples`.
@@ -121,7 +120,7 @@ pub struct Laid {
 }
 
 impl Laid {
-    /// Returns the path of an entry that is named as in a case: `example:todo`, `npm:pi-mermaid@0.3.0`.
+    /// Returns the path of an entry by its name in cases, such as `example:todo`, `npm:pi-mermaid@0.3.0`.
     ///
     /// # Errors
     ///
@@ -196,12 +195,12 @@ impl Corpus {
     ///
     /// # Errors
     ///
-    /// Without an https client.
+    /// Fails if the https client cannot be created.
     pub fn depot(target: &Path, npm: NpmConfig) -> Result<TarballCache> {
         Ok(TarballCache::open(target.join("tarballs"), npm)?)
     }
 
-    /// Fetches the examples and some packages and lays them out below `target`. Existing ones stay.
+    /// Fetches the examples and some packages and lays them out below `target`. Existing ones are kept.
     ///
     /// # Errors
     ///
@@ -243,7 +242,7 @@ impl Corpus {
     }
 }
 
-/// Fills a folder unless it was filled before. A marker is written last.
+/// Fills a folder unless an earlier run has filled it completely: a marker is written last.
 async fn once(folder: &Path, fill: impl AsyncFnOnce(&Path) -> Result<()>) -> Result<()> {
     let marker = folder.join(".complete");
     if marker.exists() {
@@ -258,7 +257,7 @@ async fn once(folder: &Path, fill: impl AsyncFnOnce(&Path) -> Result<()>) -> Res
     std::fs::write(&marker, "").with_context(|| marker.display().to_string())
 }
 
-/// Returns the npm packages that entries name.
+/// Returns the npm packages that these entries refer to.
 fn needed<'a>(entries: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let specs = entries.into_iter().filter_map(|entry| entry.strip_prefix("npm:"));
     specs

@@ -1,8 +1,8 @@
 //! Measures the cost of each extension of the corpus: time from the start of the process to a session that answers, and memory.
 //!
-//! Starts `pi --mode rpc -e ENTRY` and requests its state, which it answers when all extensions are loaded. First with an empty
-//! cache (everything is compiled, the host modules too), then again with the filled one. Memory is the use of the program and its
-//! workers at that time (`Pss`: shared pages are counted in parts).
+//! Starts `pi --mode rpc -e ENTRY` and requests its state; the response arrives when all extensions are loaded. The first start
+//! has an empty cache, so that everything is compiled, including the host modules; further starts use the filled cache. Memory is
+//! that of the program and its workers when the response arrives (`Pss`: shared pages are counted in parts).
 
 use crate::corpus::{Case, Kind, Laid};
 use anyhow::{Context, Result, bail};
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// Starts with a full cache; the median is reported.
+/// Number of starts with a full cache, of which the median is reported.
 const CACHED: usize = 5;
 
-/// Figures of the real pi 0.73.1 on Node 20, 72 example extensions, one process each, on a machine like the one of
-/// `docs/benchmarks.md`: medians.
+/// Median figures of the real pi 0.73.1 on Node 20, 72 example extensions, one process each, on a machine like the one described
+/// in `docs/benchmarks.md`.
 const PI: &str = "the real pi on Node: 893 ms for the whole process, of which 89 ms load the extension; 136 MiB";
 
-/// The answer to pi's prompts that needs no second one.
+/// The choice in pi's prompts that makes further prompts unnecessary.
 const GRANT: &str = "Allow all of it for the session";
 
 /// One row of the table.
@@ -38,7 +38,7 @@ pub struct Cost {
     pub memory: Option<u64>,
 }
 
-/// Measures every entry that is registered in the corpus, one after the other. Calls `failed` for each that does not start.
+/// Measures every entry of the corpus's snapshot cases, one after the other. Calls `failed` for each that does not start.
 pub async fn measure(
     pi: &Path,
     laid: &Laid,
@@ -76,7 +76,7 @@ async fn one(pi: &Path, laid: &Laid, entry: &str) -> Result<Cost> {
     Ok(Cost { entry: entry.to_owned(), cold, cached: cached[CACHED / 2], memory })
 }
 
-/// Starts `pi`, waits for its first answer, and ends it.
+/// Starts `pi`, waits for its first response, and stops it. Returns the time and the memory in bytes.
 async fn start(pi: &Path, world: &Path, extension: &Path) -> Result<(Duration, Option<u64>)> {
     let begin = Instant::now();
     let mut child = Command::new(pi)
@@ -86,7 +86,7 @@ async fn start(pi: &Path, world: &Path, extension: &Path) -> Result<(Duration, O
         .env_clear()
         .env("HOME", world)
         .env("XDG_CACHE_HOME", world.join("cache"))
-        // Without this the first start would also fetch pi's prompt texts.
+        // Otherwise the first start would also fetch pi's prompt texts.
         .env("PIJS_WORDS", "own")
         .envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "NPM_CONFIG_USERCONFIG"))
         .stdin(Stdio::piped())
@@ -111,7 +111,7 @@ async fn answer(child: &mut Child) -> Result<()> {
         let line: Value = serde_json::from_str(&line)?;
         if line["type"] == "extension_ui_request" {
             let mut response = json!({ "type": "extension_ui_response", "id": line["id"] });
-            // Grants the prompts of pi about an extension; cancels the extension's own dialogs.
+            // Grants what pi's prompts about an extension ask for; cancels the extension's own dialogs.
             if line["options"].as_array().is_some_and(|options| options.iter().any(|option| option == GRANT)) {
                 response["value"] = GRANT.into();
             } else {

@@ -1,7 +1,7 @@
-//! Measures which names of pi's API, of the modules that pi supplies and of Node exist in a realm.
+//! Measures which names of pi's API, of the modules that pi supplies, and of Node's API exist in a realm.
 //!
-//! The names were captured from the real ones (`fixtures/api`). An extension, `probe/`, looks them up in a realm, so that the
-//! count is what an extension sees: a member that exists, one whose call throws that it is not supported, or none.
+//! The names were captured from the real pi and Node (`fixtures/api`). An extension, `probe/`, looks them up in a realm, so that
+//! the count is what an extension sees: a member exists, throws when it is called because it is not supported, or is missing.
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -26,7 +26,7 @@ const OBJECTS: &[(&str, &str)] = &[
 /// The result of the probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
-    /// Members of what pi hands to extensions, then the modules of pi and of the packages it supplies.
+    /// Members of the objects that pi passes to extensions, then the modules of pi and of the packages it supplies.
     pub api: Vec<NameCount>,
     /// The version of the API whose names are listed: `pi 0.87.1`.
     pub api_of: String,
@@ -45,18 +45,18 @@ pub struct NameCount {
     pub names: usize,
     /// Names that do not exist.
     pub missing: Vec<String>,
-    /// Functions and classes that exist and only throw a hint.
+    /// Functions and classes that exist, but only throw an error with a hint.
     pub refused: Vec<String>,
 }
 
-/// `exports-VERSION.json` and `node-MAJOR.json`.
+/// Content of `exports-VERSION.json` and `node-MAJOR.json`.
 #[derive(Debug, Deserialize)]
 struct Exports {
     of: String,
     modules: BTreeMap<String, Vec<String>>,
 }
 
-/// A line of the probe.
+/// The probe's result for one list of names.
 #[derive(Debug, Deserialize)]
 struct ProbeLine {
     list: String,
@@ -65,11 +65,11 @@ struct ProbeLine {
 }
 
 impl Coverage {
-    /// Probes a `pi`; `lists` is `fixtures/api`.
+    /// Runs the probe in the program `pi`; `lists` is the folder `fixtures/api`.
     ///
     /// # Errors
     ///
-    /// Fails if lists cannot be read, a `pi` does not start, or the probe does not reach a list.
+    /// Fails if lists cannot be read, `pi` does not start, or the probe reports no result for a list.
     pub fn measure(pi: &Path, lists: &Path) -> Result<Self> {
         let members: BTreeMap<String, BTreeMap<String, Value>> = read(&lists.join("members-0.87.1.json"))?;
         let supplied: Exports = read(&lists.join("exports-0.87.1.json"))?;
@@ -109,10 +109,10 @@ impl Coverage {
     }
 }
 
-/// Runs the probe; returns its observations, by list.
+/// Runs the probe, and returns its results by list.
 fn look(pi: &Path, lists: &Value, modules: &[&str]) -> Result<BTreeMap<String, ProbeLine>> {
     let folder = tempfile::tempdir()?;
-    // A missing module has none of the names.
+    // A missing module is not an error: none of its names exist.
     let mut imports = "export const modules = {};\n".to_owned();
     for module in modules.iter().filter(|module| **module != "globalThis") {
         writeln!(imports, "modules[\"{module}\"] = await import(\"{module}\").catch(() => ({{}}));")?;

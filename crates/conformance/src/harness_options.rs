@@ -81,7 +81,7 @@ impl Roots {
         for (path, name) in optional.into_iter().filter_map(|(path, name)| Some((path.as_ref()?, name))) {
             normaliser = normaliser.place(path, name);
         }
-        // Long outputs lie in a folder of their own, in pi among the temporary files.
+        // Long outputs are stored in a dedicated folder, and in pi among the temporary files.
         let results = SpilledResults::of(&dirs.agent_dir);
         let normaliser = normaliser.place(results.folder(), "<tmp>");
         normaliser.place(&dirs.cwd, "<cwd>").place(&dirs.home, "<home>").place(&surroundings.temp, "<tmp>")

@@ -1,4 +1,4 @@
-//! Conformance: compares the behaviour of real extensions in PiJS with that in the real pi.
+//! Conformance: compares how real extensions behave in PiJS and in the real pi.
 //!
 //! The real pi's documents were recorded once (`fixtures/conformance/expected`); `pi ext snapshot` and `pi ext drive` print the
 //! same documents, and [`compare`] applies the rules of `fixtures/conformance/format.md`.
@@ -9,9 +9,9 @@
 //! | [`corpus`] | the cases, and the packages they need, fetched by name, version and digest |
 //! | [`run`] | runs `pi` over the cases |
 //! | [`baseline`] | known differences, each with its reason; a deviation in either direction fails |
-//! | [`features`] | the main feature of each package, installed and used as by a user |
+//! | [`features`] | runs the main feature of each package, installed and used as by a user |
 //! | [`verdicts`] | verdicts of `extc`, compared with the behaviour in the real pi |
-//! | [`report`] | a run as a page |
+//! | [`report`] | renders a run as an HTML page |
 //! | [`drive`], [`snapshot`] | `pi ext drive`, `pi ext snapshot` |
 //! | [`cost`] | time and memory of each extension |
 //! | [`coverage`] | names of pi and of Node that a realm has |

@@ -1,4 +1,4 @@
-//! `cargo xtask conformance`: runs `pi` over the corpus and compares with the real one.
+//! `cargo xtask conformance`: runs `pi` over the corpus and compares the results with those of the real pi.
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -138,7 +138,7 @@ async fn print_costs(cli: &Cli, laid: &Laid, cases: &[Case]) {
     print!("{}", cost::table(&cost::measure(&cli.pi, laid, cases, progress, failed).await));
 }
 
-/// Runs the cases and then the main features, and fails if one is a surprise to the baseline.
+/// Runs the cases and then the main features, and fails if a result deviates from the baseline.
 #[expect(clippy::print_stdout, reason = "this is a program for people and for CI logs")]
 async fn compare(
     cli: &Cli,
@@ -162,7 +162,7 @@ async fn compare(
     let outcomes = runner.run(cases, done).await?;
     let same = Counts::passing(&outcomes);
     println!("as in pi: {} snapshots, {} traces, of {} cases", same.snapshots, same.traces, outcomes.len());
-    // The packages are compiled at this point.
+    // The features run after the cases, which have compiled the packages.
     let used = use_features.await?;
     if cli.update {
         if !is_whole {
@@ -187,7 +187,7 @@ async fn compare(
     Ok(())
 }
 
-/// Returns whether the error is the network's, and not one of the received data.
+/// Returns whether an error is caused by the network, and not by the received data.
 fn is_unreachable(error: &anyhow::Error) -> bool {
     let code = error.downcast_ref::<PackageError>().map(|error| error.code);
     matches!(code, Some(InstallCode::Io | InstallCode::Timeout | InstallCode::Source))
@@ -207,7 +207,7 @@ fn line(key: &str, verdict: &Verdict, is_verbose: bool) -> String {
     }
 }
 
-/// Returns the user's registry.
+/// Returns the user's npm configuration, which names the registry.
 fn npm_config() -> Result<NpmConfig> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let file = variable("NPM_CONFIG_USERCONFIG")

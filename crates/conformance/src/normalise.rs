@@ -7,7 +7,7 @@
 //! "\u001b[31mred\u001b[0m"            "red"
 //! ```
 //!
-//! One [`Normaliser`] serves one document: ids are numbered in the order in which they are met.
+//! One [`Normaliser`] is used for one document: ids are numbered in the order of their first appearance.
 
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
@@ -39,18 +39,18 @@ pub(crate) fn without_escapes(text: &str) -> String {
 /// Rewrites the texts of one document.
 #[derive(Debug, Default)]
 pub(crate) struct Normaliser {
-    /// Paths and their names, longest first.
+    /// Paths and the names that replace them, longest path first.
     places: Vec<(String, String)>,
-    /// A folder that is replaced before all paths.
+    /// A folder that is replaced before all paths, and its name.
     folder: Option<(String, String)>,
     uuids: BTreeMap<String, usize>,
-    /// Ids that are numbered in every position, in the order of creation.
+    /// Ids of session entries that are numbered wherever they occur, in the order of creation.
     entries: Vec<String>,
     entry_numbers: BTreeMap<String, usize>,
     rules: Vec<Replacement>,
 }
 
-/// Rule 4: a JavaScript regular expression and what is written in its place.
+/// Rule 4: a JavaScript regular expression and the text that replaces its matches.
 #[derive(Debug)]
 pub(crate) struct Replacement {
     pattern: regress::Regex,
@@ -59,7 +59,7 @@ pub(crate) struct Replacement {
 }
 
 impl Replacement {
-    /// Reads a pattern; the flags are JavaScript's, `g` unless given.
+    /// Compiles a pattern with JavaScript's flags; `None` means `g`.
     pub(crate) fn new(pattern: &str, flags: Option<&str>, with: &str) -> Result<Self, regress::Error> {
         let flags = flags.unwrap_or("g");
         let others: String = flags.chars().filter(|flag| *flag != 'g').collect();
@@ -80,7 +80,8 @@ impl Replacement {
         out
     }
 
-    /// Expands `$$`, `$&`, `$1` to `$99` and `$<name>`, as `String.prototype.replace` does.
+    /// Appends the replacement of a match to `out`: expands `$$`, `$&`, `$1` to `$99` and `$<name>`, as
+    /// `String.prototype.replace` does.
     fn expand(&self, text: &str, found: &regress::Match, out: &mut String) {
         let groups = found.captures.len();
         let group = |number: usize| found.group(number).map_or("", |range| &text[range]);
@@ -113,7 +114,7 @@ impl Replacement {
 }
 
 impl Normaliser {
-    /// Writes `name` for a path and its descendants; of two matches the longer path wins.
+    /// Writes `name` for a path and its descendants; the longest matching path has precedence.
     #[must_use]
     pub(crate) fn place(mut self, path: &Path, name: &str) -> Self {
         self.text_for(&path.display().to_string(), name);
@@ -141,14 +142,14 @@ impl Normaliser {
         self
     }
 
-    /// Numbers these ids in every position, by first appearance.
+    /// Numbers these ids wherever they occur, by first appearance.
     #[must_use]
     pub(crate) fn numbering(mut self, ids: Vec<String>) -> Self {
         self.entries = ids;
         self
     }
 
-    /// Applies these last, in this order.
+    /// Adds replacements that are applied last, in this order.
     #[must_use]
     pub(crate) fn rules(mut self, rules: Vec<Replacement>) -> Self {
         self.rules = rules;
@@ -157,7 +158,7 @@ impl Normaliser {
 
     fn text_for(&mut self, from: &str, to: &str) {
         self.places.push((from.to_owned(), to.to_owned()));
-        // The sort is stable: of two names for one path the first stays first.
+        // The sort is stable, so the first of two names for one path is used.
         self.places.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
     }
 

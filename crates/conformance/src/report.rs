@@ -1,4 +1,4 @@
-//! Renders a run as a page.
+//! Renders a run as an HTML page.
 
 use crate::baseline::{Baseline, Counts};
 use crate::corpus::Kind;
@@ -61,7 +61,7 @@ fn differences(verdict: &Verdict) -> String {
     }
 }
 
-/// Returns a name with collapsible details.
+/// Returns HTML for a name with collapsible details.
 fn folded(name: &str, detail: &str) -> String {
     match detail.is_empty() {
         true => escape(name),

@@ -14,11 +14,11 @@ use tokio::sync::Semaphore;
 /// The result of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// Equal to the real pi's.
+    /// The document equals the real pi's.
     Same,
-    /// Different from the real pi's.
+    /// The document differs from the real pi's.
     Differs(Vec<Difference>),
-    /// `pi` printed no document; its error.
+    /// `pi` printed no document; contains its error.
     Broken(String),
 }
 
@@ -32,7 +32,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns whether the document is the real pi's.
+    /// Returns whether the document equals the real pi's.
     pub fn passes(&self) -> bool {
         self.verdict == Verdict::Same
     }
@@ -47,7 +47,7 @@ pub struct Runner {
     pub laid: Laid,
     /// Number of concurrent cases.
     pub jobs: usize,
-    /// Time limit of a case.
+    /// Time limit of one case.
     pub limit: Duration,
     /// Arguments added to `pi ext snapshot` and `pi ext drive`.
     pub args: Vec<String>,

@@ -1,9 +1,8 @@
-//! `pi ext snapshot`: what extensions register, printed in the form of `oracle/format.md`.
+//! `pi ext snapshot`: prints the registrations of extensions in the form of `oracle/format.md`.
 //!
-//! The real pi prints the same document of the same extension; the conformance harness compares the two.
-//! Extensions are loaded in a throw-away home and project with an emptied environment, as `pi -e ENTRY
-//! --no-extensions` does it, sealed as there, and see no session. They may read and write there and run programs;
-//! nothing else is granted.
+//! The real pi prints a document of the same form for the same extension; the conformance harness compares the two. Extensions
+//! are loaded as by `pi -e ENTRY --no-extensions`, in a sealed realm, with an empty environment and without a session. They may
+//! read and write files in a throw-away home and project and run programs; nothing else is granted.
 
 use crate::harness_options::{ComparedArgs, Roots};
 use clap::Args;
@@ -40,7 +39,7 @@ pub struct SnapshotArgs {
     pub compared: ComparedArgs,
 }
 
-/// Loads the entries and returns what they register as JSON text.
+/// Loads the entries and returns their registrations as JSON text.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! Compares the verdict of `extc` on each extension with its behaviour in the real pi.
 //!
-//! An extension that does not load must be *blocked*. One that is blocked and loads has a part that is refused when it is used;
-//! `fixtures/conformance/verdicts.json` lists these parts.
+//! An extension that does not load in the real pi must be *blocked* by `extc`. A blocked extension that loads must use something
+//! that PiJS refuses at run time; `fixtures/conformance/verdicts.json` names it.
 
 use crate::corpus::{Case, Kind, Laid};
 use anyhow::{Context, Result};
@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::Stdio;
 use tokio::process::Command;
 
-/// Entries that are blocked and load, with the part that is refused.
+/// Entries that are blocked although they load, with the feature that is refused at run time.
 pub type Known = BTreeMap<String, String>;
 
-/// Runs `extc` of `pi` on every entry; returns a sentence for each contradiction.
+/// Runs `pi`'s `extc` on every entry; returns a sentence for each contradiction between verdict and behaviour.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Tests the rules of comparison. `fixtures/conformance/compare/cases.json` holds the reference implementation's results: the
-//! positions of differences, in its order.
+//! Tests the rules of comparison. `fixtures/conformance/compare/cases.json` contains the reference implementation's results: the
+//! positions of differences, in the reference's order.
 
 use pijs_conformance::compare::{Options, compare};
 use serde_json::Value;
@@ -20,7 +20,7 @@ fn places_that_differ_are_those_of_the_reference() {
         let mut places: Vec<&str> = differences.iter().map(|difference| difference.place.as_str()).collect();
         let mut expected: Vec<&str> =
             case["places"].as_array().expect("places").iter().filter_map(Value::as_str).collect();
-        // Members of an object are sorted here and in file order there.
+        // Members of an object are sorted in PiJS, and in file order in the reference.
         places.sort_unstable();
         expected.sort_unstable();
         assert_eq!(places, expected, "{}", case["name"]);

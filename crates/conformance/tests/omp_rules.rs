@@ -19,7 +19,7 @@ fn read(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).expect("a fixture")).expect("JSON")
 }
 
-/// Fetches the package once, and parses the rules in it; `None` where the registry cannot be reached.
+/// Fetches the package once, and parses the rules in it; `None` if the registry cannot be reached.
 async fn rules() -> Option<Vec<ParsedFile>> {
     let lock = read("lock.json");
     let member = |name: &str| lock["omp"][name].as_str().expect("a text").to_owned();
@@ -78,7 +78,7 @@ async fn rules_of_oh_my_pi_load_as_there() {
     assert!(findings.is_empty(), "{}", findings.join("\n\n"));
 }
 
-/// The cases of `fixtures/rules/oracle` give the same results as in oh-my-pi, including those about its own rules.
+/// The cases of `fixtures/rules/oracle` have the same results as in oh-my-pi, including the cases about oh-my-pi's own rules.
 #[tokio::test]
 async fn cases_of_oh_my_pi_are_answered_as_there() {
     let Some(files) = rules().await else { return };

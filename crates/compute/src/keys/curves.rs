@@ -9,7 +9,8 @@ use std::rc::Rc;
 
 const NAMES: [&str; 4] = ["P-256", "P-384", "P-521", "secp256k1"];
 
-/// Defines the module of a curve: its crate, its name, the bytes of a number and the valid bits of the first one.
+/// Defines the module of a curve from its crate, its name, the number of bytes of a scalar, and the mask of the valid bits of a
+/// scalar's first byte.
 macro_rules! curve {
     ($module:ident, $library:ident, $name:literal, $bytes:literal, $first:literal) => {
         mod $module {
@@ -45,7 +46,7 @@ macro_rules! curve {
                 }
             }
 
-            /// Draws until a number is a valid scalar: nearly always the first one.
+            /// Draws random numbers until one is a valid scalar, which the first one nearly always is.
             pub(super) fn generate(random: &mut ChaCha20Rng) -> Rc<dyn Key> {
                 loop {
                     let mut number = [0; $bytes];
@@ -59,7 +60,7 @@ macro_rules! curve {
 
             fn signature(bytes: &[u8], as_numbers: bool) -> Option<Signature> {
                 let signature = if as_numbers { Signature::from_slice(bytes) } else { Signature::from_der(bytes) };
-                // secp256k1 accepts only the smaller of two valid numbers; OpenSSL accepts either.
+                // The secp256k1 crate accepts only the smaller of two valid values of `s`; OpenSSL accepts either.
                 Some(if $name == "secp256k1" { signature.ok()?.normalize_s() } else { signature.ok()? })
             }
 
@@ -137,7 +138,7 @@ curve!(nist_384, p384, "P-384", 48, 0xff);
 curve!(nist_521, p521, "P-521", 66, 0x01);
 curve!(koblitz_256, k256, "secp256k1", 32, 0xff);
 
-/// Calls a function of the module of a curve.
+/// Calls a function in the module of the curve with this name.
 macro_rules! of_curve {
     ($name:expr, $function:ident($($argument:expr),*)) => {
         match $name {
@@ -158,7 +159,7 @@ pub(super) fn generate(kind: &str, random: &mut ChaCha20Rng) -> Option<Rc<dyn Ke
     Some(of_curve!(kind, generate(random)))
 }
 
-/// Tries each curve: a form names its curve, so only the right one accepts it.
+/// Reads a SEC 1 private key by trying each curve; the encoding names its curve, so only that curve accepts it.
 pub(super) fn from_sec1(der: &[u8]) -> Option<Rc<dyn Key>> {
     NAMES.iter().find_map(|name| of_curve!(*name, from_sec1(der)))
 }
@@ -171,7 +172,7 @@ pub(super) fn from_spki(der: &[u8]) -> Option<Rc<dyn Key>> {
     NAMES.iter().find_map(|name| of_curve!(*name, from_spki(der)))
 }
 
-/// Pads a number with zeros to the length of its curve, or strips excess zeros.
+/// Pads a number with leading zeros to `bytes` bytes, or strips excess zeros.
 fn fixed_width(number: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let surplus = number.len().saturating_sub(bytes);
     if number[..surplus].iter().any(|byte| *byte != 0) {
@@ -180,7 +181,7 @@ fn fixed_width(number: &[u8], bytes: usize) -> Option<Vec<u8>> {
     Some(padded(&number[surplus..], bytes))
 }
 
-/// Pads a digest that is shorter than the numbers of the curve.
+/// Pads a digest that is shorter than a scalar of the curve.
 fn padded(digest: &[u8], bytes: usize) -> Vec<u8> {
     [vec![0; bytes.saturating_sub(digest.len())], digest.to_vec()].concat()
 }

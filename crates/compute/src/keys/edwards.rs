@@ -7,7 +7,8 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use std::rc::Rc;
 use x25519_dalek::StaticSecret;
 
-/// Returns the header before the 32 bytes in PKCS #8 and in SPKI (RFC 8410); the last number of the identifier differs.
+/// Returns the header before the 32 bytes in PKCS #8 and in SPKI (RFC 8410); the headers of the two curves differ in the last
+/// number of the object identifier.
 fn header(kind: &str, private: bool) -> Vec<u8> {
     let curve = if kind == "ed25519" { 0x70 } else { 0x6e };
     if private {
@@ -92,7 +93,7 @@ impl Key for PrivateEdwards {
         }
         let point: [u8; 32] = public.numbers().first()?.as_slice().try_into().ok()?;
         let shared = StaticSecret::from(self.secret).diffie_hellman(&x25519_dalek::PublicKey::from(point));
-        // A point of low order results in a known secret; OpenSSL refuses it, too.
+        // A point of low order would result in a predictable secret; OpenSSL refuses it as well.
         shared.was_contributory().then(|| shared.to_bytes().to_vec())
     }
 }

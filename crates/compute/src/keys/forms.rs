@@ -16,11 +16,11 @@ const CURVE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1"
 const X25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.110");
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
-/// Maximum rounds of a passphrase; a second or two of work.
+/// Maximum number of PBKDF2 rounds for a passphrase; a second or two of work.
 const MAX_ROUNDS: u32 = 10_000_000;
-/// Maximum scrypt memory of a passphrase in bytes, times its lanes.
+/// Maximum memory of scrypt for a passphrase in bytes, multiplied by its parallelism.
 const MAX_SCRYPT_BYTES: u64 = 256 << 20;
-/// OpenSSL's default for a key that it writes.
+/// Number of PBKDF2 rounds of an encrypted key, OpenSSL's default.
 const ROUNDS: u32 = 2048;
 
 pub(super) fn read_private(der: &[u8]) -> Option<Rc<dyn Key>> {
@@ -50,7 +50,7 @@ pub(super) fn read_sec1(der: &[u8]) -> Option<Rc<dyn Key>> {
     curves::from_sec1(der)
 }
 
-/// Returns the SPKI inside an X.509 certificate: after version, serial number, algorithm, issuer, validity and subject.
+/// Returns the SPKI inside an X.509 certificate: it follows version, serial number, algorithm, issuer, validity and subject.
 pub(super) fn public_key_of_certificate(der: &[u8]) -> Option<Vec<u8>> {
     let certificate = AnyRef::from_der(der).ok()?;
     let mut reader = SliceReader::new(certificate.value()).ok()?;

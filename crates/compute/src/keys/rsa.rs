@@ -86,7 +86,7 @@ fn pkcs1_padding<D: RsaDigest>() -> Option<Pkcs1v15Sign> {
 }
 
 fn sign_pss<D: RsaDigest>(key: &PrivateKey, salt: usize, digest: &[u8], random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
-    // The library would allocate a salt of any length before it checks for room.
+    // The library would allocate a salt of any length before it compares the length with the key size.
     if digest.len() != <D as sha2::Digest>::output_size() || salt > key.size() {
         return None;
     }
@@ -149,7 +149,7 @@ impl Key for PublicKey {
     fn recover(&self, signature: &[u8]) -> Option<Vec<u8>> {
         let signature = BoxedUint::from_be_slice(signature, self.n_bits_precision()).ok()?;
         let padded = bytes_of(&rsa_encrypt(self, &signature).ok()?);
-        // The padded text is a zero, which the number does not have, 1, as many 255 as there is room for, at least eight, 0, the
+        // The padded text is 0 (dropped in the number), 1, at least eight bytes 255 that fill the length of the key, 0, and the
         // text. None of it is secret.
         if padded.len() + 1 != self.size() || padded.first() != Some(&1) {
             return None;

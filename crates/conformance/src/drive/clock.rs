@@ -7,7 +7,7 @@ use pijs_protocol::Now;
 use pijs_runtime::{Result, UserError};
 use std::time::Duration;
 
-/// A wall clock that stands still if the scenario says so; timers use real time.
+/// A wall clock that shows the scenario's fixed time, if it has one; timers use real time.
 pub(super) struct StillTimer {
     system: SystemTimer,
     epoch_ms: Option<u64>,

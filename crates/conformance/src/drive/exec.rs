@@ -1,5 +1,5 @@
-//! Implements `pi.exec` for a scenario: calls are recorded in call order, answered from the script where it has an answer, and
-//! really run otherwise. Programs of `child_process` run as well, and are no items of a trace.
+//! Implements `pi.exec` for a scenario: calls are recorded in call order, answered from the script if it has an answer, and
+//! otherwise run. Programs of `child_process` run as well, but are not items of the trace.
 
 use super::scenario::ScriptedProgram;
 use super::trace::{ItemIndex, Trace, present};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct ExecRecord {
     pub(super) scripted: Vec<ScriptedProgram>,
     pub(super) trace: Trace,
-    /// Announced calls that have not arrived, with their command lines.
+    /// Announced calls whose hostcalls have not arrived, each with its command line and its item.
     pub(super) announced: Mutex<VecDeque<(Value, ItemIndex)>>,
 }
 
@@ -49,7 +49,7 @@ fn words(params: &Value) -> Value {
     json!([params["command"], params["args"], params["cwd"]])
 }
 
-/// A running program, until it has ended or its call is dropped.
+/// A running program. Records its result when it has ended or its call is dropped.
 struct Program {
     trace: Trace,
     item: ItemIndex,
@@ -59,7 +59,7 @@ struct Program {
 impl Program {
     fn started(trace: Trace, item: ItemIndex) -> Self {
         trace.program_started();
-        // The API's result after the abort signal: the call is dropped then.
+        // The API's result after the abort signal, which drops the call.
         Self { trace, item, result: json!({"stdout": "", "stderr": "", "code": 0, "killed": true}) }
     }
 

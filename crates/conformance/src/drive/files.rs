@@ -1,4 +1,4 @@
-//! Files of a scenario: written before it, and compared after it.
+//! Writes the files of a scenario before it runs, and lists the changed ones afterwards.
 
 use super::scenario::Fill;
 use pijs_protocol::guard;
@@ -44,7 +44,7 @@ pub(super) fn put(base: &Path, files: &BTreeMap<String, String>, fill: &Fill, is
     Ok(())
 }
 
-/// Files below project and home by their displayed names.
+/// Content of the files below project and home, by displayed name.
 pub(super) type Listing = BTreeMap<String, Vec<u8>>;
 
 /// Lists every file that is compared.
@@ -82,7 +82,7 @@ fn walk(folder: &Path, below: &str, label: &str, is_left_out: &dyn Fn(&str) -> b
     }
 }
 
-/// Returns the files that were created, changed (text, or size when it is binary or long) or deleted (null).
+/// Returns the files that were created, changed (as text, or as size if binary or longer than `longest`) or deleted (as null).
 pub(super) fn changes(before: &Listing, after: &Listing, longest: usize) -> Value {
     let mut changed = Map::new();
     for (name, content) in after.iter().filter(|(name, content)| before.get(*name) != Some(*content)) {

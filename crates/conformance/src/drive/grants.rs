@@ -1,4 +1,4 @@
-//! Grants of a scenario's extensions.
+//! Builds the grants of a scenario's extensions.
 
 use pijs_hostcall::Grant;
 use pijs_hostcall::vocabulary::CAPABILITIES;
@@ -12,8 +12,8 @@ pub(super) fn grants(sessions: &Path) -> Vec<Grant> {
     let inside =
         ["<project>", "<package>", "<pi>", "<temp>", "~/**", "~/.*", "~/.*/**", &sessions].map(str::to_owned).to_vec();
     let inside = Scope { paths: Some(inside), ..Scope::default() };
-    // All servers of a scenario are local, and an extension's own listens on any port. An extension that may run programs reaches
-    // them anyway.
+    // All servers of a scenario are local, and an extension's own server may listen on any port. An extension that may run
+    // programs could reach them anyway.
     let hosts = ["127.0.0.1:*", "[::1]:*", "localhost:*"].map(str::to_owned).to_vec();
     let hosts = Scope { hosts: Some(hosts), ..Scope::default() };
     CAPABILITIES

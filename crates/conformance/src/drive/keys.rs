@@ -1,8 +1,8 @@
 //! Orders the keys of a scenario among other events.
 //!
 //! The reference presses the first key of a custom component as soon as it is drawn, some microtasks before a model request from
-//! the component's constructor is sent, and each further key once no task can continue at once. Here requests are in flight while
-//! components are drawn, and runs alternate with realms.
+//! the component's constructor is sent, and each further key once no task can continue at once. In PiJS, requests are in flight
+//! while components are drawn, and runs alternate with realms.
 
 use super::Driver;
 use pijs_agent::AgentControl;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// First keys that were not pressed yet, and model requests of extensions that have no reply yet.
+/// Counts the components whose first key has not been pressed yet, and the model requests of extensions that have no reply yet.
 #[derive(Clone, Default)]
 pub(super) struct Keys {
     first: PendingCount,
@@ -31,7 +31,7 @@ impl Keys {
 #[derive(Clone, Default)]
 struct PendingCount(Arc<watch::Sender<usize>>);
 
-/// A pending operation; ends when this is dropped.
+/// Keeps an operation pending until it is dropped.
 pub(super) struct PendingGuard(PendingCount);
 
 impl PendingCount {
@@ -76,7 +76,7 @@ impl SessionPort for SessionAfterKeys {
         let (session, keys, caller, patience) =
             (self.session.clone(), self.keys.clone(), caller.clone(), self.patience);
         Box::pin(async move {
-            // Giving up the request drops this call.
+            // A cancelled request drops this future, and the guard with it.
             let _question = keys.questions.open();
             let _ = tokio::time::timeout(patience, keys.first.none()).await;
             session.call_in_pieces(&caller, call, cancel, pieces).await
@@ -89,7 +89,8 @@ impl SessionPort for SessionAfterKeys {
 }
 
 impl Driver {
-    /// Waits after a key for its effects: until runs and model requests are over, or wait for a program, or nothing happens.
+    /// Waits for the effects of a key: until runs and model requests are over, a program is running, or nothing has been recorded
+    /// for a while.
     pub(super) async fn after_key(&self, was_idle: bool) {
         let _ = tokio::time::timeout(self.scenario.limit(), self.host.at_rest()).await;
         let quiet = self.scenario.quiet();

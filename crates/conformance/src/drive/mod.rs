@@ -1,11 +1,11 @@
 //! `pi ext drive`: plays a scenario against real extensions and prints a trace of their behaviour, in the form of
 //! `oracle/format.md` (`pi-ext-trace/1`).
 //!
-//! The real pi prints the same document of the same scenario; the conformance harness compares the two.
+//! The real pi prints a document of the same form for the same scenario; the conformance harness compares the two.
 //!
 //! ```text
-//! scenario ──> throw-away project, home, servers ──> host, gate, ledger, agent: as for `pi -p`
-//!                                                         │ ports and connectors that write down
+//! scenario ──> throw-away project, home, servers ──> host, gate, ledger, agent: as in `pi -p`
+//!                                                         │ ports and connectors that record calls
 //! steps, scripted model, scripted answers ────────────────┴──> trace ──> normalised document
 //! ```
 //!
@@ -21,7 +21,7 @@
 //! | [`files`] | comparison of files |
 //! | [`grants`] | grants of the extensions |
 //!
-//! Invariant: extensions run as in a session, behind the same gate and ledger.
+//! Invariant: extensions run as in a session, with the same gate and ledger.
 
 mod clock;
 mod exec;
@@ -106,7 +106,7 @@ struct Driver {
     state: ReadableState,
     script: Script,
     ui: Option<Arc<RecordedUi>>,
-    /// Steps that are being played.
+    /// Number of steps that are being played.
     background: Cell<usize>,
 }
 
@@ -233,7 +233,7 @@ impl Stage {
         let driver = Rc::new(driver);
         driver.clone().serve(key_work, during);
         let host = driver.host.clone();
-        // Files that extensions write while they are loaded existed when the session began.
+        // Files that extensions write while they are loaded are not counted as changes of the session.
         let dirs = &driver.surroundings.dirs;
         let before = files::list(&dirs.cwd, &dirs.home);
         let ending = host.run(driver.agent.attend(driver.run())).await;
@@ -263,7 +263,7 @@ impl Stage {
                 Session::create_in(&self.base.join("sessions"), &surroundings.dirs.cwd, ambient.clone())
             }
         };
-        // The catalogue is there, and no key for any of it.
+        // The model catalogue is available, but there is no key for any provider.
         let no_keys = Auth::new(Arc::new(NoKeyEnvironment), ambient.clone(), Default::default());
         let known = KnownModels::new(ModelsJson::default(), Arc::new(no_keys));
         let start = scenario.start_model.as_deref().unwrap_or("faux-1");
@@ -324,7 +324,7 @@ impl Stage {
             .await
     }
 
-    /// Returns the front end, which records everything that it is shown in the trace.
+    /// Returns the user interface, which records everything in the trace.
     fn interface(&self, environment: &Environment, scenario: &Scenario, scripted: &Scripted) -> Interface {
         let (trace, ui, entries) = (&self.trace, &scripted.ui, self.trace.clone());
         Interface {
@@ -342,7 +342,7 @@ impl Stage {
         }
     }
 
-    /// Loads the extensions with their flags. Failures go into the trace.
+    /// Loads the extensions with their flags. Failures are recorded in the trace.
     async fn load_extensions(&self, loaded: &LoadedSession, scenario: &Scenario, named: &[PathBuf]) {
         let granted = grants::grants(&self.base.join("sessions"));
         let failures = load(loaded, &self.surroundings, &granted, named).await;
@@ -357,7 +357,7 @@ impl Stage {
     }
 }
 
-/// The parts of a session that answer from the scenario.
+/// The parts of a session that take their answers from the scenario.
 struct Scripted {
     state: ReadableState,
     keys: keys::Keys,
@@ -365,7 +365,7 @@ struct Scripted {
     script: Script,
 }
 
-/// Gives an agent the models and settings of a scenario.
+/// Configures an agent with the models and settings of a scenario.
 fn prepare(agent: &Agent, scenario: &Scenario, script: &Script) {
     for id in ["faux-1", "faux-2"] {
         agent.add_model(Arc::new(ScriptedModel::new(id, script.clone())));
@@ -376,7 +376,7 @@ fn prepare(agent: &Agent, scenario: &Scenario, script: &Script) {
     agent.set_settings(pijs_runtime::grants::agent_settings(quiet, &scenario.settings));
 }
 
-/// Returns the folders of resources. Includes skills and prompts of the packages, everything else only with `all`.
+/// Returns the folders of resources: skills and prompts of the packages, and with `all` also those of project and home.
 fn resource_places(dirs: &Dirs, all: bool, named: &[PathBuf]) -> ResourcePlaces {
     let options = DiscoverOptions {
         dirs: dirs.clone(),
@@ -445,7 +445,7 @@ async fn load(loaded: &LoadedSession, surroundings: &Environment, granted: &[Gra
 }
 
 impl Driver {
-    /// Presses keys and plays the steps inside model calls, as they become due.
+    /// Presses keys, and plays the steps inside model calls when they are due.
     fn serve(
         self: Rc<Self>,
         mut key_work: mpsc::UnboundedReceiver<KeyWork>,
@@ -465,14 +465,15 @@ impl Driver {
                     for (index, step) in steps.iter().enumerate() {
                         driver.step(step, &format!("llm{call}.{index}"), true).await;
                     }
-                    // A cancelled call does not wait.
+                    // The receiver is dropped if the call was cancelled.
                     let _ = done.send(());
                 });
             }
         });
     }
 
-    /// Opens the session, plays the steps, closes it. Returns the members of `final` at the moment before the end.
+    /// Opens the session, plays the steps, and closes the session. Returns the members of `final` as they are just before the
+    /// end.
     async fn run(self: &Rc<Self>) -> Value {
         self.host.set_state("screen", json!({"width": self.scenario.width(), "height": 24}));
         self.host.set_state("played", true);
@@ -562,7 +563,7 @@ impl Driver {
     }
 }
 
-/// Formats an `output` item: escape sequences are kept, written as JSON escapes.
+/// Formats an `output` item: escape sequences are kept as JSON escapes.
 fn shown_output(mut item: Value) -> Value {
     if item["t"] == "output" {
         let text = item["text"].to_string();

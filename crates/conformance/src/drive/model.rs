@@ -1,4 +1,4 @@
-//! The scripted model: replies come from the scenario, in order, for any caller.
+//! The scripted model: replies come from the scenario in order, regardless of the caller.
 
 use super::scenario::{Fill, ReplyBlock, WholeReply};
 use super::trace::{ItemIndex, Trace, first_line, message, present, short_hash};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// Steps that happen inside a model call, and a sender to the waiting call.
+/// Steps to play inside a model call, and a sender that resumes the waiting call.
 pub(super) struct InnerSteps {
     pub(super) call: usize,
     pub(super) steps: Vec<Map<String, Value>>,
@@ -34,12 +34,12 @@ struct ScriptState {
     calls: usize,
     /// Number of tool calls that have an id.
     numbered: usize,
-    /// Hashes of the system prompts that are in the trace.
+    /// Hashes of the system prompts that the trace already contains.
     systems: BTreeSet<String>,
     trace: Trace,
     normaliser: Normaliser,
     during: mpsc::UnboundedSender<InnerSteps>,
-    /// The request that was recorded and not sent yet.
+    /// The request that was recorded but not sent yet.
     asked: Option<RecordedRequest>,
 }
 
@@ -105,11 +105,11 @@ impl Script {
         payload
     }
 
-    /// Returns the reply to the call that was asked last, with ids for its tool calls.
+    /// Returns the number of the call that was recorded last, and its reply with ids for the tool calls.
     fn take(&self, sent: &Outgoing) -> (usize, Option<WholeReply>) {
         let mut inner = self.lock();
         let Some(asked) = inner.asked.take() else {
-            // A body is always made before it is sent; without one the script has no reply.
+            // The body of a request is always built before it is sent; otherwise the script has no reply for it.
             return (inner.calls, None);
         };
         if asked.payload != sent.payload {
@@ -154,7 +154,7 @@ pub(super) struct ScriptedModel {
 }
 
 impl ScriptedModel {
-    /// Makes the model `faux-1` or `faux-2`.
+    /// Creates the model `faux-1` or `faux-2`.
     pub(super) fn new(id: &str, script: Script) -> Self {
         let reasoning = id == "faux-2";
         let model = Model::new("faux", id, "faux")
@@ -192,7 +192,7 @@ impl Provider for ScriptedModel {
             if !reply.during.is_empty() {
                 let (done, waits) = oneshot::channel();
                 let sender = script.lock().during.clone();
-                // A closed driver plays no more steps.
+                // The receiver is dropped when the driver is closed; no more steps are played then.
                 if sender.send(InnerSteps { call, steps: reply.during.clone(), done }).is_ok() {
                     let _ = waits.await;
                 }
@@ -234,7 +234,7 @@ fn events(reply: &WholeReply, chunk: usize) -> Vec<ProviderEvent> {
     events
 }
 
-/// Cuts a text into pieces of `units` UTF-16 units; surrogate pairs are kept together.
+/// Splits a text into pieces of `units` UTF-16 units without splitting surrogate pairs.
 fn pieces(text: &str, units: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut length = 0;

@@ -1,4 +1,4 @@
-//! Records the trace from inside: reports of the host, session entries, events of the agent, console output and the event bus.
+//! Records items of the trace: reports of the host, session entries, events of the agent, console output and the event bus.
 
 use super::exec::ExecRecord;
 use super::trace::{Trace, content, first_line, message, present};
@@ -26,7 +26,7 @@ impl Observer for Errors {
             ReportKind::Error(error) if error.phase == "unhandled_rejection" => {
                 self.trace.record("unhandled", json!({"error": first_line(&error.message)}));
             }
-            // pi registers providers when everything is loaded, and reports the errors with those of the start.
+            // pi registers providers after loading, and reports their errors with the load errors.
             ReportKind::Error(error) if error.phase == "register_provider" => {
                 let message = format!("Extension \"{}\" error: {}", report.path, error.message);
                 self.trace.record("diagnostic", json!({"level": "error", "message": message}));
@@ -46,11 +46,11 @@ impl Observer for Errors {
     }
 }
 
-/// Records session entries when they are appended; forwards everything to the readable state.
+/// Records session entries when they are appended; forwards everything to the state that extensions read.
 pub(super) struct Entries {
     trace: Trace,
     state: Arc<dyn StateSink>,
-    /// Number of known entries of the open session.
+    /// Number of entries of the open session that were already recorded or existed at its start.
     known: AtomicUsize,
 }
 
@@ -98,7 +98,7 @@ fn shown_entry(entry: &Value) -> Value {
         .collect()
 }
 
-/// Copies the members that the source has to an item, including `null`. Images are replaced by their hash.
+/// Copies members from a source to an item, if the source has them, including `null`. Images are replaced by their hash.
 fn add(item: &mut Value, from: &Value, names: &[&str]) {
     for name in names {
         if let Some(value) = from.get(name) {
@@ -166,7 +166,7 @@ impl EventsPort for Bus {
     }
 }
 
-/// Records console output and the two streams; forwards them to the log.
+/// Records console output, standard output and standard error, and forwards them to the log.
 pub(super) struct Console {
     pub(super) trace: Trace,
     pub(super) exec: Arc<ExecRecord>,
@@ -174,7 +174,7 @@ pub(super) struct Console {
 }
 
 impl Console {
-    /// Handles a request that is a note for the driver; returns whether it is one.
+    /// Handles a request if it is a note for the driver; returns whether it is.
     fn note(&self, request: &Request) -> bool {
         let text = |key: &str| request.params.get(key).and_then(Value::as_str).unwrap_or_default();
         let is_error = matches!(text("level"), "warn" | "error");
@@ -187,7 +187,7 @@ impl Console {
                 self.exec.announce(request.params.get("data").unwrap_or(&Value::Null));
                 return true;
             }
-            // The real pi has no `pi.log`.
+            // Other `pi.log` calls are not recorded, because the real pi has no `pi.log`.
             _ => return false,
         };
         self.trace.record("output", json!({"stream": stream, "text": text}));

@@ -1,5 +1,5 @@
-//! The step `render`: every message, entry and tool call of the branch that an extension renders, as screen lines, collapsed and
-//! expanded (`+`).
+//! Implements the step `render`: records every message, entry and tool call of the branch that an extension renders, as screen
+//! lines, collapsed and expanded (`+`).
 
 use super::Driver;
 use super::steps::broken;
@@ -72,7 +72,7 @@ impl Driver {
                 let lines = shown_lines(&drawn["lines"]);
                 self.trace.record("render", json!({"what": what, "name": name, "lines": lines}));
             }
-            // It renders nothing.
+            // The extension renders nothing for it.
             Ok(None) => {}
             Err(other) => {
                 self.trace.record("render", json!({"what": what, "name": name, "error": broken(other)}));

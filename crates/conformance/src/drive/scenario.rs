@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// `SCENARIO.json`.
+/// Content of `SCENARIO.json`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Scenario {
@@ -35,7 +35,7 @@ pub(super) struct Scenario {
     pub(super) chunk: f64,
     pub(super) start_model: Option<String>,
     pub(super) thinking: Option<String>,
-    /// Absent: the default; null: pi's built-in prompt.
+    /// Base of the system prompt; absent: [`SYSTEM_PROMPT`], null: pi's built-in prompt.
     #[serde(default, deserialize_with = "given")]
     pub(super) system_prompt: Option<Option<String>>,
     #[serde(default)]
@@ -46,10 +46,10 @@ pub(super) struct Scenario {
     pub(super) settings: Map<String, Value>,
     #[serde(default)]
     pub(super) http: Vec<Server>,
-    /// Absent: the default time; null: the real time.
+    /// Fixed time of the clock; absent: [`NOW`], null: the real time.
     #[serde(default, deserialize_with = "given")]
     pub(super) now: Option<Option<String>>,
-    /// Absent: 1; null: real randomness.
+    /// Seed of the randomness; absent: 1, null: real randomness.
     #[serde(default, deserialize_with = "given")]
     pub(super) random: Option<Option<f64>>,
     #[serde(default)]
@@ -69,13 +69,13 @@ pub(super) struct Scenario {
     pub(super) file_limit: usize,
 }
 
-/// `ui`.
+/// The member `ui`: the user interface and its scripted answers.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Ui {
     #[serde(default)]
     pub(super) mode: UiMode,
-    /// Members depend on the method; null is a value of `value` as well.
+    /// Scripted answers. The members depend on the method; `value` may be null.
     #[serde(default)]
     pub(super) answers: Vec<Map<String, Value>>,
     #[serde(default)]
@@ -110,7 +110,7 @@ pub(super) enum SessionKind {
     File,
 }
 
-/// Answers `pi.exec` where `match` is contained in the command line.
+/// The answer to a `pi.exec` whose command line contains `match`.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct ScriptedProgram {
     #[serde(rename = "match")]
@@ -216,13 +216,13 @@ impl Scenario {
         serde_json::from_str(&text).map_err(|error| broken(&error))
     }
 
-    /// Returns the time without an event after which a scenario is settled.
+    /// Returns how long nothing must be recorded until a scenario counts as settled.
     pub(super) fn quiet(&self) -> Duration {
         Duration::from_secs_f64(self.quiet_ms.max(0.0) / 1000.0)
     }
 
-    /// Returns the time limit of each step, four times that of pi's own driver: it only ends a hang, and a busy machine must not
-    /// reach it.
+    /// Returns the time limit of each step: four times that of pi's own driver, because it only has to end a hang and a busy
+    /// machine must not reach it.
     pub(super) fn limit(&self) -> Duration {
         Duration::from_secs_f64(4.0 * self.limit_ms.max(0.0) / 1000.0)
     }

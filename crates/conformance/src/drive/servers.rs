@@ -1,4 +1,4 @@
-//! Stub servers on 127.0.0.1. They run on a thread of their own, so that they respond while an extension blocks in a synchronous
+//! Stub servers on 127.0.0.1. They run on a separate thread, so that they respond while an extension blocks in a synchronous
 //! call.
 
 use super::scenario::{Route, Server};
@@ -23,7 +23,7 @@ pub(super) struct Listening {
     pub(super) url: String,
 }
 
-/// Starts all servers; they live as long as the process.
+/// Starts all servers, which run until the process exits.
 pub(super) fn start(servers: &[Server], trace: &Trace) -> Result<Vec<Listening>> {
     let mut listening = Vec::new();
     for (index, server) in servers.iter().enumerate() {

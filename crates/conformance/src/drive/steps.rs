@@ -13,11 +13,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// The message of a failed step, as `step_error` has it.
+/// Result of a step; the error is the message of the item `step_error`.
 type StepResult = Result<(), String>;
 
 impl Driver {
-    /// Plays one step. `inside` a model call it does not wait for anything that waits for the model.
+    /// Plays one step. With `inside`, the step is part of a model call, so it does not wait for anything that waits for the
+    /// model.
     pub(super) async fn step(self: &Rc<Self>, raw: &Map<String, Value>, label: &str, inside: bool) {
         let step = self.fill.map(raw);
         let Some((kind, value)) = step.iter().next().map(|(kind, value)| (kind.clone(), value.clone())) else { return };
@@ -32,7 +33,7 @@ impl Driver {
             }
             driver.background.set(driver.background.get() - 1);
         });
-        // A step begins at once, like a called function, and continues after other tasks had their turn.
+        // A step begins at once, like a called function, and continues after other tasks have run.
         let is_over = futures_util::poll!(playing.as_mut()).is_ready();
         let running = tokio::task::spawn_local(async move {
             if !is_over {
@@ -43,7 +44,7 @@ impl Driver {
             // Synchronous effects of the extension precede the next step.
             let _ = tokio::time::timeout(self.scenario.limit(), self.host.next_turn_over()).await;
             if inside {
-                // A message is in flight no longer than its handlers run.
+                // A message is delivered at the latest when its handlers have finished.
                 tokio::select! {
                     biased;
                     () = self.control.delivered() => {}
@@ -52,7 +53,7 @@ impl Driver {
             }
             return;
         }
-        // It continues in the background.
+        // A step that exceeds the limit continues in the background and is recorded as `unsettled`.
         if tokio::time::timeout(self.scenario.limit(), running).await.is_err() {
             self.trace.record("unsettled", json!({}));
             self.background.set(self.background.get().saturating_sub(1));
@@ -195,7 +196,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Returns an entry by its index, or by role or custom type and the index among those.
+    /// Returns the id of an entry by its index, or by a role or custom type and the index among its entries.
     fn nth(&self, wanted: &Value) -> String {
         let at = |index: i64, length: usize| {
             let length = i64::try_from(length).unwrap_or(0);
@@ -267,10 +268,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits until nothing runs and nothing has been recorded for a while.
+    /// Waits until nothing runs, and nothing has been recorded for the time [`Scenario::quiet`].
     pub(super) async fn settle(self: &Rc<Self>) {
         let (quiet, limit) = (self.scenario.quiet(), Instant::now() + self.scenario.limit());
-        // A realm that still computes or waits for the host gets more time than an idle one.
+        // A realm that is still computing or waiting for the host gets more time than an idle one.
         let patience = (quiet * 10).max(Duration::from_secs(1));
         self.trace.touch();
         loop {
@@ -331,7 +332,7 @@ impl Driver {
                     self.after_key(was_idle).await;
                 }
             }
-            // It may have closed itself.
+            // The component may have closed itself.
             is_closed |= gone.is_cancelled();
             let shown = match is_closed {
                 true => "<closed>".into(),
@@ -352,7 +353,7 @@ impl Driver {
             tokio::time::sleep(Duration::from_secs_f64(wait / 1000.0)).await;
             let _ = close.send(None);
         } else if scripted("hang") == Some(&Value::Bool(true)) {
-            // Its own end answers the realm; the sender has to live until then.
+            // The dialog's own timeout or signal closes it; the sender must live until then.
             tokio::time::sleep(self.scenario.limit()).await;
         } else {
             let _ = close.send(None);

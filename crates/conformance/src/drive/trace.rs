@@ -1,17 +1,17 @@
-//! The trace: events in order. Every observer records its events here at once.
+//! The trace of a run: its events in order. Every observer records its events here immediately.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The trace of one run; clones share it.
+/// The trace of one run; clones share the items.
 #[derive(Clone)]
 pub(super) struct Trace(Arc<Mutex<TraceState>>);
 
 struct TraceState {
     items: Vec<Item>,
-    /// Item types that are not kept.
+    /// Item types that are not recorded.
     dropped: BTreeSet<String>,
     /// Time of the latest item.
     latest: Instant,
@@ -27,7 +27,7 @@ struct Item {
     is_kept: bool,
 }
 
-/// Names an item, to add what is known later.
+/// Index of an item, for adding members later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ItemIndex(usize);
 
@@ -105,7 +105,7 @@ impl Trace {
         self.lock().latest.elapsed()
     }
 
-    /// Takes the items. Nothing is recorded from then on.
+    /// Takes the items. Nothing is recorded afterwards.
     pub(super) fn close(&self) -> Vec<Value> {
         let mut inner = self.lock();
         inner.is_closed = true;
@@ -126,7 +126,7 @@ pub(super) fn present(mut object: Value) -> Value {
     object
 }
 
-/// Returns the first line, as errors are shown.
+/// Returns the first line of a text, the form in which errors are recorded.
 pub(super) fn first_line(text: &str) -> &str {
     text.split('\n').next().unwrap_or_default()
 }
@@ -158,7 +158,7 @@ pub(super) fn message(message: &Value) -> Value {
     Value::Object(shown)
 }
 
-/// Returns the names in a system message's value.
+/// Returns the names in a member of a system message: its keys, or the `name` of each item.
 fn names(value: &Value) -> Value {
     match value {
         Value::Object(sections) => sections.keys().cloned().collect(),

@@ -36,7 +36,7 @@ struct RecordingState {
     components: BTreeMap<(ExtensionId, u64), PlacedComponent>,
 }
 
-/// An open dialog that ends by its signal or its timeout.
+/// A dialog without a scripted answer, which stays open until its signal or its timeout.
 struct Dialog {
     item: ItemIndex,
     timeout: Option<Duration>,
@@ -44,35 +44,36 @@ struct Dialog {
 
 struct PlacedComponent {
     item: ItemIndex,
-    /// For `custom`: the actions once it is drawn.
+    /// The scripted actions of a `custom` component, until it is drawn for the first time.
     custom: Option<Custom>,
 }
 
 struct Custom {
     answer: Option<Map<String, Value>>,
-    /// Taken by the realm's `answer` call.
+    /// Receiver of the result, which the realm's `answer` call takes.
     outcome: Option<oneshot::Receiver<Option<Value>>>,
     close: Option<oneshot::Sender<Option<Value>>>,
-    /// Fires when it is closed.
+    /// Cancels [`KeyWork::gone`] when the component is closed.
     gone: DropGuard,
-    /// Set where keys are scripted.
+    /// Keeps the first key pending; set if keys are scripted.
     first_key: Option<PendingGuard>,
 }
 
-/// The keys for a custom component that is drawn, after which it may have to be closed.
+/// A request to press the scripted keys of a custom component that was drawn, and then to close the component if the script says
+/// so.
 pub(super) struct KeyWork {
     pub(super) extension: ExtensionId,
     pub(super) component: u64,
     pub(super) item: ItemIndex,
     pub(super) answer: Option<Map<String, Value>>,
     pub(super) close: oneshot::Sender<Option<Value>>,
-    /// Fires when it has closed itself.
+    /// Cancelled when the component has closed itself.
     pub(super) gone: CancellationToken,
     pub(super) first_key: Option<PendingGuard>,
 }
 
 impl RecordedUi {
-    /// Creates the interface with its scripted answers, in which the names of the scenario are already replaced.
+    /// Creates the interface with its scripted answers, in which placeholders such as `{{cwd}}` are already replaced.
     pub(super) fn new(
         ui: &Ui,
         answers: Vec<Map<String, Value>>,
@@ -104,7 +105,7 @@ impl RecordedUi {
         self.trace.record("ui", json!({"method": method, "args": args}))
     }
 
-    /// Returns the first unused answer that fits.
+    /// Takes the first unused answer that matches the method and its arguments.
     fn take(&self, method: &str, args: &[Value]) -> Option<Map<String, Value>> {
         let text = without_escapes(&serde_json::to_string(args).unwrap_or_default());
         let mut inner = self.lock();
@@ -119,7 +120,7 @@ impl RecordedUi {
         Some(inner.answers.remove(at))
     }
 
-    /// Opens a dialog; the script answers most at once.
+    /// Opens a dialog. A scripted answer is returned at once.
     fn dialog(&self, method: &str, args: Vec<Value>, params: &Map<String, Value>) -> Value {
         let mut shown = args.clone();
         shown.extend(params.get("settings").cloned());
@@ -140,7 +141,7 @@ impl RecordedUi {
         }
         let value = answer.as_ref().and_then(|answer| answer.get("value")).filter(|value| !value.is_null());
         let given = value.and_then(|value| read(method, value, &args));
-        // A cancelled confirmation is treated as *no*.
+        // A cancelled confirmation counts as *no*.
         let given = if method == "confirm" { Some(given.unwrap_or(false.into())) } else { given };
         let noted = match (&answer, &given) {
             (None, _) => "<none>".into(),
@@ -192,7 +193,7 @@ impl RecordedUi {
         json!({"draws": true})
     }
 
-    /// Records the first drawing of a new component in its item, and sends keys to a custom one.
+    /// Records the first rendering of a new component in its item, and sends the scripted keys to a custom component.
     fn drawn(&self, caller: &Caller, params: &Map<String, Value>) {
         let Some(component) = params.get("component").and_then(Value::as_u64) else { return };
         let mut inner = self.lock();
@@ -207,7 +208,7 @@ impl RecordedUi {
         });
         if let Some((close, answer, first_key, gone)) = taken {
             let extension = caller.extension().clone();
-            // A closed driver presses no more keys.
+            // The receiver is dropped when the driver is closed; no more keys are pressed then.
             let _ = self.keys.send(KeyWork { extension, component, item: placed.item, answer, close, gone, first_key });
         }
     }
@@ -225,7 +226,7 @@ impl RecordedUi {
     }
 }
 
-/// A dialog without a scripted answer, until its timeout or the extension's abort: its call is dropped then.
+/// The pending call of a dialog without a scripted answer. The call is dropped when the extension aborts the dialog.
 struct OpenDialog {
     trace: Trace,
     item: ItemIndex,
@@ -344,8 +345,8 @@ impl UiPort for RecordedUi {
     }
 }
 
-/// Returns whether a trailing null is kept: a cleared status is recorded as null; elsewhere a null at the end is an absent
-/// argument.
+/// Returns whether a trailing null argument is kept: a cleared status is recorded as null; for other methods, a null at the end
+/// is an absent argument.
 fn keeps_null(method: &str, length: usize) -> bool {
     method == "setStatus" && length == 2
 }
@@ -354,7 +355,7 @@ fn truthy(value: Option<&Value>) -> bool {
     value.is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)) && value.as_f64() != Some(0.0))
 }
 
-/// Returns the user's answer, from the script's value.
+/// Converts the script's value to the user's answer.
 fn read(method: &str, value: &Value, args: &[Value]) -> Option<Value> {
     match (method, value) {
         ("confirm", value) => Some((*value == Value::Bool(true)).into()),

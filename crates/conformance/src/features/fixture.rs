@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A package's main feature: setup, answers, steps, and the results in the real pi.
+/// A package's main feature: setup, answers, steps, and the results with the real pi.
 ///
 /// `{{cwd}}`, `{{home}}`, `{{tmp}}`, `{{owner}}` (`uid-1000`), `{{server:I}}` (its address with scheme) and `{{port:I}}` are
 /// replaced in `files`, `home`, `programs`, `env`, `servers`, `model`, `answers` and `steps`; elsewhere they are literal.
@@ -17,7 +17,7 @@ pub struct Fixture {
     pub package: String,
     /// The main feature, from the package's README.
     pub feature: String,
-    /// The reason why PiJS does not support all of it; empty otherwise.
+    /// The reason why PiJS does not fully support the feature; empty if it does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The capabilities granted at install (`--yes`): all requested ones, in the order of the prompt.
@@ -26,7 +26,7 @@ pub struct Fixture {
     /// Whether the project is trusted before the session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trust: bool,
-    /// The prompts of pi during the session, with the given answers; any other prompt is a failure.
+    /// The expected prompts of pi during the session, with the answers to give; any other prompt is a failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<PromptAnswer>,
     /// Files of the project.
@@ -35,7 +35,7 @@ pub struct Fixture {
     /// Files of the home folder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub home: BTreeMap<String, String>,
-    /// Programs on the path, with precedence over all others.
+    /// Scripts in the first folder of `PATH`, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub programs: BTreeMap<String, String>,
     /// Environment variables.
@@ -47,21 +47,21 @@ pub struct Fixture {
     /// The model's replies in their order: a text, or a tool call `{tool, input}`, or `{status, error}`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub model: Vec<Reply>,
-    /// Answers to dialogs of the extension; one without an answer is cancelled.
+    /// Answers to dialogs of the extension; a dialog without an answer is cancelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Dialog>,
     /// The user's inputs.
     pub steps: Vec<Step>,
-    /// Expressions for ids and times in the results.
+    /// Replacements of ids and times in the results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub normalise: Vec<Replace>,
-    /// Kinds whose items are compared without order: they are concurrent in pi, too.
+    /// Kinds whose items are compared without order, because they are concurrent in pi as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unordered: Vec<String>,
     /// Known differences from `expected`, each with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub known: BTreeMap<String, String>,
-    /// Results in the real pi, by kind; within a kind in order.
+    /// Results with the real pi, by kind; the results of a kind are in order.
     #[serde(default)]
     pub expected: Map<String, Value>,
 }
@@ -70,9 +70,9 @@ pub struct Fixture {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PromptAnswer {
-    /// The text after *asks to*.
+    /// The text of the prompt after *asks to*.
     pub question: String,
-    /// One of the choices.
+    /// The choice to select.
     pub answer: String,
 }
 
@@ -95,11 +95,11 @@ fn is_zero(port: &u16) -> bool {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
-    /// `GET /path`.
+    /// Method and path, such as `GET /path`.
     pub on: String,
-    /// JSON, or a text.
+    /// Body of the response: a text, or JSON.
     pub body: Value,
-    /// `text/plain` for a text, `application/json` else.
+    /// Content type; `None` for `text/plain` if the body is a text, and `application/json` otherwise.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
 }
@@ -132,14 +132,14 @@ pub enum Reply {
 pub struct Dialog {
     /// `select`, `confirm`, `input` or `editor`.
     pub method: String,
-    /// A text that the dialog contains.
+    /// A text that the dialog must contain.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub with: String,
-    /// A text, a boolean, or the number of an option.
+    /// The answer: a text, a boolean, or the number of an option.
     pub value: Value,
 }
 
-/// An input of the user.
+/// One step of a scenario: an input of the user.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -161,7 +161,7 @@ pub struct Replace {
 }
 
 impl Fixture {
-    /// Returns the name in lists: `feature npm:pi-mermaid@0.3.0`.
+    /// Returns the fixture's name in reports, such as `feature npm:pi-mermaid@0.3.0`.
     pub fn key(&self) -> String {
         format!("feature npm:{}", self.package)
     }

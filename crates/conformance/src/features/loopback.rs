@@ -58,7 +58,7 @@ impl Drop for Server {
     }
 }
 
-/// Listens on loopback; port 0 takes a free one.
+/// Starts a server on loopback; port 0 selects a free port.
 pub(super) async fn serve(
     port: u16,
     answer: impl Fn(&ServerRequest) -> ServerResponse + Send + Sync + 'static,

@@ -1,14 +1,14 @@
-//! Runs the main feature of each package as a user would: `pi install npm:NAME`, then a session with scripted inputs, and with no
-//! other grants than those that were requested and answered.
+//! Runs the main feature of each package as a user would: `pi install npm:NAME`, then a session with scripted inputs. The package
+//! has only the grants that it requested and that the script gave.
 //!
 //! `fixtures/features/*.json` has one package each: inputs, replies of the model and servers, prompts of pi, and the results of
-//! the real pi. The registry is on this machine (see [`registry`]), and so is every server of a package.
+//! the real pi. The registry ([`registry`]) and all servers of a package run on this machine.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`fixture`] | the form of the files |
 //! | [`session`] | the user: an RPC client |
-//! | [`observations`] | observations, by kind |
+//! | [`observations`] | results of a session, by kind |
 //! | [`model`], [`loopback`] | servers |
 
 mod fixture;
@@ -44,9 +44,9 @@ const INSTALL: Duration = Duration::from_secs(300);
 /// The `pi` to run.
 #[derive(Debug, Clone)]
 pub enum Program {
-    /// PiJS, by its program.
+    /// PiJS, with the path of its program.
     Ours(PathBuf),
-    /// The real pi: Node and its script.
+    /// The real pi, with the paths of Node and of pi's script.
     Real(PathBuf, PathBuf),
 }
 
@@ -55,17 +55,17 @@ pub enum Program {
 pub struct Outcome {
     /// The package and its feature.
     pub fixture: Fixture,
-    /// Whether its results are those of the real pi, with the expected prompts.
+    /// Whether the results equal those of the real pi, and the prompts are the expected ones.
     pub verdict: Verdict,
 }
 
-/// Returns a sentence about each package whose results differ.
+/// Describes each package whose results differ unexpectedly, in a sentence each.
 pub fn surprises(outcomes: &[Outcome]) -> Vec<String> {
     let failed = outcomes.iter().filter(|outcome| outcome.verdict != Verdict::Same);
-    failed.map(|outcome| format!("{}: is not as it is written down", outcome.fixture.key())).collect()
+    failed.map(|outcome| format!("{}: results differ from those of the real pi", outcome.fixture.key())).collect()
 }
 
-/// The results of a run.
+/// The results of one run of a package.
 struct Run {
     granted: Vec<String>,
     asked: Vec<PromptAnswer>,
@@ -99,7 +99,7 @@ pub async fn run(
     Ok(outcomes)
 }
 
-/// Records the results of a package in the real pi.
+/// Records the results of a package with the real pi.
 ///
 /// # Errors
 ///
@@ -200,7 +200,7 @@ async fn used(program: &Program, fixture: &Fixture, registry: &Server) -> Result
         Program::Real(..) => {}
     }
     command.args(["--mode", "rpc", "--model", "local/one"]).stdin(Stdio::piped());
-    // An unread pipe would fill up and block.
+    // An unread pipe would fill up and block the program.
     command.stderr(std::fs::File::create(world.path("stderr"))?);
     let mut session = Session::start(command, &fixture, seen.clone())?;
     let ran = session.run(&fixture).await;
@@ -236,7 +236,7 @@ async fn open(index: usize, listen: &Listen, places: &[(String, String)], seen: 
     .await
 }
 
-/// Fresh folders for one package.
+/// Fresh folders for one run of a package.
 struct World(tempfile::TempDir);
 
 impl World {
@@ -256,7 +256,7 @@ impl World {
         let folders = ["cwd", "home", "tmp", "bin"].map(|name| (name, self.path(name)));
         let mut places: Vec<_> =
             folders.map(|(name, path)| (format!("{{{{{name}}}}}"), path.display().to_string())).into();
-        // Folders of a user have this name in the shared temporary folder.
+        // Programs name a user's folder in the shared temporary folder like this.
         let owner = std::fs::metadata(self.path("cwd")).map(|folder| folder.uid());
         places.extend(owner.ok().map(|uid| ("{{owner}}".to_owned(), format!("uid-{uid}"))));
         places
@@ -305,7 +305,7 @@ impl World {
             .env("NPM_CONFIG_USERCONFIG", self.path("home/.npmrc"))
             .env("XDG_CACHE_HOME", cache())
             .envs([("TZ", "UTC"), ("LANG", "C.UTF-8"), ("TERM", "xterm-256color"), ("GIT_CONFIG_NOSYSTEM", "1")])
-            // For the real one: npm's activities besides the install.
+            // For the real pi: disables npm's activities besides the install.
             .envs([("npm_config_ignore_scripts", "true"), ("npm_config_audit", "false"), ("npm_config_fund", "false")])
             .env("npm_config_cache", self.path("tmp/npm"))
             .envs(&fixture.env)
@@ -317,7 +317,7 @@ impl World {
     }
 }
 
-/// Returns the cache of this user: the packages of the corpus are compiled already.
+/// Returns this user's cache folder, in which the packages of the corpus are already compiled.
 fn cache() -> PathBuf {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let home = || variable("HOME").map(|home| Path::new(&home).join(".cache"));

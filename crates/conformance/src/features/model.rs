@@ -31,7 +31,7 @@ fn noted(body: &Value) -> Value {
     let mut tools: Vec<&str> = tools.filter(|name| !BUILT_IN.contains(name)).collect();
     tools.sort_unstable();
     let last = body["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
-    // A text may be sent as one block.
+    // A text may be sent as a list with one block.
     let blocks = last["content"].as_array().into_iter().flatten().filter_map(|block| block["text"].as_str());
     let text = last["content"].as_str().map_or_else(|| blocks.collect::<String>(), str::to_owned);
     json!({ "model": body["model"], "tools": tools, "role": last["role"], "told": text })

@@ -1,4 +1,4 @@
-//! Observations of a session, by kind; values that vary between runs are replaced.
+//! Records the results of a session by kind, and replaces values that vary between runs.
 
 use super::fixture::Replace;
 use anyhow::{Context, Result};
@@ -6,7 +6,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Observations of one session, shared with its servers.
+/// Results of one session, shared with its servers.
 #[derive(Clone)]
 pub(super) struct Observations(Arc<ObservationLog>);
 
@@ -19,7 +19,7 @@ struct ObservationLog {
 impl Observations {
     pub(super) fn new(normalise: &[Replace]) -> Result<Self> {
         let usual = [
-            // Escape sequences of the terminal, and ids of sessions.
+            // Escape sequences of the terminal; then ids of sessions.
             ("\u{1b}\\[[0-9;]*m", ""),
             ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
             ("\\d{4}-\\d\\d-\\d\\dT[\\d:.-]+Z", "<time>"),
@@ -33,7 +33,7 @@ impl Observations {
         Ok(Self(Arc::new(ObservationLog { notes: Mutex::default(), places: OnceLock::new(), patterns })))
     }
 
-    /// Sets the folder names that are replaced by names such as `{{cwd}}`, the longest first. Called once.
+    /// Sets the paths that are replaced by placeholders such as `{{cwd}}`, longest path first. Called once.
     pub(super) fn place(&self, mut places: Vec<(String, String)>) {
         places.sort_by_key(|(_, place)| std::cmp::Reverse(place.len()));
         let _ = self.0.places.set(places);
@@ -72,8 +72,8 @@ impl Observations {
         }
     }
 
-    /// Records output of an extension without a dialog. A fixed position (status, widgets) may be drawn any number of times, so
-    /// only the first occurrence of a text is recorded.
+    /// Records output of an extension that is not a dialog. A status or a widget may be drawn any number of times, so only the
+    /// first occurrence of a text is recorded.
     pub(super) fn shown(&self, method: &str, request: &Value) {
         let note = match method {
             "notify" => json!({ "notify": request["message"], "as": request["notifyType"] }),
@@ -111,7 +111,7 @@ impl Observations {
 
     /// Returns whether a text occurred after a mark.
     pub(super) fn has_since(&self, mark: usize, text: &str) -> bool {
-        // Text of a model request occurred earlier.
+        // Model requests are excluded, because they repeat earlier text.
         let notes = self.lock();
         notes.iter().skip(mark).any(|(kind, note)| *kind != "model" && holds(note, text))
     }

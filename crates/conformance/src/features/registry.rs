@@ -18,7 +18,7 @@ pub(super) async fn open(corpus: &Corpus, laid: &Laid, depot: &TarballCache, pac
         let file = laid.packages.join(package.replace('/', "+")).join(at).join("package.json");
         let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
         let mut manifest: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))?;
-        // npm left these out (peers, binaries of other systems), so they are not requested here either.
+        // Dependencies that npm did not install (peers, binaries for other systems) are removed, so that they are not requested.
         for kind in ["dependencies", "optionalDependencies", "peerDependencies"] {
             if let Some(wanted) = manifest.get_mut(kind).and_then(Value::as_object_mut) {
                 wanted.retain(|name, _| is_placed(name));

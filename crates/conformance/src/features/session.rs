@@ -1,6 +1,6 @@
 //! A session over RPC: sends a user's inputs, answers dialogs, and records observations.
 //!
-//! No step waits for a fixed time: it ends when a text has appeared, or when the session reports that it has settled.
+//! No step waits for a fixed time: a step ends when a text has appeared, or when the session reports that it has settled.
 
 use super::fixture::{Dialog, Fixture, PromptAnswer};
 use super::observations::Observations;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// Time limit of an answer; far more than any step takes.
+/// Time limit for each line of output; far more than any step takes.
 const LIMIT: Duration = Duration::from_secs(120);
 /// The first choice of pi's own prompts.
 const FIRST_CHOICE: &str = "Allow this once";
@@ -20,14 +20,15 @@ pub(super) struct Session {
     child: Child,
     input: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
-    /// Unused answers.
+    /// Answers to dialogs that were not used yet.
     dialogs: Vec<Dialog>,
     consents: Vec<PromptAnswer>,
-    /// Prompts of pi.
+    /// Prompts of pi so far, with the answers given.
     pub(super) asked: Vec<PromptAnswer>,
     seen: Observations,
-    /// Number of ended runs of the model, and whether one is active.
+    /// Number of runs of the model that have ended.
     settled: usize,
+    /// Whether a run of the model is active.
     runs: bool,
 }
 
@@ -56,7 +57,7 @@ impl Session {
             }
         }
         self.input = None;
-        // Observations at the end of the session are included.
+        // Results at the end of the session are recorded as well.
         while let Some(line) = self.next().await? {
             self.hear(&line).await?;
         }
