@@ -11,10 +11,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The folder to carry.
+/// The environment variable that names the folder to embed.
 const EMBED: &str = "PIJS_EMBED";
 
-/// The package whose documentation models read.
+/// Prefix of the tarball of the package whose documentation models read.
 const DOCUMENTED: &str = "@earendil-works+pi-coding-agent@";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Names in a folder, in order.
+/// Returns the names in a folder, sorted.
 fn names(folder: &Path) -> io::Result<Vec<String>> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
     let entries = fs::read_dir(folder).map_err(named)?;

@@ -3,13 +3,13 @@
 //! | file | read |
 //! |---|---|
 //! | protected ([`Places::protection`]) | never |
-//! | of the package, or of a dependency | yes |
+//! | in the package or a dependency | yes |
 //! | code below the folder of a loose file | yes; in a home, not below hidden folders |
 //! | data below the folder of a loose file | yes; in a home, or where it may hold secrets, as elsewhere |
-//! | elsewhere | no import of a package; one of a loose file where the extension may read at run time |
+//! | elsewhere | not for a package; for a loose file if the extension may read there at run time |
 //!
-//! A loose file is an extension that is a single file, in whatever folder. Paths are canonical: the tree checks again after it
-//! has resolved a link. Decisions are remembered, because the gate counts each as a read and the ledger names it.
+//! A loose file is an extension that consists of a single file, in any folder. Paths are canonical: the tree checks again after
+//! it has resolved a link. Decisions are remembered, because the gate counts each as a read and the ledger names it.
 
 use pijs_hostcall::Profile;
 use pijs_hostcall::places::{Places, Protection, is_code, may_hold_secrets};
@@ -17,7 +17,7 @@ use pijs_protocol::guard;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-/// Answers whether an extension may read a file at run time.
+/// Returns whether an extension may read a file at run time.
 type Readable = dyn Fn(&Path) -> bool + Send + Sync;
 
 /// Decides which files a build may read.
@@ -30,20 +30,20 @@ pub struct FileAccess {
 }
 
 impl FileAccess {
-    /// Refuses the protected paths of these folders. Outside of a loose file's folder, only files that every extension may read
-    /// without a grant are read.
+    /// Creates the access rules, with these folders protected. Outside of a loose file's folder, only files that every extension
+    /// may read without a grant are read.
     pub fn new(places: Places) -> Self {
         Self { places: Some(Arc::new(places)), readable: None }
     }
 
-    /// Replaces that check: `readable` decides whether the extension may read a file that is not its own.
+    /// Replaces the check for files that are not the extension's own: `readable` returns whether the extension may read one.
     #[must_use]
     pub fn readable(mut self, readable: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         self.readable = Some(Arc::new(readable));
         self
     }
 
-    /// Decides about one file.
+    /// Admits or refuses one file.
     pub(crate) fn judge(&self, read: &BuildRead<'_>) -> Result<Admission, Refusal> {
         let Some(places) = self.places.as_deref() else {
             return if read.area == Area::Elsewhere { Err(Refusal::Outside) } else { Ok(Admission::default()) };
@@ -83,28 +83,28 @@ impl std::fmt::Debug for FileAccess {
 pub(crate) enum Area {
     /// In the package, or in the folder of a loose file.
     Package,
-    /// In a `node_modules` folder around it.
+    /// In a `node_modules` folder around the package.
     Dependencies,
-    /// Outside of both.
+    /// Outside of the package and of those folders.
     Elsewhere,
 }
 
 /// A file that a build wants to read.
 #[derive(Debug)]
 pub(crate) struct BuildRead<'a> {
-    /// Its real path.
+    /// Canonical path of the file.
     pub(crate) path: &'a Path,
     pub(crate) area: Area,
-    /// The folder of the package or of the dependencies that it lies in.
+    /// The root that contains the file: the package's folder, or a folder of dependencies.
     pub(crate) root: &'a Path,
     /// The extension's file, if it is a loose one.
     pub(crate) loose: Option<&'a Path>,
-    /// An import leads to it: the extension gets what it says.
+    /// Whether an import leads to the file, so that the extension gets its contents.
     pub(crate) imported: bool,
 }
 
 impl BuildRead<'_> {
-    /// Returns whether reading the file needs the permission that a read at run time needs.
+    /// Returns whether reading the file requires the permission for a read at run time.
     fn needs_question(&self, places: &Places) -> bool {
         match (self.area, self.loose) {
             (Area::Elsewhere, _) => true,
@@ -130,8 +130,8 @@ impl BuildRead<'_> {
         })
     }
 
-    /// Returns whether the file is code of the extension or of a dependency, in which its author has no secrets of the user. In a
-    /// folder that holds the project or the home, code may be the user's.
+    /// Returns whether the file is code of the extension or of a dependency, which does not hold secrets of the user. In a folder
+    /// that contains the project or the home, code may be the user's.
     fn is_own_code(&self, places: &Places) -> bool {
         let is_users = places.home.starts_with(self.root) || places.project.starts_with(self.root);
         is_code(self.path)
@@ -147,20 +147,20 @@ impl BuildRead<'_> {
 /// The decision to admit a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Admission {
-    /// The file is not the extension's own, and a permission admits it.
+    /// Whether the file is not the extension's own, so that a permission admits it.
     pub(crate) asked: bool,
-    /// The file may hold secrets.
+    /// Whether the file may hold secrets.
     pub(crate) secrets: bool,
 }
 
 /// The reason why a build may not read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The file is protected, whatever is granted.
+    /// The file is protected; no grant admits it.
     Protected,
     /// The file lies outside of the package, or of the folder of a loose file.
     Outside,
-    /// The file lies beside a loose file, and nothing shows who owns it.
+    /// The file is next to a loose file, and nothing shows who owns it.
     NotOwn,
 }
 
@@ -202,7 +202,7 @@ mod tests {
     const PLAIN: Result<Admission, Refusal> = Ok(Admission { asked: false, secrets: false });
 
     #[test]
-    fn nobody_reads_what_is_protected() {
+    fn protected_files_are_never_read() {
         for path in [
             "/home/me/.pi/agent/auth.json",
             "/home/me/.PI/agent/Auth.json",
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_is_no_folder_of_an_extension() {
+    fn a_home_is_not_the_folder_of_an_extension() {
         for (path, expected) in [
             ("/home/me/three.ts", PLAIN),
             ("/home/me/lib/three.js", PLAIN),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_of_its_folder_a_loose_file_reads_what_every_extension_does() {
+    fn a_loose_file_reads_elsewhere_only_by_permission() {
         let asked = Ok(Admission { asked: true, secrets: false });
         assert_eq!(loose("/home/me/code/app/.pi/extensions/x.ts", "/home/me/code/app/src/lib.ts"), asked);
         assert_eq!(loose("/home/me/code/other/src/x.ts", "/home/me/code/other/lib/a.ts"), Err(Refusal::Outside));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_is_read_for_what_it_says_of_imports() {
+    fn manifests_are_read_to_resolve_imports() {
         let (path, root, file) = ("/home/me/lib/package.json", Path::new("/home/me"), Path::new("/home/me/x.ts"));
         let read =
             |imported| BuildRead { path: Path::new(path), area: Area::Package, root, loose: Some(file), imported };

@@ -1,6 +1,6 @@
 //! The pipeline: resolve → parse, scan, rewrite, link → emit, with the cache around it.
 //!
-//! Each entry of a package is linked by itself, so that it gets its own instances of the modules it
+//! Each entry of a package is linked by itself, so that it gets its own instances of the modules that it
 //! shares with others, as under pi. Its chunks are named `ext:/INDEX/FILE`; the entry itself is
 //! `ext:/INDEX/index.js`, and entry *i* is module *i* of the artifact.
 
@@ -96,7 +96,7 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
     Ok(Compiled::new(artifact, modules.diagnostics(), package, modules.tree()))
 }
 
-/// Checks a package without building it: verdict, capabilities, locations.
+/// Checks a package without building it. Returns the verdict, capabilities and locations.
 pub fn check(input: &Input, options: &CheckOptions) -> CheckOutput {
     let checked = resolve(input, &options.access).map_err(BuildFailure::from).and_then(|package| {
         let tree = open(&package, &options.access, package.limits(options.limits))?;
@@ -120,7 +120,7 @@ fn open(package: &Package, access: &FileAccess, limits: Limits) -> Result<Source
         .map_err(|error| Diagnostic::new(Code::Read, format!("{}: {error}", package.root.display())))
 }
 
-/// All entries, linked and without bytecode.
+/// All entries after linking, before bytecode is generated.
 struct Linked {
     metadata: ArtifactMetadata,
     modules: Vec<Module>,
@@ -133,7 +133,7 @@ fn link_all(package: &Package, modules: &Arc<Modules>, minify: bool) -> Result<L
     modules.tree().in_phase(Phase::Check, || check_linked(package, modules, linked))
 }
 
-/// Checks what was linked, and describes it.
+/// Checks the linked chunks and describes the artifact.
 fn check_linked(package: &Package, modules: &Arc<Modules>, linked: Vec<Vec<Chunk>>) -> Result<Linked, BuildFailure> {
     let mut imports = HostImports::new();
     for chunks in &linked {

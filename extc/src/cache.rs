@@ -1,13 +1,13 @@
 //! The artifact cache: compiled once, loaded in a few milliseconds.
 //!
-//! A directory of files named by [`Key`]. An artifact lies beside a MAC under this installation's key, and only an artifact whose
+//! Files are named by [`Key`]. Each artifact has a MAC under this installation's key, and only an artifact whose
 //! MAC matches for this engine build and this use is ever loaded: any other file is rebuilt from source. Files appear by rename,
 //! so that a reader sees a whole file or none, and two concurrent builds end with one of two equal files.
 //!
 //! ```text
 //! KEY.artifact   bytecode and metadata, all that a start reads    KEY.mac     its MAC, the digest of the whole artifact
-//! KEY.texts      sources and maps behind their MAC                KEY.json    the note that leads to an artifact
-//! KEY.stamps     stamps for the note, behind their MAC            KEY.data    what a program made
+//! KEY.texts      sources and maps, preceded by their MAC          KEY.json    the note that leads to an artifact
+//! KEY.stamps     stamps for the note, preceded by their MAC       KEY.data    data that a program generated
 //! ```
 //!
 //! The cache is best effort: a failure in it costs time, and never fails the build.
@@ -68,7 +68,7 @@ pub(crate) struct Hit {
 }
 
 impl Cache {
-    /// Opens a cache in a directory, which is created on the first write, under a key that the caller keeps.
+    /// Opens a cache in a directory, which is created on the first write. The caller keeps the key.
     pub fn open(dir: impl Into<PathBuf>, key: InstallKey) -> Self {
         Self { dir: dir.into(), key, disk: Disk::system(), notice: None }
     }
@@ -79,7 +79,7 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// No home directory, or the key can neither be read nor made. Callers go on without a cache.
+    /// Fails without a home directory, or if the key can neither be read nor created. Callers continue without a cache.
     pub fn user() -> io::Result<Self> {
         Self::at_first(Self::user_folders(), &Disk::system())
     }
@@ -107,7 +107,7 @@ impl Cache {
         }))
     }
 
-    /// Replaces the disk that the cache writes through.
+    /// Sets the disk that the cache writes through.
     #[must_use]
     pub fn on(mut self, disk: Disk) -> Self {
         self.disk = disk;
@@ -193,8 +193,8 @@ impl Cache {
         texts
     }
 
-    /// Loads data that this installation stored under `key` for `id`. Only this program's own text may be used there, so the data
-    /// is checked against its MAC as an artifact is.
+    /// Loads data that this installation stored under `key` for `id`. Only data that this program wrote may be used, so its MAC
+    /// is checked like an artifact's.
     pub(crate) fn load_data(&self, key: &Key, id: &str) -> Option<Vec<u8>> {
         let bytes = self.read(&self.file(key, "data"))?;
         let mac = Mac::from_bytes(&self.read(&self.file(key, "mac"))?)?;
@@ -208,19 +208,19 @@ impl Cache {
         self.write(&self.file(key, "mac"), mac.as_bytes())
     }
 
-    /// Reads an unauthenticated note kept beside artifacts. It is only a hint at where to look.
+    /// Reads an unauthenticated note. It is only a hint at which artifact to check.
     pub(crate) fn load_note(&self, key: &Key) -> Option<Vec<u8>> {
         self.read(&self.file(key, "json"))
     }
 
-    /// Stores a note; returns its bytes.
+    /// Stores a note and returns its bytes.
     pub(crate) fn store_note<T: Serialize>(&self, key: &Key, note: &T) -> io::Result<Vec<u8>> {
         let bytes = serde_json::to_vec(note)?;
         self.write(&self.file(key, "json"), &bytes)?;
         Ok(bytes)
     }
 
-    /// Loads the stamps that this installation stored for a note, after a check of the MAC in front of them.
+    /// Loads the stamps that this installation stored for a note, after checking the MAC that precedes them.
     pub(crate) fn load_stamps(&self, key: &Key) -> Option<Stamps> {
         let bytes = self.read(&self.file(key, "stamps"))?;
         let (mac, bytes) = bytes.split_at_checked(MAC_LENGTH)?;

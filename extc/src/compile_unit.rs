@@ -1,7 +1,7 @@
 //! Compiles one unit to one artifact: generated entries, one linker run with several inputs, bytecode.
 //!
 //! Each module of the unit is an input of the linker, named by its specifier, so that relative imports
-//! between its chunks hold in the realm as they stand:
+//! between its chunks are valid in the realm unchanged:
 //!
 //! ```text
 //! typebox                  import { t as Type } from "./-/typebox/chunk.js"
@@ -32,7 +32,7 @@ use std::sync::Arc;
 const ENTRIES: &str = "entries";
 
 impl Unit {
-    /// Returns the compiled unit, if this program embeds it or the cache has it: no fetch is needed then.
+    /// Returns the compiled unit if this program embeds it or the cache has it, in which case no fetch is needed.
     pub fn ready(&self, cache: Option<&Cache>) -> Option<Arc<Verified>> {
         let key = self.key();
         embedded::artifact(&key).or_else(|| Some(Arc::new(cache?.load(&key, &self.id())?)))
@@ -86,7 +86,7 @@ impl Unit {
         let folder = folder.canonicalize().map_err(|error| read(folder, error))?;
         let inputs = self.write_entries(&folder).map_err(|error| read(&folder.join(ENTRIES), error))?;
         let folders = Folders { package: folder.clone(), dependencies: Vec::new(), loose: None };
-        // The folder holds what was fetched for the unit, and nothing of the user.
+        // The folder holds only the packages fetched for the unit, no files of the user.
         let tree = SourceTree::open(folders, &FileAccess::default(), Limits::default());
         let tree = tree.map_err(|error| read(&folder, error))?;
         let host = HostInterface::embedded();
@@ -156,7 +156,7 @@ impl Unit {
                 Offer::Parts { parts } => {
                     for (name, file) in parts.iter().filter(|(_, file)| self.holds(file)) {
                         let entry = entries.entry(file).or_default();
-                        // Two modules of pi may export one name of one file.
+                        // Two of pi's modules may export the same name of the same file.
                         if !entry.names.contains(&name.as_str()) {
                             entry.text.push_str(&format!("export {{ {name} }} from {};\n", place(file)));
                             entry.names.push(name);
@@ -168,7 +168,7 @@ impl Unit {
         entries
     }
 
-    /// Returns the replacements in the linker's form: the path of a file, or an import as written.
+    /// Returns the replacements in the linker's form. Keys are file paths, or imports as written.
     fn replaced_in(&self, folder: &Path) -> BTreeMap<String, String> {
         let met = |replaced: &str| match self.holds(replaced) {
             true => folder.join("node_modules").join(replaced).to_string_lossy().into_owned(),
@@ -210,7 +210,7 @@ fn place(file: &str) -> serde_json::Value {
     format!("../node_modules/{file}").into()
 }
 
-/// Returns the failure of a module that lacks a name the lock file lists.
+/// Returns the failure of a module that does not export a name in the lock file.
 fn lacks(module: &str, names: &[&str]) -> BuildFailure {
     Diagnostic::new(Code::Link, format!("`{module}` does not export {}", names.join(", ")))
         .help("the lock file and its packages disagree; this is a bug of PiJS; report it")
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_location_of_packages_does_not_show() {
+    fn the_location_of_packages_does_not_affect_the_artifact() {
         let names = r#"["Kind"]"#;
         let once = compile(names).unwrap_or_else(|failure| panic!("{failure}"));
         let again = compile(names).unwrap_or_else(|failure| panic!("{failure}"));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promised_name_that_is_not_there_is_named() {
+    fn a_missing_listed_name_is_reported() {
         let failure = compile(r#"["Kind", "Sort"]"#).expect_err("there is no Sort");
         assert!(failure.to_string().contains("`typebox` does not export Sort"), "{failure}");
     }

@@ -1,4 +1,4 @@
-//! The output of the compiler, whatever compiled it: the linker, the compiler of components, a worker, a prebuilt artifact.
+//! The output of the compiler, whether produced by the linker, the component compiler, a worker, or a prebuilt artifact.
 
 use crate::dependency_manifest::DependencyManifest;
 use crate::package::Package;
@@ -9,7 +9,7 @@ use pijs_protocol::artifact::ArtifactMetadata;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The output of the compiler, before it is stored in the cache.
+/// The output of the compiler, before the cache stores it.
 pub(crate) struct Compiled {
     pub(crate) artifact: Artifact,
     pub(crate) dependency_manifest: DependencyManifest,
@@ -18,7 +18,7 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// Adds to an artifact what the tree knows of its inputs.
+    /// Adds the metadata that the tree knows about the inputs to an artifact.
     pub(crate) fn new(artifact: Artifact, diagnostics: Vec<Diagnostic>, package: &Package, tree: &SourceTree) -> Self {
         Self {
             artifact,

@@ -1,10 +1,10 @@
 //! A WebAssembly component as input: an author's `.wasm`, compiled to native code.
 //!
 //! ```text
-//! wasm:/0/NAME.wasm    source: the component in base64    bytecode: what wasmtime made of it
+//! wasm:/0/NAME.wasm    source: the component in base64    bytecode: native code from wasmtime
 //! ```
 //!
-//! Imports serve as the scan does for JavaScript: they show what the extension can request. An import of `calls`, which takes any
+//! Imports show what the extension can request, as the scan does for JavaScript. An import of `calls`, which accepts any
 //! method, shows nothing; such an extension declares its capabilities in its manifest.
 
 use crate::cache::Key;
@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Capabilities that every component may register: commands, tools, a verdict.
 const REGISTERS: [&str; 3] = ["commands", "tools", "verdict"];
 
-/// Functions of the world with the capability that each needs; an interface alone stands for all of its functions.
+/// Functions of the WIT world, with the capability that each needs. An interface without a function covers all of its functions.
 const NEEDS: &[(&str, &str, &str)] = &[
     ("env", "get", "env"),
     ("events", "emit", "events"),
@@ -96,7 +96,7 @@ fn needs(imports: &BTreeMap<String, Vec<String>>) -> CapabilityManifest {
     let found: BTreeSet<&str> =
         NEEDS.iter().filter(takes).map(|(_, _, capability)| *capability).chain(REGISTERS).collect();
     let request = |capability: &str| {
-        // The scope is the one that the scan proposes: the project, unless a manifest names other paths.
+        // The scope equals the one that the scan proposes: the project, unless a manifest names other paths.
         let paths = ["read", "write"].contains(&capability).then(|| vec![".".to_owned()]);
         CapabilityRequest {
             capability: Capability::new(capability),
@@ -113,14 +113,14 @@ mod tests {
     use pijs_hostcall::vocabulary::CAPABILITIES;
 
     #[test]
-    fn each_function_needs_a_capability_that_there_is() {
+    fn each_function_needs_an_existing_capability() {
         for (_, _, capability) in NEEDS {
             assert!(CAPABILITIES.iter().any(|(name, _)| name == capability), "{capability}");
         }
     }
 
     #[test]
-    fn imports_are_what_it_asks_for() {
+    fn imports_decide_the_requested_capabilities() {
         let imports = BTreeMap::from([
             ("pi:extension/fs".to_owned(), vec!["read-file".to_owned()]),
             ("pi:extension/exec".to_owned(), vec!["run".to_owned()]),

@@ -1,8 +1,8 @@
-//! Checks an extension against pi's API, as far as the source shows a breach: an entry exports a function, calls members that the
+//! Checks an extension against pi's API, where the source shows a breach: an entry exports a function, calls members that the
 //! API has, listens to events that exist, and gives its tools names and schemas.
 //!
 //! Each breach also shows at run time, with the same meaning: a missing function when the extension is loaded, a member that is
-//! no function and a schema that is none at the call, an unknown event and a tool's name as warnings. Members are those of the
+//! not a function and an invalid schema at the call, an unknown event and a tool's name as warnings. Members are those of the
 //! host modules that make these objects, events those of [`pijs_node_compat::events`].
 
 use crate::interface::HostInterface;
@@ -16,15 +16,15 @@ use pijs_protocol::registration::tool_name_problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Rounds of following calls from module to module, and so the depth in modules.
+/// Maximum number of rounds that follow calls from module to module, which is the maximum call depth in modules.
 const MAX_ROUNDS: usize = 8;
 
-/// The uses that a module makes of pi's API, as far as they are known.
+/// The known uses of pi's API in a module.
 struct ModuleUses {
     api: ApiUses,
     source: Arc<str>,
     assumed: Assumptions,
-    /// Its calls that run unconditionally in the factory decide whether the extension is loaded.
+    /// Whether an entry's factory runs code of this module unconditionally, so that a failure prevents loading the extension.
     is_called: bool,
 }
 
@@ -97,7 +97,7 @@ fn assumptions(seen: &BTreeMap<String, ModuleUses>) -> BTreeMap<String, Assumpti
     all
 }
 
-/// Suffixes that an import may omit, and those of compiled files that it may name.
+/// Suffixes that are tried for a relative import.
 const ENDINGS: [&str; 9] = ["", ".ts", ".tsx", ".js", ".mjs", ".mts", "/index.ts", "/index.js", "/index.mjs"];
 
 /// Returns the module of the package that a relative import resolves to.
@@ -187,7 +187,7 @@ fn breach(
     let diagnostic = diagnostic.at(file, source, used.start, used.end);
     Some(match diagnostic.severity() {
         _ if used.is_tried => diagnostic.soften(),
-        // The factory calls it unconditionally. A tool with a refused name is left out, and the extension is loaded.
+        // The factory calls it unconditionally, so loading fails. A tool with a refused name is only left out.
         _ if matches!(used.what, Used::ToolName(_)) => diagnostic,
         Severity::Blocked if is_called && used.is_straight => diagnostic.at_load(),
         _ => diagnostic,

@@ -1,6 +1,6 @@
 //! Reads files that are copied into a package before it is built, under the rules of its build.
 //!
-//! A package that is assembled from several folders is compiled where it was assembled, so its build sees copies alone.
+//! A package that is assembled from several folders is compiled where it was assembled, so its build only sees copies.
 //! [`CopiedFolder`] applies the checks of a build to the originals: it refuses protected files, resolves links first, opens files
 //! without following links, and records what was read or refused as evidence.
 
@@ -37,7 +37,7 @@ impl CopiedFolder {
         Ok(Self { tree: SourceTree::open(folders, access, limits).map_err(failed)?, folders: all })
     }
 
-    /// Returns whether a canonical path lies in the folder, or in a folder of dependencies around it.
+    /// Returns whether a canonical path is in the folder, or in a folder of dependencies around it.
     pub fn holds(&self, real: &Path) -> bool {
         self.folders.iter().any(|folder| real.starts_with(folder))
     }

@@ -2,16 +2,16 @@
 //!
 //! Under the key of a request (folders, entries, settings) the cache stores the compiled files, the manifests that the resolver
 //! read, and its other probes, each with the answer: a digest, nothing, a link and its target. A lookup repeats all of them. If
-//! every answer is the same, then so is what every import means, and the artifact equals that of a new build.
+//! every answer is the same, each import resolves as before, and the artifact equals that of a new build.
 //!
-//! Files and folders that a [stamp](crate::stamps) shows to be unchanged are not read for it.
+//! Files and folders that a [stamp](crate::stamps) shows to be unchanged are not read for a lookup.
 //!
 //! A lookup reads files through the tree, so a file that may no longer be read, under another policy or because another file is
 //! protected, prevents a hit. It also probes refused files: each refusal is evidence, and if such a file may be read now, the
-//! import means something else.
+//! import resolves differently.
 //!
 //! The whole note and the request are the key of the artifact, and the id that its MAC is bound to. So a note is only a hint: a
-//! forged one leads to a key without an authentic artifact. No package leads to another's artifact, since the request contains
+//! forged one leads to a key without an authentic artifact. No package can use another's artifact, since the request contains
 //! its location.
 
 use crate::cache::{Cache, Key, KeyBuilder};
@@ -31,11 +31,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of answers that are kept: ten for each file that a build may read. Only hostile code causes
-/// more.
+/// Maximum number of recorded answers: ten for each file that a build may read. Only hostile code exceeds it.
 const MAX_ANSWERS: usize = 200_000;
 
-/// The inputs of an artifact, with a digest or an answer for each.
+/// The inputs of an artifact, with a digest or a probe's answer for each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DependencyManifest {
     /// Digest of the package's own manifest: a build in a child process finds it by itself.
@@ -43,13 +42,13 @@ pub(crate) struct DependencyManifest {
     entries: Vec<PathBuf>,
     /// Compiled files.
     files: BTreeMap<PathBuf, Digest>,
-    /// Other manifests that were read; `None` where there was none.
+    /// Other manifests that were looked up; `None` where none exists.
     manifests: BTreeMap<PathBuf, Option<Digest>>,
-    /// Answers of path probes, by folder and name, since most are names that were tried in one folder.
+    /// Answers of path probes, by folder and name: most probes try several names in one folder.
     probed: BTreeMap<PathBuf, BTreeMap<String, PathKind>>,
-    /// Files that imports resolved to, and that were refused.
+    /// Files that imports resolved to and that the build refused to read.
     refused: BTreeSet<PathBuf>,
-    /// Names in folders that were listed.
+    /// Sorted names in listed folders; `true` for a folder.
     listed: BTreeMap<PathBuf, Vec<(String, bool)>>,
 }
 
@@ -88,8 +87,8 @@ impl DependencyManifest {
         Self { manifest, entries, files, manifests, probed, listed, refused }
     }
 
-    /// Returns the paths that decide what code this is: compiled files, links on the way to them, and locations where an import
-    /// would have been found first, had there been a file.
+    /// Returns the paths that decide which code runs: compiled files, links on the way to them, and locations where a file would
+    /// have taken precedence for an import.
     pub(crate) fn places(&self) -> Vec<PathBuf> {
         let decides = |found: &PathKind| matches!(found, PathKind::Nothing | PathKind::Link(_));
         let probed = self.probed.iter().flat_map(|(folder, names)| names.iter().map(move |it| (folder, it)));
@@ -126,7 +125,7 @@ impl DependencyManifest {
         cache.store_apart(&key, &id(&key), artifact, digest)?;
         let note = cache.store_note(&request, self)?;
         let stamps = stamps.map(|stamps| stamps.of(digest_of(&note), key.hex()));
-        // Without stamps every start reads all inputs.
+        // Without stamps, every start reads all inputs.
         stamps.map_or(Ok(()), |stamps| cache.store_stamps(&request, &stamps))
     }
 
@@ -147,7 +146,8 @@ impl DependencyManifest {
         self.manifests.iter().filter(|(_, digest)| digest.is_none()).map(|(path, _)| path)
     }
 
-    /// Stamps unverified inputs before they are read: a later change has another stamp. `None` where nothing is stamped.
+    /// Stamps unverified inputs before they are read, so that a later change has another stamp. Returns `None` if nothing is
+    /// stamped.
     fn stamp_anew(
         &self,
         cache: &Cache,
@@ -156,12 +156,12 @@ impl DependencyManifest {
         known: &Stamps,
         unsure: &Unsure,
     ) -> Option<Stamps> {
-        // Manifests of members decide where their names lead, and are not stamped.
+        // Manifests of workspace members decide where their names lead, and are not stamped.
         if has_members(&package.manifest) {
             return None;
         }
         let moment = cache.moment()?;
-        // The manifest was refused or is not a file: another may later exist under the same name.
+        // The manifest was refused or is not a file, so another may later exist under the same name.
         let there = self.absent_manifests().filter(|path| tree.probe_uncached(path) != PathKind::Nothing);
         let opaque = there.filter_map(|path| path.parent().map(Path::to_owned)).collect();
         let unsure = Unsure { opaque, files: unsure.files.clone(), folders: unsure.folders.clone() };
@@ -192,7 +192,7 @@ impl DependencyManifest {
             && (!guard!(BuildRefusals) || self.refused.iter().all(|path| tree.is_refused(path)))
     }
 
-    /// Returns the key of the artifact that these inputs give.
+    /// Returns the key of the artifact for these inputs.
     fn key(&self, package: &Package, tree: &SourceTree, options: &BuildOptions) -> Key {
         let mut key = Key::builder("extension inputs");
         settings(&mut key, package, tree, options);
@@ -276,7 +276,7 @@ pub(crate) fn lookup(
     })
 }
 
-/// Returns the key of a request: everything that is known before a file is read.
+/// Returns the key of a request: all settings and paths that are known before a file is read.
 fn request(package: &Package, tree: &SourceTree, options: &BuildOptions) -> Key {
     let mut key = Key::builder("extension request");
     settings(&mut key, package, tree, options);
@@ -311,7 +311,7 @@ fn manifest_of(package: &Package) -> Digest {
     Digest::of(Sha256::digest(&package.manifest).into())
 }
 
-/// Returns whether a manifest may name packages that lie within its own.
+/// Returns whether a manifest may name packages inside its own folder.
 fn has_members(manifest: &[u8]) -> bool {
     let text = String::from_utf8_lossy(manifest);
     // A published manifest has no escaped letters; one with an escape might hide the names.
@@ -341,7 +341,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_package_that_changes_during_the_build_or_is_too_large_is_not_cached() {
+    fn a_package_changed_during_the_build_or_too_large_is_not_cached() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().canonicalize().expect("there").join(name);
         let put = |name: &str, text: &str| fs::write(at(name), text).expect("written");

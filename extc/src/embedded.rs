@@ -9,7 +9,7 @@ use crate::cache::Key;
 use pijs_artifact::Verified;
 use std::sync::Arc;
 
-/// File name and content of each embedded file. A `static`: each use of a `const` would copy megabytes.
+/// Name and content of each embedded file. A `static`, because each use of a `const` would copy megabytes.
 static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// Returns the embedded artifact of a key.
@@ -22,7 +22,7 @@ pub(crate) fn data(key: &Key) -> Option<&'static [u8]> {
     file(FILES, &format!("{}.data", key.hex()))
 }
 
-/// Iterates the embedded tarballs, by the names that they have beside the cache: `NAME@VERSION.tgz`, `+` for `/`.
+/// Iterates the embedded tarballs by file name: `NAME@VERSION.tgz`, with `+` for `/`.
 pub fn packages() -> impl Iterator<Item = (&'static str, &'static [u8])> {
     FILES.iter().copied().filter(|(name, _)| name.ends_with(".tgz"))
 }
@@ -31,7 +31,7 @@ fn file(files: &[(&str, &'static [u8])], wanted: &str) -> Option<&'static [u8]> 
     files.iter().find(|(name, _)| *name == wanted).map(|(_, bytes)| *bytes)
 }
 
-/// Decodes an embedded artifact. A program that cannot decode its own compiles again.
+/// Decodes an embedded artifact. Returns `None` for an undecodable one, so that the caller compiles again.
 fn read(bytes: &'static [u8]) -> Option<Arc<Verified>> {
     let read = Verified::embedded(bytes, &pijs_engine::engine_build());
     read.inspect_err(|error| tracing::warn!(%error, "the embedded modules are unusable; compiling them"))
@@ -44,14 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_found_by_its_whole_name() {
+    fn a_file_is_found_by_its_full_name() {
         let files: &[(&str, &'static [u8])] = &[("ab.artifact", b"code"), ("ab.data", b"words")];
         assert_eq!(file(files, "ab.data"), Some(&b"words"[..]));
         assert_eq!(file(files, "b.data"), None);
     }
 
     #[test]
-    fn an_unreadable_artifact_counts_as_absent() {
+    fn an_undecodable_artifact_is_treated_as_absent() {
         let artifact = crate::host_modules(None).unwrap_or_else(|failure| panic!("{failure}"));
         let bytes: &'static [u8] = pijs_artifact::encode(artifact.artifact()).leak();
         assert_eq!(read(bytes).map(|read| read.artifact().clone()), Some(artifact.artifact().clone()));

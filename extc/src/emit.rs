@@ -1,7 +1,7 @@
 //! Emit: linked source to bytecode.
 //!
-//! The engine compiles in a context of its own, the only one with `eval`. Source that it refuses has already passed two parsers,
-//! so the refusal is a gap of the engine and is reported at the author's line.
+//! The engine compiles in a separate context, the only one with `eval`. Source that it refuses has already passed two parsers,
+//! so the engine lacks a feature; the refusal is reported at the author's line.
 
 use pijs_artifact::Module;
 use pijs_engine::{CompileError, ModuleSource};

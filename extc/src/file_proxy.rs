@@ -1,9 +1,9 @@
 //! File access of a sandboxed build: the child requests each file from its parent.
 //!
-//! The child opens no file. The parent serves its requests from a [`SourceTree`](crate::tree::SourceTree) of its own
-//! ([`file_server`](crate::file_server)), which refuses, counts and remembers as in any build. So the parent knows the inputs of the
-//! artifact without trusting a compromised compiler: the note for the cache comes from that tree, and a different list of inputs is
-//! refused.
+//! The child opens no file. The parent serves its requests from its own [`SourceTree`](crate::tree::SourceTree)
+//! ([`file_server`](crate::file_server)), which refuses, counts and records as in any build. So the parent knows the inputs of
+//! the artifact without trusting a compromised compiler: the note for the cache comes from that tree, and a different list of
+//! inputs is refused.
 //!
 //! ```text
 //! child   {"Probe":"/pkg/a.ts"}           →    parent
@@ -25,7 +25,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// No system has longer paths, so no file exists at one.
+/// Maximum length of a path in bytes. No system supports longer paths, so no file exists at one.
 const LONGEST_PATH: usize = 32 << 10;
 
 /// A message of the child.
@@ -41,9 +41,9 @@ pub(crate) enum ChildMessage<T> {
     Manifest(PathBuf),
     /// Requests the bytes of a file that goes into the artifact.
     Read(PathBuf),
-    /// Says that a phase begins or ends; nothing is replied.
+    /// Reports that a phase begins or ends; the parent does not reply.
     Phase(PhaseNotice),
-    /// Ends the conversation, with the artifact if there is one.
+    /// Ends the conversation, with the artifact if the build succeeded.
     Done(T),
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn receive<T: DeserializeOwned>(input: &mut impl Read, most: u64) -> 
         if length > most {
             return Err(io::Error::from(io::ErrorKind::FileTooLarge));
         }
-        // Allocates for received bytes, not for the announced length.
+        // Allocates for received bytes only: the announced length is untrusted.
         let mut bytes = Vec::new();
         input.by_ref().take(length).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == length { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
@@ -92,7 +92,7 @@ pub(crate) fn done<T: Serialize>(last: T, bytes: &[u8]) -> io::Result<()> {
     send(&mut io::stdout().lock(), &ChildMessage::Done(last), bytes)
 }
 
-/// The child's connection to its parent: one request at a time, from whichever thread holds the lock.
+/// The child's connection to its parent. One request is in flight at a time, from the thread that holds the lock.
 #[derive(Debug)]
 pub(crate) struct FileProxy {
     turn: Mutex<()>,

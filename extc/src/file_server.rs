@@ -6,15 +6,15 @@ use crate::tree::SourceTree;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 
-/// Maximum number of bytes of requests, each counted with [`COST`]: remembering them takes about as much memory. A build whose
+/// Maximum number of bytes of requests, counting [`COST`] for each: recording them takes about as much memory. A build whose
 /// artifact can be cached sends a third of it.
 const MAX_REQUESTED: u64 = 128 << 20;
 /// Memory that a request takes in addition to its text, in bytes.
 const COST: u64 = 128;
-/// Maximum number of bytes of an answer: an artifact with its sources, maps and bytecode.
+/// Maximum size of an answer in bytes: an artifact with its sources, maps and bytecode.
 const MAX_ANSWER: u64 = 512 << 20;
 
-/// Serves a child out of `tree` until it is done; returns its final message, and the bytes with it.
+/// Serves a child from `tree` until it is done. Returns its final message and the bytes that follow.
 pub(crate) fn serve<T: DeserializeOwned>(
     tree: &SourceTree,
     from: &mut impl Read,
@@ -38,7 +38,7 @@ pub(crate) fn serve<T: DeserializeOwned>(
                 Err(diagnostic) => (ParentReply::Refused(diagnostic), Vec::new()),
             },
             ChildMessage::List(path) => (ParentReply::Bytes, serde_json::to_vec(&tree.list(&path))?),
-            // The parent would not record another file as an input.
+            // Only manifests: the parent would not record any other file as an input.
             ChildMessage::Manifest(path) if !path.ends_with("package.json") => (ParentReply::Nothing, Vec::new()),
             ChildMessage::Manifest(path) => match tree.manifest(&path) {
                 Some(bytes) => (ParentReply::Bytes, bytes),

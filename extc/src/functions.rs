@@ -1,6 +1,6 @@
 //! Locates the functions of a linked module, so that `Function.prototype.toString` can return their source.
 //!
-//! The engine keeps the position of a function and not its text. A position is identified by the text between the beginning of a
+//! The engine keeps the position of a function, but not its text. A position is matched to the text between the beginning of a
 //! function and its body, where no other function of the same beginning can be.
 //!
 //! The connector `module` of the host answers `String(run)` from this, and reads the functions of each module once.
@@ -13,7 +13,7 @@ use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// Maximum length of a module that is parsed, in bytes: parsing blocks the whole session.
+/// Maximum length of a parsed module, in bytes: parsing blocks the whole session.
 const LONGEST: usize = 2 << 20;
 
 /// Finds the functions of modules that were linked here.
@@ -46,7 +46,7 @@ impl FunctionFinder<'_> {
         start..end
     }
 
-    /// Adds a function that has a body; one without is a declaration of types.
+    /// Adds a function that has a body. A function without a body is a type declaration.
     fn add(&mut self, text: Range<usize>, body: Option<Span>) {
         let Some(body) = body.map(|body| self.range(body)) else { return };
         self.found.push(FunctionText { head: text.start..body.start, text });
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn each_function_is_found_where_the_engine_says_it_begins() {
+    fn each_function_is_found_at_the_engines_position() {
         for (marked, text) in [
             ("const f = ^(x) => x + 1;", "(x) => x + 1"),
             ("const f = ^async (x) => { return \")\"; };", "async (x) => { return \")\"; }"),

@@ -1,8 +1,8 @@
 //! Compiles the host module set: the TypeScript that a realm starts with.
 //!
-//! Each module is stripped and compiled by itself and keeps its specifier (`node:fs`,
-//! `pi:runtime`, ...), so that a realm evaluates only those that are imported. The set changes with
-//! this program only, so a cache hit is the rule.
+//! Each module is stripped and compiled separately and keeps its specifier (`node:fs`,
+//! `pi:runtime`, ...), so that a realm evaluates only imported modules. The set changes with
+//! this program only, so the cache usually has it.
 //!
 //! Host modules and supplied packages are compiled without sources and maps, since every start reads them.
 
@@ -22,9 +22,9 @@ const HOST_MODULES_ID: &str = "pijs:host-modules";
 /// One TypeScript module of a host module set.
 #[derive(Debug, Clone, Copy)]
 pub struct HostSource<'a> {
-    /// Name it is imported by: `node:fs`, `pi:runtime`.
+    /// Specifier under which it is imported: `node:fs`, `pi:runtime`.
     pub specifier: &'a str,
-    /// TypeScript or JavaScript, an ES module.
+    /// TypeScript or JavaScript text of an ES module.
     pub source: &'a str,
     /// File name for diagnostics and stack traces; its suffix chooses the language.
     pub path: &'a str,
@@ -35,8 +35,8 @@ pub struct HostSource<'a> {
 ///
 /// # Errors
 ///
-/// Fails if a module does not parse or compile. That is a bug of this program, not of an extension, and the tests of the modules
-/// show it; the diagnostic names file and line.
+/// Fails if a module does not parse or compile. That is a bug in this program, not in an extension, and the modules' tests
+/// detect it; the diagnostic names file and line.
 pub fn host_modules(cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
     let key = embedded_key();
     match embedded::artifact(&key) {
@@ -49,12 +49,12 @@ pub fn host_modules(cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure
 ///
 /// # Errors
 ///
-/// As [`host_modules`].
+/// Fails as [`host_modules`] does.
 pub fn compile_host_modules(modules: &[HostSource<'_>], cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
     compile_once(modules, &key(modules), cache, |whole| whole)
 }
 
-/// Compiles a set of modules unless the cache has it. `kept` selects which parts of the set are kept, in memory and in the cache.
+/// Compiles a set of modules unless the cache has it. `kept` selects the parts of the set that stay in memory and in the cache.
 fn compile_once(
     modules: &[HostSource<'_>],
     key: &Key,
@@ -116,14 +116,14 @@ pub(crate) fn embedded() -> Vec<HostSource<'static>> {
     pijs_node_compat::MODULES.iter().map(source).collect()
 }
 
-/// Returns a key that changes whenever a module of the embedded set does.
+/// Returns a key that changes whenever a module of the embedded set changes.
 pub(crate) fn embedded_key() -> Key {
     let mut key = Key::builder("embedded host modules");
     key.field(&pijs_node_compat::MODULES_DIGEST);
     key.finish()
 }
 
-/// Returns a digest that changes whenever a module of the set does.
+/// Returns a digest that changes whenever a module of the set changes.
 pub(crate) fn fingerprint(modules: &[HostSource<'_>]) -> [u8; 32] {
     key(modules).bytes()
 }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cached_set_is_taken_until_a_byte_of_it_changes() {
+    fn a_cached_set_is_used_until_one_of_its_bytes_changes() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(dir.path(), pijs_artifact::InstallKey::from_bytes([1; 32]));
         let modules = [HostSource { specifier: "node:a", source: "export const a: number = 1;", path: "node/a.ts" }];

@@ -1,4 +1,4 @@
-//! Host modules and names that linked chunks import, read from the bundle itself, after unused code is gone.
+//! Reads the host modules and names that linked chunks import, from the bundle after unused code is removed.
 
 use crate::interface::{HostInterface, HostName, exports_of};
 use crate::limits::Limits;
@@ -15,13 +15,13 @@ use swc_core::ecma::ast::{
 };
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// Host modules by specifier, with the names taken from each; `*` where it may be any.
+/// Host modules by specifier, with the names imported from each; `*` if any name may be used.
 pub(crate) type HostImports = BTreeMap<String, BTreeSet<String>>;
 
 /// Reads the host imports of chunks.
 pub(crate) fn host_imports(chunks: &[Chunk], limits: &Limits) -> HostImports {
     let mut collect = HostImportCollector::default();
-    // Bundles of many modules are larger than a file of one, and nest no deeper.
+    // A bundle of many modules may exceed the size limit of one file, but nests no deeper.
     let limits = Limits { file_bytes: limits.total_bytes, ..*limits };
     for chunk in chunks {
         if let Ok(parsed) = parse(&chunk.file, &chunk.code, &limits) {
@@ -31,7 +31,7 @@ pub(crate) fn host_imports(chunks: &[Chunk], limits: &Limits) -> HostImports {
     collect.imports
 }
 
-/// Notes every imported name that the host module does not export.
+/// Reports every imported name that the host module does not export.
 pub(crate) fn check_names(modules: &Modules, imports: &HostImports) {
     let mut found = Vec::new();
     for (module, names) in imports {
@@ -58,8 +58,8 @@ pub(crate) fn check_names(modules: &Modules, imports: &HostImports) {
     found.into_iter().for_each(|diagnostic| modules.note(diagnostic));
 }
 
-/// Returns facade modules for host modules that lack some of the imported names: those are undefined then, as under pi's loader,
-/// where the engine alone would refuse to link.
+/// Returns facade modules for host modules that lack some of the imported names. Those are undefined, as under pi's loader;
+/// the engine alone would refuse to link.
 ///
 /// ```text
 /// import { real, gone } from "node:fs"   goes to   pijs:facade/node:fs
@@ -69,7 +69,7 @@ pub(crate) fn check_names(modules: &Modules, imports: &HostImports) {
 /// let absent; export { absent as gone };
 /// ```
 ///
-/// A name that a supplied package adds to a module of ours comes from there, and the supplied module is added to `imports`:
+/// A name that a supplied package adds to a host module is re-exported from that package, whose module is added to `imports`:
 /// `export { truncateHead } from "@earendil-works/pi-coding-agent/dist/core/tools/truncate.js"`.
 ///
 /// `tag` separates facades of artifacts that are loaded into one realm.
@@ -77,7 +77,7 @@ pub(crate) fn facades(host: &HostInterface, imports: &mut HostImports, tag: Opti
     let mut facades = Vec::new();
     let mut supplied = HostImports::new();
     for (module, names) in imports.iter().filter(|(module, _)| host.has_module(module)) {
-        // An importer of the namespace sees every name.
+        // A namespace import sees every name.
         let wanted = |name: &str| names.contains("*") || names.contains(name);
         let parts: BTreeMap<&str, &str> = host.parts(module).filter(|(name, _)| wanted(name)).collect();
         let absent: Vec<&str> = names
@@ -103,7 +103,7 @@ pub(crate) fn facades(host: &HostInterface, imports: &mut HostImports, tag: Opti
         source.push_str("let absent;\n");
         for name in absent {
             match name {
-                // As under pi's loader: a module without a default export is its own default.
+                // Without a default export, the module is its own default, as under pi's loader.
                 "default" => source.push_str(&format!("import * as all from {from};\nexport {{ all as default }};\n")),
                 name => source.push_str(&format!("export {{ absent as {} }};\n", Value::from(name))),
             }
@@ -135,7 +135,7 @@ struct HostImportCollector {
 }
 
 impl HostImportCollector {
-    /// Returns the set of names imported from a host module; `None` for another chunk.
+    /// Returns the set of names imported from a host module; `None` for a chunk.
     fn names(&mut self, source: &Str) -> Option<&mut BTreeSet<String>> {
         let specifier = source.value.to_string_lossy().into_owned();
         (!specifier.starts_with('.')).then(|| self.imports.entry(specifier).or_default())

@@ -1,4 +1,4 @@
-//! The host's side of an extension's imports: the modules that exist, under one spelling each, and their exports.
+//! The host modules that an extension can import: one canonical specifier for each, and their exports.
 //!
 //! ```text
 //! fs, node:fs                                                     →  node:fs
@@ -8,7 +8,7 @@
 //! rummy:host                                                      →  rummy:host
 //! ```
 //!
-//! One spelling is one module instance in the realm, so that a class is the same class whichever
+//! Each canonical specifier is one module instance in the realm, so that a class is the same class whichever
 //! name it was imported by.
 //!
 //! A builtin of Node that [`pijs_node_compat::MODULES`] lacks throws `ERR_UNKNOWN_BUILTIN_MODULE` when it is evaluated.
@@ -28,10 +28,10 @@ use swc_core::ecma::ast::{
 };
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// Node's builtin modules, as they are imported without a scheme; one on each line.
+/// Node's builtin modules by the specifier without a scheme, one on each line.
 const BUILTINS: &str = include_str!("builtins.txt");
 
-/// pi's packages and the sub-paths that pi's loader serves.
+/// pi's packages, with the sub-paths that pi's loader serves.
 const PI_PACKAGES: &[(&str, &[&str])] = &[
     ("pi-agent-core", &[]),
     ("pi-ai", &["compat", "models", "oauth", "providers/all"]),
@@ -49,19 +49,19 @@ const NODES_OWN_CLIENT: &str = "undici";
 
 const TYPEBOX_PATHS: &[&str] = &["compile", "value"];
 
-/// The meaning of a specifier, known before any file is looked up.
+/// The meaning of a specifier, decided without looking up a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HostName {
     /// A builtin of Node, as `node:NAME`.
     Builtin(String),
-    /// A module of pi's or typebox's, under its one spelling.
+    /// A module of pi or typebox, by its canonical specifier.
     Package(String),
     /// A sub-path of a host package that no loader serves.
     UnknownSubPath,
 }
 
 impl HostName {
-    /// Reads a specifier; `None` if the host does not serve it.
+    /// Classifies a specifier; `None` if the host does not serve it.
     pub(crate) fn of(specifier: &str) -> Option<Self> {
         if let Some(name) = specifier.strip_prefix("node:") {
             return Some(Self::Builtin(format!("node:{name}")));
@@ -100,33 +100,33 @@ fn below<'a>(specifier: &'a str, name: &str) -> Option<&'a str> {
 
 /// The host modules that a bundle may import.
 ///
-/// [`embedded`](Self::embedded) is the set of this program; an embedder with modules of its own
-/// lists them.
+/// [`embedded`](Self::embedded) returns the set of this program; an embedder with its own modules
+/// lists them with [`new`](Self::new).
 #[derive(Debug, Clone)]
 pub struct HostInterface {
     modules: Arc<BTreeMap<String, HostExports>>,
     /// Packages that are fetched when an extension imports them.
     supply: Option<&'static Supply>,
     fingerprint: [u8; 32],
-    /// Members of the objects that extensions get, read on first use.
+    /// Members of the objects that extensions receive, read on first use.
     objects: Arc<[OnceLock<Option<BTreeSet<String>>>; 4]>,
 }
 
-/// An object that an extension is given.
+/// An object that the host passes to an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GivenObject {
     /// `pi`, the argument of the factory.
     Api,
     /// `ctx`, the argument of handlers, commands and tools. A command's `ctx` has all members.
     Context,
-    /// `ctx.ui`
+    /// `ctx.ui`.
     Ui,
-    /// `ctx.sessionManager`
+    /// `ctx.sessionManager`.
     Sessions,
 }
 
 impl GivenObject {
-    /// Returns the module that makes the object, the functions in it that return the object or a part of it, and the name of a
+    /// Returns the module that creates the object, its functions that return the object or a part of it, and the name of the
     /// constant that holds it.
     fn source(self) -> (&'static str, &'static [&'static str], &'static str) {
         match self {
@@ -137,7 +137,7 @@ impl GivenObject {
         }
     }
 
-    /// Returns the object that a member of this one holds.
+    /// Returns the object that a member of this object holds.
     pub(crate) fn part(self, member: &str) -> Option<Self> {
         match (self, member) {
             (Self::Context, "ui") => Some(Self::Ui),
@@ -167,14 +167,14 @@ struct HostExports {
 #[derive(Debug, Clone, Default)]
 struct Exports {
     names: BTreeSet<String>,
-    /// Targets of `export * from`.
+    /// Targets of `export * from` declarations.
     stars: Vec<String>,
     /// Specifiers that the module imports, or re-exports from.
     imports: Vec<String>,
 }
 
 impl HostInterface {
-    /// Returns the modules that `pijs-host` embeds, and the packages that this program supplies.
+    /// Returns the modules that `pijs-host` embeds and the packages that this program supplies.
     pub fn embedded() -> Self {
         static EMBEDDED: OnceLock<HostInterface> = OnceLock::new();
         EMBEDDED
@@ -195,7 +195,7 @@ impl HostInterface {
             .clone()
     }
 
-    /// Makes an interface of modules by their specifiers; [`compile_host_modules`](crate::compile_host_modules) compiles them.
+    /// Creates an interface from modules. [`compile_host_modules`](crate::compile_host_modules) compiles them.
     pub fn new(modules: &[HostSource<'_>]) -> Self {
         let fingerprint = fingerprint(modules);
         let modules = modules
@@ -208,12 +208,12 @@ impl HostInterface {
         Self { modules: Arc::new(modules), supply: None, fingerprint, objects: Arc::default() }
     }
 
-    /// Returns a digest that changes whenever a module of the set does.
+    /// Returns a digest that changes whenever a module of the set changes.
     pub(crate) fn fingerprint(&self) -> &[u8; 32] {
         &self.fingerprint
     }
 
-    /// Returns the members of an object that extensions get, read from the host module that makes it; `None` for a set
+    /// Returns the members of an object that extensions receive, read from the host module that creates it; `None` for a set
     /// without that module.
     pub(crate) fn members_of(&self, object: GivenObject) -> Option<&BTreeSet<String>> {
         let read = || {
@@ -232,13 +232,13 @@ impl HostInterface {
         self.modules.contains_key(specifier) || self.supply.is_some_and(|supply| supply.has_module(specifier))
     }
 
-    /// Returns the names that supplied packages add to a host module of ours, each with its module.
+    /// Returns the names that supplied packages add to a host module, each with its module.
     pub(crate) fn parts<'a>(&'a self, specifier: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let parts = self.supply.into_iter().flat_map(move |supply| supply.parts(specifier));
         parts.filter(move |(name, _)| !self.has_own_export(specifier, name))
     }
 
-    /// Returns the supplied modules that a host module of ours imports: an import of its names includes them.
+    /// Returns the supplied modules that a host module imports: an import of its names includes them.
     pub(crate) fn needs(&self, specifier: &str) -> Vec<String> {
         let imports =
             self.modules.get(specifier).and_then(HostExports::exports).map(|exports| exports.imports.as_slice());
@@ -246,12 +246,12 @@ impl HostInterface {
         imports.into_iter().flatten().filter(is_supplied).cloned().collect()
     }
 
-    /// Returns whether a module exports a name, of its own or from a supplied package; true where the exports are unknown.
+    /// Returns whether a module exports a name itself or through a supplied package. True if the exports are unknown.
     pub(crate) fn has_export(&self, specifier: &str, name: &str) -> bool {
         self.has_own_export(specifier, name) || self.parts(specifier).any(|(part, _)| part == name)
     }
 
-    /// Returns whether a module by itself exports a name; true where the exports are unknown.
+    /// Returns whether a module itself exports a name. True if the exports are unknown.
     pub(crate) fn has_own_export(&self, specifier: &str, name: &str) -> bool {
         if let Some(names) = self.supply.and_then(|supply| supply.names(specifier)) {
             return names.contains(name);
@@ -275,7 +275,7 @@ impl HostInterface {
     }
 }
 
-/// Returns the module that `export * from target` names; a relative one is not in the set, so its names are unknown.
+/// Returns the module that `export * from target` names. A relative target is not in the set, so its names are unknown.
 fn star_target(target: &str) -> String {
     match HostName::of(target) {
         Some(HostName::Builtin(name) | HostName::Package(name)) => name,
@@ -300,7 +300,7 @@ impl HostExports {
     }
 }
 
-/// Returns the names that a program itself exports; none for a script.
+/// Returns the names that a program itself exports; empty for a script.
 pub(crate) fn exports_of(program: &Program) -> BTreeSet<String> {
     program.as_module().map(|module| Exports::of(module).names).unwrap_or_default()
 }
@@ -372,7 +372,7 @@ impl Exports {
     }
 }
 
-/// Reads the members of a constant's object, and of the objects that functions return or pass to the call that they return.
+/// Reads the members of a constant's object, and of objects that functions return or pass to the call that they return.
 struct ObjectMembers {
     functions: &'static [&'static str],
     constant: &'static str,

@@ -6,9 +6,9 @@
 //! | module | does |
 //! |---|---|
 //! | `resolve` | finds the package and its extension entries |
-//! | `package` | that package, as the phases hand it on |
-//! | `tree` | reads the files of one package, and no others; names them |
-//! | `access`, `no_follow` | decides which files those are; opens files without following links |
+//! | `package` | the package as passed between the phases |
+//! | `tree` | reads and names the files of one package, and no others |
+//! | `access`, `no_follow` | decides which files a build may read; opens files without following links |
 //! | `copied` | reads files that are copied into a package before it is built |
 //! | `sealed`, `worker` | compiles in a sandboxed process: the parent, the child |
 //! | `file_proxy`, `file_server` | file access of that process: the child, the parent |
@@ -16,22 +16,22 @@
 //! | `parse`, `syntax` | text to syntax tree (swc); reads its nodes |
 //! | `scan` | imports, capabilities, findings, edits |
 //! | `rewrite` | module locations and created requires, in the author's text |
-//! | `interface` | the host modules, under one spelling each |
-//! | `link` | modules to chunks (rolldown); with `manifest_stubs`, which it reads in a sandbox, the only place that names it |
+//! | `interface` | the host modules, each under one canonical specifier |
+//! | `link` | modules to chunks (rolldown); the only module that uses it, with `manifest_stubs` for a sandbox |
 //! | `contract` | the default export, members, events and schemas that an entry gets wrong |
 //! | `imports` | the host modules that chunks import |
 //! | `emit` | chunks to bytecode |
-//! | `prebuilt` | an artifact as input: its sources, compiled again |
+//! | `prebuilt` | an artifact as input: its sources are compiled again |
 //! | `component` | a WebAssembly component as input: its imports, native code |
 //! | `build` | the pipeline |
-//! | `options`, `compiled`, `output` | its settings, the artifact before it is stored, its result |
+//! | `options`, `compiled`, `output` | settings of the pipeline, the artifact before it is stored, the result |
 //! | `cache`, `dependency_manifest` | finished artifacts; finds a hit without linking |
 //! | `embedded` | prebuilt artifacts in a release |
 //! | `host`, `strip` | the host module set |
-//! | `supply`, `compile_unit` | npm packages beside it, fetched when an extension imports them |
+//! | `supply`, `compile_unit` | supplied npm packages, fetched when an extension imports them |
 //! | `maps` | from a position in a chunk to the author's file |
 //!
-//! Invariants: the same input gives the same bytes, whatever the folder it lies in; nothing
+//! Invariants: the same input gives the same bytes, in any folder; nothing
 //! outside the package is read into an artifact; no script of a package runs.
 
 #![warn(missing_docs)]

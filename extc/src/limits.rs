@@ -1,14 +1,14 @@
 //! Caps on the compiler's input, checked before any recursive code sees it.
 //!
-//! A parser recurses where its input nests, so nesting is bounded by a scan that does not recurse,
-//! and the compiler runs on a thread whose stack fits that bound.
+//! A parser recurses where its input nests, so a scan that does not recurse bounds the nesting,
+//! and the compiler runs on a thread with a stack large enough for that bound.
 
 use pijs_diagnostics::{Code, Diagnostic};
 use pijs_engine::{Nested, NestingCaps};
 use pijs_protocol::guard;
 use std::sync::Arc;
 
-/// Caps of one build.
+/// Caps on one build.
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub struct Limits {
     /// Maximum size of a source file, in bytes. Tables of tokens and compilers come as one file of 5 to 9 MB.
@@ -17,10 +17,10 @@ pub struct Limits {
     pub total_bytes: usize,
     /// Maximum number of files of one artifact.
     pub files: usize,
-    /// Maximum number of brackets that are open at one position. Hand-written code stays below 30, generated parsers below 200.
+    /// Maximum number of brackets open at one position. Hand-written code stays below 30, generated parsers below 200.
     pub nesting: usize,
-    /// Maximum number of operators in one expression, counted through everything that it is nested in: the depth to which a
-    /// recursive parser may descend without meeting a bracket.
+    /// Maximum number of operators in one expression and the expressions around it: the depth to which a recursive parser may
+    /// descend without meeting a bracket.
     pub operators: usize,
 }
 
@@ -31,22 +31,22 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the caps on files of a package that is an artifact.
+    /// Returns the caps for a package whose entry is an artifact.
     pub(crate) fn of_artifact(self) -> Self {
         let most = MAX_ARTIFACT_BYTES as usize;
         Self { file_bytes: most, total_bytes: most, ..self }
     }
 }
 
-/// Bytes of an artifact that are read: four times what one build takes in, for sources, maps and bytecode.
+/// Maximum size of an artifact in bytes: four times the input of one build, for sources, maps and bytecode.
 pub const MAX_ARTIFACT_BYTES: u64 = 128 << 20;
 
 /// Stack size of the compiler's threads. It reserves address space; the system commits pages on first use.
 pub(crate) const STACK_BYTES: usize = 256 << 20;
 
-/// Runs a phase on threads whose stacks fit what [`check_nesting`] lets through.
+/// Runs a phase on threads whose stacks are large enough for the nesting that [`check_nesting`] permits.
 ///
-/// A pool of our own: parallel work of the bundler stays on these threads too.
+/// The thread pool is separate, so that parallel work of the bundler stays on these threads too.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ pub(crate) const STACK_BYTES: usize = 256 << 20;
 pub(crate) fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Diagnostic> {
     let threads =
         || rayon::ThreadPoolBuilder::new().stack_size(STACK_BYTES).thread_name(|index| format!("extc-{index}"));
-    // A pool of one thread is slower, and the artifact has the same bytes.
+    // A pool with one thread is slower, but the artifact has the same bytes.
     let pool = threads().build().or_else(|_| threads().num_threads(1).build());
     let failed = |error| Diagnostic::new(Code::Limit, format!("the system starts no thread for a build: {error}"));
     Ok(pool.map_err(failed)?.install(work))
@@ -62,10 +62,9 @@ pub(crate) fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Resu
 
 /// Refuses source that nests beyond the caps, without parsing it.
 ///
-/// Works on bytes: brackets are counted wherever they stand. Strings, comments and templates are
-/// skipped by their quotes; a regular expression is not recognised, so brackets and quotes in one
-/// count. That errs by a few levels on real code, against a cap ten times what real code needs, and
-/// a quote inside a regular expression is closed by the end of its line.
+/// Works on bytes: brackets are counted wherever they occur. Strings, comments and templates are skipped by their quotes. A
+/// regular expression is not recognised, so brackets and quotes in it count. On real code the error is a few levels, and the cap
+/// is ten times the need of real code; the end of the line closes a quote inside a regular expression.
 pub(crate) fn check_nesting(file: &str, source: &Arc<str>, limits: &Limits) -> Result<(), Diagnostic> {
     if !guard!(BuildNesting) {
         return Ok(());

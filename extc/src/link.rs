@@ -1,10 +1,10 @@
 //! Link: the modules of one entry to a few chunks, by rolldown.
 //!
-//! The only module that names the bundler. Code splitting is on, so that dynamic imports load on demand; nothing is minified by
-//! default, since the engine's bytecode does not get smaller by it. A missing export is `undefined`, and a missing default is the
+//! The only module that uses the bundler. Code splitting is on, so that dynamic imports load on demand; nothing is minified by
+//! default, since that does not make the engine's bytecode smaller. A missing export is `undefined`, and a missing default is the
 //! module itself, as under pi's loader: the first run reports such names, a second one fills them in.
 //!
-//! Everything runs on one thread of our own pool, whose stacks fit the limits, so that neither order nor depth depends on the
+//! Linking runs on one thread of our own pool, whose stacks fit the limits, so that neither order nor depth depends on the
 //! machine.
 
 mod plugin;
@@ -38,7 +38,7 @@ pub(crate) struct LinkOptions {
 /// One module to start from.
 #[derive(Debug)]
 pub(crate) struct LinkInput {
-    /// Name of its chunk.
+    /// Name of the module's chunk.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
 }
@@ -47,15 +47,15 @@ pub(crate) struct LinkInput {
 #[derive(Debug)]
 pub(crate) struct LinkInputs {
     pub(crate) files: Vec<LinkInput>,
-    /// Name of a shared chunk, with `[name]` in it.
+    /// Name pattern of a shared chunk, which contains `[name]`.
     pub(crate) chunks: String,
     pub(crate) side_effects: SideEffects,
 }
 
-/// The treatment of a module from which nothing is used.
+/// Decides whether a module is evaluated if none of its exports is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SideEffects {
-    /// The module is evaluated, unless its package declares that this has no effect.
+    /// The module is evaluated, unless its package declares that it has no side effects.
     Kept,
     /// The module is left out.
     Dropped,
@@ -71,18 +71,18 @@ pub(crate) struct Chunk {
     pub(crate) map: Option<String>,
 }
 
-/// Links one entry. The entry's chunk comes first, the others by name.
+/// Links one entry. Its chunk comes first, the other chunks sorted by name.
 ///
-/// Diagnostics go to `modules`; `None` when there are errors among them.
+/// Diagnostics go to `modules`; returns `None` if they contain errors.
 pub(crate) fn link(modules: &Arc<Modules>, entry: &Path, options: LinkOptions) -> Option<Vec<Chunk>> {
     modules.enter(entry);
     let settings = |shim| settings(modules.tree().package(), entry, options, shim);
     link_all(modules, SideEffects::Kept, settings)
 }
 
-/// Links several modules at once. Their chunks come first, then the shared ones, each by name.
+/// Links several modules at once. Their chunks come first, then the shared chunks, each sorted by name.
 ///
-/// Diagnostics go to `modules`; `None` when there are errors among them.
+/// Diagnostics go to `modules`; returns `None` if they contain errors.
 pub(crate) fn link_inputs(modules: &Arc<Modules>, inputs: &LinkInputs) -> Option<Vec<Chunk>> {
     link_all(modules, inputs.side_effects, |shim| {
         let first = inputs.files.first().expect("there is something to link");
@@ -175,15 +175,15 @@ fn settings(package: &Path, entry: &Path, options: LinkOptions, shim: bool) -> B
         sourcemap_exclude_sources: Some(true),
         minify: Some(RawMinifyOptions::Bool(options.minify)),
         comments: Some(CommentsOptions { legal: false, annotation: false, jsdoc: false }),
-        // A package's tsconfig configures its author's checks, and may point anywhere.
+        // A package's tsconfig configures its author's type checks, and may refer to any path.
         tsconfig: Some(TsConfig::Auto(false)),
         transform: Some(BundlerTransformOptions {
-            // pi's loader compiles decorators the legacy way; the engine does not support decorators.
+            // As pi's loader does, compiles decorators in the legacy form; the engine does not support decorators.
             decorator: Some(DecoratorOptions { legacy: Some(true), ..Default::default() }),
             ..Default::default()
         }),
         experimental: Some(ExperimentalOptions {
-            // Region comments would contain paths.
+            // Region comments would contain absolute paths.
             attach_debug_info: Some(AttachDebugInfo::None),
             ..Default::default()
         }),
@@ -196,7 +196,7 @@ fn item(name: &str, path: &Path) -> InputItem {
     InputItem { name: Some(name.to_owned()), import }
 }
 
-/// Replaces paths by names inside the package, so that the map is the same on every machine.
+/// Replaces paths with names inside the package, so that the map is the same on every machine.
 fn portable_map(modules: &Modules, mut map: SourceMap<'static>) -> String {
     let out = modules.tree().package().join(OUT_DIR);
     let sources: Vec<String> = map
@@ -210,7 +210,7 @@ fn portable_map(modules: &Modules, mut map: SourceMap<'static>) -> String {
     map.to_json_string()
 }
 
-/// Removes `.` and `..` lexically: the path was made by joining, and no part of it is a link.
+/// Removes `.` and `..` lexically, which is correct because the path was joined and no part of it is a link.
 fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -225,7 +225,7 @@ fn normal(path: &Path) -> PathBuf {
     out
 }
 
-/// Returns the missing export's name, which only the message contains.
+/// Returns the name of the missing export, which only the text of the message contains.
 fn missing_name(error: &BuildDiagnostic) -> String {
     error.to_string().split('"').nth(1).unwrap_or_default().to_owned()
 }
@@ -246,7 +246,7 @@ fn missing_export(modules: &Modules, error: &BuildDiagnostic) -> Diagnostic {
 }
 
 fn link_error(modules: &Modules, error: &BuildDiagnostic) -> Diagnostic {
-    // The working directory of this process must not show in the paths of messages.
+    // Keeps the working directory of this process out of paths in messages.
     let options = DiagnosticOptions { cwd: modules.tree().package().to_owned() };
     let shown = error.to_diagnostic_with(&options);
     let code = if matches!(error.kind(), EventKind::ParseError) { Code::Syntax } else { Code::Link };
@@ -255,7 +255,7 @@ fn link_error(modules: &Modules, error: &BuildDiagnostic) -> Diagnostic {
     let path = normal(&modules.tree().package().join(&file));
     let name = modules.tree().locate(&path).map_or(file, |located| located.name);
     let position = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-    // An edit of a line moves its columns and never its line number.
+    // Edits move columns within a line, but never change a line number.
     let placed = modules
         .with_scan(&name, |scan| diagnostic.clone().at_line(&name, &scan.source, position(line), position(column + 1)));
     placed.unwrap_or_else(|| diagnostic.in_file(&name))

@@ -1,13 +1,13 @@
 //! Manifests for the bundler, in a process that cannot open files.
 //!
-//! The bundler receives the path of a module's manifest and reads it by itself. It needs two values of it: whether `.js` means an
-//! ES module, and whether evaluating the module has side effects. So there is one in-memory file for each pair of values, made
-//! before the sandbox is closed.
+//! The bundler receives the path of a module's manifest and reads it itself. It needs two values from it: whether `.js` means an
+//! ES module, and whether evaluating the module has side effects. So there is one in-memory file for each pair of values, created
+//! before the process is sandboxed.
 
 use rolldown_common::PackageJson;
 use std::path::Path;
 
-/// Values of [`PackageJson::type`], with each known value of the side effects.
+/// Values of [`PackageJson::type`]; each is combined with each known value of the side effects.
 const TYPES: [Option<&str>; 3] = [None, Some("commonjs"), Some("module")];
 const EFFECTS: [Option<bool>; 3] = [None, Some(false), Some(true)];
 
@@ -16,7 +16,7 @@ const EFFECTS: [Option<bool>; 3] = [None, Some(false), Some(true)];
 pub(crate) struct ManifestStubs(Vec<files::File>);
 
 impl ManifestStubs {
-    /// Makes the files.
+    /// Creates the files.
     pub(crate) fn new() -> Self {
         let pairs = TYPES.iter().flat_map(|kind| EFFECTS.iter().map(move |effects| (kind, effects)));
         let text = |(kind, effects): (&Option<&str>, &Option<bool>)| {
@@ -28,7 +28,7 @@ impl ManifestStubs {
         Self(pairs.map_while(|pair| files::of(&text(pair))).collect())
     }
 
-    /// Returns the path of the manifest that has the values of `module`'s own manifest.
+    /// Returns the path of the stub with the same values as the manifest of `module`.
     pub(crate) fn of(&self, manifest: &oxc_resolver::PackageJson, module: &Path) -> Option<String> {
         let manifest = PackageJson::from_oxc_pkg_json(manifest);
         let inside = module.strip_prefix(manifest.realpath().parent()?).ok()?;

@@ -1,6 +1,6 @@
 //! Maps positions in an artifact's modules to the author's files.
 //!
-//! The engine reports stack positions in the bundle. [`SourceMaps`] reads the maps of an artifact, each on its first use, and
+//! The engine reports stack positions in the bundle. [`SourceMaps`] reads the maps of an artifact, each on first use, and
 //! returns the file, line and column of the compiled source. Positions are 1-based on both sides, columns in UTF-16 units.
 
 use oxc_sourcemap::{SourceMap, Token};
@@ -29,7 +29,7 @@ pub struct SourceMaps {
 }
 
 impl SourceMaps {
-    /// Takes the maps of an artifact; parses none of them yet.
+    /// Creates the table for the maps of an artifact; maps are parsed on first use.
     pub fn new(artifact: &Artifact) -> Self {
         Self::of(&Arc::new(Verified::compiled_here(artifact.clone())))
     }
@@ -59,7 +59,7 @@ impl PositionMap for SourceMaps {
 /// One parsed source map.
 #[derive(Debug)]
 pub(crate) struct PositionTable {
-    /// Tokens in the order of the bundle's lines and columns, so that each frame of a stack takes a binary search.
+    /// Tokens sorted by the bundle's lines and columns, so that each stack frame takes one binary search.
     tokens: Box<[Token]>,
     sources: Vec<String>,
 }
@@ -79,7 +79,7 @@ impl PositionTable {
         Some(Place { file, line: token.get_src_line() + 1, column: token.get_src_col() + 1 })
     }
 
-    /// Returns the first token at a position of the bundle, or the last one before it in its line.
+    /// Returns the first token at a position of the bundle, or else the last token before it in the same line.
     fn token(&self, place: (u32, u32)) -> Option<&Token> {
         fn of(token: &Token) -> (u32, u32) {
             (token.get_dst_line(), token.get_dst_col())
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_found_as_the_map_has_them() {
+    fn positions_are_found_in_the_map() {
         let json = r#"{"version":3,"sources":["a.ts","b.ts"],"names":[],
             "mappings":"AAAA,GAAI,GAAI,EACR,IAAI;;CCCA,MAAM;AAAA"}"#;
         let map = SourceMap::from_json_string(json).unwrap();

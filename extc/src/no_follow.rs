@@ -1,6 +1,6 @@
 //! Opens files below a folder without following links.
 //!
-//! A decision about a path holds for the opened file only if no part of the path has become a link since.
+//! Opening fails if a part of the path has become a link, so a decision about a path applies to the opened file.
 
 pub(crate) use system::{folder_without_links, is_link, without_links};
 
@@ -49,7 +49,7 @@ mod system {
         part_by_part(path)
     }
 
-    /// Has the kernel refuse links on the way; `None` where it cannot, or not in this process.
+    /// Opens the path in one system call that refuses links; `None` if the kernel cannot, or not in this process.
     #[cfg(target_os = "linux")]
     fn at_once(path: &Path) -> io::Result<Option<OwnedFd>> {
         use rustix::fs::{CWD, ResolveFlags, openat2};
@@ -96,7 +96,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_folder_is_opened_by_its_real_path_alone() {
+    fn a_folder_is_opened_only_by_its_canonical_path() {
         let temporary = tempfile::tempdir().expect("a folder");
         let real = temporary.path().canonicalize().expect("it is there");
         fs::create_dir_all(real.join("a/b")).expect("made");
@@ -122,7 +122,7 @@ mod system {
     use std::io;
     use std::path::Path;
 
-    /// Opens the file at `relative` for reading; an error if its path is not its real one.
+    /// Opens the file at `relative` for reading. Fails if the path is not canonical.
     pub(crate) fn without_links(root: &Dir, relative: &Path) -> io::Result<File> {
         if root.canonicalize(relative)? != relative {
             return Err(io::ErrorKind::NotADirectory.into());
@@ -130,7 +130,7 @@ mod system {
         root.open(relative).map(|file| file.into_std())
     }
 
-    /// Opens the folder at an absolute path; an error if that is not its real one.
+    /// Opens the folder at an absolute path. Fails if the path is not canonical.
     pub(crate) fn folder_without_links(path: &Path) -> io::Result<Dir> {
         let folder = Dir::open_ambient_dir(path, ambient_authority())?;
         if path.canonicalize()? != path {

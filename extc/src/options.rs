@@ -9,17 +9,17 @@ use std::time::Duration;
 /// Settings of [`build`](crate::build()).
 #[derive(Debug, Clone)]
 pub struct BuildOptions {
-    /// Minifies the bundled source. Bytecode does not get smaller by it; off by default.
+    /// Minifies the bundled source. Off by default, because it does not make the bytecode smaller.
     pub minify: bool,
-    /// The cache of finished artifacts; `None` compiles every time.
+    /// Caches finished artifacts; with `None` every build compiles.
     pub cache: Option<Cache>,
     /// The host modules that imports are checked against.
     pub host: HostInterface,
     /// Caps on the input.
     pub limits: Limits,
-    /// Decides which files the build may read. By default the package's and those of its dependencies.
+    /// Decides which files the build may read. By default, files of the package and its dependencies.
     pub access: FileAccess,
-    /// Compiles in a sandboxed child process: for code that is not the user's. The program has to call
+    /// Compiles in a sandboxed child process, for code that the user did not write. The program has to call
     /// [`enter`](crate::worker::enter) first in `main`.
     pub sealed: Option<Seal>,
 }
@@ -48,14 +48,14 @@ impl Default for CheckOptions {
     }
 }
 
-/// Bounds of a sealed build.
+/// Limits of a sandboxed build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
     /// Maximum wall-clock time.
     pub deadline: Duration,
     /// Maximum processor time, in seconds.
     pub cpu_seconds: u64,
-    /// Address space, in bytes. Stacks are reserved from it: 256 MiB for each processor.
+    /// Maximum address space, in bytes. Stacks are reserved from it: 256 MiB for each processor.
     pub memory_bytes: u64,
 }
 

@@ -19,11 +19,11 @@ pub struct BuildOutput {
     pub diagnostics: Vec<Diagnostic>,
     /// Whether the artifact came from the cache.
     pub cached: bool,
-    /// Number of input files that the cache lookup read: zero where all stamps match.
+    /// Number of input files that the cache lookup read; zero if all stamps match.
     pub read: usize,
-    /// The folder that the names of the author's files are relative to: that of the package, or of a single file.
+    /// The folder that the author's file names are relative to: the package's, or the one that contains a single file.
     pub root: PathBuf,
-    /// The paths that decide what code it is: files that were compiled, links, and locations where imports were looked for first.
+    /// The paths that decide which code runs: compiled files, links, and locations that imports were probed at first.
     pub places: Vec<PathBuf>,
     /// The access decisions on files that are not plain source of the package, by canonical path: foreign files, files that may
     /// hold secrets, refused files.
@@ -31,7 +31,7 @@ pub struct BuildOutput {
 }
 
 impl BuildOutput {
-    /// Returns the metadata that `extc build -o` writes as `artifact.json`, with the digest of the file.
+    /// Returns the metadata that `extc build -o` writes as `artifact.json`, including the digest of the artifact file.
     pub fn metadata(&self) -> ArtifactMetadata {
         ArtifactMetadata { artifact: self.digest.clone(), ..self.artifact.artifact().metadata.clone() }
     }
@@ -50,14 +50,14 @@ impl BuildOutput {
 /// The result of [`check`](crate::check()).
 #[derive(Debug)]
 pub struct CheckOutput {
-    /// The metadata that a build would write, unless it would fail.
+    /// The metadata that a build would write; `None` if it would fail.
     pub metadata: Option<ArtifactMetadata>,
     /// Errors first, then remarks in the order of files and lines.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl CheckOutput {
-    /// Returns the [`verdict`] on all of it.
+    /// Returns the [`verdict`] on the metadata and diagnostics.
     pub fn verdict(&self) -> Verdict {
         verdict(&self.diagnostics)
     }

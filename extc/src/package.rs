@@ -1,25 +1,25 @@
-//! The package that is compiled, as the phases hand it on: its identity, its entries, and the folders that it is read from.
+//! The package to compile, as passed between the phases: its identity, its entries, and the folders that it is read from.
 
 use crate::limits::Limits;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A package that was found.
+/// A package found on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Package {
-    /// Canonical folder; imports do not leave it.
+    /// Canonical folder of the package; imports do not leave it.
     pub(crate) root: PathBuf,
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Bytes of `package.json`, empty without one.
+    /// Bytes of `package.json`; empty if there is none.
     pub(crate) manifest: Vec<u8>,
-    /// Canonical files, in the order they are loaded; at least one.
+    /// Canonical paths of the entries, in load order; at least one.
     pub(crate) entries: Vec<PathBuf>,
-    /// Folders beside the package that hold dependencies.
+    /// Folders outside the package that hold dependencies.
     pub(crate) dependencies: Vec<PathBuf>,
     /// Whether the package is a loose file.
     pub(crate) loose: bool,
-    /// Whether the entry is an artifact, which holds the modules.
+    /// Whether the entry is an artifact, which contains the modules.
     pub(crate) artifact: bool,
     /// Whether the entry is a WebAssembly component.
     pub(crate) component: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Folders {
     pub(crate) package: PathBuf,
     /// Folders of dependencies.
     pub(crate) dependencies: Vec<PathBuf>,
-    /// The extension's file, canonical, if it is a loose one. Its imports may lead out of its folder.
+    /// Canonical path of the extension's file if it is a loose file, whose imports may lead out of its folder.
     pub(crate) loose: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! Parse: one file's text to a syntax tree, or a diagnostic that points at the first mistake.
+//! Parses the text of one file to a syntax tree, or to a diagnostic that points at the first mistake.
 //!
 //! Accepts the syntax that pi's own loader accepts: TypeScript with decorators and enums, JSX where the file name says so, ES
 //! modules and CommonJS. Every caller runs on the compiler's large stack, after [`crate::limits::check_nesting`].
@@ -10,11 +10,11 @@ use swc_core::common::{BytePos, FileName, SourceMap, Span, Spanned, sync::Lrc};
 use swc_core::ecma::ast::{EsVersion, Program};
 use swc_core::ecma::parser::{EsSyntax, Syntax, TsSyntax, parse_file_as_program};
 
-/// A parsed file; positions of its tree become byte offsets through [`range`](Self::range).
+/// A parsed file. [`range`](Self::range) converts positions in its tree to byte offsets.
 pub(crate) struct Parsed {
     pub(crate) program: Program,
     pub(crate) source_map: Lrc<SourceMap>,
-    /// The text that was parsed; offsets count in its bytes.
+    /// The parsed text, which offsets refer to in bytes.
     pub(crate) source: Arc<str>,
     base: BytePos,
 }
@@ -30,9 +30,9 @@ fn offsets(base: BytePos, span: Span) -> (usize, usize) {
     (span.lo.0.saturating_sub(base.0) as usize, span.hi.0.saturating_sub(base.0) as usize)
 }
 
-/// Parses a file, by its name as TypeScript or JavaScript.
+/// Parses a file as TypeScript or JavaScript, depending on its name.
 pub(crate) fn parse(file: &str, source: &str, limits: &Limits) -> Result<Parsed, Diagnostic> {
-    // The byte order mark is not part of the program; without it offsets agree with the parser's.
+    // The byte order mark is removed, so that offsets agree with the parser's, which does not count it.
     let source: Arc<str> = Arc::from(source.strip_prefix('\u{feff}').unwrap_or(source));
     check_nesting(file, &source, limits)?;
     let source_map: Lrc<SourceMap> = Lrc::default();
@@ -54,7 +54,7 @@ fn syntax(file: &str) -> Syntax {
         "ts" | "mts" | "cts" | "tsx" => Syntax::Typescript(TsSyntax {
             tsx: extension == "tsx",
             decorators: true,
-            // Errors that depend on the module kind are left to the bundler, which knows the kind.
+            // The bundler reports errors that depend on the module kind, which only the bundler knows.
             no_early_errors: true,
             ..TsSyntax::default()
         }),

@@ -1,7 +1,7 @@
-//! Spans of the phases of a compilation, also of one in a sealed child.
+//! Tracing spans for the phases of a compilation, including one in a sandboxed child.
 //!
-//! A child has no log. It notifies its parent where a phase begins and ends, and the parent opens the spans: their times are those
-//! of the child.
+//! A child has no log. It notifies its parent when a phase begins and ends, and the parent opens the spans, so that their times
+//! are the child's.
 
 use serde::{Deserialize, Serialize};
 use tracing::span::EnteredSpan;
@@ -14,11 +14,11 @@ pub(crate) enum Phase {
     Link,
     /// Checks imports, names and contracts over all modules.
     Check,
-    /// Makes bytecode.
+    /// Generates bytecode.
     Emit,
 }
 
-/// The begin or the end of a phase.
+/// Reports that a phase begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PhaseNotice {
     Begin(Phase),
@@ -40,7 +40,7 @@ impl Phase {
 pub(crate) struct PhaseSpans(Vec<EnteredSpan>);
 
 impl PhaseSpans {
-    /// Phases nest no deeper; a compromised child may claim more.
+    /// Maximum number of open phases. Phases nest no deeper, but a compromised child may claim more.
     const DEEPEST: usize = 4;
 
     pub(crate) fn take(&mut self, notice: PhaseNotice) {
@@ -54,7 +54,7 @@ impl PhaseSpans {
 
 impl Drop for PhaseSpans {
     fn drop(&mut self) {
-        // The innermost span is left first.
+        // Closes the innermost span first.
         while self.0.pop().is_some() {}
     }
 }

@@ -1,19 +1,19 @@
 //! A prebuilt artifact as input: the output of `extc build -o` of another installation.
 //!
-//! Such a file is untrusted, so it is treated as data. Its modules are compiled again from their sources; its bytecode is
+//! Such a file is untrusted and treated as data. Its modules are compiled again from their sources; its bytecode is
 //! ignored. Its maps are kept, so that errors are shown at the author's lines. Its metadata are claims, as a `package.json` is:
-//! capabilities are requests, and code that uses others does not hold them. The inputs that they list are ignored: the file itself
-//! is the only input, so that grants are bound to its bytes.
+//! capabilities are requests, and code that uses other capabilities is not granted them. Listed inputs are ignored: the file
+//! itself is the only input, so that grants are bound to its bytes.
 //!
 //! ```text
-//! ext:/0/index.js         entry 0, then the other chunks: parsed under the limits of any source, compiled
-//! pijs:facade/node:fs     left out, and made anew for the host modules of this program
-//! wasm:/0/NAME.wasm       a component, alone: compiled from its bytes, which is all that is believed
+//! ext:/0/index.js         entry 0, then the other chunks: parsed under the usual limits, compiled
+//! pijs:facade/node:fs     left out, and generated again for the host modules of this program
+//! wasm:/0/NAME.wasm       a component, alone: compiled from its bytes; nothing else of it is trusted
 //! anything else           refused
 //! ```
 //!
-//! Imports lead to other chunks or to host modules. The latter are checked against this program's, so that an artifact of another
-//! version works or fails with the missing name.
+//! Imports lead to other chunks or to host modules. Imported host modules must exist in this program, so that an artifact of
+//! another version works or fails with the missing name.
 //!
 //! The input is a file `*.artifact`, or a folder with `extension.artifact`. `entries` of its metadata is the number of entries.
 
@@ -45,21 +45,21 @@ use std::path::Path;
 const MAX_METADATA: usize = 4 << 20;
 /// Maximum number of entries of one artifact.
 const MAX_ENTRIES: usize = 1_000;
-/// Maximum length of a name and of a version; npm's names have at most 214 characters.
+/// Maximum length of a claimed name or version; npm's names have at most 214 characters.
 const LONGEST_NAME: usize = 214;
 /// Maximum length of a chunk's name.
 const LONGEST_FILE: usize = 1_024;
 
 const BUILD_AGAIN: &str = "build it again from its sources: extc build FOLDER -o OUT";
 
-/// The identity that an artifact claims.
+/// The name and version that an artifact claims.
 #[derive(Debug)]
 pub(crate) struct Claims {
     pub(crate) name: String,
     pub(crate) version: String,
 }
 
-/// Reads name and version of the artifact `file`, which lies below `root`.
+/// Reads name and version of the artifact `file`, which is below `root`.
 pub(crate) fn claims(file: &Path, root: &Path, access: &FileAccess) -> Result<Claims, Diagnostic> {
     let shown = file.strip_prefix(root).unwrap_or(file).display().to_string();
     let read = BuildRead { path: file, area: Area::Package, root, loose: Some(file), imported: false };
@@ -74,7 +74,7 @@ pub(crate) fn claims(file: &Path, root: &Path, access: &FileAccess) -> Result<Cl
     Ok(Claims { name: bounded(&metadata.name, LONGEST_NAME), version: bounded(&metadata.version, LONGEST_NAME) })
 }
 
-/// Truncates a claim to a length that can be shown.
+/// Truncates claimed text to a length that can be displayed.
 fn bounded(text: &str, most: usize) -> String {
     sanitise(&text.chars().take(most).collect::<String>())
 }
@@ -173,7 +173,7 @@ fn is_chunk_name(specifier: &str, entries: usize) -> bool {
     is_index && file.len() <= LONGEST_FILE && file.split('/').all(is_part) && !file.contains(char::is_control)
 }
 
-/// Parses the sources under the limits of any source, before code that recurses sees them, and reads what they import.
+/// Parses the sources under the usual limits, before recursive code reads them, and returns their imports.
 fn check_sources(modules: &[Module], file: &str, options: &BuildOptions) -> Result<HostImports, Diagnostic> {
     let limits = Limits { file_bytes: options.limits.total_bytes, ..options.limits };
     let mut chunks = Vec::with_capacity(modules.len());

@@ -1,8 +1,8 @@
 //! Probes of paths: the kind of item at a path.
 //!
-//! Every answer that a build gets is remembered, so the cache can repeat the probes
+//! Every answer that a build gets is recorded, so that the cache can repeat the probes
 //! ([`dependency_manifest`](crate::dependency_manifest)): a file that appears where an import would find it first, or a link that
-//! leads elsewhere, gives another answer and invalidates the artifact.
+//! leads elsewhere, changes an answer and invalidates the artifact.
 
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// The kind of item at a path; links are not followed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PathKind {
-    /// No item, or none that the build may see.
+    /// No item, or an item that the build may not see.
     #[serde(rename = "-")]
     Nothing,
     /// A regular file.
@@ -19,16 +19,16 @@ pub(crate) enum PathKind {
     /// A folder.
     #[serde(rename = "d")]
     Folder,
-    /// A link, with its target.
+    /// A link, with the target as stored.
     #[serde(rename = "l")]
     Link(String),
-    /// A pipe or a socket; a link whose target is not valid UTF-8.
+    /// A pipe, a socket, or a link whose target is not valid UTF-8.
     #[serde(rename = "o")]
     Other,
 }
 
 impl PathKind {
-    /// Probes a path, uncached.
+    /// Probes a path without a cache.
     pub(crate) fn at(path: &Path) -> Self {
         let Ok(found) = std::fs::symlink_metadata(path) else { return Self::Nothing };
         let kind = found.file_type();

@@ -1,7 +1,7 @@
 //! Resolve: from the user's path to a package folder and its extension entries.
 //!
 //! pi's rules for the entries of a folder are in `pijs-packages`. A file is one extension by itself; its package is its folder,
-//! whatever surrounds it: [`access`](crate::access) decides about its imports.
+//! and [`access`](crate::access) decides which imports it may read.
 
 use crate::access::{Area, BuildRead, FileAccess};
 use crate::package::{LockEntry, Package, without_mark};
@@ -13,7 +13,7 @@ use pijs_protocol::guard;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a manifest that is read, in bytes.
+/// Maximum size of a manifest, in bytes.
 const LONGEST_MANIFEST: u64 = 4 << 20;
 
 /// The input of the compiler: a package folder or one extension file.
@@ -31,7 +31,7 @@ impl Input {
         &self.path
     }
 
-    /// Returns whether the input is an artifact, or a folder of which only an artifact is chosen.
+    /// Returns whether the input is an artifact, or a folder of which only an artifact was selected.
     pub fn is_artifact(&self) -> bool {
         match self.entries.as_deref() {
             Some([entry]) => is_artifact_file(&self.path.join(entry)),
@@ -40,14 +40,14 @@ impl Input {
         }
     }
 
-    /// Takes a package folder, an extension file, or an artifact or the folder of one. Dependencies may come from the package and the
-    /// `node_modules` folders around it, as under Node.
+    /// Accepts a package folder, an extension file, an artifact, or the folder of an artifact. Dependencies may come from the
+    /// package and the `node_modules` folders around it, as under Node.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), entries: None, dependencies: None, lock: None }
     }
 
-    /// Compiles exactly these files of the package folder, in this order, whatever its manifest lists: for callers
-    /// that chose among the entries already, by settings or by the user's word. Relative paths start at the folder.
+    /// Compiles exactly these files of the package folder, in this order, regardless of its manifest: for callers
+    /// that have selected the entries by settings or the user's choice. Relative paths start at the folder.
     ///
     /// ```no_run
     /// let input = pijs_extc::Input::at("pkg").with_entries(vec!["extensions/b.ts".into(), "extensions/a.ts".into()]);
@@ -58,8 +58,8 @@ impl Input {
         self
     }
 
-    /// Takes the word of a `pijs-lock.json` for the dependencies within the package that it lists as `identity`: as long as
-    /// that file is the same, they are read once. For packages in a store, which installing alone writes.
+    /// Trusts a `pijs-lock.json` for the dependencies that it lists under `identity` within the package: they are read once,
+    /// until that file changes. Use it for packages in a store, which only an installation writes.
     #[must_use]
     pub fn locked(mut self, file: impl Into<PathBuf>, identity: &str) -> Self {
         self.lock = Some(LockEntry { file: file.into(), identity: identity.to_owned() });
@@ -70,7 +70,7 @@ impl Input {
         self.lock.as_ref()
     }
 
-    /// Takes dependencies from the package and from these folders only.
+    /// Limits dependencies to those in the package and in these folders.
     #[must_use]
     pub fn with_dependencies(mut self, folders: Vec<PathBuf>) -> Self {
         self.dependencies = Some(folders);
@@ -133,7 +133,7 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
     }
     if artifacts > 0 {
         let prebuilt::Claims { name, version } = prebuilt::claims(&entries[0], &root, access)?;
-        // Files beside a loose file do not describe it.
+        // A manifest or dependency next to a loose file does not belong to it.
         let (manifest, dependencies) = (Vec::new(), Vec::new());
         return Ok(Package {
             root,
@@ -160,8 +160,8 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
     })
 }
 
-/// Reads the folder's own manifest; empty if there is none. A link to a protected file is an error, and so is the link of a
-/// package out of its folder; the manifest beside a loose file does not describe it, and is ignored.
+/// Reads the folder's own manifest; empty if there is none. Fails if it is a link to a protected file, or a link of a package out
+/// of its folder. A manifest next to a loose file does not describe it, and is ignored.
 fn read_manifest(root: &Path, loose: bool, access: &FileAccess) -> Result<Vec<u8>, Diagnostic> {
     let Ok(path) = real_path(&root.join("package.json")) else { return Ok(Vec::new()) };
     let refused = |why: &str| match path.starts_with(root) {
@@ -198,12 +198,12 @@ fn contained(root: &Path, entry: PathBuf) -> Result<PathBuf, Diagnostic> {
     Ok(canonical)
 }
 
-/// Maximum number of `node_modules` folders around a package that are read. Each import of a package probes each of them, so their
-/// number bounds the time of a build; real projects have fewer than 10, also with a package manager that nests them.
+/// Maximum number of `node_modules` folders around a package. Each import of a package probes each of them, so their number
+/// bounds the time of a build; real projects have fewer than 10, even with a package manager that nests them.
 const MAX_FOLDERS_AROUND: usize = 32;
 
-/// Returns every `node_modules` folder that Node would search from `root`, outside of it, nearest first. A link counts if it
-/// leads to a folder of that name: any other folder holds more than dependencies.
+/// Returns every `node_modules` folder outside of `root` that Node would search, nearest first. A link is included only if its
+/// target has that name: any other folder holds more than dependencies.
 pub(crate) fn folders_around(root: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for around in root.ancestors().skip(1) {
@@ -226,7 +226,7 @@ fn holds_dependencies(folder: &Path) -> bool {
     real_path(folder).is_ok_and(|real| real.file_name().is_some_and(|name| name == "node_modules"))
 }
 
-/// Returns the entries that pi would load of the folder, or the reason why there is none.
+/// Returns the entries that pi would load from the folder, or why there are none.
 fn entries_of_folder(root: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
     let entries = package_entries(root, true).map_err(of_package)?;
     match entries.nothing {

@@ -1,6 +1,6 @@
 //! Rewrite: replaces the expressions in which a module refers to its own location.
 //!
-//! A bundle has no location, so such expressions become a call of one global that the host provides:
+//! A bundle has no location, so such expressions become calls of a global that the host provides:
 //!
 //! ```text
 //! import.meta.url          →  __pi_module_location("src/a.ts").url
@@ -17,15 +17,15 @@
 //! require.resolve(name);                              __pi_created_require.resolve(name);
 //! ```
 //!
-//! `__pi_module_location(file)` takes a file's name as `artifact.json` lists it in `inputs` (a path
-//! inside the package, `dep:NAME@VERSION/PATH` for a dependency beside it, or `""` for the package), of a dependency
-//! also where it lies, seen from the package (`"../NAME/PATH"`),
-//! and returns `{url, dirname, filename, module, resolve(specifier), import(load)}` of the real place. `pi:runtime` defines it.
+//! `__pi_module_location(file)` takes a file's name as `artifact.json` lists it in `inputs`: a path inside the package,
+//! `dep:NAME@VERSION/PATH` for a dependency outside it, or `""` for the package. The second argument, for a dependency, is its
+//! path relative to the package (`"../NAME/PATH"`). The call returns `{url, dirname, filename, module, resolve(specifier),
+//! import(load)}` of the real location. `pi:runtime` defines the global.
 //!
 //! The edits also cover assignments to constants, tests of accumulated text, and, in packages that use `node:async_hooks`,
 //! `await`: see [the scan](crate::scan).
 //!
-//! Edits are made in the author's text, so that everything else, line breaks included, stays unchanged.
+//! Edits apply to the author's text, so that the rest of it, including line breaks, stays unchanged.
 
 use oxc_sourcemap::SourceMap;
 use string_wizard::{MagicString, SourceMapOptions};
@@ -41,16 +41,16 @@ pub(crate) struct Edit {
 /// The part of a location that an expression needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Location {
-    /// The location itself; a member access follows in the source.
+    /// The location object; a member access follows in the source.
     Object,
     Dirname,
     Filename,
-    /// CommonJS's `module`, in a module of another kind: pi's loader provides it there as well.
+    /// CommonJS's `module` in an ES module, where pi's loader provides it as well.
     Module,
     Exports,
 }
 
-/// Returns the expression for the location of `file`, which lies at `place` if it is not inside the package.
+/// Returns the expression for the location of `file`. `place` is its path relative to the package if it is outside.
 pub(crate) fn location(file: &str, place: Option<&str>, part: Location) -> String {
     let member = match part {
         Location::Object => "",
@@ -76,11 +76,11 @@ pub(crate) fn reaching_import(file: &str, place: Option<&str>) -> String {
     format!("{}.import((target) => import(target), {REACH})", location(file, place, Location::Object))
 }
 
-/// Name of the function in a module that lists the possible targets of its computed imports.
+/// Name of the function that lists the possible targets of a module's computed imports.
 const REACH: &str = "__pi_reach";
 
-/// Returns the text of that function, which is appended to a module; specifiers are relative to the module. It is hoisted, so an
-/// import that runs during evaluation can call it.
+/// Returns the source of the function [`REACH`], which is appended to a module; specifiers are relative to the module. It is
+/// hoisted, so that an import that runs during evaluation can call it.
 pub(crate) fn reach(specifiers: &[String]) -> String {
     let members: Vec<String> = specifiers
         .iter()
@@ -92,7 +92,7 @@ pub(crate) fn reach(specifiers: &[String]) -> String {
     format!("\nfunction {REACH}() {{ return {{ {} }}; }}\n", members.join(", "))
 }
 
-/// Applies edits, which are sorted by position, and insertions; `None` where there are none.
+/// Applies edits sorted by position, and insertions. Returns `None` if there are none.
 pub(crate) fn rewrite(
     file: &str,
     source: &str,
@@ -109,7 +109,7 @@ pub(crate) fn rewrite(
         text.update(offset(edit.start), offset(edit.end), edit.text.clone())
             .expect("the scan's edits are inside the text and do not overlap");
     }
-    // A replacement text contains no `await`.
+    // A replacement text contains no `await`, so insertions inside it are dropped.
     for insertion in insertions.iter().filter(|insertion| !inside(insertion.start)) {
         text.append_left(offset(insertion.start), insertion.text.clone())
             .expect("an insertion is between characters of the text");

@@ -1,7 +1,7 @@
 //! Scan: the imports of one module, the capabilities it can use, and findings.
 //!
-//! One walk over the syntax tree after scopes are resolved, so that a local variable named `fetch` is not taken for the global.
-//! It only sees literals: its findings are a proposal for grants, and the gate decides at run time about all calls.
+//! Walks the syntax tree once, after scopes are resolved, so that a local variable named `fetch` is not taken for the global.
+//! The scan only sees literals: its findings propose grants, and the gate decides about all calls at run time.
 //!
 //! ```text
 //! import { execFile } from "child_process";       imports: child_process {execFile}
@@ -10,7 +10,7 @@
 //! new Function(code);                             uses:    eval; finding: BD_EVAL at line 4
 //! ```
 //!
-//! This walk also collects the edits of [`rewrite`](crate::rewrite), so that each module is
+//! The walk also collects the edits of [`rewrite`](crate::rewrite), so that each module is
 //! parsed once.
 
 mod accumulated;
@@ -41,7 +41,7 @@ pub(crate) use walk::{api_again, scan};
 use pijs_diagnostics::{Code, Diagnostic};
 use std::sync::Arc;
 
-/// Reports a computed target that no file of the package matches.
+/// Reports a computed import target that no file of the package matches.
 pub(crate) fn computed(template: &Template, file: &str, source: &Arc<str>) -> Diagnostic {
     let message = "the target of this `import()` is computed, and no file in the package matches its constant prefix";
     let (start, end) = template.at;

@@ -2,16 +2,16 @@
 //!
 //! Parsers and linkers process whatever a package contains; a bug in one of them must not reach further than the build. So
 //! [`build`](crate::build()) with [`BuildOptions::sealed`](crate::BuildOptions) starts its own program as a child process
-//! ([`worker`](crate::worker)). The child gets a request on stdin, closes everything else off, compiles, and writes the artifact to
+//! ([`worker`](crate::worker)). The child reads a request from stdin, enters a sandbox, compiles, and writes the artifact to
 //! stdout. It reads files through the same streams ([`file_proxy`](crate::file_proxy)):
 //!
 //! - limits on memory, processor time, files and processes, no core dump, nothing written to any file;
 //! - Landlock: no file can be opened; no TCP, no signals to others;
 //! - seccomp: no sockets, no other program, no tracing, no io_uring, no namespaces.
 //!
-//! The parent enforces the deadline. The cache, its key and the MAC stay in the parent. A child that dies or is late is one
-//! `BD_LIMIT` for that build; the next build starts a new one. The child's answer is decoded like any artifact and has to name
-//! the inputs that it was given; its bytes equal those of an unsandboxed build.
+//! The parent enforces the deadline. The cache, its key and the MAC stay in the parent. A child that crashes or exceeds the
+//! deadline causes one `BD_LIMIT` for that build; the next build starts a new one. The child's answer is decoded like any
+//! artifact and must list the inputs that the child received; its bytes equal those of an unsandboxed build.
 //!
 //! On systems without Landlock or seccomp the other measures apply.
 
@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 /// The argument that starts a program as a build worker.
 pub(crate) const ARGUMENT: &str = "--pijs-build-worker";
-/// Poll interval of a running child.
+/// Interval between polls of a running child.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The request to the child.
@@ -43,7 +43,7 @@ pub(crate) struct BuildRequest {
     pub(crate) folders: Folders,
     pub(crate) minify: bool,
     pub(crate) limits: Limits,
-    /// Address space in bytes, and processor time in seconds.
+    /// Maximum address space in bytes, and processor time in seconds.
     pub(crate) seal: (u64, u64),
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum BuildAnswer {
     Failed(Vec<Diagnostic>),
 }
 
-/// Compiles `package` out of `tree` in a child process.
+/// Compiles `package` from `tree` in a child process.
 pub(crate) fn compile(
     package: &Package,
     tree: SourceTree,
@@ -88,8 +88,8 @@ pub(crate) fn compile(
     }
 }
 
-/// Returns whether an artifact's metadata agree with the parent's own knowledge of the inputs. Grants are bound to the inputs: a
-/// compromised compiler could otherwise pass off other code as the code that the user agreed to.
+/// Returns whether an artifact's metadata match the inputs known to the parent. Grants are bound to the inputs: otherwise a
+/// compromised compiler could pass off other code as the code that the user agreed to.
 fn is_true(artifact: &Artifact, package: &Package, tree: &SourceTree) -> bool {
     let mut known = known(package, tree);
     if package.artifact {
@@ -101,7 +101,7 @@ fn is_true(artifact: &Artifact, package: &Package, tree: &SourceTree) -> bool {
         == (&known.name, &known.version, &known.engine, &known.entries, &known.inputs)
 }
 
-/// Starts the child, serves its requests, and waits until the deadline. The error describes how the child ended.
+/// Starts the child, serves its requests, and waits until the deadline. The error describes how the child exited.
 fn run(request: &BuildRequest, tree: &SourceTree, seal: Seal) -> Result<(BuildAnswer, Vec<u8>), String> {
     let program = std::env::current_exe().map_err(|error| format!("this program cannot be found: {error}"))?;
     let mut command = Command::new(program);
@@ -116,17 +116,17 @@ fn run(request: &BuildRequest, tree: &SourceTree, seal: Seal) -> Result<(BuildAn
     let build = tracing::Span::current();
     std::thread::scope(|scope| {
         let server = std::thread::Builder::new().name("extc-files".to_owned()).spawn_scoped(scope, move || {
-            // Phases of the child are spans within the build.
+            // Spans of the child's phases nest in the build's span.
             let _build = build.entered();
             send(&mut to, request, &[])?;
             serve(tree, &mut from, &mut to)
         });
-        // Without a server the child's reads fail, and it ends by itself.
+        // Without a server, the child's reads fail and it exits.
         let outcome = wait(&mut child, seal.deadline);
         let served = server.map_err(|error| format!("no thread for the build worker: {error}"))?.join();
         let answer = served.unwrap_or_else(|_| Err(io::Error::other("the server stopped")));
         match outcome? {
-            // A child that dies early does not answer; its exit status tells more than this error.
+            // For a child that dies early, the exit status says more than this error.
             status if status.success() => answer.map_err(|error| format!("its answer cannot be read: {error}")),
             status => Err(format!("the build worker ended: {status}")),
         }

@@ -1,25 +1,25 @@
-//! Stamps: file metadata that shows, without a read, that a file is unchanged.
+//! Stamps: file metadata that shows, without reading a file, that it is unchanged.
 //!
 //! A [`DependencyManifest`](crate::dependency_manifest::DependencyManifest) lists the inputs of an artifact. Comparing them would
-//! read every input at each start, so the cache keeps beside it, under its MAC, the metadata of each file and folder at the last
+//! read every input at each start, so the cache also stores, under a MAC, the metadata of each file and folder at the last
 //! comparison: device, inode, size, times of change. A file with an unchanged stamp has unchanged bytes; a folder with an
-//! unchanged stamp has unchanged names, so that no file appeared where an import would have been found first. Items with another
-//! stamp are read again, and stamped anew.
+//! unchanged stamp has unchanged names, so that no new file takes precedence for an import. Items with another
+//! stamp are read and stamped again.
 //!
 //! ```text
 //! file      same bytes as before: its stamp, and each folder from it up to a root is stable
-//! folder    same names as before: its stamp, and the folder that it lies in is stable
-//! absent    no folder lies there still: the folder that it would lie in is stable
+//! folder    same names as before: its stamp, and the folder around it is stable
+//! absent    still no folder at the path: the folder around the path is stable
 //! locked    a dependency of an installed package: the lock file, and each `node_modules` folder on the way to it is stable
 //! ```
 //!
-//! Times of file systems have a resolution: a file that changes twice within one step keeps its stamp. So the clock of the
-//! cache's file system is read before anything is stamped, and only items that changed before that time get a stamp: a later
+//! File times have a limited resolution: a file that changes twice within one step keeps its stamp. So the clock of the
+//! cache's file system is read before any item is stamped, and only items that changed before that time get a stamp: a later
 //! change has a later time. On other file systems, and where times are full seconds, an item has to be [`MARGIN`] older.
 //!
-//! Files of a store are written by installing alone, which checks them and writes the lock file. Of a package that its lock file
-//! lists as it lies there, the own files are stamped, and of its dependencies the `node_modules` folders: another dependency in the
-//! place of one is another name in them.
+//! Only an installation writes files of a store. It checks them and writes the lock file. For a package that its lock file
+//! lists unchanged, the package's own files are stamped, and for its dependencies the `node_modules` folders: a replaced
+//! dependency changes the names in them.
 
 use crate::package::LockEntry;
 use crate::tree::SourceTree;
@@ -28,7 +28,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-/// Least age of a stamped file, in nanoseconds, where its times may be coarse, or another clock's: two seconds, FAT's resolution.
+/// Minimum age of a stamped file in nanoseconds, if times may be coarse or another clock's: two seconds, FAT's resolution.
 const MARGIN: i128 = 2_000_000_000;
 const NANOSECONDS: i128 = 1_000_000_000;
 
@@ -74,13 +74,13 @@ impl Stamp {
         }
     }
 
-    /// Stamps are not supported on this system, so every file is read.
+    /// Returns `None`: this system does not support stamps, so every file is read.
     #[cfg(not(unix))]
     fn at(_: &Path) -> Option<(StampKind, Self)> {
         None
     }
 
-    /// Returns whether a later change would show in the stamp.
+    /// Returns whether any later change would change the stamp.
     fn is_before(&self, moment: Moment) -> bool {
         let latest = self.modified.max(self.changed);
         let is_coarse = self.modified % NANOSECONDS == 0 && self.changed % NANOSECONDS == 0;
@@ -97,7 +97,7 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Reads the clock of the file system of a folder, with an unnamed temporary file.
+    /// Reads the clock of a folder's file system, by creating an unnamed temporary file.
     #[cfg(unix)]
     pub(crate) fn of(folder: &Path) -> Option<Self> {
         let found = tempfile::tempfile_in(folder).ok()?.metadata().ok()?;
@@ -111,7 +111,7 @@ impl Moment {
     }
 }
 
-/// The state of a folder.
+/// The recorded state of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum FolderMark {
     Stamped(Stamp),
@@ -125,33 +125,33 @@ impl LockEntry {
     }
 }
 
-/// Stamps of the inputs that a record names. The default has none: everything is read.
+/// Stamps of the inputs in a dependency manifest. The default is empty, so that everything is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamps {
-    /// Digest of the record that the stamps belong to.
+    /// Digest of the dependency manifest that the stamps belong to.
     pub(crate) record: String,
-    /// The key of the artifact, so that it need not be computed.
+    /// The key of the artifact, so that a lookup need not compute it.
     pub(crate) key: String,
-    /// Stamp of the lock file, and whether it vouches for dependencies.
+    /// Stamp of the lock file, and whether the lock file vouches for dependencies.
     lock: Option<(Stamp, bool)>,
     files: BTreeMap<PathBuf, Stamp>,
     folders: BTreeMap<PathBuf, FolderMark>,
 }
 
 impl Stamps {
-    /// Returns the stamps for this note and the artifact to which it leads.
+    /// Returns the stamps, bound to this note and the artifact to which it leads.
     pub(crate) fn of(self, record: String, key: String) -> Self {
         Self { record, key, ..self }
     }
 }
 
-/// Compares the inputs of a record with their stamps.
+/// Compares the inputs of a dependency manifest with their stamps.
 pub(crate) struct StampCheck<'a> {
     known: &'a Stamps,
     tree: &'a SourceTree,
     /// Whether the lock file vouches for dependencies, and is unchanged.
     locked: bool,
-    /// Whether the lock file is not the known one.
+    /// Whether the lock file differs from the stamped one.
     other_lock: bool,
     stable: RefCell<HashMap<PathBuf, bool>>,
 }
@@ -164,7 +164,7 @@ impl<'a> StampCheck<'a> {
         Self { known, tree, locked, other_lock, stable: RefCell::default() }
     }
 
-    /// Returns whether the lock file may vouch for dependencies that it did not vouch for.
+    /// Returns whether the lock file changed, so that it may vouch for other dependencies than before.
     pub(crate) fn has_other_lock(&self) -> bool {
         self.other_lock
     }
@@ -196,15 +196,15 @@ impl<'a> StampCheck<'a> {
         is_same
     }
 
-    /// Returns whether the path to a folder is unchanged. A root is opened without following links.
+    /// Returns whether the path to a folder is unchanged. A root has no check, because it is opened without following links.
     fn leads_on(&self, folder: &Path) -> bool {
         self.tree.is_root(folder) || self.has_same_names(folder)
     }
 }
 
 impl Stamps {
-    /// Stamps the inputs that `unsure` names and that may be stamped; the others keep their stamp of `known`. Call this before
-    /// `unsure` is read.
+    /// Stamps the inputs that `unsure` names and that may be stamped; the others keep their stamp from `known`. Must be called
+    /// before the inputs in `unsure` are read.
     pub(crate) fn renewed(
         known: &Self,
         unsure: &Unsure,
@@ -258,12 +258,12 @@ impl Stamps {
     }
 }
 
-/// The files and folders that have to be read, since no stamp shows that they are unchanged.
+/// The files and folders that have to be read because no stamp shows that they are unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct Unsure {
     pub(crate) files: BTreeSet<PathBuf>,
     pub(crate) folders: BTreeSet<PathBuf>,
-    /// Folders with entries that the build ignores, so that names alone do not show that they are unchanged.
+    /// Folders with entries that the build ignores, so that names alone do not show whether they changed.
     pub(crate) opaque: BTreeSet<PathBuf>,
 }
 
@@ -273,19 +273,19 @@ impl Unsure {
     }
 }
 
-/// Returns a folder and those around it up to and including a root; none where folders are not stamped: a folder around a loose
-/// file changes often, and belongs to anybody.
+/// Returns a folder and its ancestors up to and including a root; empty if folders are not stamped there: a folder around a loose
+/// file changes often, and may belong to any user.
 fn way_to<'p>(tree: &SourceTree, folder: &'p Path) -> Vec<&'p Path> {
     let Some(root) = tree.stamped_root(folder) else { return Vec::new() };
     folder.ancestors().take_while(|at| at.starts_with(root)).collect()
 }
 
-/// Returns whether a path lies in the folder of a dependency of the package, which is installed as a whole.
+/// Returns whether a path is inside a dependency's folder in the package, which is installed as a whole.
 fn is_inner(tree: &SourceTree, path: &Path) -> bool {
     path.parent().is_some_and(|folder| is_of_dependency(tree, folder))
 }
 
-/// Returns whether a folder is that of a dependency or one within it, but none of dependencies.
+/// Returns whether a folder belongs to a dependency and is not itself a `node_modules` folder.
 fn is_inner_folder(tree: &SourceTree, folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name != "node_modules") && is_of_dependency(tree, folder)
 }
@@ -295,7 +295,7 @@ fn is_of_dependency(tree: &SourceTree, folder: &Path) -> bool {
     below.components().next().is_some_and(|first| !is_scope(first.as_os_str()) || below.components().count() > 1)
 }
 
-/// Returns the path after the last `node_modules` of the package.
+/// Returns the part of a path after its last `node_modules` in the package.
 fn below_modules<'p>(tree: &SourceTree, folder: &'p Path) -> Option<&'p Path> {
     let inside = folder.strip_prefix(tree.package()).ok()?;
     let modules = inside.ancestors().find(|at| at.file_name().is_some_and(|name| name == "node_modules"))?;

@@ -1,6 +1,6 @@
-//! Strip: TypeScript to JavaScript, one module, imports left as they are.
+//! Strips types from one TypeScript module, and leaves imports unchanged.
 //!
-//! Used for host modules, which are TypeScript of ours and are not bundled: each stays a module of its own, so that a realm loads
+//! Used for host modules, which are written in TypeScript and not bundled: each remains a separate module, so that a realm loads
 //! only those that an extension imports.
 
 use crate::limits::Limits;
@@ -22,7 +22,7 @@ pub(crate) struct Stripped {
     pub(crate) map: String,
 }
 
-/// Removes types; imports that are only used as types go with them.
+/// Removes types, and imports that are only used as types.
 pub(crate) fn strip_types(file: &str, source: &str, limits: &Limits) -> Result<Stripped, Diagnostic> {
     let Parsed { mut program, source_map, .. } = parse(file, source, limits)?;
     GLOBALS.set(&Globals::new(), || {
@@ -48,7 +48,7 @@ pub(crate) fn strip_types(file: &str, source: &str, limits: &Limits) -> Result<S
     })
 }
 
-/// Names sources by path, without content: host modules are known by path.
+/// Names sources by path, without content: host modules are identified by path.
 struct Plain;
 
 impl SourceMapGenConfig for Plain {
@@ -71,7 +71,7 @@ mod tests {
     use crate::maps::PositionTable;
 
     #[test]
-    fn types_and_type_only_imports_go_the_rest_stays() {
+    fn types_and_type_only_imports_are_removed() {
         let source = "import { type A, b, C } from 'pi:x';\nimport type { D } from 'pi:y';\n\
             import 'pi:z';\nexport enum E { One = 1 }\nexport function f(this: C, a: A): D { return b(a) as D; }\n";
         let stripped = strip_types("m.ts", source, &Limits::default()).unwrap();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_lead_back_to_the_typescript() {
+    fn positions_map_back_to_the_typescript() {
         let source = "interface A { a: string }\n\nexport function f(a: A): never {\n  throw new Error(a.a);\n}\n";
         let stripped = strip_types("web/m.ts", source, &Limits::default()).unwrap();
         let line = stripped.code.lines().position(|line| line.contains("throw")).unwrap();

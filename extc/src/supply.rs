@@ -1,15 +1,15 @@
 //! Supply: the pure packages that pi hands to its extensions, as the real npm packages.
 //!
 //! typebox, pi-tui and the pure helpers of pi's other packages are not reimplemented: the lock file (`fixtures/supply/lock.json`)
-//! pins each package by version and sha512, the caller that starts a session fetches the ones that its extensions import, and
-//! [`Unit::compile`] turns them into an artifact beside the host module set. This program contains no code of these packages.
+//! pins each package by version and sha512, the caller that starts a session fetches the packages that its extensions import, and
+//! [`Unit::compile`] compiles them to an artifact next to the host module set. This program contains no code of these packages.
 //!
 //! ```text
 //! unit "typebox"            modules typebox, typebox/compile, typebox/value     (shared chunks: one class each)
 //! unit "pi-tui"             module  @earendil-works/pi-tui
-//! unit "pi-coding-agent"    module  @earendil-works/pi-coding-agent/dist/..., one for each file that a name
-//!                                   beside our own @earendil-works/pi-coding-agent comes from
-//! unit "pi-agent-core"      likewise; what of it an extension rarely needs is a unit of its own, "pi-agent-harness"
+//! unit "pi-coding-agent"    module  @earendil-works/pi-coding-agent/dist/..., one for each file with a name that
+//!                                   our own @earendil-works/pi-coding-agent lacks
+//! unit "pi-agent-core"      likewise; its rarely used part is a separate unit, "pi-agent-harness"
 //! ```
 //!
 //! | type | for |
@@ -18,7 +18,7 @@
 //! | [`Unit`] | modules that are compiled together, and the packages they are made of |
 //! | [`Pinned`] | one package by version and digest |
 //!
-//! Invariants: an extension that imports nothing of a unit does not load it; the fetching caller has checked the compiled files
+//! Invariants: an extension that imports nothing from a unit does not load it; the fetching caller has checked the compiled files
 //! against the digests of the lock file; no script of a package runs. *Parts* add names to a host module of ours: where both have
 //! a name, ours takes precedence, and only the files of the imported names are evaluated. A file with authority (keys, the
 //! loading of code) is *replaced* inside its unit by a host module of ours, which uses hostcalls.
@@ -38,7 +38,7 @@ use std::sync::OnceLock;
 /// The committed lock file.
 const LOCK: &str = include_str!("../../fixtures/supply/lock.json");
 
-/// The id that the MAC of kept data is bound to.
+/// The id that the MAC of generated data is bound to.
 const MADE: &str = "pijs:supply:made";
 
 /// The packages that this program supplies, by unit.
@@ -49,7 +49,7 @@ pub struct Supply {
     units: BTreeMap<String, Unit>,
 }
 
-/// Modules that are compiled together and share what they have in common.
+/// Modules that are compiled together and share common code in chunks.
 ///
 /// ```no_run
 /// let unit = pijs_extc::Supply::pinned().units().next().expect("the lock file lists some");
@@ -64,8 +64,8 @@ pub struct Unit {
     name: String,
     packages: BTreeMap<String, Pin>,
     pub(crate) modules: BTreeMap<String, Offer>,
-    /// Replacements by a host module or another unit: files of the packages, and imports in them; `FILE IMPORT` is an import of
-    /// one file only.
+    /// Replacements by a host module or another unit. Keys are files of the packages, and imports in them; `FILE IMPORT` is an
+    /// import in one file only.
     #[serde(default)]
     replaces: BTreeMap<String, String>,
 }
@@ -81,13 +81,13 @@ struct Pin {
 /// A package of a unit, pinned by digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pinned<'a> {
-    /// npm's name.
+    /// Name on npm.
     pub name: &'a str,
-    /// The one version.
+    /// The only permitted version.
     pub version: &'a str,
-    /// `sha512-...` of its tarball.
+    /// SHA-512 of the tarball, as `sha512-...`.
     pub integrity: &'a str,
-    /// The licence of its `package.json`.
+    /// Licence from its `package.json`.
     pub licence: &'a str,
 }
 
@@ -102,7 +102,7 @@ pub(crate) enum Offer {
 }
 
 impl Supply {
-    /// Returns the supply that the lock file of this program pins.
+    /// Returns the supplied packages that this program's lock file pins.
     pub fn pinned() -> &'static Supply {
         static PINNED: OnceLock<Supply> = OnceLock::new();
         PINNED.get_or_init(|| {
@@ -130,7 +130,7 @@ impl Supply {
         self.units().filter(|unit| unit.modules.values().all(|offer| matches!(offer, Offer::Whole { .. })))
     }
 
-    /// Returns whether some unit serves a host module as a whole.
+    /// Returns whether a unit serves a host module as a whole.
     pub(crate) fn has_module(&self, specifier: &str) -> bool {
         matches!(self.offer(specifier), Some(Offer::Whole { .. }))
     }
@@ -143,7 +143,7 @@ impl Supply {
         }
     }
 
-    /// Returns the names that units add to a host module of ours, each with its module. Several units may add some.
+    /// Returns the names that units add to a host module, each with its module. Several units may add names.
     pub(crate) fn parts<'a>(&'a self, host_module: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let offers = self.units().filter_map(move |unit| unit.modules.get(host_module));
         let parts = offers.filter_map(|offer| match offer {
@@ -158,14 +158,14 @@ impl Supply {
         self.units.get(name)
     }
 
-    /// Returns the data that `program` made of the supplied packages on its last run, as [`keep_made`](Self::keep_made) kept it,
-    /// or as this program embeds it.
+    /// Returns the data that `program` generated from the supplied packages on its last run, as stored by
+    /// [`keep_made`](Self::keep_made) or embedded in this program.
     pub fn made(cache: Option<&Cache>, program: &str) -> Option<Cow<'static, [u8]>> {
         let key = Self::key_of(program);
         embedded::data(&key).map(Cow::Borrowed).or_else(|| cache?.load_data(&key, MADE).map(Cow::Owned))
     }
 
-    /// Keeps the data that `program` made of the supplied packages, until the program or the lock file changes.
+    /// Stores the data that `program` generated from the supplied packages, until the program or the lock file changes.
     ///
     /// # Errors
     ///
@@ -184,19 +184,19 @@ impl Supply {
         self.units().find_map(|unit| unit.modules.get(specifier))
     }
 
-    /// Returns a digest that changes whenever the lock file does.
+    /// Returns a digest that changes whenever the lock file changes.
     pub(crate) fn fingerprint() -> &'static [u8] {
         LOCK.as_bytes()
     }
 }
 
 impl Unit {
-    /// Returns its name in the lock file.
+    /// Returns the unit's name in the lock file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Iterates its packages, dependencies included, by name.
+    /// Iterates the unit's packages, including dependencies, by name.
     pub fn packages(&self) -> impl Iterator<Item = Pinned<'_>> {
         self.packages.iter().map(|(name, pin)| Pinned {
             name,
@@ -212,7 +212,7 @@ impl Unit {
             Offer::Whole { .. } => false,
             Offer::Parts { parts } => parts.values().any(|file| file == specifier),
         };
-        // A part may come from a module of another unit.
+        // A part may come from another unit's module.
         matches!(self.modules.get(specifier), Some(Offer::Whole { .. }))
             || self.holds(specifier) && self.modules.values().any(is_part)
     }
@@ -222,7 +222,7 @@ impl Unit {
         self.replaces.iter().map(|(replaced, specifier)| (replaced.as_str(), specifier.as_str()))
     }
 
-    /// Returns whether a file lies in one of its packages.
+    /// Returns whether a file is in one of the unit's packages.
     pub(crate) fn holds(&self, file: &str) -> bool {
         self.packages.keys().any(|name| file.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')))
     }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_data_is_found_by_its_program_and_only_unchanged() {
+    fn stored_data_is_found_by_its_program_if_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(dir.path(), pijs_artifact::InstallKey::from_bytes([7; 32]));
         assert_eq!(Supply::made(Some(&cache), "p"), None);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn licences_are_those_we_take() {
+    fn licences_are_on_the_permitted_list() {
         for package in Supply::pinned().units().flat_map(Unit::packages) {
             assert!(
                 ["MIT", "ISC", "BSD-3-Clause", "Apache-2.0", "BlueOak-1.0.0"].contains(&package.licence),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_stand_beside_host_modules_and_files_lie_in_pinned_packages() {
+    fn parts_extend_host_modules_from_pinned_packages() {
         let host = HostInterface::embedded();
         for unit in Supply::pinned().units() {
             for (specifier, offer) in &unit.modules {

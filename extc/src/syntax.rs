@@ -26,7 +26,7 @@ pub(crate) fn export_name(name: &ModuleExportName) -> String {
     }
 }
 
-/// Returns the name of a property that is not computed.
+/// Returns the name of a property, unless it is computed.
 pub(crate) fn property_name(name: &PropName) -> Option<String> {
     match name {
         PropName::Ident(ident) => Some(ident.sym.to_string()),
@@ -35,7 +35,7 @@ pub(crate) fn property_name(name: &PropName) -> Option<String> {
     }
 }
 
-/// Returns the name of an object's member that is not computed.
+/// Returns the name of an object's member, unless it is computed.
 pub(crate) fn prop_name(prop: &Prop) -> Option<String> {
     match prop {
         Prop::Shorthand(name) => Some(name.sym.to_string()),
@@ -47,7 +47,7 @@ pub(crate) fn prop_name(prop: &Prop) -> Option<String> {
     }
 }
 
-/// Returns `x` of `a.x` and of `a["x"]`.
+/// Returns the name `x` in `a.x` and `a["x"]`.
 pub(crate) fn member_name(property: &MemberProp) -> Option<String> {
     match property {
         MemberProp::Ident(ident) => Some(ident.sym.to_string()),

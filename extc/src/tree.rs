@@ -1,12 +1,12 @@
-//! The files that a build may read: one package, and folders of dependencies beside it.
+//! The files that a build may read: one package, and folders of dependencies outside it.
 //!
-//! The only module of the compiler that opens files of a package; in a sandboxed build that is the parent's tree, which serves
-//! the child's ([`file_proxy`](crate::file_proxy)). Paths are compared after links are resolved, and files are opened through a
-//! handle of their root, so that neither `..` nor a link leads out. Reads are counted against the caps and remembered with their
-//! digests, and so are probes of the resolver: both decide whether an artifact of the [cache](crate::dependency_manifest) is
-//! current.
+//! This is the only module of the compiler that opens files of a package. In a sandboxed build the parent's tree opens them and
+//! serves the child's ([`file_proxy`](crate::file_proxy)). Paths are compared after links are resolved, and files are opened
+//! through a handle of their root, so that neither `..` nor a link leads out. Reads are counted against the caps and remembered
+//! with their digests, and so are probes of the resolver: both decide whether an artifact of the
+//! [cache](crate::dependency_manifest) is current.
 //!
-//! [`FileAccess`] checks each file that is opened under its canonical path, for every reader: the linker, the resolver of
+//! [`FileAccess`] checks the canonical path of each opened file, for every reader: the linker, the resolver of
 //! manifests, a lookup in the cache.
 
 mod names;
@@ -46,60 +46,60 @@ pub(crate) struct SourceTree {
     loose: Option<PathBuf>,
     limits: Limits,
     files: Files,
-    /// The members of the package, as links in its `node_modules`.
+    /// Workspace members of the package, as links in its `node_modules`.
     member_links: OnceLock<MemberLinks>,
     log: Mutex<ReadLog>,
 }
 
-/// The links that `npm install` would have made: see [`pijs_packages::members`].
+/// The links that `npm install` would create; see [`pijs_packages::members`].
 #[derive(Debug, Default)]
 struct MemberLinks {
-    /// Target of each link, by the link's path and relative to its folder.
+    /// Target of each link relative to the link's folder, by the link's path.
     links: BTreeMap<PathBuf, String>,
-    /// The folders that the links lie in.
+    /// The folders that contain the links.
     folders: BTreeSet<PathBuf>,
 }
 
 /// The process that opens files.
 #[derive(Debug)]
 enum Files {
-    /// This process, below these handles of the roots, as far as `FileAccess` admits.
+    /// This process, through handles of the roots, as far as `FileAccess` admits.
     Local(Vec<Dir>, FileAccess),
-    /// The process that started this one.
+    /// The parent process.
     Proxied(FileProxy),
 }
 
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
-    /// Index among the roots.
+    /// Index of the root in `roots`.
     index: usize,
     area: Area,
 }
 
 #[derive(Debug, Default)]
 struct ReadLog {
-    /// Inputs by name.
+    /// Input files by name.
     files: BTreeMap<String, InputFile>,
     total_bytes: usize,
     /// Folders whose enclosing manifests have been counted.
     counted: BTreeSet<PathBuf>,
-    /// Manifests that were read; `None` where there is none.
+    /// Manifests that were looked up; `None` if there is none.
     manifests: BTreeMap<PathBuf, Option<[u8; 32]>>,
     /// Probes of other paths.
     probed: BTreeMap<PathBuf, PathKind>,
-    /// Names in folders that were listed.
+    /// Sorted names in listed folders; `true` for a folder.
     listed: BTreeMap<PathBuf, Vec<(String, bool)>>,
-    /// Name and version of dependencies, by folder.
+    /// Claimed name and version of dependencies, by folder.
     packages: BTreeMap<PathBuf, DependencyIdentity>,
-    /// Files whose read is evidence: foreign files, files that may hold secrets, refused files.
+    /// Access decisions that are evidence: on foreign files, files that may hold secrets, and refused files.
     evidence: BTreeMap<PathBuf, FileEvidence>,
 }
 
 /// The access decision on a file that is not plain source of the package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileEvidence {
-    /// The file was read: it is not the extension's own, or it may hold secrets.
+    /// The file was read although it is not the extension's own, or it may hold secrets.
     Read {
         /// Whether the file may hold secrets.
         secrets: bool,
@@ -108,15 +108,15 @@ pub enum FileEvidence {
     Refused,
 }
 
-/// Maximum number of names of a listed folder: a folder of plug-ins has fewer.
+/// Maximum number of names in a listed folder; a folder of plug-ins has fewer.
 const LONGEST_LIST: usize = 500;
 impl SourceTree {
-    /// Opens folders; later reads of them are limited to what `access` admits.
+    /// Opens the folders. Later reads are limited to files that `access` admits.
     pub(crate) fn open(folders: Folders, access: &FileAccess, limits: Limits) -> io::Result<Self> {
         let mut dependencies = Vec::with_capacity(folders.dependencies.len());
         for path in &folders.dependencies {
             match real_path(path) {
-                // The caller chose this link when it led to another folder.
+                // The path leads to another folder since the caller chose it.
                 Ok(real) if real.file_name() != path.file_name() && guard!(BuildRootHandles) => {
                     return Err(io::Error::other(format!("{} leads to another folder now", path.display())));
                 }
@@ -127,7 +127,7 @@ impl SourceTree {
         }
         let tree = Self::new(Folders { dependencies, ..folders }, limits, Files::Local(Vec::new(), access.clone()));
         let open = |path: &Path| match guard!(BuildRootHandles) {
-            // No part of the path is a link at this point, so a decision about a path holds for the file below the handle.
+            // No part of the path is a link now, so a decision about a path applies to the file opened below the handle.
             true => no_follow::folder_without_links(path),
             false => Dir::open_ambient_dir(path, ambient_authority()),
         };
@@ -135,7 +135,7 @@ impl SourceTree {
         Ok(Self { files: Files::Local(handles, access.clone()), ..tree })
     }
 
-    /// Makes a tree that requests every file from `parent`, for a process that may open nothing. `folders` are those of the
+    /// Creates a tree that requests every file from `parent`, for a process that may open no files. `folders` are those of the
     /// parent's tree.
     pub(crate) fn over_proxy(parent: FileProxy, folders: Folders, limits: Limits) -> Self {
         Self::new(folders, limits, Files::Proxied(parent))
@@ -176,7 +176,7 @@ impl SourceTree {
         }
     }
 
-    /// Runs a phase of the compilation in its span: one here, or in the log of the parent.
+    /// Runs a phase of the compilation in its span, which a child opens in its parent's log.
     pub(crate) fn in_phase<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
         let Some(parent) = self.parent() else { return phase.span().in_scope(work) };
         parent.phase(PhaseNotice::Begin(phase));
@@ -193,24 +193,24 @@ impl SourceTree {
         &self.limits
     }
 
-    /// Iterates the readable folders, canonical: the package's, those of dependencies, and for a loose file all others.
+    /// Iterates the canonical roots: the package's folder, folders of dependencies, and for a loose file all others.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|root| root.path.as_path())
     }
 
-    /// Returns whether a path is a folder that may be read with its contents.
+    /// Returns whether a path is one of the roots.
     pub(crate) fn is_root(&self, path: &Path) -> bool {
         self.roots.iter().any(|root| root.area != Area::Elsewhere && root.path == path)
     }
 
-    /// Returns the root of a path below which all folders belong to the package or to dependencies.
+    /// Returns the root of a path, if all folders below it belong to the package or to dependencies.
     pub(crate) fn stamped_root(&self, path: &Path) -> Option<&Path> {
         let (root, _) = self.root_of(path)?;
         let is_own = root.area == Area::Dependencies || root.area == Area::Package && self.loose.is_none();
         is_own.then_some(&root.path)
     }
 
-    /// Decides about reading a file without reading it. An admission is evidence where a read is.
+    /// Decides about reading a file without reading it. An admission is recorded as evidence if a read would be.
     pub(crate) fn admits(&self, path: &Path) -> bool {
         let (Some((root, _)), Files::Local(_, access)) = (self.root_of(path), &self.files) else { return false };
         match self.judge(access, root, path, false) {
@@ -235,13 +235,13 @@ impl SourceTree {
         self.roots.iter().find_map(|root| Some((root, path.strip_prefix(&root.path).ok()?)))
     }
 
-    /// Probes a path, also an outside one. The answer is remembered, and does not change during a build.
+    /// Probes a path, also outside of the roots. The answer is recorded, and does not change during a build.
     pub(crate) fn probe(&self, path: &Path) -> PathKind {
-        // A root is canonical, so it and its ancestors are folders and no links.
+        // A root is canonical, so it and its ancestors are folders, not links.
         if self.roots().any(|root| root.starts_with(path)) {
             return PathKind::Folder;
         }
-        // Specifiers are text, and so is every path that comes from one.
+        // Specifiers are text, so every path derived from one is valid UTF-8.
         if path.to_str().is_none() {
             return PathKind::Other;
         }
@@ -253,7 +253,7 @@ impl SourceTree {
         found
     }
 
-    /// Probes a path, uncached, as if the package's members were linked.
+    /// Probes a path without a cache, as if the package's members were linked.
     pub(crate) fn probe_uncached(&self, path: &Path) -> PathKind {
         let found = PathKind::at(path);
         if found != PathKind::Nothing {
@@ -267,13 +267,13 @@ impl SourceTree {
         }
     }
 
-    /// Returns the members' links, for a path that may lead through one.
+    /// Returns the members' links, if a path may lead through one.
     fn member_links(&self, path: &Path) -> Option<&MemberLinks> {
         let is_below = path.starts_with(self.package().join("node_modules"));
         is_below.then(|| self.member_links.get_or_init(|| self.find_members()))
     }
 
-    /// Resolves a path that goes through the link of a member, unless another item lies there.
+    /// Resolves a path through a member's link, unless another item exists at the link's path.
     fn behind_member_link(&self, path: &Path) -> Option<PathBuf> {
         let links = &self.member_links(path)?.links;
         let (link, target) = path.ancestors().skip(1).find_map(|folder| links.get_key_value(folder))?;
@@ -282,7 +282,7 @@ impl SourceTree {
         (PathKind::at(link) == PathKind::Nothing).then(|| self.package().join(folder).join(rest))
     }
 
-    /// Finds the members of a package. The parts of their manifests that matter are remembered with the probed links.
+    /// Finds the members of a package. Records the relevant parts of their manifests with the probed links.
     fn find_members(&self) -> MemberLinks {
         let mut found = MemberLinks::default();
         let root = &self.roots[0];
@@ -301,13 +301,13 @@ impl SourceTree {
         found
     }
 
-    /// Returns whether a folder encloses a loose file: its contents may belong to anybody.
+    /// Returns whether a folder encloses a loose file, so that its contents may belong to any user.
     pub(crate) fn is_around_loose(&self, folder: &Path) -> bool {
         self.loose.is_some() && folder == self.package()
     }
 
-    /// Lists a folder of the package: names, sorted, and whether each is a folder; links and hidden names are left out. The
-    /// answer is remembered. Empty for a path that is not a folder, is too large, or lies outside.
+    /// Lists a folder of the package: sorted names, with `true` for a folder; links and hidden names are left out. The answer is
+    /// recorded. Empty for a path that is not a folder, is too large, or is outside.
     pub(crate) fn list(&self, folder: &Path) -> Vec<(String, bool)> {
         let is_package = self.root_of(folder).is_some_and(|(root, _)| root.area == Area::Package);
         if !is_package {
@@ -321,7 +321,7 @@ impl SourceTree {
         listed
     }
 
-    /// Lists a folder, uncached.
+    /// Lists a folder without a cache.
     pub(crate) fn listed_now(&self, folder: &Path) -> Vec<(String, bool)> {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(LONGEST_LIST + 1);
         let named = entries.filter_map(|entry| {
@@ -334,12 +334,12 @@ impl SourceTree {
         if listed.len() > LONGEST_LIST { Vec::new() } else { listed }
     }
 
-    /// Returns the folders that were listed.
+    /// Returns the listed folders.
     pub(crate) fn lists(&self) -> BTreeMap<PathBuf, Vec<(String, bool)>> {
         self.log().listed.clone()
     }
 
-    /// Decides about the file that `specifier` leads to, before a read.
+    /// Decides about the file that `specifier` leads to, before it is read.
     pub(crate) fn admit(&self, path: &Path, specifier: &str) -> Result<(), Diagnostic> {
         let Some((root, _)) = self.root_of(path) else { return Ok(()) };
         match &self.files {
@@ -351,7 +351,7 @@ impl SourceTree {
         }
     }
 
-    /// Returns whether an import of a file is refused. A refusal is evidence.
+    /// Returns whether an import of a file is refused. A refusal is recorded as evidence.
     pub(crate) fn is_refused(&self, path: &Path) -> bool {
         self.admit(path, "").is_err()
     }
@@ -360,8 +360,8 @@ impl SourceTree {
         access.judge(&BuildRead { path, area: root.area, root: &root.path, loose: self.loose.as_deref(), imported })
     }
 
-    /// Returns the diagnostic of a refused file, under the package's name for it: the artifact is the same wherever the package
-    /// lies. The refusal is evidence.
+    /// Returns the diagnostic of a refused file, under the package's name for it, so that the artifact does not depend on the
+    /// package's location. Records the refusal as evidence.
     fn refused(&self, path: &Path, name: &str, refusal: Refusal) -> Diagnostic {
         self.log().evidence.insert(path.to_owned(), FileEvidence::Refused);
         let allow = format!("run pi in a folder that holds both, or pass --allow 'read:{}'", path.display());
@@ -382,7 +382,7 @@ impl SourceTree {
         Diagnostic::new(Code::Escape, format!("`{name}` {why}")).help(help)
     }
 
-    /// Reads a manifest; `None` if there is none, or none inside. The read is remembered.
+    /// Reads a manifest and records the read; `None` if it does not exist, or is outside of the roots.
     pub(crate) fn manifest(&self, path: &Path) -> Option<Vec<u8>> {
         let (root, relative) = self.root_of(path)?;
         let bytes = match self.parent() {
@@ -394,7 +394,7 @@ impl SourceTree {
     }
 
     fn remember_manifest(&self, path: &Path, digest: Option<[u8; 32]>) {
-        // Two reads differ: no later content of the file is the compiled one.
+        // The reads differ, so stores a digest that no content of the file matches.
         self.log()
             .manifests
             .entry(path.to_owned())
@@ -406,13 +406,13 @@ impl SourceTree {
             .or_insert(digest);
     }
 
-    /// Returns the digest of a file, uncached; `None` if it cannot be read.
+    /// Returns the digest of a file without a cache; `None` if it cannot be read.
     pub(crate) fn digest(&self, path: &Path) -> Option<[u8; 32]> {
         let (root, relative) = self.root_of(path)?;
         self.read_bounded(root, relative, path).ok().map(|bytes| Sha256::digest(bytes).into())
     }
 
-    /// Reads a file and counts it as an input.
+    /// Reads a file and records it as an input.
     pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>, Diagnostic> {
         let Some((root, relative)) = self.root_of(path) else {
             if !guard!(BuildTree) {
@@ -449,7 +449,7 @@ impl SourceTree {
                 self.limits.total_bytes >> 20,
                 self.limits.files
             );
-            // Reported once, not for each file above the cap.
+            // Reported once, rather than for each file above the cap.
             return Err(Diagnostic::new(Code::Limit, message)
                 .help("of a library, import the part that is needed; load data with `fs.readFileSync`"));
         }
@@ -467,7 +467,7 @@ impl SourceTree {
         .in_file(name)
     }
 
-    /// Counts the manifests around a dependency's file as inputs: they decide what an import of it means.
+    /// Records the manifests around a dependency's file as inputs: they decide how an import of the file resolves.
     ///
     /// The package's own manifest is part of every request, so it is not repeated here.
     pub(crate) fn read_manifests(&self, path: &Path) -> Result<(), Diagnostic> {
@@ -500,7 +500,7 @@ impl SourceTree {
         };
         let (mut admission, mut real) = (judge(root, path)?, path.to_owned());
         let file = match no_follow::without_links(&handles[root.index], relative) {
-            // Decides again under the file's actual name. A link that is created from now on is not followed.
+            // The path is a link, so judges the canonical path. A link created from now on is not followed.
             Err(error) if no_follow::is_link(&error) => {
                 real = real_path(path)?;
                 let (root, relative) = self.root_of(&real).ok_or(io::ErrorKind::NotFound)?;
@@ -522,7 +522,7 @@ impl SourceTree {
         Ok(bytes)
     }
 
-    /// Records the bytes of the package's own manifest, by which the caller found the package.
+    /// Records the bytes of the package's own manifest, which the caller read to find the package.
     pub(crate) fn expect_manifest(&self, bytes: &[u8]) {
         if !bytes.is_empty() {
             let path = self.package().join("package.json");
@@ -530,12 +530,12 @@ impl SourceTree {
         }
     }
 
-    /// Returns the digest `sha256:HEX` of everything that decided the artifact, by name: compiled files, and the manifests that
-    /// their imports were resolved with.
+    /// Returns the digest `sha256:HEX` of every input that decided the artifact, by name: compiled files, and the manifests that
+    /// were used to resolve their imports.
     ///
-    /// Grants are bound to it. A manifest counts with all its bytes: the set of members that matter belongs to the resolver and
-    /// may grow, the order of conditions under `exports` is one of them, and the manifest of an installed package changes only
-    /// with an install. An install carries grants over by the requests.
+    /// Grants are bound to these digests. A manifest is included with all its bytes: the resolver decides which members matter
+    /// and may use more of them later, including the order of conditions under `exports`. The manifest of an installed package
+    /// changes only with an install, which carries grants over by the requests.
     pub(crate) fn sources(&self) -> BTreeMap<String, String> {
         // A name derives from another manifest, which counts as well, even if it is only read here.
         self.manifests().keys().for_each(|path| drop(self.locate(path)));
@@ -574,7 +574,7 @@ impl SourceTree {
     }
 
     fn log(&self) -> std::sync::MutexGuard<'_, ReadLog> {
-        // A reader that panicked left the maps whole: each insert is one step.
+        // After a panic the maps are consistent: each insert is one step.
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The child process of a [sandboxed build](crate::BuildOptions::sealed): this program once more.
+//! The child process of a [sandboxed build](crate::BuildOptions::sealed), which runs the same program as its parent.
 
 use crate::build;
 use crate::compiled::Compiled;
@@ -10,7 +10,7 @@ use pijs_artifact::encode;
 use pijs_diagnostics::Diagnostic;
 use std::io;
 
-/// Compiles and exits, if this process was started to compile. Call it first in `main`.
+/// Compiles and exits, if this process was started as a build worker. Call it first in `main`.
 ///
 /// Returns at once in every other process.
 pub fn enter() {
@@ -43,7 +43,7 @@ fn answer() -> io::Result<()> {
     done(answer, &bytes)
 }
 
-/// Limits the number of diagnostics: every excerpt carries its whole file.
+/// Limits the number of diagnostics, because every excerpt contains its whole file.
 fn bounded(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     const EXCERPTS: usize = 20;
     diagnostics.iter_mut().skip(EXCERPTS).for_each(Diagnostic::forget_excerpt);
@@ -96,7 +96,7 @@ mod sandbox {
             (Resource::Fsize, 0),
         ];
         for (resource, most) in limits {
-            // Fails only when a lower hard limit is in force already, which satisfies the bound.
+            // Fails only if a lower hard limit is already in force, which satisfies the bound.
             let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
         }
         if guard!(BuildFiles) {
@@ -127,6 +127,6 @@ mod sandbox {
 
 #[cfg(not(target_os = "linux"))]
 mod sandbox {
-    /// This system enforces the deadline only.
+    /// Does nothing: on this system, only the deadline is enforced.
     pub(super) fn enter(_memory_bytes: u64, _cpu_seconds: u64) {}
 }

@@ -1,6 +1,6 @@
 //! Equal inputs give equal bytes, and the cache never loads an artifact that another installation made.
 //!
-//! Each test builds a package of files below into a folder of its own, and also runs each rebuilt artifact.
+//! Each test builds a package of the files below in its own folder, and also runs each rebuilt artifact.
 
 #[path = "support/files.rs"]
 mod files;
@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use support::{Ran, run};
 use tempfile::TempDir;
 
-/// Two entries; a shared file, a chunk, JSON, a CommonJS and an ES module dependency, all of TypeScript's parts that
-/// are compiled rather than removed.
+/// Two entries; a shared file, a chunk, JSON, a CommonJS and an ES module dependency, and all TypeScript syntax that
+/// is compiled rather than removed.
 const FILES: &[(&str, &str)] = &[
     ("package.json", r#"{ "name": "sample", "version": "1.0.0", "pi": { "extensions": ["b.ts", "a.ts"] } }"#),
     ("a.ts", "import { next } from './shared';\nconsole.log('a', next());\nexport default () => {};\n"),
@@ -70,7 +70,7 @@ impl Lab {
         fs::write(self.package().join(file), text).expect("the file can be written");
     }
 
-    /// Files of the cache with this suffix, in order.
+    /// Returns the cache's files with this suffix, sorted.
     fn cached(&self, suffix: &str) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = fs::read_dir(self.cache_dir())
             .expect("there is a cache")
@@ -159,7 +159,7 @@ fn one_changed_byte_of_anything_in_the_cache_is_refused_and_rebuilt() {
 }
 
 #[test]
-fn sources_are_read_when_they_are_asked_for_and_changed_ones_are_refused_and_made_anew() {
+fn sources_are_read_on_first_use_and_rebuilt_if_changed() {
     let lab = Lab::new();
     let good = lab.build();
     let text = |built: &BuildOutput| built.artifact.source("ext:/0/index.js").map(str::to_owned);
@@ -176,7 +176,7 @@ fn sources_are_read_when_they_are_asked_for_and_changed_ones_are_refused_and_mad
         assert_eq!(text(&lab.build()), text(&good));
         assert!(fs::read(&path).unwrap() == whole, "they were not made anew");
     }
-    // The files of another artifact are authentic, and not of this one.
+    // The files are authentic, but belong to another artifact.
     lab.write("later.ts", "export const name: string = 'other';\n");
     lab.build();
     let other = lab.cached("texts").into_iter().find(|file| *file != path).unwrap();
@@ -222,7 +222,7 @@ fn another_engine_build_is_rebuilt_even_when_this_installation_signed_it() {
         assert!(!rebuilt.cached, "signed for {engine}");
         assert!(rebuilt.encoded().unwrap() == good.encoded().unwrap());
     }
-    // The forgery is right except for the engine: with the right engine it is taken.
+    // The forgery is valid except for the engine: with the right engine it would be loaded.
     fs::write(&path, good.encoded().unwrap()).unwrap();
     fs::write(path.with_extension("mac"), sign(&good.encoded().unwrap(), &good.metadata().engine)).unwrap();
     assert!(lab.build().cached);
@@ -238,7 +238,7 @@ fn another_installation_does_not_share() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_written_is_a_remark_and_no_failure() {
+fn an_unwritable_cache_is_a_remark_not_a_failure() {
     let lab = Lab::new();
     fs::write(lab.cache_dir(), "a file where the folder should be").unwrap();
     for _ in 0..2 {
@@ -250,7 +250,7 @@ fn a_cache_that_cannot_be_written_is_a_remark_and_no_failure() {
 }
 
 #[test]
-fn builds_at_the_same_time_end_with_one_good_artifact() {
+fn concurrent_builds_leave_one_valid_artifact() {
     let lab = Lab::new();
     let all: Vec<Vec<u8>> = std::thread::scope(|scope| {
         let builds: Vec<_> = (0..4).map(|_| scope.spawn(|| lab.build().encoded().unwrap())).collect();
@@ -266,7 +266,7 @@ fn builds_at_the_same_time_end_with_one_good_artifact() {
 }
 
 #[test]
-fn whatever_an_import_means_by_now_is_what_is_built() {
+fn an_import_that_resolves_differently_is_rebuilt() {
     let lab = Lab::new();
     lab.build();
 
@@ -275,13 +275,13 @@ fn whatever_an_import_means_by_now_is_what_is_built() {
     assert!(!changed.cached);
     assert_runs(changed, &lab.package(), &["b 1 High 2 old one fresh changed undefined", "a 1"]);
 
-    // The files are unchanged; the manifest selects another one.
+    // The files are unchanged, but the manifest selects the other one.
     lab.write("node_modules/old/package.json", r#"{ "name": "old", "version": "1.0.0", "main": "two.js" }"#);
     let moved = lab.build();
     assert!(!moved.cached, "the manifest of a dependency was not looked at");
     assert_runs(moved, &lab.package(), &["b 1 High 2 old two fresh changed undefined", "a 1"]);
 
-    // From now on it takes precedence over `later.ts`.
+    // This file takes precedence over `later.ts`.
     lab.write("later.js", "export const name = 'beside';\n");
     assert_runs(lab.build(), &lab.package(), &["b 1 High 2 old two fresh beside undefined", "a 1"]);
 
@@ -291,7 +291,7 @@ fn whatever_an_import_means_by_now_is_what_is_built() {
 }
 
 #[test]
-fn settings_and_chosen_entries_have_artifacts_of_their_own() {
+fn settings_and_selected_entries_have_separate_artifacts() {
     let lab = Lab::new();
     lab.build();
     let minified = BuildOptions { minify: true, ..lab.options() };
@@ -307,24 +307,24 @@ fn settings_and_chosen_entries_have_artifacts_of_their_own() {
     assert!(!turned.cached);
     assert_runs(turned, &lab.package(), &[PRINTS[1], PRINTS[0]]);
     assert!(chosen(&["a.ts", "b.ts"]).cached && lab.build().cached);
-    // The manifest's own order gives the same request.
+    // The order that the manifest lists gives the same request.
     assert!(chosen(&["b.ts", "a.ts"]).cached);
 }
 
-/// Waits until whatever changes from now on has a later time than what lies below the lab, by the file system's clock.
+/// Waits until the file system's clock gives new changes a later time than every file below the lab.
 #[cfg(unix)]
-fn until_times_tell(lab: &Lab) {
+fn wait_for_later_times(lab: &Lab) {
     use std::os::unix::fs::MetadataExt as _;
     let time = |found: &fs::Metadata| (found.ctime(), found.ctime_nsec());
     let begin = time(&tempfile::tempfile_in(lab.folder.path()).unwrap().metadata().unwrap());
     while time(&tempfile::tempfile_in(lab.folder.path()).unwrap().metadata().unwrap()) <= begin {}
 }
 
-/// Builds once with distinct times, so that everything is stamped.
+/// Builds once with distinct times, so that all inputs are stamped.
 #[cfg(unix)]
 fn stamped() -> Lab {
     let lab = Lab::new();
-    until_times_tell(&lab);
+    wait_for_later_times(&lab);
     lab.build();
     let again = lab.build();
     assert_eq!((again.cached, again.read), (true, 0));
@@ -359,7 +359,7 @@ fn a_touched_file_is_read_once() {
     let lab = stamped();
     let file = lab.package().join("shared.ts");
     fs::File::options().write(true).open(&file).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    until_times_tell(&lab);
+    wait_for_later_times(&lab);
     let touched = lab.build();
     assert_eq!((touched.cached, touched.read), (true, 1));
     let again = lab.build();
@@ -370,7 +370,7 @@ fn a_touched_file_is_read_once() {
 #[cfg(unix)]
 fn a_file_that_changed_a_moment_ago_is_read_again() {
     let lab = stamped();
-    // Files written from now on have the time of the stamping, or a later one.
+    // Files written after this have the time of the stamping, or a later one.
     let file = lab.package().join("later.ts");
     let text = fs::read(&file).unwrap();
     let ahead = std::time::SystemTime::now() + std::time::Duration::from_secs(1_000);
@@ -384,11 +384,11 @@ fn a_file_that_changed_a_moment_ago_is_read_again() {
 
 #[test]
 #[cfg(unix)]
-fn a_changed_dependency_and_what_begins_to_shadow_another_are_noticed() {
+fn a_changed_or_newly_shadowing_dependency_is_noticed() {
     let lab = stamped();
     lab.write("node_modules/old/one.js", "module.exports = () => 'old 111';\n");
     assert_runs(lab.build(), &lab.package(), &["b 1 High 2 old 111 fresh later undefined", "a 1"]);
-    until_times_tell(&lab);
+    wait_for_later_times(&lab);
     lab.build();
     lab.write("later.js", "export const name = 'beside';\n");
     let shadowed = lab.build();
@@ -398,7 +398,7 @@ fn a_changed_dependency_and_what_begins_to_shadow_another_are_noticed() {
 
 #[test]
 #[cfg(unix)]
-fn a_file_that_is_swapped_between_check_and_load_changes_nothing_and_is_noticed_next() {
+fn a_file_swapped_between_check_and_load_is_noticed_by_the_next_build() {
     let lab = stamped();
     let checked = lab.build();
     assert_eq!((checked.cached, checked.read), (true, 0));
@@ -413,11 +413,11 @@ fn a_file_that_is_swapped_between_check_and_load_changes_nothing_and_is_noticed_
 
 #[test]
 #[cfg(unix)]
-fn a_file_of_the_cache_that_is_swapped_after_its_check_is_not_loaded() {
+fn a_cache_file_swapped_after_its_check_is_not_loaded() {
     let lab = stamped();
     let code = lab.the_cached("artifact");
     let checked = lab.build();
-    // The bytes of a file that was read have changed.
+    // Changes the bytes of a file that was read.
     let bytes = fs::read(&code).unwrap();
     let changed: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
     fs::write(&code, &changed).unwrap();
@@ -429,7 +429,7 @@ fn a_file_of_the_cache_that_is_swapped_after_its_check_is_not_loaded() {
 
 #[test]
 #[cfg(unix)]
-fn a_folder_in_place_of_another_is_noticed() {
+fn a_replaced_folder_is_noticed() {
     let lab = stamped();
     let (old, kept) = (lab.package().join("node_modules/old"), lab.folder.path().join("kept"));
     fs::rename(&old, &kept).unwrap();
@@ -447,7 +447,7 @@ fn a_folder_in_place_of_another_is_noticed() {
 
 #[test]
 #[cfg(unix)]
-fn stamps_of_others_are_not_believed() {
+fn changed_or_outdated_stamps_are_not_trusted() {
     let lab = stamped();
     let stamps = lab.the_cached("stamps");
     let ours = fs::read(&stamps).unwrap();
@@ -461,13 +461,13 @@ fn stamps_of_others_are_not_believed() {
     }
     // Restores the times of the earlier content.
     lab.write("later.ts", "export const name: string = 'LATER';\n");
-    until_times_tell(&lab);
+    wait_for_later_times(&lab);
     lab.build();
     fs::write(&stamps, ours).unwrap();
     assert_runs(lab.build(), &lab.package(), &["b 1 High 2 old one fresh LATER undefined", "a 1"]);
 }
 
-/// A lock file that lists the sample as it is.
+/// Writes a lock file that lists the sample unchanged.
 #[cfg(unix)]
 fn lock(lab: &Lab, tree: &str) -> PathBuf {
     let file = lab.folder.path().join("pijs-lock.json");
@@ -487,31 +487,31 @@ fn lock(lab: &Lab, tree: &str) -> PathBuf {
 fn a_lock_file_vouches_for_dependencies_until_it_changes() {
     let lab = Lab::new();
     let file = lock(&lab, "1");
-    until_times_tell(&lab);
+    wait_for_later_times(&lab);
     let build = |identity: &str| {
         let input = Input::at(lab.package()).with_dependencies(Vec::new()).locked(&file, identity);
         build(&input, &lab.options()).unwrap_or_else(|failure| panic!("{}", failure.render(false)))
     };
     build("npm:sample");
     assert_eq!(build("npm:sample").read, 0);
-    // A change that no install made: the artifact of the installed version stays.
+    // Simulates a change outside of an installation: the artifact of the installed version stays.
     lab.write("node_modules/old/one.js", "module.exports = () => 'old 111';\n");
     let trusted = build("npm:sample");
     assert_eq!((trusted.cached, trusted.read), (true, 0));
     assert_runs(trusted, &lab.package(), &PRINTS);
-    // Own files are checked nevertheless.
+    // The package's own files are checked nevertheless.
     lab.write("later.ts", "export const name: string = 'LATER';\n");
     assert_runs(build("npm:sample"), &lab.package(), &["b 1 High 2 old 111 fresh LATER undefined", "a 1"]);
-    until_times_tell(&lab);
+    wait_for_later_times(&lab);
     build("npm:sample");
-    // With another lock file everything is read.
+    // With another lock file, all inputs are read.
     lab.write("node_modules/old/one.js", "module.exports = () => 'old 222';\n");
     lock(&lab, "2");
     let changed = build("npm:sample");
     assert!(!changed.cached);
     assert_runs(changed, &lab.package(), &["b 1 High 2 old 222 fresh LATER undefined", "a 1"]);
-    // Another installer replaces a dependency as a whole.
-    until_times_tell(&lab);
+    // Simulates another installer, which replaces a dependency as a whole.
+    wait_for_later_times(&lab);
     build("npm:sample");
     let folder = lab.package().join("node_modules/old");
     fs::rename(&folder, lab.folder.path().join("aside")).unwrap();
@@ -523,10 +523,10 @@ fn a_lock_file_vouches_for_dependencies_until_it_changes() {
 
 #[test]
 #[cfg(unix)]
-fn a_lock_file_vouches_for_nothing_that_it_does_not_list() {
+fn a_lock_file_vouches_only_for_the_package_it_lists() {
     let lab = Lab::new();
     let file = lock(&lab, "1");
-    until_times_tell(&lab);
+    wait_for_later_times(&lab);
     let build = || {
         let input = Input::at(lab.package()).with_dependencies(Vec::new()).locked(&file, "npm:other");
         build(&input, &lab.options()).unwrap_or_else(|failure| panic!("{}", failure.render(false)))

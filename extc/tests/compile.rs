@@ -1,26 +1,26 @@
 //! Runs `fixtures/compile/AREA/CASE`: each is an extension, a `case.toml` and the compiler's expected output.
 //!
-//! `case.toml` has the input and the expected output of a run; `expected.snap` beside it holds the compiler's report: verdict,
+//! `case.toml` has the input and the expected output of a run; `expected.snap` next to it holds the compiler's report: verdict,
 //! diagnostics with positions, capabilities, host imports, modules, inputs. A failed build is stored as displayed.
-//! `INSTA_UPDATE=always` writes the snapshots anew; review the difference.
+//! `INSTA_UPDATE=always` rewrites the snapshots; review the difference.
 //!
 //! ```toml
 //! why = "a decorator of each kind sees what TypeScript's legacy decorators see"
-//! input = "."                       # package folder or file, from the case's folder
-//! entries = ["b.ts", "a.ts"]        # instead of what the package lists
-//! dependencies = ["deps"]           # folders beside the package; none by default
+//! input = "."                       # package folder or file, relative to the case's folder
+//! entries = ["b.ts", "a.ts"]        # instead of the entries that the package lists
+//! dependencies = ["deps"]           # folders outside the package; none by default
 //! prints = ["1 2"]                  # run it: these lines, and no failure ...
 //! fails = ["index.ts: gone (index.ts:3:7)"]      # ... but these
 //!
-//! [[maps]]                          # the first place of this text in the bundles comes from there
+//! [[maps]]                          # the source of this text's first occurrence in the bundles
 //! text = "new Error("
 //! from = "src/a.ts:3:9"
 //!
-//! [[links]]                         # made in a copy of the case: what a repository cannot hold
+//! [[links]]                         # created in a copy of the case, since a repository cannot contain them
 //! at = "secret.ts"
 //! to = "/etc/hostname"
 //!
-//! [[generated]]                     # `before`, then `text` so many times, then `after`
+//! [[generated]]                     # `before`, then `text` repeated `times` times, then `after`
 //! at = "deep.ts"
 //! text = "("
 //! times = 2000
@@ -49,7 +49,7 @@ struct Case {
     #[serde(default)]
     dependencies: Vec<PathBuf>,
     prints: Option<Vec<String>>,
-    /// Capabilities that it holds when it runs.
+    /// Capabilities granted to the run.
     #[serde(default)]
     grants: Vec<String>,
     #[serde(default)]
@@ -104,7 +104,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// Names of the folders in a folder, in order.
+/// Returns the names of a folder's subfolders, sorted.
 fn folders(of: &Path) -> Vec<String> {
     let entries = fs::read_dir(of).unwrap_or_else(|error| panic!("{}: {error}", of.display()));
     let mut names: Vec<String> = entries
@@ -144,12 +144,12 @@ fn check(folder: &Path) -> Result<(), Failed> {
             Ok(())
         }
         Err(failure) if case.prints.is_some() => Err(failure.render(false).into()),
-        // The temporary folder has another name each time.
+        // The name of the temporary folder differs in each run.
         Err(failure) => snapshot(folder, &failure.render(false).replace(&at.display().to_string(), "CASE")),
     }
 }
 
-/// A build that reads files through its parent gives the same output.
+/// Checks that a build that reads files through its parent gives the same output.
 fn sealed_is_the_same(input: &Input, here: &Result<BuildOutput, BuildFailure>) -> Result<(), Failed> {
     let sealed = build(input, &BuildOptions { sealed: Some(Seal::default()), ..BuildOptions::default() });
     match (here, sealed) {
@@ -164,7 +164,7 @@ fn sealed_is_the_same(input: &Input, here: &Result<BuildOutput, BuildFailure>) -
     }
 }
 
-/// A copy of the case with its links and generated files, if it has any.
+/// Creates a copy of the case with its links and generated files, if it has any.
 fn prepare(folder: &Path, case: &Case) -> Result<Option<TempDir>, Failed> {
     if case.links.is_empty() && case.generated.is_empty() {
         return Ok(None);
@@ -212,7 +212,7 @@ fn original(artifact: &Artifact, text: &str) -> Result<String, Failed> {
     Err(format!("no module contains `{text}`").into())
 }
 
-/// Formats everything that a build reports.
+/// Formats the complete report of a build.
 fn described(built: &BuildOutput) -> String {
     let metadata = built.metadata();
     let mut out = String::new();

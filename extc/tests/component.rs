@@ -1,6 +1,6 @@
 //! WebAssembly components as input: the capabilities they request, and refused components.
 //!
-//! The components are core modules in text format, to which the tests add their world as a compiler does.
+//! The components are core modules in text format, to which the tests add a WIT world as a compiler does.
 
 use pijs_artifact::COMPONENT_SCHEME;
 use pijs_extc::{BuildOptions, CheckOptions, Input, build, check};
@@ -26,7 +26,7 @@ impl Folder {
     }
 }
 
-/// Returns code and message of the one diagnostic.
+/// Returns the code and message of the only diagnostic.
 #[track_caller]
 fn refused(name: &str, bytes: &[u8]) -> String {
     let folder = Folder::with(name, bytes);
@@ -36,7 +36,7 @@ fn refused(name: &str, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_component_becomes_an_artifact_and_the_artifact_the_same_component() {
+fn a_component_round_trips_through_an_artifact() {
     let folder = Folder::with("verdict.wasm", &text::core_module(VERDICT));
     folder.write(
         "package.json",
@@ -56,7 +56,7 @@ fn a_component_becomes_an_artifact_and_the_artifact_the_same_component() {
 }
 
 #[test]
-fn a_check_says_what_it_will_ask_for() {
+fn a_check_lists_the_requested_capabilities() {
     let imports = r#"
       (import "pi:extension/fs@1.0.0" "read-file" (func (param i32 i32 i32)))
       (import "pi:extension/http@1.0.0" "fetch" (func (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i64 i32)))"#;
@@ -87,7 +87,7 @@ fn an_invalid_extension_is_one_line_with_a_code_and_a_hint() {
 }
 
 #[test]
-fn a_component_stands_alone() {
+fn a_component_among_other_entries_is_refused() {
     let folder = Folder::with("a.wasm", &text::core_module(VERDICT));
     folder.write("b.ts", b"export default () => {};");
     let input = Input::at(folder.0.path()).with_entries(vec!["a.wasm".into(), "b.ts".into()]);

@@ -1,7 +1,7 @@
-//! Everything that decides what an import means decides whether a cached artifact is taken.
+//! Tests that a change to anything that decides how an import resolves invalidates a cached artifact.
 //!
-//! Each case writes a world, builds the package in it twice, changes one thing that is no file of the artifact, and builds again.
-//! The result has to equal a build without a cache.
+//! Each case writes a world, builds its package twice, changes one item that is not a file of the artifact, and builds again. The
+//! result has to equal a build without a cache.
 
 #[path = "support/files.rs"]
 mod files;
@@ -17,10 +17,10 @@ use std::path::PathBuf;
 use support::{Ran, run};
 use tempfile::TempDir;
 
-/// Files of a world, relative to it; a text that starts with `->` is where a link leads.
+/// Files of a world by relative path; a text that starts with `->` is the target of a link.
 type Files = &'static [(&'static str, &'static str)];
 
-/// A folder with `mid/package/`, whose dependencies are in it, in `mid/node_modules/` and in `node_modules/`.
+/// A folder with `mid/package/`, whose dependencies are in the package, in `mid/node_modules/` and in `node_modules/`.
 struct World {
     folder: TempDir,
 }
@@ -73,7 +73,7 @@ impl World {
     }
 }
 
-/// Checks the output of a world before and after a change.
+/// Checks the output of a world before and after a change to files.
 #[track_caller]
 fn decides(files: Files, before: &str, change: Files, after: &str) {
     let world = World::new(files);
@@ -91,7 +91,7 @@ fn decides(files: Files, before: &str, change: Files, after: &str) {
 
 const MANIFEST: (&str, &str) = ("mid/package/package.json", r#"{ "name": "it", "version": "1.0.0" }"#);
 
-/// Two dependencies, of which one claims the name and version of the other.
+/// Two dependencies; one claims the name and version of the other.
 const CLAIMED: Files = &[
     MANIFEST,
     (
@@ -160,8 +160,8 @@ fn a_folder_of_the_package_that_is_called_like_a_dependency_is_none() {
 }
 
 #[test]
-fn copies_of_one_version_in_two_folders_are_two() {
-    // The package imports the nearer one; a dependency in that folder imports the farther one.
+fn copies_of_one_version_in_two_folders_are_distinct() {
+    // The package imports the nearer dependency; a dependency in that folder imports the farther one.
     const FILES: Files = &[
         MANIFEST,
         (
@@ -291,7 +291,7 @@ fn manifests_around_the_package_decide_nothing() {
 }
 
 #[test]
-fn limits_are_part_of_what_is_asked_for() {
+fn limits_are_part_of_the_request() {
     let world = World::new(CLAIMED);
     world.build();
     let cache = Cache::open(world.folder.path().join("cache"), InstallKey::from_bytes([7; 32]));
@@ -304,7 +304,7 @@ fn limits_are_part_of_what_is_asked_for() {
 #[test]
 fn names_that_are_no_text_are_refused_and_end_nothing() {
     let name = |byte: u8| PathBuf::from(std::ffi::OsStr::from_bytes(&[byte, b'.', b't', b's']));
-    // The file is an entry.
+    // The case where the file is an entry.
     let world = World::new(&[MANIFEST, ("mid/package/extensions/plain.ts", "export default () => {};\n")]);
     for byte in [0xff, 0xfe] {
         let path = world.root().join("extensions").join(name(byte));
@@ -312,7 +312,7 @@ fn names_that_are_no_text_are_refused_and_end_nothing() {
     }
     let failure = build(&world.input(), &BuildOptions::default()).expect_err("an entry without a name");
     assert_eq!(failure.first().code(), Code::Entry);
-    // Behind a link.
+    // The case where a link leads to the file.
     let world = World::new(&[MANIFEST, ("mid/package/index.ts", "import './a';\nexport default () => {};\n")]);
     fs::write(world.root().join(name(0xff)), "export {};\n").expect("written");
     symlink(name(0xff), world.root().join("a.ts")).expect("a link");
@@ -332,7 +332,7 @@ fn a_note_says_nothing_that_its_artifact_was_not_made_of() {
         .collect();
     let [note] = notes.as_slice() else { panic!("{notes:?}") };
     let whole: serde_json::Value = serde_json::from_slice(&fs::read(note).expect("a note")).expect("JSON");
-    // Drops one member of each list: a lookup would not check it again.
+    // Removes one member of each list, so that a lookup would not check it again.
     for list in ["files", "manifests", "probed"] {
         let mut shorter = whole.clone();
         let members = shorter[list].as_object_mut().expect("a list");
@@ -344,9 +344,9 @@ fn a_note_says_nothing_that_its_artifact_was_not_made_of() {
     }
 }
 
-/// Grants are bound to the inputs: they do not hold after an exchange of manifests that lead to the same files.
+/// Grants are bound to the inputs, so they must become invalid if manifests that lead to the same files are exchanged.
 #[test]
-fn a_manifest_that_says_what_an_import_means_is_an_input() {
+fn a_manifest_that_decides_an_import_is_an_input() {
     let world = World::new(&[
         (
             "mid/package/package.json",
@@ -358,7 +358,7 @@ fn a_manifest_that_says_what_an_import_means_is_an_input() {
         ),
         ("mid/package/a.ts", "export default 'a';\n"),
         ("mid/package/b.ts", "export default 'b';\n"),
-        // None of its files is compiled.
+        // No file of this package is compiled.
         ("mid/node_modules/moved/package.json", r#"{ "name": "moved", "version": "1.0.0", "main": "../other/c.js" }"#),
         ("mid/node_modules/other/package.json", r#"{ "name": "other", "version": "1.0.0", "type": "module" }"#),
         ("mid/node_modules/other/c.js", "export default 'c';\n"),

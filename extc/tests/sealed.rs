@@ -1,6 +1,6 @@
-//! Builds in a sandboxed child: the same bytes, nothing within reach, and a death is one failed build.
+//! Tests builds in a sandboxed child: it produces the same bytes and reaches nothing outside, and its death fails one build only.
 //!
-//! `harness = false`, since the child is this program again.
+//! `harness = false`, since the child runs this program again.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use pijs_extc::{BuildOptions, Code, FileAccess, FileEvidence, Input, Seal, build};
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Trial::test("a_build_that_takes_too_long_is_stopped", || too_long().map_err(Failed::from)),
         Trial::test("a_killed_build_fails_and_the_next_one_succeeds", || killed().map_err(Failed::from)),
     ];
-    // Runs one test at a time: the killing test kills any child of this process.
+    // Runs one test at a time, because the killing test kills any child of this process.
     let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -41,7 +41,7 @@ fn same_bytes() -> Result<(), String> {
         if here.encoded().unwrap() != there.encoded().unwrap() || here.diagnostics != there.diagnostics {
             return Err(format!("{package}: a sealed build gives something else"));
         }
-        // The built folder as input.
+        // Uses the built folder as input.
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         std::fs::write(folder.path().join("extension.artifact"), here.encoded().unwrap())
             .map_err(|error| error.to_string())?;
@@ -66,7 +66,7 @@ fn component() -> Result<(), String> {
     if encoded(&here) == encoded(&there) { Ok(()) } else { Err("a sealed build gives something else".to_owned()) }
 }
 
-/// The bundler needs the module kind and the side effects of a file, which its manifest declares.
+/// Checks that the bundler learns the module kind and the side effects of a file, which its manifest declares.
 fn manifests() -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let write = |name: &str, text: &str| {
@@ -102,7 +102,7 @@ fn manifests() -> Result<(), String> {
     }
 }
 
-/// A loose file in a home: its imports in the project are compiled, and protected files are refused.
+/// Checks a loose file in a home: its imports in the project are compiled, and protected files are refused.
 fn access() -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let home = folder.path().canonicalize().map_err(|error| error.to_string())?;
@@ -170,13 +170,13 @@ fn too_long() -> Result<(), String> {
     Ok(())
 }
 
-/// Kills the child at a random point, as often as `PIJS_KILLS` says (a few by default; nightly 200).
+/// Kills the child at random points, `PIJS_KILLS` times (a few by default; nightly 200).
 fn killed() -> Result<(), String> {
     let rounds: usize = std::env::var("PIJS_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
     let input = Input::at(fixtures().join("pi-ttsr"));
     let whole = build(&input, &sealed()).map_err(|error| error.to_string())?.encoded().unwrap();
     for round in 0..rounds {
-        // Spreads the kills over the duration of a build; both outcomes are valid, so no clock decides the test.
+        // Spreads the kills over the duration of a build. Both outcomes are valid, so no clock decides the test.
         let pause = Duration::from_millis((round as u64 * 37) % 400);
         let worker = std::thread::spawn({
             let input = input.clone();

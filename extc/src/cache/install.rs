@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Name of the key file in the base directory.
 const KEY_FILE: &str = "install.key";
 
-/// Returns the candidate cache folders, best first: `$XDG_CACHE_HOME/pijs`, else `~/.cache/pijs`; then a folder of pi's own, for
-/// when another user can write to the first.
+/// Returns the candidate cache folders, best first: `$XDG_CACHE_HOME/pijs`, else `~/.cache/pijs`; then a folder of pi's own, in
+/// case another user can write to the first.
 pub(super) fn user_bases() -> Vec<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = absolute("HOME");

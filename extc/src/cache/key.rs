@@ -6,11 +6,11 @@
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// The revision of the compiler. Raise it when the same input gives another output: a change of a pass, of the linker's options,
-/// of the meaning of metadata.
+/// The revision of the compiler. Raise it when the same input produces different output: after a change to a pass, to the
+/// linker's options, or to the meaning of metadata.
 const COMPILER_REVISION: u32 = 10;
 
-/// Names one compilation.
+/// Identifies one compilation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key([u8; 32]);
 

@@ -40,7 +40,7 @@ impl Work for Store {
 
     fn check(&mut self, acknowledged: bool, case: &Case) {
         let cache = self.cache(&Disk::system());
-        // A file under the artifact's final name is complete.
+        // A file under the artifact's final name must be complete.
         if let Ok(bytes) = fs::read(cache.file(&Self::key(), "artifact")) {
             assert_eq!(bytes, encode(&self.artifact.clone().into_code()), "{}", case.name);
         }

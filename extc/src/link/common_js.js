@@ -1,4 +1,4 @@
-// Replaces the bundler's own wrapper of a CommonJS module, which runs on the first `require`. The bundler's wrapper keeps the
+// Replaces the bundler's own wrapper of a CommonJS module, which runs on the first `require`. The bundler's wrapper caches the
 // partial exports of a module that threw, and returns them to the next `require`. Node does not cache such a module and runs it
 // again, so that a dependency that is not installed is missing every time.
 export var __commonJSMin = (run, module) => () => {

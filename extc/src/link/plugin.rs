@@ -1,6 +1,6 @@
 //! The hooks that rolldown calls: resolve an import, load a file, rewrite it.
-//! Hooks never fail a build by themselves. They note a diagnostic and answer with a module that
-//! throws, so that one run finds everything; the linker looks at the notes when it is done.
+//! A hook never fails a build. It records a diagnostic and returns a module that throws, so that one run finds all problems; the
+//! linker checks the diagnostics at the end.
 
 mod templates;
 
@@ -29,35 +29,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Shared by all runs over one package: a module is read, parsed and scanned once.
+/// State shared by all linker runs over one package: each module is read, parsed and scanned once.
 #[derive(Debug)]
 pub(crate) struct Modules {
     tree: Arc<SourceTree>,
     resolver: Resolver,
     host: HostInterface,
-    /// Host modules by the path of the file that each replaces, and by the import that it replaces as written: everywhere, or in
-    /// the file whose path precedes the import.
+    /// Host module by the path of the file that it replaces, or by the import as written: in every file, or only in the file
+    /// whose path precedes the import.
     replaced: BTreeMap<String, String>,
     state: Mutex<LinkState>,
 }
 
 #[derive(Debug, Default)]
 struct LinkState {
-    /// Scans by name; no two files share one.
+    /// Scans by file name; names are unique.
     scanned: BTreeMap<String, Scanned>,
-    /// Diagnostics in the order of discovery; sorted before they are returned.
+    /// Diagnostics in the order of discovery; sorted when they are returned.
     diagnostics: Vec<Diagnostic>,
-    /// Missing modules, by the module whose static import names them.
+    /// Missing modules, by the module that imports them statically.
     absent: Vec<(String, Diagnostic)>,
-    /// Static imports of files, by name: evaluating the key evaluates the values first.
+    /// Static imports of files, by importer: evaluating the key evaluates the values first.
     evaluates: BTreeMap<String, BTreeSet<String>>,
     /// The modules that a realm evaluates when it loads the package.
     entries: BTreeSet<String>,
     /// Paths of modules that only a computed import can reach: an error in one fails only its importer.
     reached: BTreeSet<String>,
-    /// `node:async_hooks` is imported.
+    /// Whether a module imports `node:async_hooks`.
     needs_contexts: bool,
-    /// Modules are rewritten for it.
+    /// Whether the modules are rewritten for `node:async_hooks`.
     has_contexts: bool,
 }
 
@@ -80,7 +80,7 @@ struct Scanned {
     rewritten: Option<(String, SourceMap<'static>)>,
 }
 
-/// Packages that import it are linked with a marker at every `await`, which restores the context.
+/// A package that imports this module is linked with a marker at every `await`, which restores the context.
 const CONTEXTS: &str = "node:async_hooks";
 
 impl Modules {
@@ -89,7 +89,7 @@ impl Modules {
         Self { resolver: Resolver::new(&tree), tree, host, replaced: BTreeMap::new(), state: Mutex::default() }
     }
 
-    /// Replaces files and imports by host modules.
+    /// Sets the host modules that replace files and imports.
     pub(crate) fn replacing(self, replaced: BTreeMap<String, String>) -> Self {
         Self { replaced, ..self }
     }
@@ -102,9 +102,9 @@ impl Modules {
         &self.host
     }
 
-    /// Returns the diagnostics of the hooks, without repetition, in the order of files and lines.
+    /// Returns the diagnostics of the hooks, deduplicated, ordered by file and line.
     ///
-    /// A static import of a missing module throws when its importer is evaluated: at load, if an entry reaches it.
+    /// A missing module that is imported statically throws when its importer is evaluated: at load, if an entry reaches it.
     pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
         let state = self.state();
         let mut found = state.diagnostics.clone();
@@ -151,11 +151,11 @@ impl Modules {
     }
 
     fn state(&self) -> MutexGuard<'_, LinkState> {
-        // A thread that panicked left whole entries: each insert is one step.
+        // After a panic the state is consistent: each insert is one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the modules have to be read again, because one imports `node:async_hooks`. If so, drops their scans.
+    /// Returns whether the modules have to be read again because one imports `node:async_hooks`. If so, drops their scans.
     pub(crate) fn starts_over_for_contexts(&self) -> bool {
         let mut state = self.state();
         let starts_over = state.needs_contexts && !state.has_contexts;
@@ -166,7 +166,7 @@ impl Modules {
         starts_over
     }
 
-    /// Gives the modules at these paths a default, where they have none: the module itself, as under pi's loader.
+    /// Adds a default export to those modules at these paths that lack one: the module itself, as under pi's loader.
     pub(crate) fn give_defaults<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
         let mut state = self.state();
         let has_contexts = state.has_contexts;
@@ -196,7 +196,7 @@ impl Modules {
         placed.flatten().unwrap_or_else(|| diagnostic.in_file(&located.name))
     }
 
-    /// Records an error of an import. Only a static import ends the build: others may never run.
+    /// Records an error of an import. Only the error of a static import fails the build: other imports may never run.
     fn refuse(&self, args: &HookResolveIdArgs<'_>, diagnostic: Diagnostic, code: &'static str) -> HookResolveIdOutput {
         let message = diagnostic.message().to_owned();
         let is_reached = || args.importer.is_some_and(|importer| self.state().reached.contains(importer));
@@ -206,7 +206,7 @@ impl Modules {
         missing(code, message)
     }
 
-    /// Resolves a missing file that the importer guards against.
+    /// Resolves the import of a missing file whose importer may catch the failure.
     fn resolve_tried(&self, args: &HookResolveIdArgs<'_>) -> HookResolveIdOutput {
         let diagnostic = Diagnostic::new(Code::Unresolved, format!("there is no `{}`", args.specifier))
             .help("importing it throws MODULE_NOT_FOUND at run time, as under Node");
@@ -265,7 +265,7 @@ impl Modules {
         self.replacement(&format!("{} {}", args.importer?, args.specifier))
     }
 
-    /// Resolves a package or host path that does not exist: its evaluation throws, as under Node.
+    /// Resolves a package or host path that does not exist to a module that throws when it is evaluated, as under Node.
     fn resolve_missing(&self, args: &HookResolveIdArgs<'_>, why: &str) -> HookResolveIdOutput {
         let message = format!("`{}` is not installed: {why}", args.specifier);
         let diagnostic = Diagnostic::new(Code::Unresolved, message)
@@ -329,7 +329,7 @@ impl Modules {
 
     /// Reads a file, and scans it if it is source.
     fn load_file(&self, path: &str, located: &Located) -> Result<(String, ModuleType), Diagnostic> {
-        // The resolver refuses imports of other files; an entry may be any.
+        // The resolver refuses imports of other file types, but an entry may be of any type.
         let kind =
             module_type(Path::new(path).extension().and_then(|extension| extension.to_str())).ok_or_else(|| {
                 Diagnostic::new(Code::Entry, "not a module: an entry is TypeScript, JavaScript or an artifact")
@@ -371,7 +371,7 @@ impl Modules {
 }
 
 impl Modules {
-    /// Returns the module that a package without code has for its entry: a manifest of MCP servers.
+    /// Returns an entry for a package without code: one whose manifest declares MCP servers.
     fn stands_for_servers(&self, name: &str, manifest: &str) -> Option<&'static str> {
         let is_entry = name == pijs_packages::MANIFEST_FILE && self.state().entries.contains(name);
         let names_servers = || {
@@ -414,11 +414,11 @@ fn virtual_module(module: &Virtual) -> HookResolveIdOutput {
     HookResolveIdOutput::from_id(module.id())
 }
 
-/// The plugin of one run.
+/// The plugin of one linker run.
 #[derive(Debug)]
 pub(super) struct LinkPlugin {
     pub(super) modules: Arc<Modules>,
-    /// With [`SideEffects::Dropped`] a missing module does not throw either, unless something of it is used.
+    /// With [`SideEffects::Dropped`] a missing module throws only if one of its exports is used.
     pub(super) side_effects: SideEffects,
 }
 
@@ -451,7 +451,7 @@ impl Plugin for LinkPlugin {
                 let settled = settled.or_else(|| self.modules.accept(args, found.id.as_str()));
                 Ok(Some(settled.unwrap_or(found)))
             }
-            // Unlike a static import it may be guarded, as packages do with addons of other systems.
+            // Unlike a static import, a `require` may be guarded, as packages do for addons of other systems.
             Err(_) if args.specifier.starts_with('.') && self.modules.is_tried_by_dependency(args) => {
                 Ok(Some(self.modules.resolve_tried(args)))
             }
@@ -469,7 +469,7 @@ impl Plugin for LinkPlugin {
             return Ok(Some(HookLoadOutput {
                 code: source.into(),
                 side_effects: Some(if self.keeps(args.id) { HookSideEffects::True } else { HookSideEffects::False }),
-                // Stated, because a specifier that ends in `.json` would choose another loader.
+                // Set explicitly, because a specifier that ends in `.json` would choose another loader.
                 module_type: Some(ModuleType::Js),
                 map: None,
             }));
@@ -486,7 +486,7 @@ impl Plugin for LinkPlugin {
 
     async fn transform(&self, _: SharedTransformPluginContext, args: &HookTransformArgs<'_>) -> HookTransformReturn {
         if args.id == RUNTIME_MODULE_KEY {
-            // `require` of a computed name resolves from the package, since a chunk has no location.
+            // `require` with a computed name resolves from the package, since a chunk has no location.
             let code = args.code.replace("import.meta.url", &format!("{}.url", location("", None, Location::Object)));
             let code = forgets_what_throws(&code);
             return Ok(Some(HookTransformOutput { code: Some(code), ..Default::default() }));
@@ -504,7 +504,7 @@ impl Plugin for LinkPlugin {
     }
 }
 
-/// Replaces the bundler's CommonJS wrapper by `common_js.js`, which drops modules that throw.
+/// Replaces the bundler's CommonJS wrapper with `common_js.js`, which does not cache a module that threw.
 fn forgets_what_throws(runtime: &str) -> String {
     const FORGOTTEN: &str = include_str!("common_js.js");
     let (before, rest) = runtime.split_once("export var __commonJSMin = ").expect("the runtime of the pinned bundler");
@@ -513,7 +513,7 @@ fn forgets_what_throws(runtime: &str) -> String {
 }
 
 impl LinkPlugin {
-    /// Returns whether a synthetic module is evaluated although nothing of it is used, because it throws.
+    /// Returns whether a synthetic module is evaluated although none of its exports is used, because it throws.
     fn keeps(&self, id: &str) -> bool {
         id.contains(":missing:") && self.side_effects == SideEffects::Kept
     }

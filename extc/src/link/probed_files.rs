@@ -1,7 +1,7 @@
 //! The file system as the import resolver sees it.
 //!
-//! The resolver accesses files through [`ProbedFiles`] alone. It sees kinds of items and manifests; manifests outside the package
-//! and its dependencies are hidden from it: they would decide the meaning of files of the package, and do not belong to it.
+//! The resolver accesses files through [`ProbedFiles`] only. It sees the kinds of items, and manifests. Manifests outside the
+//! package and its dependencies are hidden: they would decide the meaning of files in the package without being part of it.
 
 use crate::probe::PathKind;
 use crate::tree::SourceTree;
@@ -28,8 +28,7 @@ impl FileSystem for ProbedFiles {
         String::from_utf8(self.read(path)?).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 
-    /// Returns the metadata of a link's target. The resolver follows links by itself, so it requests this only for a dangling
-    /// link.
+    /// Returns the metadata of a link's target. The resolver follows links itself, so it calls this only for a dangling link.
     fn metadata(&self, path: &Path) -> io::Result<FileMetadata> {
         match self.0.probe(path) {
             PathKind::Link(_) => Err(io::ErrorKind::NotFound.into()),

@@ -1,6 +1,6 @@
 //! Resolves imports with Node's algorithm, and tries TypeScript's suffixes as pi's loader does.
 //!
-//! The bundler's own resolver would not report its file accesses. So imports are resolved here, through [`ProbedFiles`], and the
+//! The bundler's own resolver does not report its file accesses. So imports are resolved here, through [`ProbedFiles`], and the
 //! bundler receives the result: the file, and the manifest that determines the file's module kind.
 
 use super::probed_files::ProbedFiles;
@@ -10,7 +10,7 @@ use rolldown_common::ImportKind;
 use rolldown_plugin::HookResolveIdOutput;
 use std::sync::Arc;
 
-/// The resolver of one build. It caches each lookup.
+/// The import resolver of one build. It caches lookups.
 #[derive(Debug)]
 pub(super) struct Resolver {
     import: ResolverGeneric<ProbedFiles>,
@@ -33,7 +33,7 @@ impl Resolver {
         kind: ImportKind,
     ) -> Result<HookResolveIdOutput, ResolveError> {
         let resolver = if kind == ImportKind::Require { &self.require } else { &self.import };
-        // A file without an importer is resolved from the package.
+        // An import without an importing file is resolved from the package.
         let found = match importer {
             Some(importer) => resolver.resolve_file(self.tree.package().join(importer), specifier)?,
             None => resolver.resolve(self.tree.package(), specifier)?,
@@ -55,7 +55,7 @@ fn id(found: &Resolution) -> String {
     found.full_path().into_os_string().into_string().expect("what is seen has names in text")
 }
 
-/// Returns the options for `condition`: `import` or `require`.
+/// Returns the options for a condition of `exports`: `import` or `require`.
 fn options(condition: &str) -> ResolveOptions {
     let list = |items: &[&str]| items.iter().map(|&item| item.to_owned()).collect::<Vec<_>>();
     ResolveOptions {
@@ -70,10 +70,10 @@ fn options(condition: &str) -> ResolveOptions {
         ],
         builtin_modules: true,
         module_type: true,
-        // Both options default to values of the environment.
+        // The defaults of both options come from environment variables.
         node_path: false,
         yarn_pnp: false,
-        // A package's tsconfig configures its author's checks, and may point anywhere.
+        // A package's tsconfig configures its author's type checks, and may refer to any path.
         tsconfig: None,
         ..Default::default()
     }

@@ -1,4 +1,4 @@
-//! Synthetic modules of the bundler: host modules behind `require`, and missing modules.
+//! Synthetic modules of the bundler: host modules that are imported with `require`, and missing modules.
 
 use std::fmt::Write as _;
 
@@ -52,7 +52,7 @@ impl Virtual {
     }
 }
 
-/// Returns whether an id is the linker's own, or the bundler's.
+/// Returns whether an id belongs to a synthetic module of the linker or the bundler.
 pub(super) fn is_virtual(id: &str) -> bool {
     id.starts_with('\0')
 }

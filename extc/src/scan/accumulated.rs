@@ -1,4 +1,4 @@
-//! Rewrites matching of accumulated text, so that `pi:web/growing` answers without reading the whole text again.
+//! Rewrites matching of accumulated text, so that `pi:web/growing` answers without rereading the whole text.
 //!
 //! ```text
 //! const lines = text.split("\n");             const lines = __pi_growing.split(text, "\n");
@@ -19,13 +19,13 @@
 //! ```
 //!
 //! The first form may be part of any expression, may be `find` or `filter`, and takes any text; the result of `split` must have
-//! no other use. The second, which may be `search` and `matchAll`, too, requires that the text is `accumulated` of a `stream_text`
-//! event. A loop must only test, and end with the first line that matches: other statements could change the test of the next
-//! line. At run time the global decides whether it can answer.
+//! no other use. The second, which also covers `search` and `matchAll`, requires that the text is `accumulated` of a
+//! `stream_text` event. A loop must only test, and stop at the first line that matches: other statements could change the test of
+//! the next line. At run time the global decides whether it can answer.
 //!
-//! The automaton may match more than the expression and never less, so neither its syntax nor its Unicode has to be the engine's.
-//! No line is skipped for an expression with a state (flags `g` and `y`), except in a whole text that cannot match anywhere.
-//! `fixtures/node/growing-text` and `fixtures/node/growing-text-shapes` compare with Node.
+//! The automaton may match more than the expression but never less, so its syntax and Unicode tables may differ from the
+//! engine's. No line is skipped for an expression with a state (flags `g` and `y`), except in a whole text that cannot match
+//! anywhere. `fixtures/node/growing-text` and `fixtures/node/growing-text-shapes` compare with Node.
 
 use super::bindings::Bindings;
 use crate::parse::Parsed;
@@ -38,9 +38,9 @@ use swc_core::ecma::visit::{Visit, VisitWith};
 
 /// The member of a `stream_text` event that grows.
 const ACCUMULATED: &str = "accumulated";
-/// Methods that test lines, with their result when no line matches.
+/// Methods that test lines, with their result if no line matches.
 const METHODS: &[(&str, &str)] = &[("some", "false"), ("find", "void 0"), ("filter", "[]")];
-/// Methods that match a text: of expressions, and of strings.
+/// Methods of expressions, and of strings, that match a text.
 const OF_EXPRESSION: &[&str] = &["test", "exec"];
 const OF_TEXT: &[&str] = &["match", "matchAll", "search"];
 
@@ -77,29 +77,29 @@ struct Split {
 struct LineTest {
     lines: Span,
     form: Form,
-    /// The expression, written as arguments.
+    /// The expression, formatted as arguments of a helper.
     expression: String,
 }
 
 enum Form {
-    /// A call of `some`, `find` or `filter`, and its result when there are no lines.
+    /// A call of `some`, `find` or `filter`, and its result if there are no lines.
     Call { call: Span, method: String, otherwise: &'static str },
-    /// A loop over the lines, narrowed by this function.
+    /// A loop over the lines; the named helper narrows the lines.
     Loop(&'static str),
 }
 
-/// Finds the places to rewrite. Sets and maps are only queried; results are in source order.
+/// Finds the code to rewrite. Sets and maps are only queried; results are in source order.
 struct LineTestFinder<'a> {
     parsed: &'a Parsed,
     bindings: &'a Bindings,
-    /// Occurrences of a name, its declaration included.
+    /// Number of occurrences of a name, including its declaration.
     seen: HashMap<Id, usize>,
     /// Constants that hold lines.
     constants: Vec<(Id, Split)>,
     tests: Vec<(Id, LineTest)>,
-    /// Names destructured from an event.
+    /// Names destructured from an event as `accumulated`.
     accumulated: HashSet<Id>,
-    /// Positions where a statement begins with its expression. A parenthesis there may continue the line before.
+    /// Start positions of expression statements. A parenthesis inserted there may continue the previous line.
     statements: HashSet<BytePos>,
     /// Calls whose result is only iterated, in a loop or a list.
     iterated: HashSet<Span>,
@@ -154,7 +154,7 @@ impl LineTestFinder<'_> {
         }
     }
 
-    /// Splits a path of names into its base expression and the names.
+    /// Splits a member path into its base expression and the names.
     fn path<'e>(&self, expr: &'e Expr) -> Option<(&'e Expr, Vec<String>)> {
         let mut path = Vec::new();
         let mut holder = plain(expr);
@@ -166,7 +166,7 @@ impl LineTestFinder<'_> {
         Some((holder, path))
     }
 
-    /// Returns an expression whose evaluation has no effects, as arguments: `rule, "re"`.
+    /// Formats an expression without side effects as arguments: `rule, "re"`. Returns `None` for any other.
     fn expression(&self, expr: &Expr, parameter: Option<&Id>) -> Option<String> {
         let (holder, path) = self.path(expr)?;
         let holder = match holder {
@@ -183,7 +183,7 @@ impl LineTestFinder<'_> {
         Some(format!("{holder}, \"{}\"", path.join(".")))
     }
 
-    /// Returns the expression of `(line) => expression.test(line)`, as arguments.
+    /// Returns the expression tested by `(line) => expression.test(line)`, as arguments.
     fn tested_expression(&self, callback: &Expr) -> Option<String> {
         let Expr::Arrow(arrow) = plain(callback) else { return None };
         let [Pat::Ident(parameter)] = arrow.params.as_slice() else { return None };
@@ -227,7 +227,7 @@ impl LineTestFinder<'_> {
         }
     }
 
-    /// Rewrites a loop over lines that tests one expression, or each of a list, and ends with the first line that matches.
+    /// Rewrites a loop over lines that tests one expression or a list of them, and stops at the first line that matches.
     fn see_loop(&mut self, outer: &ForOfStmt) {
         let Some(line) = variable(outer) else { return };
         let Some(only) = only(&outer.body) else { return };
@@ -258,7 +258,7 @@ impl LineTestFinder<'_> {
         }
     }
 
-    /// Rewrites a match of the accumulated text.
+    /// Rewrites a match on the accumulated text.
     fn see_accumulated(&mut self, call: Span, Method { receiver, name, argument }: &Method<'_>) {
         let (start, end) = self.parsed.range(call);
         if OF_EXPRESSION.contains(&name.as_str()) && self.is_accumulated(argument) {
@@ -304,7 +304,7 @@ fn only(body: &Stmt) -> Option<&Stmt> {
     }
 }
 
-/// Returns the expression of `if (expression.test(line)) { .. return }`. A `break` leaves one loop only.
+/// Returns the expression of `if (expression.test(line)) { .. return }`; `may_break`: or `break`, which leaves one loop only.
 fn ending_test<'a>(statement: &'a Stmt, line: &Id, may_break: bool) -> Option<&'a Expr> {
     let Stmt::If(IfStmt { test, cons, alt: None, .. }) = statement else { return None };
     let Method { receiver, name, argument } = Method::of_expression(test)?;
@@ -435,7 +435,7 @@ mod tests {
     use crate::rewrite::rewrite;
     use crate::scan::{ScanOptions, scan};
 
-    /// Rewrites in the documentation's shorthand, without `__pi_growing.`.
+    /// Rewrites a source and removes `__pi_growing.`, as the documentation above does.
     fn rewritten(source: &str) -> String {
         let parsed = parse("a.ts", source, &Limits::default()).unwrap();
         let scan = scan(parsed, ScanOptions { file: "a.ts", place: None, dependency: false });
@@ -463,7 +463,7 @@ mod tests {
                 "(t, a, b) => { const l = (t as string).split('\\n'); return l.some((x) => a.test(x)) || l.some((x) => b.test(x)); }",
                 "(t, a, b) => { const l = split((t as string), '\\n'); return (none(l, \"some\", a, \"\") ? false : rest().some((x) => a.test(x))) || (none(l, \"some\", b, \"\") ? false : rest().some((x) => b.test(x))); }",
             ),
-            // A parenthesis would become the arguments of the line before.
+            // A parenthesis at the start would turn into the arguments of a call on the line before.
             (
                 "(t, r, f) => { const l = t.split('\\n')\nf\nl.some((x) => r.test(x)) && f()\nreturn !l.some((x) => r.test(x)) }",
                 "(t, r, f) => { const l = split(t, '\\n')\nf\nnarrow(l, \"some\", r, \"\").some((x) => r.test(x)) && f()\nreturn !(none(l, \"some\", r, \"\") ? false : rest().some((x) => r.test(x))) }",
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_that_do_more_stay() {
+    fn loops_with_other_statements_are_not_rewritten() {
         for source in [
             "function f(t, r) { for (const l of t.split('\\n')) if (r.test(l)) r = /b/; }",
             "function f(t, r) { for (const l of t.split('\\n')) { if (r.test(l)) { if (l) continue; return; } } }",
@@ -557,7 +557,7 @@ mod tests {
             "(t, r) => { let a = t.split('\\n'); return a.some((l) => r.test(l)); }",
             "export const a = t.split('\\n'); const r = /a/; a.some((l) => r.test(l));",
             "const r = /a/; const a = t.split('\\n'); a.some((l) => r.test(l)); export { a };",
-            // The callback takes more than the line.
+            // The callback takes more arguments than the line.
             "(t, r) => t.split('\\n').some((l, i) => r.test(l))",
             "(t, r) => t.split('\\n').some((l) => r.test(l), r)",
             "(t, r) => t.split('\\n').some((l) => r.test(l) && l.length)",

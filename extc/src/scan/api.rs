@@ -1,10 +1,10 @@
 //! Checks uses of pi's API that the source shows to be wrong: members, events, tools, the default export.
 //!
-//! Only certain uses of pi's API count: a parameter of type `ExtensionAPI`, imported from pi's package; the parameter of the
-//! function that an entry exports; names, patterns and fields of classes that hold one of them; and parameters of the package's
-//! functions that always receive one. The same applies to contexts, which handlers, commands and tools receive. A member that is
-//! mentioned without a call or a member of its own is tested for, so its uses are ignored, as are all members of an object that is
-//! extended.
+//! Only uses that are certain to be of pi's API are checked: a parameter of type `ExtensionAPI`, imported from pi's package; the
+//! parameter of the function that an entry exports; names, patterns and fields of classes that hold one of them; and parameters
+//! of the package's functions that always receive one. The same applies to contexts, which handlers, commands and tools receive.
+//! A member that is mentioned without a call or a member access is assumed to be tested for, so its uses are ignored, as are all
+//! members of an object that is extended.
 //!
 //! ```text
 //! pi.registerTol({...})                     Member Api "registerTol"
@@ -40,9 +40,9 @@ use unconditional::straight_calls;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ApiUses {
     pub(crate) uses: Vec<ApiUse>,
-    /// Calls of imported functions that are given an object of pi's.
+    /// Calls of imported functions with one of pi's objects as an argument.
     pub(crate) passes: Vec<Pass>,
-    /// The error of its default export, if it is an entry.
+    /// The error of the module's default export, if the module is an entry.
     pub(crate) default: Option<WrongDefault>,
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct ApiUse {
     pub(crate) what: Used,
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// The object is pi's API only if the module is an entry, whose function pi calls.
+    /// Whether the object is pi's API only if the module is an entry, whose function pi calls.
     pub(crate) only_in_entry: bool,
-    /// A failure is handled: the use is inside a `try`, or casts the object to another type.
+    /// Whether a failure is handled: the use is inside a `try`, or casts the object to another type.
     pub(crate) is_tried: bool,
-    /// The factory runs it unconditionally.
+    /// Whether the factory runs the use unconditionally.
     pub(crate) is_straight: bool,
 }
 
@@ -67,52 +67,52 @@ pub(crate) enum Used {
     Member { of: GivenObject, name: String, is_called: bool },
     /// A subscription to an event.
     Event(String),
-    /// `parameters` of a tool that are no object, described.
+    /// A tool whose `parameters` are not an object, with a description of their kind.
     Parameters(&'static str),
     /// The name of a tool.
     ToolName(String),
-    /// An event, a command or a tool without a function that handles it, with help.
+    /// An event, a command or a tool without a handler function, with help.
     NoHandler(&'static str),
-    /// A call that throws without one of its arguments.
+    /// A call that throws because an argument is missing.
     NoArgument(&'static Needed),
 }
 
-/// A call of an imported function that receives objects of pi's.
+/// A call of an imported function with objects of pi's as arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct Pass {
     /// The specifier of the import.
     pub(crate) specifier: String,
-    /// The called export.
+    /// The export that is called.
     pub(crate) name: String,
-    /// The objects of pi's among the arguments.
+    /// The argument at each position, `None` if it is not an object of pi's.
     pub(crate) arguments: Vec<Option<GivenObject>>,
-    /// The arguments are objects of pi's only if the module is an entry.
+    /// Whether the arguments are objects of pi's only if the module is an entry.
     pub(crate) only_in_entry: bool,
-    /// The factory runs it unconditionally.
+    /// Whether the factory runs the call unconditionally.
     pub(crate) is_straight: bool,
 }
 
-/// Facts that other modules show about one: the calls of its exports.
+/// Facts about a module that other modules show: the calls of its exports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Assumptions {
-    /// Whether pi calls its default export.
+    /// Whether pi calls the module's default export.
     pub(crate) is_entry: bool,
-    /// Objects that parameters of its exports are always given, by export and position.
+    /// Objects that parameters of the exports always receive, by export and position.
     pub(crate) given: BTreeMap<(String, usize), GivenObject>,
     /// Exports that are called unconditionally in the factory of an entry.
     pub(crate) straight: BTreeSet<String>,
 }
 
-/// A default export that is no function.
+/// A default export that is not a function.
 #[derive(Debug, Clone)]
 pub(crate) struct WrongDefault {
-    /// The kind of the exported value; `None` without a default export.
+    /// The kind of the exported value; `None` if there is no default export.
     pub(crate) what: Option<&'static str>,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-/// Finds the uses in a module whose scopes are resolved. Without `assumptions` the module is treated as an entry, and uses that
+/// Finds the uses in a module whose scopes are resolved. Without `assumptions`, the module is treated as an entry, and uses that
 /// are wrong only in an entry are marked.
 pub(super) fn api_uses(parsed: &Parsed, bindings: &Bindings, assumptions: Option<&Assumptions>) -> ApiUses {
     let names = Names::of(&parsed.program);

@@ -1,7 +1,7 @@
 //! Marks the points where an async function resumes, for packages that use `node:async_hooks`.
 //!
-//! The engine has no hook there, so the code itself tells `pi:web/contexts` which context it runs in. Nothing waits
-//! longer by it: not one more promise job is made.
+//! The engine has no hook there, so the code itself reports its context to `pi:web/contexts`. This delays
+//! nothing: it creates no additional promise job.
 //!
 //! ```text
 //! await x                          →  __pi_async.resume(__pi_async.now(), await x)
@@ -15,8 +15,8 @@
 //! }                                   }__pi_async.enter(__pi_kept);
 //! ```
 //!
-//! `extc` links a package that imports `node:async_hooks` a second time, with these insertions; other packages pay nothing. `pi:web/contexts`
-//! binds callbacks of promises, timers, ticks and chunks besides.
+//! `extc` links a package that imports `node:async_hooks` a second time, with these insertions; other packages have no cost.
+//! `pi:web/contexts` also binds callbacks of promises, timers, ticks and chunks.
 
 use crate::parse::Parsed;
 use crate::rewrite::Edit;
@@ -39,7 +39,7 @@ pub(super) fn awaits(parsed: &Parsed) -> Vec<Edit> {
     let top = std::mem::take(&mut walker.function);
     walker.finish(top);
     let mut found = walker.found;
-    // At one position: closing insertions, the narrower first, then opening ones, the wider first.
+    // At one position, closing insertions come first, narrower before wider, then opening ones, wider before narrower.
     found.sort_by_key(|insertion| {
         let width = if insertion.opens { usize::MAX - insertion.width } else { insertion.width };
         (insertion.at, insertion.opens, width)
@@ -58,19 +58,19 @@ fn is_directive_statement(statement: &Stmt) -> bool {
 struct Insertion {
     at: usize,
     opens: bool,
-    /// Width of the enclosed span: a wider one is further outside.
+    /// Width of the enclosed span; a wider insertion goes outside.
     width: usize,
     text: String,
 }
 
-/// One function, or the module, while its body is walked.
+/// Insertions in one function, or the module, while its body is walked.
 #[derive(Default)]
 struct Function {
     is_async: bool,
     /// Start of the first statement that is not a directive.
     start: Option<Span>,
     awaits: Vec<Span>,
-    /// Blocks that run after a failure or at an iteration of a loop.
+    /// Blocks that run after a failure, or at each iteration of a loop.
     entered: Vec<Span>,
     loops: Vec<Span>,
 }
@@ -97,7 +97,7 @@ impl AwaitWalker<'_> {
         self.found.push(Insertion { at, opens, width, text: text.into() });
     }
 
-    /// Encloses a span; `outside`: around another insertion of the same width.
+    /// Encloses a span. `outside` puts the insertion around another one of the same width.
     fn around(&mut self, span: Span, outside: bool, before: &str, after: &str) {
         let (start, end) = self.parsed.range(span);
         let width = 2 * (end - start) + usize::from(outside);
@@ -127,7 +127,7 @@ impl AwaitWalker<'_> {
         }
     }
 
-    /// Visits a statement list: the statements after a `for await` resume as well.
+    /// Visits a statement list. The statements after a `for await` resume as well.
     fn list<'a>(&mut self, statements: impl Iterator<Item = &'a Stmt>) {
         if !self.function.is_async {
             return;
@@ -147,7 +147,7 @@ impl AwaitWalker<'_> {
 
 impl Visit for AwaitWalker<'_> {
     fn visit_function(&mut self, function: &swc_core::ecma::ast::Function) {
-        // Defaults and decorators are evaluated outside of the body, and cannot await.
+        // Defaults and decorators are evaluated outside the body, and cannot await.
         let body = function.body.as_ref().map(|body| body.stmts.as_slice());
         self.within(function.is_async, body, |walker| function.visit_children_with(walker));
     }
@@ -226,7 +226,7 @@ mod tests {
     use crate::parse::parse;
     use crate::rewrite::rewrite;
 
-    /// Rewrites in the documentation's shorthand: `R(` for resume with the kept context, `N(` with the current one, `E;` for
+    /// Rewrites a source and abbreviates the result: `R(` for resume with the kept context, `N(` with the current one, `E;` for
     /// enter.
     fn rewritten(source: &str) -> String {
         let parsed = parse("a.ts", source, &Limits::default()).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn each_place_where_a_function_goes_on_is_told() {
+    fn each_resumption_of_a_function_is_marked() {
         for (source, expected) in [
             ("const a = await b;", "const a = N(await b);"),
             ("async () => await await a", "async () => N(await N(await a))"),

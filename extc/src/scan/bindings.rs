@@ -1,7 +1,7 @@
-//! Local names that stand for a host module or one of its exports.
+//! Local names that refer to a host module or one of its exports.
 //!
-//! Follows `import`, `require`, `await import` and destructuring of those; not assignments, not
-//! parameters. Constants that hold a string literal are followed too, for hosts and programs.
+//! Follows `import`, `require`, `await import` and destructuring of those, but not assignments or parameters. Constants that hold
+//! a string literal are followed too, for hosts and programs.
 
 use crate::syntax::{export_name, member_name, property_name, text_of};
 use std::collections::HashMap;
@@ -11,23 +11,23 @@ use swc_core::ecma::ast::{
     VarDeclKind, VarDeclarator,
 };
 
-/// The value that a name stands for.
+/// The host value that a name refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Binding {
-    /// All of a module: a namespace or default import, or the result of `require`.
+    /// A whole module: a namespace or default import, or the result of `require`.
     Module(String),
     /// One export of a module.
     Member(String, String),
 }
 
-/// A string of which all or only the beginning is known.
+/// A string that is known completely or up to a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) start: String,
     pub(super) whole: bool,
 }
 
-/// Names of one module; keyed by name and scope, only queried, never iterated.
+/// The names of one module, keyed by name and scope. Only queried, never iterated.
 #[derive(Debug)]
 pub(super) struct Bindings {
     modules: HashMap<Id, Binding>,
@@ -107,7 +107,7 @@ impl Bindings {
         }
     }
 
-    /// Returns the host module, or the member of one, that an expression stands for.
+    /// Returns the host module, or the member of one, that an expression refers to.
     pub(super) fn resolve(&self, expr: &Expr) -> Option<Binding> {
         match expr {
             Expr::Ident(ident) => self.modules.get(&ident.to_id()).cloned(),

@@ -6,7 +6,7 @@ use crate::syntax::{plain, text_of};
 use std::collections::BTreeSet;
 use swc_core::ecma::ast::{Expr, ExprOrSpread, KeyValueProp, Lit, MemberProp, ObjectLit, Prop, PropName, PropOrSpread};
 
-/// Records the use of `name` of host module `module` (without `node:`), called with `first` and `arguments` or only mentioned.
+/// Records the use of `name` of host module `module` (without `node:`): a call with `first` and `arguments`, or a mention.
 pub(super) fn see_host_function(
     uses: &mut Uses,
     module: &str,
@@ -32,7 +32,7 @@ pub(super) fn see_host_function(
     }
 }
 
-/// Locations of packages that npm installs for all users. Code that asks npm for the location reads there.
+/// Locations of packages that npm installs globally. Code that queries npm for the location reads there.
 const GLOBAL_MODULES: [&str; 2] = ["/usr/lib/node_modules", "/usr/local/lib/node_modules"];
 
 /// Returns whether the call is `execSync("npm root -g")` or `spawnSync("npm", ["root", "-g"])`.
@@ -69,8 +69,8 @@ fn see_file(uses: &mut Uses, name: &str, first: Option<Text>) {
     }
 }
 
-/// Returns the program that a runner starts. `exec` takes a shell line: its first word is the program only where nothing else in
-/// the line could start another.
+/// Returns the program that a runner starts. `exec` takes a shell line: its first word is the program only if nothing else in the
+/// line could start another.
 fn program(runner: &str, first: Option<Text>) -> Option<String> {
     let text = first.filter(|text| text.whole)?.start;
     if matches!(runner, "exec" | "execSync") {
@@ -80,7 +80,7 @@ fn program(runner: &str, first: Option<Text>) -> Option<String> {
     Some(text)
 }
 
-/// The scope of a grant for any variable.
+/// The grant scope that covers any variable.
 const ANY_VARIABLE: &str = "*=*";
 
 /// Returns the variables that a runner's options pass to a program, in the form of a grant: `NODE_ENV=*`.
@@ -155,7 +155,7 @@ fn is_process_env(expr: &Expr) -> bool {
     is_env && matches!(plain(&member.obj), Expr::Ident(name) if name.sym == *"process")
 }
 
-/// Returns the host of a URL that is known at least past its host, with the port if present.
+/// Returns the host, with the port if present, of a URL that is known at least past its host.
 pub(super) fn host(text: &Text) -> Option<String> {
     let (scheme, rest) = text.start.split_once("://")?;
     if !["http", "https", "ws", "wss"].contains(&scheme.to_ascii_lowercase().as_str()) {
@@ -172,7 +172,7 @@ pub(super) fn host(text: &Text) -> Option<String> {
     (!authority.is_empty() && authority.chars().all(plain)).then(|| authority.to_ascii_lowercase())
 }
 
-/// Replacement of `Function("return this")`, by which packages get the global object in any environment. It needs no compiler.
+/// Replacement of `Function("return this")`, with which packages get the global object in any environment. It needs no compiler.
 pub(super) const GLOBAL_OBJECT: &str = "(() => globalThis)";
 
 /// Returns whether the arguments are those of `Function("return this")`.

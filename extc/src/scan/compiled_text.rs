@@ -3,10 +3,10 @@
 //! ```text
 //! new Function("it", text)            needs `eval`
 //! Function.apply(this, parameters)    needs `eval`
-//! const F = Function; new F(text)     needs `eval`, unless the package also probes: then it does without where it may not
-//! eval(text)                          needs `eval`; local names are not seen, which is said
-//! try { eval(text) } catch {}         a remark: whoever catches does without
-//! new Function("return a + b")        a remark: a literal is most often a test of what the language can do
+//! const F = Function; new F(text)     needs `eval`, unless the package also probes: then it works without
+//! eval(text)                          needs `eval`; a remark says that local names are not visible
+//! try { eval(text) } catch {}         a remark: code that catches works without
+//! new Function("return a + b")        a remark: a literal usually tests a language feature
 //! new Function("")                    a probe
 //! ```
 //!
@@ -22,16 +22,16 @@ use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// A call that gets a remark.
+/// A call that is reported as a remark.
 pub(super) struct TextCompilation {
-    /// The compiler: `new Function`, `Function` or `eval`.
+    /// The compiler that is called: `new Function`, `Function` or `eval`.
     pub(super) what: &'static str,
     pub(super) span: Span,
-    /// Whether it is a direct `eval`, whose text may refer to local names.
+    /// Whether the call is a direct `eval`, whose text may refer to local names.
     pub(super) is_direct: bool,
 }
 
-/// Finds the calls of a module.
+/// Finds the calls in a module.
 pub(super) fn compiled_text(parsed: &Parsed, bindings: &Bindings) -> (CompiledText, Vec<TextCompilation>) {
     let mut names = CompilerNames { bindings, functions: HashSet::new(), evals: HashSet::new() };
     if !["Function", "eval", "constructor"].iter().any(|word| parsed.source.contains(word)) {
@@ -61,7 +61,7 @@ enum TextCompiler {
 
 impl CompilerNames<'_> {
     fn given(&mut self, name: &Ident, value: &Expr) {
-        // A member of a global object, whatever its name.
+        // `x.Function`, where `x` may be another name of the global object.
         let is_member =
             matches!(plain(value), Expr::Member(member) if member_name(&member.prop).as_deref() == Some("Function"));
         match self.callee(value) {
@@ -143,7 +143,7 @@ struct CompilerCallFinder<'a> {
     names: CompilerNames<'a>,
     found: CompiledText,
     places: Vec<TextCompilation>,
-    /// Whether the node is inside of a `try` whose `catch` does not throw.
+    /// Whether the node is inside a `try` whose `catch` does not throw.
     is_caught: bool,
 }
 
@@ -188,7 +188,7 @@ impl Visit for CompilerCallFinder<'_> {
     fn visit_call_expr(&mut self, call: &CallExpr) {
         if let Callee::Expr(callee) = &call.callee {
             match plain(callee) {
-                // The arguments are a list.
+                // Skips the argument for `this`.
                 Expr::Member(member)
                     if matches!(member_name(&member.prop).as_deref(), Some("apply" | "call" | "bind"))
                         && matches!(self.names.callee(&member.obj), Some(TextCompiler::Function)) =>
@@ -241,7 +241,7 @@ fn is_constant(expr: &Expr) -> bool {
     }
 }
 
-/// Returns whether a literal text computes nothing, as the engine decides it.
+/// Returns whether a literal text computes nothing, by the engine's own criteria.
 fn is_probe(arguments: &[ExprOrSpread]) -> bool {
     let text = match arguments {
         [] => String::new(),
@@ -256,7 +256,7 @@ fn is_probe(arguments: &[ExprOrSpread]) -> bool {
     matches!(value, "" | "true" | "false" | "null" | "this") || value.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Recognises Ajv's own call by its parameters: it compiles in any place, and rethrows.
+/// Recognises Ajv's call by its parameters: it compiles anywhere, and rethrows.
 fn is_of_ajv(arguments: &[ExprOrSpread]) -> bool {
     let name = |argument: &ExprOrSpread| match plain(&argument.expr) {
         Expr::Tpl(template) => match template.exprs.as_slice() {

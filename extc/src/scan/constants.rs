@@ -1,7 +1,7 @@
-//! Rewrites assignments to constants, which fail when they run and not before.
+//! Rewrites assignments to constants, so that they fail at run time instead of at build time.
 //!
 //! A bundler refuses such a module. Under pi's loader it works until the assignment is executed, so only the assignment is
-//! changed, into one that throws the language's error:
+//! changed, to throw the language's error:
 //!
 //! ```text
 //! const limit = 1;               const limit = 1;
@@ -32,7 +32,7 @@ pub(super) fn assigned(parsed: &Parsed) -> Vec<Edit> {
     finder.edits
 }
 
-/// The names that `const` declares; only queried.
+/// The names declared with `const`. Only queried, never iterated.
 #[derive(Default)]
 struct Constants(HashSet<Id>);
 
@@ -77,7 +77,7 @@ struct ConstantFinder<'a> {
 }
 
 impl ConstantFinder<'_> {
-    /// Rewrites a name. `key`: the name is a member's name as well, as in `{ limit }`.
+    /// Rewrites a name. With `key`, the name is also a member's name, as in `{ limit }`.
     fn written(&mut self, name: &Ident, key: bool) {
         if !self.constants.contains(&name.to_id()) {
             return;
@@ -88,7 +88,7 @@ impl ConstantFinder<'_> {
         self.edits.push(Edit { start, end, text: format!("{key}__pi_constant({name}).held") });
     }
 
-    /// Rewrites a target that is an expression: a name, in parentheses or with a type.
+    /// Rewrites the target of an assignment: a name, possibly in parentheses or with a type.
     fn expression(&mut self, target: &Expr) {
         if let Expr::Ident(name) = plain(target) {
             self.written(name, false);

@@ -1,4 +1,4 @@
-//! Messages of the scan, with one constructor each: the finding, and how to fix it.
+//! Messages of the scan: one constructor for each finding, with how to fix it.
 
 use super::compiled_text::TextCompilation;
 use pijs_diagnostics::{Code, Diagnostic, is_hidden};
@@ -6,11 +6,11 @@ use pijs_protocol::guard;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The help for a target that is computed.
+/// Help for a computed target.
 pub(super) const NAME_IT: &str =
     "name the target literally, so that it is compiled; at run time only builtins and pi's packages are found";
 
-/// The help for an import whose target is computed.
+/// Help for an import with a computed target.
 pub(super) const NAME_IMPORT: &str = "name the target literally, so that it is compiled; at run time builtins, pi's packages and, with the capability `eval`, files of JavaScript are found";
 
 pub(super) struct Findings<'a> {
@@ -23,7 +23,7 @@ pub(super) struct Findings<'a> {
 impl Findings<'_> {
     fn push(&mut self, diagnostic: Diagnostic, (start, end): (usize, usize)) {
         let diagnostic = diagnostic.at(self.file, self.source, start, end);
-        // Libraries probe for these and continue without them.
+        // Libraries probe for these features and continue without them.
         self.found.push(if self.dependency { diagnostic.soften() } else { diagnostic });
     }
 

@@ -1,7 +1,7 @@
 //! Renames names that collide with the bundler's helpers inside a CommonJS module.
 //!
-//! If such a module requires another, the bundler inserts a call of a helper of its own, or of the other module. Packages that
-//! were bundled before contain helpers of the same names, which would be called instead:
+//! If such a module requires another, the bundler inserts a call of its own helper, or of the other module. Packages that
+//! were bundled earlier contain helpers of the same names, which would be called instead:
 //!
 //! ```text
 //! var __toCommonJS = (mod) => ...;              →   var __toCommonJS$own = (mod) => ...;
@@ -9,8 +9,8 @@
 //! var net = require("net");                         var net = (init_net(), __toCommonJS(net_exports));   (the bundler)
 //! ```
 //!
-//! The bundler renames other colliding names itself: it appends `$1`, and does not check whether that name is taken, as it is in
-//! packages that it bundled before:
+//! The bundler renames other colliding names itself: it appends `$1` without checking whether that name is taken, as it is in
+//! packages that it bundled earlier:
 //!
 //! ```text
 //! const require_context = require("../context.cjs");           →   unchanged: the bundler makes it require_context$1
@@ -25,7 +25,7 @@ use swc_core::common::Mark;
 use swc_core::ecma::ast::{AssignPatProp, Ident, ModuleItem, Program, Prop};
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// Rolldown's helpers that it calls inside a module.
+/// Helpers that rolldown calls inside a module.
 const HELPERS: &[&str] =
     &["__exportAll", "__reExport", "__require", "__toBinary", "__toCommonJS", "__toDynamicImportESM", "__toESM"];
 
@@ -43,7 +43,7 @@ pub(super) fn own_names(parsed: &Parsed, unresolved: Mark) -> Vec<Edit> {
     renamer.edits
 }
 
-/// Returns whether the bundler could generate this name when it renames another.
+/// Returns whether the bundler could generate this name when it renames another one.
 fn is_numbered(name: &str) -> bool {
     let number = name.rsplit_once('$').map(|(before, number)| !before.is_empty() && number.parse::<u32>().is_ok());
     number.unwrap_or(false)
@@ -56,7 +56,7 @@ struct Renamer<'a> {
 }
 
 impl Renamer<'_> {
-    /// Renames an identifier. `key`: the name is a member's name as well, as in `{ __toESM }`.
+    /// Renames an identifier. With `key`, the name is also a member's name, as in `{ __toESM }`.
     fn rename(&mut self, ident: &Ident, key: bool) {
         let name = ident.sym.as_str();
         if ident.ctxt.outer() == self.unresolved || !(HELPERS.contains(&name) || is_numbered(name)) {

@@ -1,4 +1,4 @@
-//! First pass of the scan: the meaning of a module's names.
+//! First pass of the scan: resolves the meaning of a module's names.
 
 use super::bindings::{Binding, Bindings};
 use crate::syntax::{is_import_meta, member_name, text_of};
@@ -7,12 +7,12 @@ use swc_core::common::Mark;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// The meaning of names. Sets are only queried, never iterated.
+/// Names of a module with a special meaning. Sets are only queried, never iterated.
 pub(super) struct ModuleNames {
     pub(super) bindings: Bindings,
     /// Names that hold `createRequire(import.meta.url)`.
     pub(super) created: HashSet<Id>,
-    /// Parameters that hold pi's API, by their type or their position.
+    /// Parameters that hold pi's API, according to their type or position.
     pub(super) api: HashSet<Id>,
 }
 
@@ -33,7 +33,7 @@ impl ModuleNames {
         }
     }
 
-    /// Returns whether an expression is `createRequire(import.meta.url)`, or of `__filename`.
+    /// Returns whether an expression is `createRequire` of `import.meta.url` or `__filename`.
     pub(super) fn creates_require(&self, expr: &Expr) -> bool {
         let Expr::Call(call) = expr else { return false };
         let Callee::Expr(callee) = &call.callee else { return false };

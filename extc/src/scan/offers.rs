@@ -1,14 +1,14 @@
-//! Tools and commands that the code names in literals, for the consent prompt.
+//! Tools and commands that the code registers under literal names, for the consent prompt.
 
 use super::bindings::Text;
 use crate::syntax::property_name;
 use pijs_protocol::artifact::Offers;
 use swc_core::ecma::ast::{Expr, ExprOrSpread, ObjectLit, Prop, PropOrSpread};
 
-/// Maximum length of a name and description that are kept.
+/// Maximum length of a recorded name or description.
 const LONGEST_NAME: usize = 128;
 const LONGEST_DESCRIPTION: usize = 1000;
-/// Maximum number of tools, and of commands, kept for one package.
+/// Maximum number of tools, and of commands, recorded for one package.
 const MOST: usize = 200;
 
 /// Records the tool or command that `pi.METHOD(args)` registers.
@@ -39,7 +39,7 @@ pub(super) fn see(offers: &mut Offers, method: &str, args: &[ExprOrSpread], text
     known.insert(name, description.chars().take(LONGEST_DESCRIPTION).collect());
 }
 
-/// Returns the object of an argument, also within a call that passes it on (`defineTool({...})`).
+/// Returns the object literal of an argument, also inside a call that returns it (`defineTool({...})`).
 pub(super) fn object(expr: &Expr) -> Option<&ObjectLit> {
     match expr {
         Expr::Object(object) => Some(object),

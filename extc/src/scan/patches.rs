@@ -7,7 +7,7 @@
 //! ToolExecutionComponent.prototype.render = compact;          changed
 //! const rows = UserMessageComponent.prototype as unknown as Rows;
 //! rows.render = compact;                                      changed
-//! install(CustomEditor.prototype);                            handed on
+//! install(CustomEditor.prototype);                            passed on
 //! CustomEditor.prototype.handleInput.call(editor, key);       only read
 //! ```
 
@@ -25,14 +25,14 @@ const PACKAGES: &[&str] = &["pi-agent-core", "pi-ai", "pi-coding-agent", "pi-tui
 /// Functions of `Object` and `Reflect` that change their first argument.
 const CHANGING: &[&str] = &["assign", "defineProperties", "defineProperty", "deleteProperty", "set", "setPrototypeOf"];
 
-/// One class, with the position of the first change.
+/// A class of pi's, with the position of the first change to its prototype.
 #[derive(Debug)]
 pub(super) struct Patch {
     pub(super) class: String,
     pub(super) span: Span,
 }
 
-/// Returns the classes of pi whose prototypes a module changes, each once, in source order.
+/// Returns pi's classes whose prototypes a module changes, each once, in source order.
 pub(super) fn patches(parsed: &Parsed, bindings: &Bindings) -> Vec<Patch> {
     let mut names = Prototypes { bindings, held: HashMap::new() };
     parsed.program.visit_with(&mut names);
@@ -41,14 +41,14 @@ pub(super) fn patches(parsed: &Parsed, bindings: &Bindings) -> Vec<Patch> {
     finder.found
 }
 
-/// Names that hold a prototype; only queried.
+/// Names that hold a prototype. Only queried, never iterated.
 struct Prototypes<'a> {
     bindings: &'a Bindings,
     held: HashMap<Id, String>,
 }
 
 impl Prototypes<'_> {
-    /// Returns the class of pi whose prototype an expression evaluates to.
+    /// Returns pi's class whose prototype an expression evaluates to.
     fn class(&self, expr: &Expr) -> Option<String> {
         match plain(expr) {
             Expr::Ident(ident) => self.held.get(&ident.to_id()).cloned(),
@@ -142,7 +142,7 @@ fn is_pi(module: &str) -> bool {
     matches!(scope, "@earendil-works" | "@mariozechner") && PACKAGES.contains(&name)
 }
 
-/// Returns `keys` of `Object.keys`, for a name in `objects`.
+/// Returns the method name of a call such as `Object.keys`, if its object is in `objects`.
 fn method_of(callee: &Expr, objects: &[&str]) -> Option<String> {
     let Expr::Member(member) = plain(callee) else { return None };
     let Expr::Ident(object) = plain(&member.obj) else { return None };

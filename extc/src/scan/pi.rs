@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// Returns the capability that `pi.on(event, ...)` needs; `None` for events that only inform and for unknown names.
+/// Returns the capability that `pi.on(event, ...)` needs; `None` for events that only notify, and for unknown names.
 pub(super) fn of_event(event: &str) -> Option<&'static str> {
     Some(match event {
         "stream_text" => "verdict",
@@ -16,17 +16,17 @@ pub(super) fn of_event(event: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the capability that system messages in an event's result need.
+/// Returns the capability that an event needs to return system messages.
 pub(super) fn of_system_messages(event: &str) -> Option<&'static str> {
     (event == "context_with_system").then_some("prompt.modify")
 }
 
-/// Returns the capability of an event of which only some results need one; see [`of_answers`].
+/// Returns the event if only some of its results need a capability; see [`of_answers`].
 pub(super) fn by_answer(event: &str) -> Option<&'static str> {
     ["agent_before_settle", "session_before_tree", "turn_end"].into_iter().find(|known| *known == event)
 }
 
-/// Returns the capability that a member of a result, or its `type`, needs.
+/// Returns the member name or `type` of a result if it needs a capability; see [`of_answers`].
 pub(super) fn of_answer(word: &str) -> Option<&'static str> {
     let words = [
         "compaction",
@@ -56,7 +56,7 @@ pub(super) fn of_answers(
     })
 }
 
-/// Returns whether a function of pi's makes a working tool under the name of a built-in: `createReadTool`,
+/// Returns whether a function of pi's creates a working tool under a built-in's name: `createReadTool`,
 /// `createBashToolDefinition`.
 pub(super) fn makes_own_tool(function: &str) -> bool {
     let name = function.strip_suffix("Definition").unwrap_or(function);
@@ -64,12 +64,12 @@ pub(super) fn makes_own_tool(function: &str) -> bool {
     name.is_some_and(|name| OWN_TOOLS.contains(&name))
 }
 
-/// Returns whether a tool has the name of one of pi's own.
+/// Returns whether a name is that of one of pi's built-in tools.
 pub(super) fn is_own_tool(name: &str) -> bool {
     OWN_TOOLS.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
-/// pi's own tools, as their constructors name them.
+/// pi's built-in tools, as spelled in the names of their constructors.
 const OWN_TOOLS: [&str; 7] = ["Bash", "Edit", "Find", "Grep", "Ls", "Read", "Write"];
 
 /// Returns the capability that `pi.method(...)` needs, where the method's name alone shows that it is pi's.
@@ -96,7 +96,7 @@ pub(super) fn of_context_method(method: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the capabilities that `ctx.ui.method(...)` needs in addition to the screen: a custom editor submits the user's input.
+/// Returns the capabilities that `ctx.ui.method(...)` needs besides screen access: a custom editor submits the user's input.
 pub(super) fn of_screen_method(method: &str) -> &'static [&'static str] {
     match method {
         "setEditorComponent" => &["session.control", "session.inject"],

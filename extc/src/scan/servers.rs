@@ -1,4 +1,4 @@
-//! MCP servers that the code registers: the use of their tools, and what their configuration starts or reaches.
+//! MCP servers that the code registers: the use of their tools, and the programs or hosts in their configuration.
 //!
 //! ```text
 //! registerMcpServer("notes", { command: "node", args: ["notes.mjs"] })    mcp notes/*   exec "node notes.mjs"
@@ -12,7 +12,7 @@ use super::offers::{member, object};
 use super::uses::Uses;
 use swc_core::ecma::ast::{Expr, ExprOrSpread, ObjectLit};
 
-/// Notes what `pi.registerMcpServer(args)` needs.
+/// Records the capabilities that `pi.registerMcpServer(args)` needs.
 pub(super) fn see(uses: &mut Uses, args: &[ExprOrSpread], text: impl Fn(&Expr) -> Option<Text>) {
     let whole = |expr: &Expr| text(expr).filter(|text| text.whole).map(|text| text.start);
     let plain = |at: usize| args.get(at).filter(|argument| argument.spread.is_none()).map(|argument| &*argument.expr);
@@ -30,7 +30,7 @@ pub(super) fn see(uses: &mut Uses, args: &[ExprOrSpread], text: impl Fn(&Expr) -
     }
 }
 
-/// Returns the command line as a scope: arguments that are computed, or have blanks, may be any.
+/// Returns the command line as a scope; if an argument is computed or has blanks, the command alone, which permits any.
 fn with_arguments(command: String, config: &ObjectLit, whole: impl Fn(&Expr) -> Option<String>) -> String {
     let Some(Expr::Array(list)) = member(config, "args") else { return command };
     let arguments = list.elems.iter().map(|argument| {

@@ -1,6 +1,6 @@
 //! Keeps calls whose only purpose is to throw.
 //!
-//! The bundler drops calls of the language's own functions whose result is unused. Some of these throw, and are called for that;
+//! The bundler drops calls of built-in functions whose result is unused. Some of these throw, and are called for that reason;
 //! a call through `globalThis` is unknown to the bundler and kept:
 //!
 //! ```text
@@ -14,12 +14,12 @@ use crate::syntax::{member_name, plain};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// Functions of the language that throw on invalid arguments.
+/// Global functions that throw on invalid arguments.
 const GLOBALS: &[&str] = &["decodeURI", "decodeURIComponent", "encodeURI", "encodeURIComponent"];
 /// Members of `String` that throw on invalid arguments.
 const OF_STRING: &[&str] = &["fromCodePoint"];
 
-/// Returns insertions that make the bundler keep these calls.
+/// Returns the insertions that make the bundler keep these calls.
 pub(super) fn throwing(parsed: &Parsed, bindings: &Bindings) -> Vec<Edit> {
     let mut finder = ThrowingCallFinder { parsed, bindings, insertions: Vec::new() };
     parsed.program.visit_with(&mut finder);
@@ -33,7 +33,7 @@ struct ThrowingCallFinder<'a> {
 }
 
 impl ThrowingCallFinder<'_> {
-    /// Returns the global that a callee begins with, if the callee throws.
+    /// Returns the global at the start of a callee, if the callee may throw.
     fn global<'e>(&self, callee: &'e Expr) -> Option<&'e Ident> {
         let (global, is_one) = match callee {
             Expr::Ident(name) => (name, GLOBALS.contains(&name.sym.as_str())),

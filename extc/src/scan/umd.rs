@@ -1,7 +1,7 @@
-//! Modules that receive `require` as a parameter of that name.
+//! Renames parameters that receive a module's `require` under that name.
 //!
-//! A bundler follows the `require` of the module, not a parameter of that name. In the wrapper that TypeScript and others
-//! generate for every kind of loader they are the same, so the parameter is renamed there:
+//! A bundler follows calls of the module's `require`, not of a parameter of that name. In the wrapper that TypeScript and others
+//! generate for every kind of loader both are the same function, so the parameter is renamed:
 //!
 //! ```text
 //! (function (factory) {                                   (function (factory) {
@@ -32,7 +32,7 @@ pub(super) fn given(parsed: &Parsed, bindings: &Bindings) -> Vec<Edit> {
     wrappers.edits
 }
 
-/// Finds immediately called functions whose arguments are functions.
+/// Finds immediately invoked functions whose arguments are functions.
 struct Wrappers<'a> {
     parsed: &'a Parsed,
     bindings: &'a Bindings,

@@ -1,17 +1,17 @@
-//! The capabilities that modules can use, with the literals of their scopes.
+//! The capabilities that modules can use, with literal scopes.
 
 use pijs_protocol::artifact::Offers;
 use pijs_protocol::hostcall::Capability;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
 use std::collections::BTreeSet;
 
-/// The scope of connections that carry more than HTTP requests. Their destination is rarely literal.
+/// Scope of connections that carry more than HTTP requests. Their destination is rarely literal.
 const RAW_ANYWHERE: &str = "tcp://*";
 
 /// One capability whose scope is a list of strings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Scoped {
-    /// Whether some use has no literal.
+    /// Whether a use has no literal, so that the scope is unknown.
     open: bool,
     literals: BTreeSet<String>,
 }
@@ -36,13 +36,13 @@ impl Scoped {
         self.open || !self.literals.is_empty()
     }
 
-    /// Returns the literals, in order, if every use has one.
+    /// Returns the literals, sorted, if every use has one.
     fn closed(&self) -> Option<Vec<String>> {
         (!self.open).then(|| self.literals.iter().cloned().collect())
     }
 }
 
-/// The uses of one module or of several.
+/// The uses in one or several modules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
     pub(crate) read: Scoped,
@@ -50,14 +50,14 @@ pub(crate) struct Uses {
     pub(crate) exec: Scoped,
     pub(crate) network: NetworkUses,
     pub(crate) env: Scoped,
-    /// MCP servers that it registers, as patterns of their tools.
+    /// Registered MCP servers, as patterns of their tools.
     pub(crate) servers: Scoped,
     /// Capabilities without a scope: `verdict`, `session.inject`, `tools`, ...
     pub(crate) plain: BTreeSet<&'static str>,
     pub(crate) answers: AnswerUses,
     pub(crate) compiled_text: CompiledText,
     pub(crate) offers: Offers,
-    /// Whether it makes tools like pi's own (`createBashTool`), which it may register under their names.
+    /// Whether the code creates tools like pi's own (`createBashTool`), which it may register under their names.
     pub(crate) makes_own_tools: bool,
 }
 
@@ -65,9 +65,9 @@ pub(crate) struct Uses {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NetworkUses {
     pub(crate) http: Scoped,
-    /// Whether it opens connections of `net` or `tls`, which carry any bytes.
+    /// Whether the code opens connections of `net` or `tls`, which carry any bytes.
     pub(crate) connects: bool,
-    /// Whether it names the classes of sockets, which servers and libraries do as well.
+    /// Whether the code mentions socket classes, which servers and libraries do as well.
     pub(crate) has_sockets: bool,
 }
 
@@ -78,7 +78,7 @@ impl NetworkUses {
         self.has_sockets |= other.has_sockets;
     }
 
-    /// Returns the scope of the request, `None` for any host; `None` without a use.
+    /// Returns the scope of the request: `None` without a use, `Some(None)` for any host.
     fn scope(&self) -> Option<Option<Scope>> {
         let sends_raw = self.connects || (self.has_sockets && self.http.is_used());
         if !self.http.is_used() && !sends_raw {
@@ -97,7 +97,7 @@ impl NetworkUses {
     }
 }
 
-/// Events whose results decide what they need, and the strings of such results; they may be in different modules.
+/// Events whose capabilities depend on their results, and the result strings in the code; they may be in different modules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AnswerUses {
     pub(crate) events: BTreeSet<&'static str>,
@@ -111,12 +111,12 @@ impl AnswerUses {
     }
 }
 
-/// Uses of compilers of text, by which the capability `eval` is requested.
+/// Uses of compilers of text, which decide whether the capability `eval` is requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CompiledText {
     /// Whether the module compiles text that it assembles at run time.
     pub(super) is_computed: bool,
-    /// Whether it does so through another name of `Function`, as libraries do that probe first.
+    /// Whether the module does so through an alias of `Function`, as libraries do that probe first.
     pub(super) is_by_other_name: bool,
     pub(super) is_probed: bool,
 }
@@ -128,7 +128,7 @@ impl CompiledText {
         self.is_probed |= other.is_probed;
     }
 
-    /// Returns whether the capability is requested.
+    /// Returns whether the capability `eval` is requested.
     pub(crate) fn needs_grant(self) -> bool {
         self.is_computed || (self.is_by_other_name && !self.is_probed)
     }
@@ -149,16 +149,15 @@ impl Uses {
         self.makes_own_tools |= other.makes_own_tools;
     }
 
-    /// Returns whether a tool is or may be registered under the name of one of pi's own.
+    /// Returns whether a tool is, or may be, registered under the name of a built-in tool.
     fn takes_places(&self) -> bool {
         self.offers.tools.keys().any(|name| super::pi::is_own_tool(name)) || (self.offers.more && self.makes_own_tools)
     }
 
-    /// Returns the request, sorted by capability.
+    /// Returns the requested capabilities, sorted.
     ///
-    /// Programs, hosts and variables become a scope if all are literal; otherwise there is none, which means any. Paths are
-    /// computed more often than literal, so files default to the project, and absolute literals are added: others are requested
-    /// at run time.
+    /// Programs, hosts and variables become a scope if all are literal; otherwise the request covers any. Paths are computed more
+    /// often than literal, so files default to the project plus absolute literals; other paths are requested at run time.
     pub(crate) fn to_manifest(&self) -> CapabilityManifest {
         let mut capabilities = Vec::new();
         let mut add = |capability: &str, scope: Option<Scope>| {
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_connections_are_asked_for_beside_requests() {
+    fn raw_connections_are_requested_besides_http() {
         let list = |hosts: &[&str]| Some(Some(hosts.iter().map(|host| (*host).to_owned()).collect()));
         let uses = |network: NetworkUses| Uses { network, ..Uses::default() };
         let connects = uses(NetworkUses { connects: true, ..NetworkUses::default() });

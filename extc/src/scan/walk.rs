@@ -68,7 +68,7 @@ pub(crate) fn scan(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
     })
 }
 
-/// Joins all edits in source order. A rename that overlaps another edit at one occurrence is dropped at all occurrences.
+/// Joins all edits in source order. If a rename overlaps another edit anywhere, it is dropped at all occurrences.
 fn joined(edits: Vec<Edit>, names: Vec<Edit>) -> Vec<Edit> {
     let in_order = |mut edits: Vec<Edit>| {
         edits.sort_by_key(|edit| (edit.start, edit.end));
@@ -80,7 +80,7 @@ fn joined(edits: Vec<Edit>, names: Vec<Edit>) -> Vec<Edit> {
     if is_apart { both } else { in_order(edits) }
 }
 
-/// Finds the uses of pi's API again in a scanned module, with `assumptions` of other modules.
+/// Finds the uses of pi's API in a scanned module again, under `assumptions` from other modules.
 pub(crate) fn api_again(mut parsed: Parsed, assumptions: &api::Assumptions) -> api::ApiUses {
     GLOBALS.set(&Globals::new(), || {
         let (unresolved, top_level) = (Mark::new(), Mark::new());
@@ -90,7 +90,7 @@ pub(crate) fn api_again(mut parsed: Parsed, assumptions: &api::Assumptions) -> a
     })
 }
 
-/// Returns whether declarations show that a module is an ES module: one that only imports may still assign to `module.exports`.
+/// Returns whether the module exports by ES declarations. A module that only imports may still assign to `module.exports`.
 fn exports_by_declaration(parsed: &Parsed) -> bool {
     let Program::Module(module) = &parsed.program else { return false };
     module.body.iter().any(|item| {
@@ -119,8 +119,8 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    /// Returns the target of an `import()` that begins with a relative path. Targets of dependencies are left alone: they fit
-    /// their own package's layout, which a bundle or an install may have changed.
+    /// Returns the target of an `import()` that begins with a relative path. Dependencies are skipped: their targets fit their
+    /// own package's layout, which a bundle or an install may have changed.
     fn template(&self, args: &[ExprOrSpread], at: (usize, usize)) -> Option<Template> {
         let start = self.text(args.first()).map(|text| text.start)?;
         let is_relative = start.starts_with("./") || start.starts_with("../");
@@ -151,7 +151,7 @@ impl Walker<'_> {
         self.imports.push(ImportSite { specifier, start, end, names });
     }
 
-    /// Records a known target, though it may be spelled as a constant: the bundler only reads literals.
+    /// Records a known target, even if it is spelled as a constant: the bundler only reads literals.
     fn import_literal(&mut self, specifier: String, argument: &Expr) {
         if !matches!(argument, Expr::Lit(_) | Expr::Tpl(_)) {
             self.edit(argument.span(), serde_json::Value::from(specifier.as_str()).to_string());
@@ -259,7 +259,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Records a free name that is used as a value.
+    /// Records the use of a global name as a value.
     fn see_global(&mut self, ident: &Ident) {
         if !self.names.bindings.is_global(ident) {
             return;
@@ -267,7 +267,7 @@ impl Walker<'_> {
         match &*ident.sym {
             "__dirname" => self.edit(ident.span, location(self.options.file, self.options.place, Location::Dirname)),
             "__filename" => self.edit(ident.span, location(self.options.file, self.options.place, Location::Filename)),
-            // A dependency that tests for these names expects no CommonJS, under Node either.
+            // A dependency that tests for these names does not expect CommonJS here, under Node either.
             "module" | "exports" if !self.options.dependency && exports_by_declaration(self.parsed) => {
                 let part = if ident.sym == *"module" { Location::Module } else { Location::Exports };
                 self.edit(ident.span, location(self.options.file, self.options.place, part));
@@ -280,7 +280,7 @@ impl Walker<'_> {
         self.names.created.contains(&ident.to_id())
     }
 
-    /// Renames a created require that hides the bundler's `require`, and keeps its value.
+    /// Renames a created require that shadows the bundler's `require`, and keeps its value.
     fn rename_created(&mut self, ident: &Ident) {
         if self.created(ident) && ident.sym == *"require" {
             self.edit(ident.span, "__pi_created_require");
@@ -308,7 +308,7 @@ impl Walker<'_> {
         if let Some(Binding::Member(module, name)) = bindings.resolve(callee) {
             let first = self.text(call.args.first());
             calls::see_host_function(&mut self.uses, without_scheme(&module), &name, first, &call.args);
-            // `require("x").name()` and `import("x").then()` name a module in front of the member.
+            // `require("x").name()` and `import("x").then()` name a module before the member.
             if let Expr::Member(member) = callee {
                 member.obj.visit_with(self);
             }

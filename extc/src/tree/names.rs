@@ -8,7 +8,7 @@
 //! node_modules/b/index.js, in the package     →  node_modules/b/index.js
 //! ../b/lib/index.js, b of version 1.2.3       →  dep:b@1.2.3/lib/index.js
 //! ../b/node_modules/c/index.js                →  dep:b@1.2.3/node_modules/c/index.js
-//! ../../node_modules/b/lib/index.js           →  dep:../../node_modules/b/lib/index.js, behind another `b`
+//! ../../node_modules/b/lib/index.js           →  dep:../../node_modules/b/lib/index.js, if a nearer `b` exists
 //! dep:b@1.2.3/x.ts, in the package            →  ./dep:b@1.2.3/x.ts
 //! ../lib/x.ts, of a loose file                →  ../lib/x.ts
 //! ```
@@ -20,7 +20,7 @@ use crate::probe::PathKind;
 use pijs_protocol::guard;
 use std::path::Path;
 
-/// The name of a path.
+/// The name of a file in a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Located {
     /// `src/a.ts`, or `dep:NAME@VERSION/PATH`; unique to this file.
@@ -29,18 +29,18 @@ pub(crate) struct Located {
     pub(crate) dependency: bool,
 }
 
-/// The identity that a dependency's manifest claims.
+/// The name and version that a dependency's manifest claims.
 #[derive(Debug, Clone)]
 pub(super) struct DependencyIdentity {
     name: Option<String>,
     version: String,
 }
 
-/// Maximum length of a version in names; a longer one is treated as none. Every file name of the dependency contains it.
+/// Maximum length of a version in file names; a longer version counts as missing. Every file name of a dependency has it.
 const LONGEST_VERSION: usize = 64;
 
 impl SourceTree {
-    /// Returns the name of a path whose links are resolved; `None` if it lies outside.
+    /// Returns the name of a canonical path; `None` if it is outside of the roots.
     pub(crate) fn locate(&self, path: &Path) -> Option<Located> {
         let (root, relative) = self.root_of(path)?;
         let is_installed = || relative.components().any(|part| part.as_os_str() == "node_modules");
@@ -59,8 +59,8 @@ impl SourceTree {
         })
     }
 
-    /// Returns the path of a file relative to the package, if its name does not contain it: of a dependency beside the package
-    /// `../NAME/lib/index.js`. It is separate from the name, which is the same wherever the dependency is installed.
+    /// Returns the path of a file relative to the package if its name does not contain it; `../NAME/lib/index.js` for a
+    /// dependency outside the package. It is separate from the name, which does not depend on where the dependency is installed.
     pub(crate) fn place(&self, path: &Path) -> Option<String> {
         let (root, relative) = self.root_of(path)?;
         match root.area {
@@ -77,13 +77,13 @@ impl SourceTree {
         Some(format!("{}{}", "../".repeat(up), portable(down)))
     }
 
-    /// Returns the name of a file, and its path if it lies outside.
+    /// Returns the name of a file, or its path if it is outside.
     pub(crate) fn name_of(&self, path: &Path) -> String {
         self.locate(path).map_or_else(|| path.display().to_string(), |located| located.name)
     }
 
-    /// Returns `dep:NAME@VERSION/PATH`, where NAME is the folder of the dependency: its manifest could claim another's name and
-    /// version, which would make two files one. Where that is ambiguous, `dep:` and the relative path.
+    /// Returns `dep:NAME@VERSION/PATH`, where NAME is the folder of the dependency: its manifest could claim the name and version
+    /// of another, and two files would share a name. If that is ambiguous, returns `dep:` and the relative path.
     fn dependency_name(&self, root: &Root, relative: &Path) -> String {
         let plain = || {
             let (folder, inside) = dependency_folder(relative)?;
@@ -128,13 +128,13 @@ impl SourceTree {
     }
 }
 
-/// Returns whether a name of a package's file collides with the form of foreign names.
+/// Returns whether the name of a file in the package has the form of a foreign name.
 fn is_taken(name: &str) -> bool {
     name.starts_with("dep:") && guard!(BuildDependencyNames)
 }
 
-/// Splits a path into the folder of a dependency, `NAME` or `@SCOPE/NAME`, and the rest. `None` for a file outside of one, for
-/// the hidden folders of package managers, and for names that would read as another name and version.
+/// Splits a path into the folder of a dependency, `NAME` or `@SCOPE/NAME`, and the remainder. `None` for a file outside of a
+/// dependency, for the hidden folders of package managers, and for names that would read as another name and version.
 fn dependency_folder(relative: &Path) -> Option<(&Path, &Path)> {
     let mut parts = relative.components().map(|part| part.as_os_str().to_str());
     let first = parts.next()??;

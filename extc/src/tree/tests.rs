@@ -26,7 +26,7 @@ impl Home {
         fs::write(self.at(name), text).expect("written");
     }
 
-    /// Makes the tree of the loose file in the home.
+    /// Opens the tree of the loose file in the home.
     fn tree(&self) -> SourceTree {
         let places = Places::new(self.at("project"), self.at("."), self.at(".pi/agent"), self.at("tmp"));
         let access = FileAccess::new(places).readable(|_| true);

@@ -1,9 +1,9 @@
-//! Packages that a test writes.
+//! Writes packages for tests.
 
 use std::fs;
 use std::path::Path;
 
-/// Writes files, each with its text, below a folder.
+/// Writes files below a folder, each with its text.
 pub(crate) fn write_package<'a>(folder: &Path, files: impl IntoIterator<Item = &'a (&'a str, &'a str)>) {
     for (file, text) in files {
         let path = folder.join(file);

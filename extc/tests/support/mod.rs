@@ -1,5 +1,5 @@
-//! Runs a compiled artifact: the real engine, the real host modules, the real gate and files, nobody to answer a prompt and no
-//! grants except those that a test names. The extension may read its own package.
+//! Runs a compiled artifact with the real engine, host modules, gate and files. Prompts are not answered, and there are no
+//! grants except those that a test passes. The extension may read its own package.
 //!
 //! Used by `compile.rs` for each fixture that runs, and by `cache.rs` to check that rebuilt artifacts work.
 
@@ -18,13 +18,13 @@ use std::sync::{Arc, OnceLock};
 /// The output of loading an artifact.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ran {
-    /// Lines of the console.
+    /// Lines written to the console.
     pub(crate) lines: Vec<String>,
     /// `message (file:line:column)` of each entry that failed and of each further error.
     pub(crate) failures: Vec<String>,
 }
 
-/// Loads all entries of an artifact; `root` is what its modules find around them, `grants` are capabilities that it holds.
+/// Loads all entries of an artifact. `root` is the folder that its modules find around them, `grants` are granted capabilities.
 pub(crate) fn run(artifact: Verified, root: &Path, grants: &[String]) -> Ran {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime for a test");
     runtime.block_on(load(artifact, root, grants))

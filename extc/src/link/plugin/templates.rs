@@ -1,4 +1,4 @@
-//! Computed imports that begin with a relative path: the files of the package that they can reach.
+//! Finds the files of the package that computed imports with a relative prefix can reach.
 
 use super::{Modules, module_type};
 use crate::parse::parse;
@@ -34,7 +34,7 @@ impl Modules {
         self.state().reached.extend(files.filter_map(|file| file.to_str().map(str::to_owned)));
     }
 
-    /// Returns the specifiers that a computed target can take, relative to the importer's folder.
+    /// Returns the specifiers that a computed target can evaluate to, relative to the importer's folder.
     fn files_like(&self, folder: &Path, template: &Template) -> Vec<String> {
         let (within, stem) = template.start.rsplit_once('/').expect("it is relative");
         let Some(place) = beside(folder, within) else { return Vec::new() };
@@ -57,7 +57,7 @@ impl Modules {
                 };
                 let files = listed.iter().filter(|(name, is_folder)| !is_folder && begins(name) && is_meant(name));
                 let mut found: Vec<String> = files.map(|(name, _)| format!("{within}/{name}")).collect();
-                // A folder may stand for its index module.
+                // A folder may be imported for its index module.
                 let folders = listed.iter().filter(|(name, is_folder)| *is_folder && begins(name));
                 for (name, _) in folders.filter(|_| template.end.is_empty()) {
                     let inside = beside(folder, &format!("{within}/{name}"));
@@ -70,7 +70,7 @@ impl Modules {
         }
     }
 
-    /// Returns whether a specifier names another module that compiles: a broken one fails only its importers.
+    /// Returns whether a specifier names another module, and one that compiles, so that a broken one fails only its importers.
     fn is_module_beside(&self, importer: &Path, folder: &Path, specifier: &str) -> bool {
         let Some(file) = beside(folder, specifier).filter(|file| file != importer) else { return false };
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The class around a node of the syntax tree, and the fields of its `this`.
+//! Tracks the class around a node of the syntax tree, and the fields of its `this`.
 
 use crate::syntax::{member_name, plain};
 use swc_core::common::{Span, SyntaxContext};
@@ -21,7 +21,7 @@ impl ClassPlace {
         self.is_method = !is_static;
     }
 
-    /// Enters a function that has a `this` of its own.
+    /// Enters a function that binds `this`.
     pub(super) fn enter_function(&mut self) -> Self {
         let class = self.class.filter(|_| self.is_method);
         std::mem::replace(self, Self { class, is_method: false })

@@ -36,8 +36,8 @@ impl Exported {
         self.locals.get(export)
     }
 
-    /// Finds the parameters that always receive an object of pi's: the function's name, the parameter's index and name, the
-    /// object.
+    /// Finds the parameters that always receive an object of pi's. Yields the function's name, the parameter's index and name,
+    /// and the object.
     pub(super) fn seeds<'a>(
         &self,
         names: &Names,
@@ -105,7 +105,7 @@ impl Exported {
                     DefaultDecl::Class(_) => {
                         (ValueKind::Other("a class, which cannot be called without `new`"), export.span)
                     }
-                    // A type does not exist at run time.
+                    // A type has no value at run time.
                     DefaultDecl::TsInterfaceDecl(_) => continue,
                 },
                 ModuleDecl::TsExportAssignment(export) => (names.kind(&export.expr), export.expr.span()),
@@ -152,7 +152,7 @@ fn is_import(item: &ModuleItem) -> bool {
     item.as_module_decl().is_some_and(ModuleDecl::is_import)
 }
 
-/// Returns the `name` of `export { name as default }`.
+/// Returns the local name in `export { name as default }`.
 fn default_of(export: &NamedExport) -> Option<(Ident, Span)> {
     export.specifiers.iter().find_map(|specifier| match specifier {
         ExportSpecifier::Named(named) if !named.is_type_only => {
@@ -167,7 +167,7 @@ fn default_of(export: &NamedExport) -> Option<(Ident, Span)> {
     })
 }
 
-/// The last value assigned to `module.exports`.
+/// Finds the last value assigned to `module.exports`.
 struct CommonJs<'a> {
     bindings: &'a Bindings,
     exported: Option<Expr>,

@@ -1,4 +1,4 @@
-//! Facts that the first pass collects about the names of a module, each kind with its queries.
+//! Facts that the first pass collects about the names of a module: one type for each kind, with its queries.
 
 use crate::interface::{GivenObject, HostName};
 use crate::syntax::{export_name, text_of};
@@ -12,7 +12,7 @@ const TYPES: [(&str, GivenObject); 3] = [
     ("ExtensionCommandContext", GivenObject::Context),
 ];
 
-/// pi's package.
+/// Specifier of pi's package.
 const PI: &str = "@earendil-works/pi-coding-agent";
 
 /// Returns the names under which the module imports types of [`TYPES`] from pi.
@@ -57,7 +57,7 @@ impl TypedNames {
     }
 }
 
-/// Functions that get a context if a name holds pi's API.
+/// Functions that receive a context if a name holds pi's API.
 #[derive(Default)]
 pub(super) struct HandlerContexts {
     /// Parameters that are contexts if the first name holds pi's API.
@@ -73,22 +73,22 @@ pub(super) struct Part {
     pub(super) local: Id,
 }
 
-/// Parts that patterns take out of objects, and members that are named as such parts.
+/// Members that destructuring patterns take out of objects, and other members that are treated alike.
 #[derive(Default)]
 pub(super) struct PatternParts {
     parts: Vec<Part>,
-    /// Indexes of parts of patterns, by the name that holds one.
+    /// Index in `parts` of the pattern's part, by the name that holds it.
     taken: HashMap<Id, usize>,
 }
 
 impl PatternParts {
-    /// Takes the parts of all patterns of a module.
+    /// Creates the list from the parts of all patterns in a module.
     pub(super) fn new(parts: Vec<Part>) -> Self {
         let taken = parts.iter().enumerate().map(|(at, part)| (part.local.clone(), at)).collect();
         Self { parts, taken }
     }
 
-    /// Adds a member that no pattern takes.
+    /// Adds a member that is not part of a pattern.
     pub(super) fn add(&mut self, part: Part) {
         self.parts.push(part);
     }
@@ -97,13 +97,13 @@ impl PatternParts {
         self.parts.iter()
     }
 
-    /// Returns the part of a pattern that a name holds.
+    /// Returns the part that a pattern assigned to a name.
     pub(super) fn of_pattern(&self, name: &Id) -> Option<&Part> {
         self.taken.get(name).map(|at| &self.parts[*at])
     }
 }
 
-/// Fields of `this` that are assigned, in the order of their first values.
+/// Values assigned to fields of `this`, in the order of each field's first value.
 #[derive(Default)]
 pub(super) struct FieldValues {
     fields: Vec<Id>,
@@ -127,10 +127,10 @@ impl FieldValues {
     }
 }
 
-/// Names whose value changes after their declaration.
+/// Names whose values change after their declaration.
 #[derive(Default)]
 pub(super) struct ChangedNames {
-    /// Names that are assigned to, whose value is therefore unknown.
+    /// Names that are reassigned, whose value is therefore unknown.
     pub(super) assigned: HashSet<Id>,
     /// Objects that receive more members after construction.
     pub(super) extended: HashSet<Id>,

@@ -14,7 +14,7 @@ use swc_core::ecma::visit::{Visit, VisitWith};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Given {
     pub(super) object: GivenObject,
-    /// The name holds that object only if the module is an entry.
+    /// Whether the name holds that object only if the module is an entry.
     pub(super) only_in_entry: bool,
 }
 
@@ -47,7 +47,7 @@ impl Known {
 pub(super) struct Names {
     typed: TypedNames,
     contexts: HandlerContexts,
-    /// `const a = b`
+    /// `const a = b`.
     aliases: Vec<(Id, Id)>,
     parts: PatternParts,
     fields: FieldValues,
@@ -55,9 +55,9 @@ pub(super) struct Names {
     pub(super) calls: CallGraph,
     /// The kinds of values that constants, functions and classes are declared as.
     declared: HashMap<Id, ValueKind>,
-    /// Tools in constants.
+    /// Constants that hold a tool's object literal.
     pub(super) tools: HashMap<Id, ObjectLit>,
-    /// Names of imports of files, with the module and the export.
+    /// Imported names of files, with the module and the export.
     pub(super) imported: HashMap<Id, (String, String)>,
     /// Constants that are instances of a class of the module.
     instances: HashMap<Id, Id>,
@@ -69,7 +69,7 @@ pub(super) struct Names {
 pub(super) enum ValueKind {
     /// A function, with the parameters that can be followed.
     Function(Vec<Option<Id>>),
-    /// A value of another kind, described.
+    /// A value of another kind, with a description.
     Other(&'static str),
     Unknown,
 }
@@ -85,7 +85,7 @@ impl Names {
         names
     }
 
-    /// Returns the names that hold an object of pi's: the parameter of the factory, and those that are `given` one.
+    /// Returns the names that hold an object of pi's, found from the parameter of the factory and those in `given`.
     pub(super) fn known(&self, factory: Option<&Id>, given: Vec<(Option<Id>, usize, Id, GivenObject)>) -> Known {
         let of_factory = |id: &Id| (id.clone(), Given { object: GivenObject::Api, only_in_entry: true });
         let mut known: HashMap<Id, Given> = factory.map(of_factory).into_iter().collect();
@@ -142,7 +142,7 @@ impl Names {
         }
         for (api, handler, at) in &self.contexts.handlers {
             let parameter = self.calls.parameters(handler).and_then(|parameters| parameters.get(*at)?.as_ref());
-            // A function that is called here as well may receive any argument.
+            // A handler that the module also calls directly may receive any argument.
             let is_called = self.calls.of(handler).next().is_some();
             if let (Some(given), Some(parameter), false) =
                 (known.get(api).filter(is_api).copied(), parameter, is_called)
@@ -192,7 +192,7 @@ impl Names {
         self.typed.see(id_of(pattern), annotation.as_deref());
     }
 
-    /// Returns the name of an object: as [`ClassPlace`] names it, or `a.ui` and the like of a name that may be a context.
+    /// Returns the name of an object: as [`ClassPlace`] names it, or `a.ui` or a similar member of a name that may be a context.
     fn object(&mut self, expr: &Expr) -> Option<Id> {
         if let Some(name) = self.place.name(expr) {
             return Some(name);
@@ -205,7 +205,7 @@ impl Names {
         Some(local)
     }
 
-    /// Records the context of a function that is passed to `NAME.on(...)` or a similar method; returns whether the call is one.
+    /// Records the context parameter of a function passed to `NAME.on(...)` or a similar method. Returns whether the call is one.
     fn see_handler(&mut self, callee: &Expr, arguments: &[ExprOrSpread]) -> bool {
         let called = match callee {
             Expr::Member(member) => self.place.name(&member.obj).zip(member_name(&member.prop)),
@@ -372,7 +372,7 @@ impl Visit for Names {
         property.visit_children_with(self);
     }
 
-    /// `constructor(private pi: ExtensionAPI)`
+    /// `constructor(private pi: ExtensionAPI)`.
     fn visit_ts_param_prop(&mut self, property: &TsParamProp) {
         if let (Some(class), TsParamPropParam::Ident(name)) = (self.place.class, &property.param) {
             self.typed.see(Some(name.to_id()), name.type_ann.as_deref());
@@ -438,14 +438,14 @@ impl Visit for Names {
             AssignTarget::Simple(SimpleAssignTarget::Ident(name)) => _ = self.changed.assigned.insert(name.to_id()),
             AssignTarget::Simple(SimpleAssignTarget::Member(member)) => {
                 if let Some(object) = self.place.name(&member.obj) {
-                    // `parameters` of a tool may be assigned later; so may a member of pi.
+                    // `parameters` of a tool may be assigned later, and so may a member of pi.
                     self.tools.remove(&object);
                     if member_name(&member.prop).is_none() {
                         self.changed.extended.insert(object);
                     }
                 }
                 let field = self.place.name(&Expr::Member(member.clone()));
-                // A field that is reset is not called any more.
+                // A field that is reset to nothing is not called afterwards.
                 if !is_nothing(&assign.right) {
                     let value = self.object(&assign.right);
                     self.fields.see(field, value);
@@ -461,7 +461,7 @@ impl Visit for Names {
             match plain(callee) {
                 callee if self.see_handler(callee, &call.args) => {}
                 Expr::Ident(name) => self.calls.call(name.to_id(), self.place.names(&call.args)),
-                // `Object.assign(pi, {...})`, `Object.defineProperty(pi, ...)`
+                // `Object.assign(pi, {...})` and `Object.defineProperty(pi, ...)`.
                 Expr::Member(member) if matches!(plain(&member.obj), Expr::Ident(of) if of.sym == *"Object" || of.sym == *"Reflect") =>
                 {
                     self.changed.extended.extend(self.place.names(&call.args).into_iter().next().flatten());
@@ -491,7 +491,7 @@ impl Visit for Patterns {
         let of = unnamed(pattern);
         for property in &pattern.props {
             let (member, local) = match property {
-                // A part with a default value.
+                // A member with a default value may be missing.
                 ObjectPatProp::Assign(assign) if assign.value.is_some() => continue,
                 ObjectPatProp::Assign(assign) => (Some(assign.key.sym.to_string()), Some(assign.key.to_id())),
                 ObjectPatProp::KeyValue(pair) => (property_name(&pair.key), id_of(&pair.value)),
@@ -516,7 +516,7 @@ fn is_nothing(expr: &Expr) -> bool {
     }
 }
 
-/// Returns the object of `{...}` and of `defineTool({...})`, which returns its argument.
+/// Returns the object of `{...}`, also as the argument of `defineTool({...})`, which returns it.
 pub(super) fn tool_literal(expr: &Expr) -> Option<&ObjectLit> {
     match plain(expr) {
         Expr::Object(object) => Some(object),

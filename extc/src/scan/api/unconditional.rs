@@ -19,7 +19,7 @@ use swc_core::common::Span;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// Finds the calls; `factory` is the parameter of the entry's function, `functions` are others that the factory calls
+/// Finds the calls. `factory` is the parameter of the entry's function; `functions` are others that the factory calls
 /// unconditionally.
 pub(super) fn straight_calls(
     program: &Program,
@@ -59,7 +59,7 @@ struct UnconditionalCallFinder<'a> {
     class: Option<Id>,
     /// Whether the visited node runs unconditionally.
     is_on: bool,
-    /// Calls, and reads of members.
+    /// Spans of calls, and of reads of members.
     calls: HashSet<Span>,
     called: Vec<Id>,
     methods: Vec<Id>,
@@ -258,7 +258,7 @@ impl Visit for UnconditionalCallFinder<'_> {
     fn visit_ts_type(&mut self, _: &TsType) {}
 }
 
-/// Returns whether a statement may end its function.
+/// Returns whether a statement may leave its function early.
 fn may_end(statement: &Stmt) -> bool {
     let mut ends = EndFinder(false);
     statement.visit_with(&mut ends);
@@ -276,7 +276,7 @@ impl Visit for EndFinder {
         self.0 = true;
     }
 
-    /// Leaves a block that may have a label.
+    /// A labelled `break` may leave an enclosing block.
     fn visit_break_stmt(&mut self, statement: &BreakStmt) {
         self.0 |= statement.label.is_some();
     }

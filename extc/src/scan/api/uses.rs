@@ -1,4 +1,4 @@
-//! Second pass: finds the uses of the names of the first pass.
+//! Second pass: finds the uses of the names that the first pass collected.
 
 use super::super::bindings::Bindings;
 use super::class_place::{ClassPlace, visit_places};
@@ -37,18 +37,18 @@ struct ApiUseFinder<'a> {
     bindings: &'a Bindings,
     names: &'a Names,
     known: Known,
-    /// Calls that the factory runs unconditionally.
+    /// Spans of calls that the factory runs unconditionally.
     straight: HashSet<Span>,
     place: ClassPlace,
     /// Depth of enclosing `try` blocks.
     tries: usize,
-    /// Members that are mentioned without a call or a member of their own.
+    /// Members mentioned without a call or a member access.
     mentioned: BTreeSet<(GivenObject, String)>,
     found: Vec<ApiUse>,
     passes: Vec<Pass>,
 }
 
-/// A call of a member of an object of pi's, or a read of it.
+/// A call or a read of a member of an object of pi's.
 #[derive(Clone, Copy)]
 struct Called {
     given: Given,
@@ -80,7 +80,7 @@ impl ApiUseFinder<'_> {
         self.found.push(ApiUse { what, start, end, only_in_entry, is_tried, is_straight });
     }
 
-    /// Records `pi.MEMBER(arguments)`; `is_asked`: `pi.MEMBER?.(arguments)`.
+    /// Records `pi.MEMBER(arguments)`; `is_asked` if written `pi.MEMBER?.(arguments)`.
     fn see_member(&mut self, call: Span, member: &MemberExpr, arguments: &[ExprOrSpread], is_asked: bool) {
         let Some((given, name)) = self.member(member) else { return };
         let called = Called { given, call, at: member.prop.span(), is_cast: is_cast(&member.obj) };
@@ -96,7 +96,7 @@ impl ApiUseFinder<'_> {
         }
     }
 
-    /// Records what the arguments of a method of pi's API lack.
+    /// Records the arguments that a call of a method of pi's API lacks.
     fn see_arguments(&mut self, called: Called, method: &str, arguments: &[ExprOrSpread]) {
         let first = arguments.first().filter(|first| first.spread.is_none()).map(|first| first.expr.as_ref());
         let lacks = |at| arguments.len() <= at && shows(arguments, at);
@@ -153,7 +153,7 @@ impl ApiUseFinder<'_> {
         });
     }
 
-    /// Returns the object that an expression writes, or that the constant holds which it names.
+    /// Returns the object literal of an expression, or of the constant that it names.
     fn object_literal<'a>(&'a self, object: &'a Expr) -> Option<&'a ObjectLit> {
         match plain(object) {
             Expr::Ident(name) => self.names.tools.get(&name.to_id()),
@@ -168,7 +168,7 @@ impl ApiUseFinder<'_> {
         Some((Used::ToolName(text.start), value.span()))
     }
 
-    /// Describes the kind of a tool's `parameters`, if the source shows that they are no object.
+    /// Describes the kind of a tool's `parameters` if the source shows that they are not an object.
     fn wrong_parameters(&self, tool: &Expr) -> Option<(Used, Span)> {
         let Some(value) = member_of(self.object_literal(tool)?, "parameters") else {
             return Some((Used::Parameters("missing"), tool.span()));
@@ -185,7 +185,7 @@ impl ApiUseFinder<'_> {
         Some((Used::Parameters(what), value.span()))
     }
 
-    /// Returns the member of an object of pi's that an expression reads, with its place.
+    /// Returns the member of an object of pi's that an expression reads, with its position.
     fn read(&self, expr: &Expr) -> Option<(Called, String)> {
         let (given, member, at, is_cast) = match plain(expr) {
             Expr::Ident(name) => {
@@ -210,7 +210,7 @@ impl ApiUseFinder<'_> {
     }
 }
 
-/// Returns whether the source shows the argument at a position, or that there is none.
+/// Returns whether the source shows the argument at a position, or shows that it is missing.
 fn shows(arguments: &[ExprOrSpread], at: usize) -> bool {
     arguments.iter().take(at + 1).all(|argument| argument.spread.is_none())
 }
@@ -237,7 +237,7 @@ impl Visit for ApiUseFinder<'_> {
         match callee {
             Some(Expr::Member(member)) if self.given(&member.obj).is_some() => {
                 self.see_member(call.span, member, &call.args, false);
-                // The member is called, not only mentioned.
+                // The member is called, so it is not recorded as mentioned.
                 if let MemberProp::Computed(computed) = &member.prop {
                     computed.visit_with(self);
                 }
@@ -309,7 +309,7 @@ impl Visit for ApiUseFinder<'_> {
     }
 
     fn visit_bin_expr(&mut self, binary: &BinExpr) {
-        // `"registerLater" in pi`
+        // `"registerLater" in pi` tests for the member.
         if binary.op == BinaryOp::In
             && let (Some(given), Some(text)) = (self.given(&binary.right), self.bindings.text(plain(&binary.left)))
         {
