@@ -49,11 +49,11 @@ fn deltas(reply: &str) -> Vec<&str> {
     ends.windows(2).map(|ends| &reply[ends[0]..ends[1]]).collect()
 }
 
-/// Deltas per time sample: 32 KB.
+/// Deltas in one time sample: those of 32 KB of text.
 const SLICE: usize = SHORT / 8;
 
-/// Times of the slices of a reply, each the best of several rounds: other load on the machine often interrupts a long round, and
-/// seldom a slice.
+/// Times of the slices of a reply, each the best of several rounds. Other load on the machine often interrupts a round, but
+/// rarely a single slice.
 struct Times {
     slices: Vec<Duration>,
     bytes: usize,

@@ -1,8 +1,8 @@
 //! Times a reply that breaks no rule, for the comparison with other engines: `cargo xtask bench` writes the work files, and
 //! `replies.mjs` beside this file does the same work in JavaScript.
 //!
-//! `cargo bench -p pijs-rules --bench replies -- WORK.json ...` prints for each file a line of JSON. Each pass has a new engine,
-//! whose automaton has no state yet; the median of nine counts.
+//! `cargo bench -p pijs-rules --bench replies -- WORK.json ...` prints a line of JSON for each file: the median of nine passes.
+//! Each pass builds a new engine, whose automaton has no cached states yet.
 
 use pijs_rules::file::parse;
 use pijs_rules::{EngineOptions, Format, MatchContext, Origin, Rule, RuleEngine, RuleSettings};
@@ -16,20 +16,20 @@ const PASSES: usize = 9;
 /// One measurement.
 #[derive(Deserialize)]
 struct Work {
-    /// The `condition` of each rule, as a rule file of oh-my-pi has it.
+    /// The `condition` of each rule, written as in a rule file of oh-my-pi.
     conditions: Vec<String>,
     reply: String,
-    /// Characters of a delta.
+    /// Characters per delta.
     step: usize,
-    /// Text that breaks a rule when it follows the reply.
+    /// Text that breaks a rule when it is appended to the reply.
     hit: String,
 }
 
 #[derive(Serialize)]
 struct Figures {
-    /// Milliseconds for all deltas.
+    /// Time for all deltas, in milliseconds.
     ms: f64,
-    /// Milliseconds to build the engine.
+    /// Time to build the engine, in milliseconds.
     build_ms: f64,
     /// Fraction of the reply that was read.
     share: f64,

@@ -1,14 +1,14 @@
 //! Decides the use of each rule of a session: it reads streams, is part of the prompt, is only listed, or is inactive, with the
 //! reason.
 //!
-//! | asked in this order | answer |
+//! | condition, checked in this order | use |
 //! |---|---|
-//! | a rule of the same name has a higher origin, or the same one and stands earlier | [`Reason::Shadowed`] |
+//! | a rule of the same name has a higher origin, or the same origin and comes earlier | [`Reason::Shadowed`] |
 //! | the settings turn rules off, or the built-in ones, or this one | [`Reason::RulesOff`], [`Reason::BuiltInOff`], [`Reason::DisabledBySettings`] |
 //! | `agents` do not name the agent | [`Reason::OtherAgents`] |
 //! | it has a condition that can fire on some stream | [`Bucket::Stream`] |
-//! | `alwaysApply` | [`Bucket::Always`], and why it reads no stream |
-//! | a description | [`Bucket::Rulebook`], and why it reads no stream |
+//! | `alwaysApply` | [`Bucket::Always`], with the reason why it reads no stream |
+//! | a description | [`Bucket::Rulebook`], with the reason why it reads no stream |
 //! | none of these | [`Bucket::Inactive`] |
 
 use crate::ast::AstPatterns;
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// The name of the agent of a session that no other agent started.
+/// Agent name of a session that no other agent started.
 pub const MAIN_AGENT: &str = "main";
 
 /// The use of a rule.
@@ -34,7 +34,7 @@ pub enum Bucket {
     Always,
     /// The description is listed, and the model may read the text.
     Rulebook,
-    /// The session does not use it.
+    /// The session does not use the rule.
     Inactive,
 }
 
@@ -57,7 +57,7 @@ pub enum Reason {
     RulesOff,
     /// The setting `ttsr.builtinRules` is false.
     BuiltInOff,
-    /// The setting `ttsr.disabledRules` names it.
+    /// The setting `ttsr.disabledRules` names the rule.
     DisabledBySettings,
     /// Another rule of the same name takes precedence.
     Shadowed {
@@ -85,7 +85,7 @@ pub enum Reason {
     NoValidGlob,
     /// The rule reads prose only, but its scope has tools only, whose arguments are code.
     ProseOfTools,
-    /// The rule has a question that a model would judge after the reply.
+    /// A model would judge the rule's question after the reply.
     Judged,
 }
 
@@ -126,7 +126,7 @@ impl fmt::Display for Reason {
 pub struct Activity {
     /// The use of the rule.
     pub bucket: Bucket,
-    /// The reason why the rule reads no stream; set unless it does.
+    /// Reason why the rule reads no stream; `None` if it reads one.
     #[serde(flatten)]
     pub reason: Option<Reason>,
 }
@@ -137,10 +137,10 @@ impl Activity {
     }
 }
 
-/// Returns the use of each rule, in the order of `rules`. Of two rules with one name and one origin the earlier one takes
+/// Returns the use of each rule, in the order of `rules`. Of two rules with the same name and origin, the earlier one takes
 /// precedence.
 ///
-/// `agent` is the name of the session's agent; `None` leaves the agents of rules out of account, as a list of all does.
+/// `agent` is the name of the session's agent; `None` ignores the agents of rules, for a list of all rules.
 pub fn activities(rules: &[Rule], settings: &RuleSettings, agent: Option<&str>) -> Vec<Activity> {
     let mut winners: BTreeMap<&str, &Rule> = BTreeMap::new();
     for rule in rules {
@@ -193,7 +193,7 @@ fn is_for(rule: &Rule, agent: &str) -> bool {
     rule.agents.is_empty() || rule.agents.iter().any(is_match)
 }
 
-/// Returns the reason why a rule cannot fire on any stream, whatever the settings are.
+/// Returns the reason why a rule cannot fire on any stream, regardless of the settings.
 pub(crate) fn not_a_stream_rule(rule: &Rule) -> Option<Reason> {
     let is_dead = || {
         let scope = CompiledScope::new(rule);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_higher_origin_and_then_the_earlier_rule_has_the_name() {
+    fn the_higher_origin_or_the_earlier_rule_takes_the_name() {
         let at = |origin, path: &str| rule("same", origin, |rule| rule.path = Some(path.into()));
         let rules = [
             at(Origin::User, "u"),

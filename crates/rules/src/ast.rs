@@ -12,12 +12,12 @@
 //! | file | idea |
 //! |---|---|
 //! | `ast/patterns.rs` | [`AstPatterns`]: compiles patterns for each language, and finds them in one walk over the tree |
-//! | `ast/document.rs` | a parsed text whose nodes count the work that is done on them |
+//! | `ast/document.rs` | a parsed text whose nodes charge each visit to a budget |
 //! | `ast/grammar.rs` | the grammars of [`AstLanguage`] |
 //! | `ast/disabled.rs` | the same interface without the feature `ast`: every pattern is reported and nothing matches |
 //!
-//! No text holds the caller for longer than its budget of steps, and none overflows the stack: the walk over the tree is a
-//! loop, and matching descends no deeper than the pattern, or [`MAX_COMPARED_DEPTH`] where two subtrees are compared.
+//! No text costs more than the budget of steps, and none overflows the stack: the walk over the tree is a loop, and matching
+//! descends no deeper than the pattern, or [`MAX_COMPARED_DEPTH`] where two subtrees are compared.
 
 #[cfg(not(feature = "ast"))]
 mod disabled;
@@ -68,15 +68,15 @@ pub enum AstLanguage {
     Rust,
     /// Python 3.
     Python,
-    /// Go, files and statements.
+    /// Go: files and statements.
     Go,
 }
 
 impl AstLanguage {
-    /// Every language, in the order of their declaration.
+    /// All languages, in the order of their declaration.
     pub const ALL: [Self; 6] = [Self::TypeScript, Self::Tsx, Self::JavaScript, Self::Rust, Self::Python, Self::Go];
 
-    /// Returns the language of a file by the extension of its name, in any case of letters.
+    /// Returns the language of a file by the extension of its name, ignoring case.
     ///
     /// ```
     /// use pijs_rules::ast::AstLanguage;
@@ -142,18 +142,18 @@ impl fmt::Display for AstLanguage {
 /// The position at which a pattern matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AstHit {
-    /// The pattern, by its index in the list that was compiled.
+    /// Index of the pattern in the list that was compiled.
     pub pattern: usize,
-    /// The bytes of the text that the matching node covers.
+    /// Byte range of the matching node in the text.
     pub range: Range<usize>,
 }
 
-/// The hits of a text, and the limit that ended the search early.
+/// The hits in a text, and the limit that ended the search early.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AstScan {
-    /// The first hit of each pattern that matches, in the order of the text; at one position by pattern.
+    /// The first hit of each pattern that matches, in text order; hits at the same position are ordered by pattern.
     pub hits: Vec<AstHit>,
-    /// The reason why a pattern without a hit may match nevertheless.
+    /// Set if the search ended early, so that a pattern without a hit may still match.
     pub limit: Option<AstLimit>,
 }
 
@@ -163,7 +163,7 @@ pub enum AstLimit {
     /// The text was not parsed.
     #[error("the text is larger than {} KiB and was not searched for AST patterns", MAX_TEXT >> 10)]
     TextTooLarge,
-    /// Parsing or matching took more steps than were given.
+    /// Parsing or matching needed more steps than the budget allows.
     #[error("the search for AST patterns took more steps than its budget")]
     OutOfBudget,
     /// Two subtrees that had to be equal are nested too deeply to compare; the rest of the text was searched.
@@ -174,7 +174,7 @@ pub enum AstLimit {
 /// A pattern that cannot match, or that may match text other than its author means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AstPatternProblem {
-    /// The pattern, by its index in the list that was compiled.
+    /// Index of the pattern in the list that was compiled.
     pub index: usize,
     /// The pattern itself.
     pub pattern: String,

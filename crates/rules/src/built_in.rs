@@ -4,7 +4,7 @@
 //! `ttsr.enabled` enables rules, and `ttsr.builtinRules` (on by default) keeps them. A rule of the user or the project with the
 //! same name replaces one of them, and `ttsr.disabledRules` disables a single one.
 //!
-//! Rules against damage (`credentials`, `delete-root`, ...) stop the reply; rules of style only remind.
+//! Rules that prevent damage (`credentials`, `delete-root`, ...) stop the reply; style rules only remind.
 
 use crate::file::{self, Format, ParsedFile};
 use crate::rule::Origin;
@@ -14,7 +14,7 @@ macro_rules! sources {
     ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("built_in/", $name, ".md")))),*] };
 }
 
-/// Names and texts, by name.
+/// Name and text of each rule, sorted by name.
 const SOURCES: &[(&str, &str)] = sources![
     "credentials",
     "delete-root",
@@ -37,7 +37,7 @@ pub fn files() -> Vec<ParsedFile> {
     SOURCES.iter().map(parse).collect()
 }
 
-/// Returns the text of a built-in rule's file.
+/// Returns the text of a built-in rule's file; `None` for an unknown name.
 pub fn source(name: &str) -> Option<&'static str> {
     SOURCES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
@@ -61,7 +61,7 @@ mod tests {
     fn built_in_rules_have_no_findings() {
         let files = files();
         let findings = lint::lint(&files, &RuleSettings::default());
-        // Without the feature, a rule with an AST condition has one.
+        // Without the feature, a rule with an AST condition has a finding.
         let has_none = findings.is_empty() || cfg!(not(feature = "ast"));
         assert!(has_none, "{}", findings.iter().map(|found| found.render() + "\n").collect::<String>());
         assert!(files.iter().all(|file| file.rules.len() == 1 && file.rules[0].description.is_some()));

@@ -14,11 +14,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use unicode_width::UnicodeWidthChar;
 
-/// Columns of a line that are shown; a pattern may be very long.
+/// Maximum number of columns of a line that are shown; a pattern may be very long.
 const MAX_EXCERPT: usize = 100;
 /// Columns that are kept before the caret when a line is cut.
 const BEFORE_CARET: usize = 40;
-/// Characters of a file's own text in a message.
+/// Maximum number of characters of a file's text that a message quotes.
 const MAX_QUOTE: usize = 60;
 
 /// The severity of a finding.
@@ -52,11 +52,11 @@ impl fmt::Display for Severity {
 pub struct Diagnostic {
     /// The severity.
     pub severity: Severity,
-    /// The file.
+    /// File with the finding.
     pub path: PathBuf,
     /// Line, from 1.
     pub line: usize,
-    /// The character in that line, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
     /// The line, cut around the column when it is long.
     pub excerpt: String,
@@ -64,7 +64,7 @@ pub struct Diagnostic {
     pub caret: usize,
     /// Columns that are underlined, at least 1.
     pub width: usize,
-    /// The message: the thing, and the problem.
+    /// The message: the affected part, and the problem.
     pub message: String,
     /// The text to write instead.
     pub help: Option<String>,
@@ -94,7 +94,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// A span of a file, resolved to the parts that a diagnostic shows.
+/// A span of a file, in the form that a diagnostic shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Excerpt {
     line: usize,
@@ -105,7 +105,7 @@ pub(crate) struct Excerpt {
 }
 
 impl Excerpt {
-    /// Resolves `length` bytes from an offset. Both are moved to the nearest boundary of a character.
+    /// Resolves `length` bytes from an offset. Start and end are moved to the nearest character boundary.
     pub(crate) fn new(text: &str, offset: usize, length: usize) -> Self {
         let start = text.floor_char_boundary(offset.min(text.len()));
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
@@ -146,7 +146,7 @@ impl Excerpt {
         }
     }
 
-    /// Makes a diagnostic of the excerpt.
+    /// Creates a diagnostic for the excerpt.
     pub(crate) fn report(&self, path: &Path, severity: Severity, message: String, help: Option<String>) -> Diagnostic {
         Diagnostic {
             severity,
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_excerpt_points_at_its_column_whatever_is_wide_or_controls_the_terminal() {
+    fn the_caret_is_below_its_column_despite_wide_and_control_characters() {
         let report = |text: &str, offset, length| {
             let excerpt = Excerpt::new(text, offset, length);
             excerpt.report("a.md".as_ref(), Severity::Error, "bad".to_owned(), Some("good".to_owned())).render()

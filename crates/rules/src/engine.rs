@@ -1,4 +1,4 @@
-//! The rules engine of a session: reads the deltas of a reply and answers which rules they break.
+//! The rules engine of a session: reads the deltas of a reply and returns the rules that they break.
 //!
 //! ```text
 //! delta ─▶ streams ─┬─ fences ──────▶ lane ─▶ match ─▶ scope, path ─▶ gate ─▶ Firing
@@ -8,16 +8,16 @@
 //! | module | idea |
 //! |---|---|
 //! | `engine/compiled.rs` | one automaton for all rules that read the same parts of a stream |
-//! | `engine/lane.rs` | the text of such parts, its automaton's state carried from delta to delta |
-//! | `engine/settle.rs` | waits until the text behind a match is known |
+//! | `engine/lane.rs` | the text of such parts; the automaton's state is carried from delta to delta |
+//! | `engine/settle.rs` | waits until the text after a match is known |
 //! | `engine/fallback.rs` | the budget of patterns that need backtracking |
 //! | `engine/streams.rs`, `engine/fences.rs` | text and thinking, and their code blocks |
 //! | `engine/calls.rs`, `engine/arguments.rs`, `engine/new_lines.rs`, `engine/value_lanes.rs` | the decoded arguments of tool calls |
 //! | `engine/call_matches.rs`, `engine/waiting.rs` | matches in arguments, and those that wait for a path |
 //! | `engine/reply.rs` | all streams of the reply that is being read |
 //! | `engine/judge.rs` | which matches are in scope, and which of their rules fire |
-//! | `engine/gate.rs`, `engine/ledger.rs` | repetition, caps, records; what it cost |
-//! | `engine/trace.rs` | what became of each match, for `pi rules explain` |
+//! | `engine/gate.rs`, `engine/ledger.rs` | repetition, caps, records; counts and costs |
+//! | `engine/trace.rs` | the outcome of each match, for `pi rules explain` |
 //!
 //! A session calls [`RuleEngine::begin_turn`], then for each attempt at a reply [`RuleEngine::reset_buffers`],
 //! [`RuleEngine::check_delta`] for each delta, [`RuleEngine::end_of_call`] and [`RuleEngine::end_of_message`], and at last
@@ -70,9 +70,10 @@ use trace::Trace;
 pub struct EngineOptions {
     /// The name of the agent, for rules with `agents`.
     pub agent: String,
-    /// The working directory, to which relative paths and globs belong.
+    /// Working directory that relative paths and globs refer to.
     pub cwd: String,
-    /// Entries of the trace that are kept; with 0 there is none. Each stream of an engine with a trace is read for all rules.
+    /// Maximum number of trace entries that are kept; 0 disables the trace. An engine with a trace reads each stream for all
+    /// rules.
     pub trace: usize,
 }
 
@@ -91,9 +92,9 @@ pub struct MatchContext<'a> {
     pub tool_name: Option<&'a str>,
     /// The id of the tool call, on [`StreamKind::Tool`].
     pub call_id: Option<&'a str>,
-    /// Paths that the caller knows the call to be about. Paths in the arguments need not be listed.
+    /// Paths that the caller knows the call to affect. Paths in the arguments need not be listed.
     pub paths: &'a [&'a str],
-    /// The time, in milliseconds of a clock that continues across processes.
+    /// Time in milliseconds, of a clock that continues across processes.
     pub now_ms: u64,
 }
 
@@ -117,17 +118,17 @@ impl<'a> MatchContext<'a> {
 /// Counters of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EngineStats {
-    /// Rules that run.
+    /// Number of active rules.
     pub rules: usize,
-    /// Bytes of the deltas that were checked, without those of streams that no rule reads.
+    /// Bytes of the checked deltas, except for streams that no rule reads.
     pub bytes: u64,
-    /// Bytes that automata read of them, decoded, by all lanes of rules.
+    /// Decoded bytes of them that automata read, over all lanes of rules.
     pub scanned_bytes: u64,
-    /// Bytes that patterns which need backtracking were tested on.
+    /// Bytes on which patterns that need backtracking were tested.
     pub searched_bytes: u64,
-    /// Tests of such patterns.
+    /// Number of tests of such patterns.
     pub searches: u64,
-    /// Matches in tool arguments that were visited, and paths that were tested against them.
+    /// Number of visited matches in tool arguments, and of paths that were tested against them.
     pub judgements: u64,
 }
 
@@ -154,7 +155,7 @@ pub struct RuleEngine {
     gate: Gate,
     reply: ReplyStreams,
     search: Backtracking,
-    /// Whether the session may discard no more replies.
+    /// Whether the session must discard no more replies.
     is_exhausted: bool,
     ledgers: SessionLedgers,
     reports: RuleReports,
@@ -162,7 +163,7 @@ pub struct RuleEngine {
     judgements: u64,
 }
 
-/// The rules that run.
+/// The active rules.
 #[derive(Debug, Default)]
 struct ActiveRules {
     current: Arc<CompiledRules>,
@@ -175,8 +176,8 @@ struct ActiveRules {
 }
 
 impl RuleEngine {
-    /// Creates the engine of a session. Rules that are off, of other agents or without conditions are left out, and nothing runs
-    /// unless the settings say `enabled`. See [`RuleEngine::take_reports`] for conditions that do not run.
+    /// Creates the engine of a session. Rules that are off, belong to other agents or have no conditions are left out, and no
+    /// rule is active unless the settings have `enabled`. See [`RuleEngine::take_reports`] for conditions that do not run.
     pub fn new(rules: Vec<Rule>, settings: RuleSettings, options: EngineOptions) -> Self {
         let trace = Trace::new(options.trace);
         let mut engine = Self {
@@ -211,7 +212,7 @@ impl RuleEngine {
         }
     }
 
-    /// Returns the rules that run, in their order.
+    /// Returns the active rules, in their order.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.active.current.rules.iter().map(|compiled| &compiled.rule)
     }
@@ -227,13 +228,13 @@ impl RuleEngine {
         self.ledgers.turn = RetryLedger::default();
     }
 
-    /// Ends a turn, and returns what rules did in it.
+    /// Ends a turn, and returns the counts of its firings and their cost.
     pub fn end_turn(&mut self) -> RetryLedger {
         self.gate.end_turn();
         std::mem::take(&mut self.ledgers.turn)
     }
 
-    /// Forgets the text that was read. Called at the beginning of each attempt at a message.
+    /// Discards the text that was read. Called at the beginning of each attempt at a message.
     pub fn reset_buffers(&mut self) {
         if !std::mem::take(&mut self.reply.is_reading) {
             return;
@@ -347,7 +348,7 @@ impl RuleEngine {
         self.gate.turn()
     }
 
-    /// Sets the number of turns that have ended, of a session that is resumed.
+    /// Sets the number of turns that have ended, when a session is resumed.
     pub fn set_current_turn(&mut self, turn: u64) {
         self.gate.set_turn(turn);
     }
@@ -362,37 +363,37 @@ impl RuleEngine {
         self.gate.retract(name);
     }
 
-    /// Sets whether the session may discard no more replies, for reasons that the engine does not count. Rules only remind then.
+    /// Sets whether the session must discard no more replies, for reasons that the engine does not count. Rules then only remind.
     pub fn set_exhausted(&mut self, is_exhausted: bool) {
         self.is_exhausted = is_exhausted;
     }
 
-    /// Counts the tokens of the reply that was interrupted last.
+    /// Adds the tokens of the reply that was interrupted last.
     pub fn burned(&mut self, tokens: u64) {
         self.ledgers.burn(tokens);
     }
 
-    /// Returns what rules did in this session.
+    /// Returns the counts of this session's firings and their cost.
     pub fn ledger(&self) -> &RetryLedger {
         &self.ledgers.session
     }
 
-    /// Returns what rules did in this turn.
+    /// Returns the counts of this turn's firings and their cost.
     pub fn turn_ledger(&self) -> &RetryLedger {
         &self.ledgers.turn
     }
 
-    /// Returns the outcomes of the latest matches, the oldest first; nothing when the options ask for no trace.
+    /// Returns the outcomes of the latest matches, the oldest first; empty unless the options enable the trace.
     pub fn trace(&self) -> impl Iterator<Item = &TraceEntry> {
         self.trace.entries()
     }
 
-    /// Takes the reports on conditions that do not run as they should. Each is reported once.
+    /// Returns the reports on conditions that do not run as they should, since the last call. Each is reported once.
     pub fn take_reports(&mut self) -> Vec<RuleReport> {
         self.reports.take_new()
     }
 
-    /// Returns counts of the engine.
+    /// Returns the counters of the engine.
     pub fn stats(&self) -> EngineStats {
         EngineStats {
             rules: self.active.current.rules.len(),
@@ -413,7 +414,7 @@ impl RuleEngine {
         self.active.current = rules;
     }
 
-    /// Returns the index of a call; a new call begins.
+    /// Returns the index of a call. An unknown id begins a new call.
     fn call(&mut self, context: &MatchContext<'_>) -> usize {
         let (id, tool) = (context.call_id.unwrap_or_default(), context.tool_name.unwrap_or_default());
         let at = self.reply.call(id, tool, &self.active.current, self.trace.is_on());

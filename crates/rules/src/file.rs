@@ -10,8 +10,9 @@
 //! Finish the work.                 │ ...            │            │ [`KEYS`]
 //! ```
 //!
-//! [`parse`] takes text and returns a [`ParsedFile`]: rules and [`Diagnostic`]s. A mistake costs the part it is in: of a list
-//! of conditions the others stay. No text makes it panic, and the limits below bound its time and memory.
+//! [`parse`] takes text and returns a [`ParsedFile`]: rules and [`Diagnostic`]s. A mistake invalidates only the part that
+//! contains it; the other conditions of a list stay valid. No text makes it panic, and the limits below bound its time and
+//! memory.
 
 mod decode;
 mod front;
@@ -30,21 +31,21 @@ pub use decode::KEYS;
 
 /// Maximum size of a rule file, in bytes. A rule is a page of text, which is added to a model's context.
 pub const MAX_FILE: usize = 1024 * 1024;
-/// Bytes that are shown of a file larger than [`MAX_FILE`].
+/// Maximum number of bytes that are shown of a file larger than [`MAX_FILE`].
 const MAX_FIRST_LINE: usize = 400;
-/// Maximum number of conditions of a rule, of each kind. All conditions of a session are compiled into one automaton.
+/// Maximum number of conditions of each kind in a rule. All conditions of a session are compiled into one automaton.
 pub const MAX_CONDITIONS: usize = 200;
 
 /// The format of a file. It decides the meaning of a comma in `globs`, and names the provider of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Our own; a file with a `trigger` is one of pi-ttsr.
+    /// The format of PiJS; a file with a `trigger` is read as one of pi-ttsr.
     Pi,
     /// The format of oh-my-pi.
     Omp,
     /// The format of Cursor: commas separate globs.
     Cursor,
-    /// A rule of our own, compiled into the program.
+    /// The format of PiJS, for a rule that is compiled into the program.
     BuiltIn,
 }
 
@@ -72,14 +73,14 @@ impl Format {
 pub struct ParsedFile {
     /// Path of the file.
     pub path: PathBuf,
-    /// The rule of the file; none when the file has no rule or says `enabled: false`.
+    /// The rule of the file; empty if the file has no rule or has `enabled: false`.
     pub rules: Vec<Rule>,
-    /// The rule of a file that says `enabled: false`. It is only listed.
+    /// The rule of a file with `enabled: false`, which is only listed.
     pub disabled: Vec<Rule>,
     /// Findings, in the order of the file.
     pub diagnostics: Vec<Diagnostic>,
     pub(crate) places: Places,
-    /// Whether front matter was read; when not, a finding says why.
+    /// Whether front matter was read; if not, a finding states the reason.
     pub(crate) has_front_matter: bool,
 }
 
@@ -106,7 +107,7 @@ impl Places {
         self.0.insert((part, index), excerpt);
     }
 
-    /// Reports whether a part is written in the file.
+    /// Returns whether the file contains a part.
     pub(crate) fn has(&self, part: (Part, usize)) -> bool {
         self.0.contains_key(&part)
     }

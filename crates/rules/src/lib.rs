@@ -7,14 +7,14 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`activity`] | which rules are active, and why the others are not |
+//! | [`activity`] | decides which rules are active, with the reason for each inactive one |
 //! | [`ast`] | structural conditions: patterns of ast-grep over the syntax tree of a finished text |
-//! | [`built_in`] | rules of our own |
-//! | [`diagnostic`] | what is wrong in a rule file, and where |
+//! | [`built_in`] | rules that come with the program |
+//! | [`diagnostic`] | findings in a rule file, with their positions |
 //! | [`engine`] | the rules of a session: reads deltas, and decides which rules fire and interrupt |
 //! | [`mod@file`] | rule files of pi, pi-ttsr, oh-my-pi and Cursor |
-//! | [`lint`] | rules that do not do what their files say |
-//! | [`pattern`] | regular expressions: flags, syntax, and how they will run |
+//! | [`lint`] | finds rules that do not work as written |
+//! | [`pattern`] | regular expressions: flags, syntax, and the engine that runs them |
 //! | [`rule`] | a rule: conditions, scope, and the action when it fires |
 //! | [`scope`] | which streams, tools and paths a rule reads |
 //! | [`settings`] | the settings `ttsr.*` |

@@ -1,6 +1,7 @@
-//! Finds rules that do not do what their files say, over all files of a session.
+//! Finds rules that do not work as written, over all files of a session.
 //!
-//! [`lint`] returns the findings of [`crate::file::parse`] and adds those that need the whole rule, the settings or the other files.
+//! [`lint`] returns the findings of [`crate::file::parse`] and adds the findings that need the whole rule, the settings or the
+//! other files.
 
 use crate::activity::{self, Reason};
 use crate::diagnostic::{Diagnostic, Severity, printable, quoted};
@@ -12,8 +13,8 @@ use std::collections::BTreeMap;
 
 /// Returns all findings, by file, line and column. `files` are in the order in which they were read.
 ///
-/// A finding is an error when a rule or a part of it cannot work, a warning when it hardly works as intended, and a note when it
-/// does. Settings that disable rules are not findings.
+/// A finding is an error when a rule or a part of it cannot work, a warning when it probably does not work as intended, and a
+/// note when it does. Settings that disable rules are not findings.
 pub fn lint(files: &[ParsedFile], settings: &RuleSettings) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = files.iter().flat_map(|file| &file.diagnostics).cloned().collect();
     for file in files {
@@ -118,7 +119,7 @@ impl Linter<'_> {
             let never: Vec<Option<String>> = scope.iter().map(scope::has_no_language).collect();
             let is_alive = |(why, token): (&Option<String>, &ScopeToken)| match token {
                 ScopeToken::Tool { .. } => why.is_none(),
-                // A code block names its language, and has no path.
+                // A code block names its language and has no path.
                 ScopeToken::Text | ScopeToken::Thinking => globs.is_empty(),
                 ScopeToken::Unreadable { .. } => false,
             };
@@ -128,7 +129,7 @@ impl Linter<'_> {
         };
         let has_others = !self.rule.conditions.is_empty();
         if has_others && !is_dead {
-            // The globs may be for the other tools.
+            // The globs may be meant for the other tools.
             return;
         }
         let is_error = is_dead && !has_others;
@@ -175,7 +176,7 @@ impl Linter<'_> {
     fn patterns(&mut self) {
         for (at, condition) in self.rule.conditions.iter().enumerate() {
             let part = (Part::Condition, at);
-            // The condition derived from globs is absent from the file.
+            // The condition derived from globs is not written in the file.
             let (Ok(report), true) = (condition.check(), self.file.places.has(part)) else { continue };
             if report.matches_empty {
                 let message = "this condition matches the empty text, so the rule fires at once".to_owned();
@@ -210,7 +211,7 @@ impl Linter<'_> {
     }
 }
 
-/// Reports rules whose name another file has.
+/// Reports rules that have the name of a rule in another file.
 fn duplicates(files: &[ParsedFile]) -> Vec<Diagnostic> {
     let mut winners: BTreeMap<&str, (&ParsedFile, &Rule)> = BTreeMap::new();
     let rules = || files.iter().flat_map(|file| file.rules.iter().map(move |rule| (file, rule)));
@@ -225,7 +226,7 @@ fn duplicates(files: &[ParsedFile]) -> Vec<Diagnostic> {
         if std::ptr::eq(*winner, rule) || rule.origin == Origin::BuiltIn {
             return None;
         }
-        // A project replaces a rule of the user on purpose.
+        // A project may replace a rule of the user on purpose.
         let severity = if winner.origin == rule.origin { Severity::Warning } else { Severity::Note };
         let other = printable(&winning.path.display().to_string());
         let message = format!("overridden by another rule of the same name: {other}");

@@ -1,4 +1,4 @@
-//! Regular expressions of rules: flags, syntax, and the way they run.
+//! Regular expressions of rules: flags, syntax, and the engine that runs them.
 
 use crate::diagnostic::quoted;
 use crate::rule::Condition;
@@ -16,11 +16,11 @@ pub const MAX_NESTING: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PatternError {
-    /// The byte of [`Condition::source`] at which it was noticed.
+    /// Byte offset in [`Condition::source`] at which the mistake was noticed.
     pub offset: usize,
     /// The problem, as in `Unterminated group`.
     pub message: String,
-    /// A hint, if there is one.
+    /// A hint for the fix; `None` if there is none.
     pub help: Option<String>,
     /// Whether the expression is beyond [`MAX_PATTERN`] or [`MAX_NESTING`]. Parsing a file leaves such an expression out of the
     /// rule.
@@ -30,24 +30,24 @@ pub struct PatternError {
 /// A part of an expression that probably matches text other than its author means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatternDoubt {
-    /// The byte of [`Condition::source`] at which the part begins.
+    /// Byte offset in [`Condition::source`] at which the part begins.
     pub offset: usize,
     /// Length of the part in bytes.
     pub length: usize,
-    /// The behaviour of the expression, as the end of a sentence about it.
+    /// The behaviour of the expression, worded as the end of a sentence about it.
     pub message: String,
     /// The text to write instead.
     pub help: String,
-    /// Whether the expression is almost never meant literally.
+    /// Whether the expression is almost certainly not meant literally.
     pub is_sure: bool,
 }
 
-/// The way an expression runs.
+/// Describes how an expression runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PatternReport {
     /// Whether the expression matches the empty text, so that a rule fires at the first delta.
     pub matches_empty: bool,
-    /// The construct that the automaton cannot match exactly, if it has one: its hits are confirmed by the engine of JavaScript.
+    /// The construct that the automaton cannot match exactly, if there is one. Its hits are confirmed by a JavaScript engine.
     pub slow: Option<&'static str>,
 }
 
@@ -63,13 +63,13 @@ impl Condition {
         Self { source: source.to_owned(), flags: unique }
     }
 
-    /// Returns doubts about a valid expression: it matches text other than it seems to.
+    /// Returns the parts of a valid expression that match text other than they seem to.
     pub fn doubts(&self) -> Vec<PatternDoubt> {
         let literal = self.javascript_literal().into_iter();
         literal.chain(self.unicode_escape()).chain(self.letter_escapes()).chain(self.posix_classes()).collect()
     }
 
-    /// Finds escapes of other dialects, in an expression without the flags `u` and `v`, which refuse them: `\A` matches the
+    /// Finds escapes of other dialects, in an expression without the flags `u` and `v`, which reject them: `\A` matches the
     /// letter `A`.
     fn letter_escapes(&self) -> Vec<PatternDoubt> {
         let mut doubts: Vec<PatternDoubt> = Vec::new();
@@ -103,7 +103,7 @@ impl Condition {
         doubts
     }
 
-    /// Finds classes of POSIX, which are classes of their own characters here. The flag `u` refuses `[[:alpha:]]`.
+    /// Finds POSIX classes, which are ordinary character classes here. The flag `u` rejects `[[:alpha:]]`.
     fn posix_classes(&self) -> Vec<PatternDoubt> {
         if self.flags.contains('u') {
             return Vec::new();
@@ -172,8 +172,8 @@ impl Condition {
     ///
     /// # Errors
     ///
-    /// An expression that `new RegExp(source, flags)` refuses, flags that mean nothing in a text that grows (`g`, `y`), and what is
-    /// beyond [`MAX_PATTERN`] or [`MAX_NESTING`].
+    /// Fails for an expression that `new RegExp(source, flags)` rejects, for flags that have no meaning in a growing text (`g`,
+    /// `y`), and for an expression beyond [`MAX_PATTERN`] or [`MAX_NESTING`].
     pub fn check(&self) -> Result<PatternReport, PatternError> {
         let too_large = |offset, message: String| {
             let help = Some("split it into several conditions".to_owned());
@@ -187,7 +187,7 @@ impl Condition {
         }
         let precision = match Pattern::parse(&self.source, &self.flags) {
             Ok(pattern) => Some(pattern.precision()),
-            // The backtracking engine supports it.
+            // The backtracking engine supports this expression.
             Err(error) if error.kind() == PatternErrorKind::TooLarge => None,
             Err(error) => {
                 // An error in the flags has an offset in the flags.
@@ -232,7 +232,7 @@ fn instead_of_escape(letter: u8) -> String {
     help.to_owned()
 }
 
-/// Finds classes of POSIX: the byte of each, the class, and what to type instead.
+/// Finds POSIX classes: the byte of each, the class, and the replacement to type.
 fn posix_classes(source: &str) -> impl Iterator<Item = (usize, &str, String)> {
     source.match_indices("[:").filter_map(|(at, _)| {
         let inner = source[at + 2..].split_once(":]")?.0;
@@ -246,7 +246,7 @@ fn posix_classes(source: &str) -> impl Iterator<Item = (usize, &str, String)> {
     })
 }
 
-/// The classes of POSIX, each with its members in a class of JavaScript.
+/// POSIX classes, each with its members as written in a JavaScript class.
 const POSIX_CLASSES: [(&str, &str); 13] = [
     ("alnum", r"A-Za-z\d"),
     ("alpha", "A-Za-z"),
@@ -276,7 +276,7 @@ fn inline_flags(text: &str) -> Option<(&str, &str)> {
     (!flags.is_empty() && flags.chars().all(|flag| "ims".contains(flag))).then_some((flags, rest))
 }
 
-/// Reports whether a condition is the glob of a file instead of an expression: `*.rs`, `src/**/*.ts`.
+/// Returns whether a condition is a file glob instead of an expression: `*.rs`, `src/**/*.ts`.
 pub(crate) fn is_glob(text: &str) -> bool {
     if text.contains(['\\', '^', '$', '+', '|', '(', ')']) || !text.contains(['?', '*', '[', ']', '{', '}']) {
         return false;
@@ -285,7 +285,7 @@ pub(crate) fn is_glob(text: &str) -> bool {
         || text.strip_prefix("*.").is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))
 }
 
-/// Finds the bracket at which an expression becomes too deep. Includes brackets in classes.
+/// Returns the byte of the bracket that exceeds the maximum nesting. Counts brackets inside classes, too.
 fn too_deep(source: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut bytes = source.bytes().enumerate();
@@ -303,7 +303,7 @@ fn too_deep(source: &str) -> Option<usize> {
     None
 }
 
-/// Returns a hint for a part of an expression that the parser refuses with `message`.
+/// Returns a hint for a part of an expression that the parser rejects with `message`.
 fn help(source: &str, offset: usize, message: &str) -> Option<String> {
     let message = message.to_lowercase();
     let rest = source.get(offset.min(source.len())..).unwrap_or_default();
@@ -354,7 +354,7 @@ fn instead_of_group(source: &str, group: &str) -> String {
 const CLOSE_GROUP: &str = "close the group with `)`, or write `\\(` and `\\)` for the characters themselves";
 const ESCAPE_QUANTIFIER: &str = "write a backslash before `*`, `+`, `?` or `{` for the character itself";
 
-/// Hints by a part of the parser's message. The first match applies.
+/// Hints for parts of the parser's messages. The first match applies.
 const HELP: &[(&str, &str)] = &[
     ("braced quantifier out of order", "write the smaller number first, as in `{1,3}`"),
     ("numbers out of order", "write the smaller number first, as in `{1,3}`"),
@@ -385,7 +385,7 @@ fn may_be_empty(disjunction: &Disjunction<'_>) -> bool {
 
 fn term_may_be_empty(term: &Term<'_>) -> bool {
     match term {
-        // `\b` needs a character of a word.
+        // `\b` needs a word character.
         Term::BoundaryAssertion(boundary) => boundary.kind != BoundaryAssertionKind::Boundary,
         Term::LookAroundAssertion(look) => {
             let is_negative = matches!(
@@ -406,7 +406,7 @@ fn term_may_be_empty(term: &Term<'_>) -> bool {
     }
 }
 
-/// Returns the name of the construct that is the hardest for an automaton.
+/// Returns the name of the construct that is hardest for an automaton.
 fn slow(disjunction: &Disjunction<'_>) -> Option<&'static str> {
     let constructs = disjunction.body.iter().flat_map(|alternative| &alternative.body).filter_map(slow_term);
     constructs.max_by_key(|construct| HARDER.iter().position(|known| known == construct))
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_with_the_look_of_a_glob_is_one() {
+    fn a_condition_that_looks_like_a_glob_is_recognised() {
         for glob in ["*.rs", "*.{ts,tsx}", "src/**", "a/b?.c", "[ab]/c"] {
             assert!(is_glob(glob), "{glob}");
         }
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_says_what_is_empty_and_what_is_slow() {
+    fn check_reports_empty_matches_and_slow_constructs() {
         let check = |text: &str| Condition::from_inline(text).check().expect(text);
         for empty in ["", "a*", "^", "(?m)^$", "a|b?", "(?!a)", "(a?)\\1", "(?=a*)", "\\B", "(?:x|)"] {
             assert!(check(empty).matches_empty, "{empty}");
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_that_matches_another_text_than_it_seems_to_is_doubted() {
+    fn doubts_cover_expressions_that_match_other_text_than_they_seem_to() {
         let doubts = |text: &str, flags: &str| {
             let condition = Condition { source: text.to_owned(), flags: flags.to_owned() };
             condition.doubts().into_iter().map(|doubt| (doubt.help, doubt.is_sure)).collect::<Vec<_>>()
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_has_its_offset_and_what_to_type() {
+    fn a_mistake_has_its_offset_and_a_hint() {
         let check = |text: &str| Condition::from_inline(text).check().expect_err(text);
         for (text, help) in [
             ("([unclosed", "`\\["),

@@ -1,9 +1,9 @@
 //! A streamed rule: its conditions, the text it reads, and the action when it fires.
 //!
-//! The model is that of oh-my-pi's rule files (`condition`, `scope`, `globs`, `interruptMode`, ...), with members of our own:
+//! The model is that of oh-my-pi's rule files (`condition`, `scope`, `globs`, `interruptMode`, ...), with members that PiJS adds:
 //! `where`, `settle`, `contextMode`, `repeat` and caps for each rule.
 //!
-//! [`Rule`] is a record with one member per key of a file. It holds no state of a session, so it is not split.
+//! [`Rule`] is a record with one member per key of a file. It has no session state, so it is not split.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -32,11 +32,11 @@ impl fmt::Display for RuleName {
     }
 }
 
-/// The origin of a rule. Of two rules with one name, the later variant wins.
+/// The origin of a rule. Of two rules with the same name, the one with the later variant takes precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// A rule of our own, compiled into the program.
+    /// Compiled into the program.
     BuiltIn,
     /// A folder of the user's home.
     User,
@@ -56,7 +56,7 @@ pub enum StreamKind {
     Tool,
 }
 
-/// One alternative of a rule's scope: a stream, and for tools which calls of them.
+/// One alternative of a rule's scope: a stream, and for tools the calls that are in scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "stream")]
 pub enum ScopeToken {
@@ -66,12 +66,12 @@ pub enum ScopeToken {
     Thinking,
     /// Arguments of tool calls.
     Tool {
-        /// Name of the tool; `None` stands for every tool.
+        /// Name of the tool; `None` means every tool.
         name: Option<String>,
-        /// A glob that a path of the call has to match, by its whole path or its last component; `None` asks for no path.
+        /// A glob that a path of the call has to match, as a whole or by its last component; `None` requires no path.
         glob: Option<String>,
     },
-    /// A token that could not be read. It reaches no stream; a rule of only such tokens never fires.
+    /// A token that could not be parsed. It covers no stream; a rule with only such tokens never fires.
     Unreadable {
         /// The token as it is written.
         token: String,
@@ -95,11 +95,11 @@ impl fmt::Display for ScopeToken {
     }
 }
 
-/// The streams on which a firing rule interrupts the reply; on the others it leaves a reminder.
+/// Streams on which a firing rule interrupts the reply; on other streams it leaves a reminder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InterruptMode {
-    /// On none: the rule only informs.
+    /// On no stream: the rule only reminds.
     Never,
     /// On text and thinking.
     #[default]
@@ -122,14 +122,14 @@ impl InterruptMode {
     }
 }
 
-/// The treatment of a partial reply that a rule interrupted.
+/// Treatment of a partial reply that a rule interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ContextMode {
-    /// The retry does not see it.
+    /// The retry does not see the partial reply.
     #[default]
     Discard,
-    /// The stopped reply stays in the conversation, marked as aborted.
+    /// The partial reply stays in the conversation, marked as aborted.
     Keep,
 }
 
@@ -140,28 +140,28 @@ pub enum Repeat {
     /// Never again in the session.
     #[default]
     Once,
-    /// After so many turns.
+    /// Again after a number of turns.
     AfterGap {
-        /// Turns that end between two firings; 0 means no limit.
+        /// Number of turns that have to end between two firings; 0 means no limit.
         turns: u64,
     },
-    /// After so much time.
+    /// Again after some time.
     Cooldown {
         /// Seconds between two firings.
         seconds: u64,
     },
 }
 
-/// The part of prose that a rule reads.
+/// Part of prose that a rule reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Region {
-    /// All of it.
+    /// All text.
     #[default]
     Any,
-    /// Fenced code blocks, each as a text of its own. Tool arguments are code.
+    /// Fenced code blocks, each as a separate text. Tool arguments count as code.
     Code,
-    /// Outside of fenced code blocks.
+    /// Text outside of fenced code blocks.
     Prose,
 }
 
@@ -169,16 +169,16 @@ pub enum Region {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Window {
-    /// All of the stream so far.
+    /// The whole stream so far.
     #[default]
     Accumulated,
-    /// Each line so far on its own, without its LF. `$` without the flag `m` also holds before a CR at the end of the line.
+    /// Each line so far, without its LF. `$` without the flag `m` also matches before a CR at the end of the line.
     Line,
-    /// Each delta on its own.
+    /// Each delta separately.
     Chunk,
 }
 
-/// The completeness of the text that a match requires.
+/// How complete the text has to be for a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Settle {
@@ -191,7 +191,7 @@ pub enum Settle {
     Line,
 }
 
-/// One regular expression of a rule, of ECMAScript's syntax.
+/// A regular expression of a rule, in ECMAScript syntax.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Condition {
     /// The expression, without the leading `(?ims)` group that oh-my-pi reads as flags.
@@ -206,45 +206,45 @@ pub struct Condition {
 pub struct Rule {
     /// Name of the rule.
     pub name: RuleName,
-    /// The origin of the rule.
+    /// Origin of the rule.
     pub origin: Origin,
-    /// The provider of its format, for `list`: `pi`, `pi-ttsr`, `omp`, `cursor`, `built-in`.
+    /// Provider of the format, for `list`: `pi`, `pi-ttsr`, `omp`, `cursor`, `built-in`.
     pub provider: String,
-    /// The file it was read from; `None` for a built-in rule.
+    /// File that the rule was read from; `None` for a built-in rule.
     pub path: Option<PathBuf>,
     /// Description of the rule in one line.
     pub description: Option<String>,
-    /// The text that is put into the conversation when it fires.
+    /// Text that is put into the conversation when the rule fires.
     pub content: String,
-    /// Regular expressions; one that matches is enough.
+    /// Regular expressions; one match is enough.
     pub conditions: Vec<Condition>,
     /// Patterns of ast-grep, in addition to or instead of `conditions`; one match is enough.
     pub ast_conditions: Vec<String>,
-    /// A question for a model to judge. A rule with one is listed and never fires while the reply streams.
+    /// A question for a model to judge. A rule with a question is listed and never fires while the reply streams.
     pub question: Option<String>,
-    /// The streams it reads. Empty stands for text and every tool.
+    /// Streams that the rule reads. Empty means text and every tool.
     pub scope: Vec<ScopeToken>,
-    /// Globs of which a path of the tool call has to match one. Empty asks for no path.
+    /// Globs, one of which a path of the tool call has to match. Empty requires no path.
     pub globs: Vec<String>,
-    /// Names of agents (globs, lower case) in which it is active. Empty stands for every agent.
+    /// Names of agents (globs, lower case) in which the rule is active. Empty means every agent.
     pub agents: Vec<String>,
-    /// Whether its content is part of the system prompt, if it has no condition.
+    /// Whether the content is part of the system prompt, if the rule has no condition.
     pub always_apply: bool,
     /// Whether the rule interrupts; `None` selects the setting.
     pub interrupt_mode: Option<InterruptMode>,
-    /// The treatment of an interrupted reply; `None` takes the setting.
+    /// Treatment of an interrupted reply; `None` selects the setting.
     pub context_mode: Option<ContextMode>,
-    /// When it may fire again; `None` takes the setting.
+    /// Condition for firing again; `None` selects the setting.
     pub repeat: Option<Repeat>,
-    /// Maximum number of firings in a session; `None` means that the rule has no limit of its own.
+    /// Maximum number of firings in a session; `None` means no limit.
     pub max_firings: Option<u32>,
-    /// Interrupts in one turn past which it only reminds; `None` takes the setting.
+    /// Maximum number of interrupts in one turn, after which the rule only reminds; `None` selects the setting.
     pub max_retries_per_turn: Option<u32>,
-    /// The part of prose that it reads.
+    /// Part of prose that the rule reads.
     pub region: Region,
-    /// How complete the text has to be.
+    /// How complete the text has to be for a match.
     pub settle: Settle,
-    /// The text that one test of a condition sees.
+    /// Text that one test of a condition sees.
     pub window: Window,
 }
 

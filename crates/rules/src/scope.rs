@@ -6,9 +6,9 @@
 //! ```
 //!
 //! `text` and `thinking` are streams, `tool` (or `toolcall`) is every tool; any other word is the name of a tool. A glob in
-//! parentheses asks for a path. Without a scope a rule reads text and every tool.
+//! parentheses requires a path. Without a scope a rule reads text and every tool.
 //!
-//! A glob is tested against each path of a call as it is given, without `./`, absolute, and relative to the working directory, and
+//! A glob is tested against each path of a call as written, without `./`, absolute, and relative to the working directory, and
 //! then against the last component of each; so `*.ts` matches at any depth. Globs are case-sensitive; `*` does not cross `/`.
 
 use crate::ast::AstLanguage;
@@ -34,7 +34,7 @@ impl PathGlob {
     ///
     /// # Errors
     ///
-    /// Fails with a sentence on a glob that is invalid, or longer than [`MAX_GLOB`].
+    /// Fails with a message if the glob is invalid or longer than [`MAX_GLOB`].
     pub fn new(glob: &str) -> Result<Self, String> {
         if glob.len() > MAX_GLOB {
             return Err(format!("it has {} bytes; the limit is {MAX_GLOB}", glob.len()));
@@ -50,13 +50,13 @@ impl PathGlob {
         Ok(Self { matcher, is_negated })
     }
 
-    /// Reports whether a text matches, without regard to its components.
+    /// Returns whether the glob matches a text, regardless of path components.
     pub fn is_match(&self, text: &str) -> bool {
         self.matcher.is_match(text) != self.is_negated
     }
 
-    /// Reports whether a path matches, given the forms of it: one of them, by its whole or by its last component. Under a `!`
-    /// none of them may.
+    /// Returns whether a path matches: one of its `forms` has to match, as a whole or by its last component. With a leading `!`
+    /// none may match.
     fn is_match_path(&self, forms: &BTreeSet<String>) -> bool {
         let is_match = |form: &String| {
             let name = form.rsplit_once('/').map(|(_, name)| name);
@@ -66,19 +66,19 @@ impl PathGlob {
     }
 }
 
-/// Turns an expression of globset, which is about bytes, into one about characters: of `(?-u)^\xc3\xa9[^/]$` it makes
+/// Converts a regular expression of globset, which matches bytes, into one that matches characters: `(?-u)^\xc3\xa9[^/]$` becomes
 /// `(?s)^é[^/]$`.
 fn over_characters(regex: &str) -> String {
     let mut rest = regex.strip_prefix("(?-u)").unwrap_or(regex).as_bytes();
     let mut bytes = b"(?s)".to_vec();
     while let [first, ..] = *rest {
         let length = match rest {
-            // Only bytes beyond ASCII are written so.
+            // Only bytes beyond ASCII are escaped like this.
             [b'\\', b'x', high, low, ..] if let Some(byte) = hex(*high).zip(hex(*low)) => {
                 bytes.push(byte.0 << 4 | byte.1);
                 4
             }
-            // A character that stands for itself.
+            // An escaped character that matches itself.
             [b'\\', second, ..] => {
                 bytes.extend([first, *second]);
                 2
@@ -114,7 +114,7 @@ pub struct CompiledScope {
     text: bool,
     thinking: bool,
     tools: Vec<ToolScope>,
-    /// Compiled globs; `None` when the rule has no globs. An invalid glob is left out: it matches nothing.
+    /// Compiled globs; `None` if the rule has no globs. An invalid glob is left out and matches nothing.
     globs: Option<Vec<PathGlob>>,
 }
 
@@ -125,7 +125,7 @@ struct ToolScope {
 }
 
 impl CompiledScope {
-    /// Compiles the scope of a rule. Invalid tokens and globs reach nothing.
+    /// Compiles the scope of a rule. Invalid tokens and globs cover nothing.
     pub fn new(rule: &Rule) -> Self {
         let (mut text, mut thinking, mut tools) = (false, false, Vec::new());
         for token in &rule.scope {
@@ -151,12 +151,12 @@ impl CompiledScope {
         Self { text, thinking, tools, globs: (!rule.globs.is_empty()).then_some(globs) }
     }
 
-    /// Reports whether the scope alone reaches any stream, as if the rule had no globs.
+    /// Returns whether the scope covers any stream, ignoring the rule's globs.
     pub fn is_reachable(&self) -> bool {
         self.text || self.thinking || !self.tools.is_empty()
     }
 
-    /// Reports whether the rule can fire on any stream: its globs, if it has some, ask for a path, which only tool calls have.
+    /// Returns whether the rule can fire on any stream: globs require a path, which only tool calls have.
     pub fn can_fire(&self) -> bool {
         match &self.globs {
             None => self.is_reachable(),
@@ -164,7 +164,7 @@ impl CompiledScope {
         }
     }
 
-    /// Reports whether the rule can fire on a stream, for some path. `tool` is the name of the tool of a tool call.
+    /// Returns whether the rule can fire on a stream, for some path. `tool` is the name of the called tool.
     pub fn reaches(&self, stream: StreamKind, tool: Option<&str>) -> bool {
         self.matches::<&str>(stream, tool, &[], "/") != Match::No
     }
@@ -177,7 +177,7 @@ impl CompiledScope {
         prose.chain([(!self.tools.is_empty(), StreamKind::Tool)]).filter(|(has, _)| *has).map(|(_, stream)| stream)
     }
 
-    /// Reports whether a stream is in scope, given the paths of the call that are known so far.
+    /// Returns whether a stream is in scope, given the paths of the call that are known so far.
     pub fn matches<P: AsRef<str>>(&self, stream: StreamKind, tool: Option<&str>, paths: &[P], cwd: &str) -> Match {
         let has_scope = match stream {
             StreamKind::Text => self.text,
@@ -245,7 +245,7 @@ fn is_absolute(path: &str) -> bool {
     path.starts_with('/') || matches!(bytes, [drive, b':', b'/', ..] if drive.is_ascii_alphabetic())
 }
 
-/// Resolves `.` and `..` by the text of a path.
+/// Resolves `.` and `..` lexically.
 fn resolved(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -259,8 +259,8 @@ fn resolved(path: &str) -> String {
     format!("{root}{}", parts.join("/"))
 }
 
-/// Splits a list at the commas outside of brackets and quotes; each part with its byte in the text, trimmed, without the
-/// quotes around it.
+/// Splits a list at the commas outside of brackets and quotes. Returns each part with its byte offset, trimmed and without
+/// enclosing quotes.
 pub(crate) fn split(text: &str) -> Vec<(usize, &str)> {
     let mut parts = Vec::new();
     let (mut start, mut quote, mut last) = (0, None, ' ');
@@ -313,11 +313,11 @@ fn unclosed(glob: &str) -> Option<(char, char)> {
     open.pop()
 }
 
-/// Reads one token.
+/// Parses one token.
 ///
 /// # Errors
 ///
-/// Fails with a sentence on an invalid token, and a hint.
+/// Fails with a message and a hint if the token is invalid.
 pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
     match token.to_ascii_lowercase().as_str() {
         "text" => return Ok(ScopeToken::Text),
@@ -376,10 +376,10 @@ pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
 
 /// Tools that come with pi.
 const TOOLS: [&str; 7] = ["bash", "edit", "find", "grep", "ls", "read", "write"];
-/// Tools among them whose calls name no path.
+/// Those of them whose calls have no path.
 const TOOLS_WITHOUT_PATH: [&str; 1] = ["bash"];
 
-/// Reports whether a text is a token of a stream or of a tool of pi.
+/// Returns whether a text is a token for a stream or for a tool of pi.
 fn is_known(token: &str) -> bool {
     match parse_token(token) {
         Ok(ScopeToken::Tool { name, .. }) => name.is_none_or(|name| TOOLS.contains(&name.as_str())),
@@ -394,7 +394,7 @@ pub(crate) fn misspelt_tool(name: &str) -> Option<&'static str> {
     if TOOLS.contains(&name) { None } else { crate::diagnostic::similar(name, long) }
 }
 
-/// Returns the reason why a token of a scope can never match together with globs, if any. A rule needs a path for each of both.
+/// Returns the reason why a scope token can never match together with globs, if there is one: a path would have to match both.
 pub(crate) fn never_matches(token: &ScopeToken, globs: &[String]) -> Option<String> {
     let ScopeToken::Tool { name, glob } = token else { return None };
     let name = name.as_deref().unwrap_or_default();
@@ -406,7 +406,8 @@ pub(crate) fn never_matches(token: &ScopeToken, globs: &[String]) -> Option<Stri
     (!globs.is_empty() && globs.iter().all(is_apart)).then(|| "no path matches both its glob and `globs`".to_owned())
 }
 
-/// Returns the reason why AST conditions never match under a token of a scope, if any: the path of a call decides the language.
+/// Returns the reason why AST conditions never match under a scope token, if there is one: the path of a call decides the
+/// language.
 pub(crate) fn has_no_language(token: &ScopeToken) -> Option<String> {
     let ScopeToken::Tool { name, glob } = token else { return None };
     match name {
@@ -420,13 +421,13 @@ pub(crate) fn has_no_language(token: &ScopeToken) -> Option<String> {
     }
 }
 
-/// Returns whether a glob names extensions, none of which is that of a language of AST conditions.
+/// Returns whether a glob names extensions and none of them belongs to a language of AST conditions.
 pub(crate) fn is_of_no_language(glob: &str) -> bool {
     let has_language = |extension: &&str| AstLanguage::from_path(&format!("x.{extension}")).is_some();
     extensions(glob).is_some_and(|all| !all.iter().any(has_language))
 }
 
-/// Returns the extensions of the paths that a glob matches, when it names them: of `src/*.{ts,tsx}` these are ts and tsx.
+/// Returns the extensions of the paths that a glob matches, if it names them: `ts` and `tsx` for `src/*.{ts,tsx}`.
 fn extensions(glob: &str) -> Option<BTreeSet<&str>> {
     let name = glob.rsplit('/').next()?;
     let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -493,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bracket_that_is_not_closed_is_named() {
+    fn an_unclosed_bracket_is_named() {
         let why = |token: &str| parse_token(token).expect_err(token).0;
         assert_eq!(why("tool:edit([*.ts), text"), "has `[` without `]`");
         assert_eq!(why("tool:edit(*.{ts,tsx), text"), "has `{` without `}`");
@@ -501,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_no_call_can_match_is_told() {
+    fn tokens_that_no_call_can_match_are_reported() {
         let never = |token: &str, globs: &[&str]| {
             let globs: Vec<String> = globs.iter().map(|&glob| glob.to_owned()).collect();
             never_matches(&parse_token(token).expect(token), &globs).is_some()
@@ -530,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_tested_in_each_of_its_forms_by_its_whole_and_by_its_name() {
+    fn paths_are_tested_in_all_forms_as_a_whole_and_by_name() {
         let is_match = |glob: &str, path: &str| {
             compiled(&format!("tool({glob})"), &[]).matches(StreamKind::Tool, Some("x"), &[path], "/proj") == Match::Yes
         };
@@ -566,7 +567,7 @@ mod tests {
 
     #[test]
     fn globs_are_about_characters() {
-        // Expected values of Bun 1.4.5.
+        // Expected values were produced by Bun 1.4.5.
         for (glob, path, expected) in [
             ("?.ts", "é.ts", true),
             ("?", "日", true),

@@ -3,24 +3,24 @@
 use crate::rule::{ContextMode, InterruptMode, Repeat};
 use serde::{Deserialize, Serialize};
 
-/// Settings of a session's rules. The names and the defaults of the first four are fixed by PiJS's requirements; the others are
-/// oh-my-pi's.
+/// Settings of a session's rules. The names and the defaults of the first four are fixed by PiJS's requirements; the other names
+/// and defaults are oh-my-pi's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuleSettings {
-    /// Whether rules run at all.
+    /// Whether rules are active at all.
     pub enabled: bool,
-    /// The mode of rules that have none.
+    /// Interrupt mode of rules that set none.
     pub interrupt_mode: InterruptMode,
     /// Whether built-in rules are active too.
     pub builtin_rules: bool,
-    /// Interrupts of one turn, over all rules, past which rules only remind.
+    /// Maximum number of interrupts in one turn, over all rules. After that rules only remind.
     pub max_retries_per_turn: u32,
-    /// Interrupts of one session, over all rules, past which rules only remind.
+    /// Maximum number of interrupts in one session, over all rules. After that rules only remind.
     pub max_retries_per_session: u32,
-    /// The treatment of an interrupted reply, for rules without one.
+    /// Treatment of an interrupted reply, for rules that set none.
     pub context_mode: ContextMode,
-    /// When a rule may fire again, for rules without a repetition.
+    /// Condition for firing again, for rules that set none.
     pub repeat_mode: RepeatMode,
     /// Turns between two firings under [`RepeatMode::AfterGap`].
     pub repeat_gap: u64,
@@ -40,7 +40,7 @@ pub enum RepeatMode {
 }
 
 impl RuleSettings {
-    /// Returns when a rule without a repetition of its own may fire again.
+    /// Returns the condition for firing again, for rules that set none.
     pub fn repeat(&self) -> Repeat {
         match self.repeat_mode {
             RepeatMode::Once => Repeat::Once,

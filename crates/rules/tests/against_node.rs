@@ -1,10 +1,10 @@
-//! A rule fires at the delta at which Node's `RegExp` first matches the text so far, however the text is cut. Node's answers are
-//! kept in `fixtures/rules/regexp-node.json`.
+//! Checks that a rule fires at the delta at which Node's `RegExp` first matches the text so far, however the text is cut. Node's
+//! results are stored in `fixtures/rules/regexp-node.json`.
 
 use pijs_rules::{Condition, EngineOptions, MatchContext, Origin, Rule, RuleEngine, RuleSettings};
 use std::fs;
 
-/// Returns the characters that were read when the rule of an expression fired.
+/// Returns the number of characters that were read when the rule fired.
 fn fires_after(engine: &mut RuleEngine, characters: &[char], size: usize) -> Option<usize> {
     engine.reset_buffers();
     let mut read = 0;

@@ -1,4 +1,4 @@
-//! The cost of a delta, counted: allocations, and bytes that are read.
+//! Counts the cost of a delta: allocations, and bytes that are read.
 
 use allocation_counter::measure;
 use pijs_rules::{Condition, EngineOptions, MatchContext, Origin, Region, Rule, RuleEngine, RuleSettings};

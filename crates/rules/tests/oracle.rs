@@ -1,5 +1,5 @@
-//! Runs the cases of `fixtures/rules/oracle`, one test for each case. With `PIJS_OMP_RULES`, a folder of oh-my-pi's bundled rules,
-//! also the cases about these.
+//! Runs the cases of `fixtures/rules/oracle`, one test for each case. With `PIJS_OMP_RULES`, a folder of oh-my-pi's bundled
+//! rules, also runs the cases about these.
 
 use libtest_mimic::{Arguments, Trial};
 use pijs_rules::Origin;

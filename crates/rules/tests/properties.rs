@@ -1,4 +1,4 @@
-//! The firings do not depend on how a reply is cut into deltas, and no cut delays one.
+//! Checks that the firings do not depend on how a reply is cut into deltas, and that no cut delays a firing.
 
 use pijs_rules::{
     Condition, EngineOptions, InterruptMode, MatchContext, Origin, Region, Rule, RuleEngine, RuleSettings, Settle,
@@ -71,7 +71,7 @@ fn rules(settle: Settle) -> Vec<Rule> {
     rules
 }
 
-/// Returns how many bytes had been read when each rule fired. The end of the message counts as a byte.
+/// Returns the number of bytes that had been read when each rule fired. The end of the message counts as a byte.
 fn fired(settle: Settle, stream: StreamKind, deltas: &[&str]) -> BTreeMap<String, usize> {
     let settings = RuleSettings {
         enabled: true,

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_told_what_to_write_and_its_other_conditions_work() {
+    fn a_rule_gets_a_hint_and_its_other_conditions_work() {
         let text = "---\ncondition: TODO\nastCondition:\n  - console.debug($$$A)\n---\nNo.\n";
         let file = parse(Path::new("a.md"), text, Format::Pi, Origin::Project);
         let found = lint(std::slice::from_ref(&file), &RuleSettings::default());

@@ -1,7 +1,7 @@
 //! A parsed text that counts the steps of matching at its nodes.
 //!
 //! ast-grep matches any document that implements its traits. This one charges each visited child and each copied node to
-//! [`Work`]; when the budget is spent, nodes have no more children, so that matching ends by itself.
+//! [`Work`]; when the budget is spent, nodes have no more children, so matching ends by itself.
 
 use super::{AstLanguage, AstLimit, MAX_COMPARED_DEPTH, MAX_PATTERN_DEPTH};
 use ast_grep_core::source::{Edit, SgNode};
@@ -14,18 +14,18 @@ use tree_sitter::{ParseOptions, ParseState, Parser, Tree, TreeCursor};
 /// Operations between two calls of the parser's progress callback, a constant of tree-sitter.
 const OPERATIONS_PER_CALL: u64 = 100;
 
-/// Tokens whose absence is a syntax error, unlike that of a separator.
+/// Tokens whose absence is a syntax error; a missing separator is not one.
 const CLOSERS: [&str; 7] = [")", "]", "}", ">", "\"", "'", "`"];
 
-/// Steps for parsing a pattern, of which the text is short.
+/// Steps for parsing a pattern, which is a short text.
 const PATTERN_BUDGET: u64 = 2_000_000;
 
-/// The remaining steps, and the limit that was reached.
+/// The remaining budget of steps, and the limit that was reached.
 #[derive(Debug, Clone)]
 pub(super) struct Work {
     /// Remaining steps.
     left: Cell<u64>,
-    /// The first limit since [`Work::take_limit`].
+    /// First limit reached since [`Work::take_limit`]; `None` if there was none.
     limit: Cell<Option<AstLimit>>,
 }
 
@@ -35,7 +35,7 @@ impl Work {
         Self { left: Cell::new(steps), limit: Cell::new(None) }
     }
 
-    /// Takes steps; returns false, from then on, when too few remain.
+    /// Charges steps to the budget. Returns false, then and from then on, if too few remain.
     pub(super) fn charge(&self, steps: u64) -> bool {
         match self.left.get().checked_sub(steps) {
             Some(left) => {
@@ -55,7 +55,7 @@ impl Work {
         self.left.get()
     }
 
-    /// Returns the limit that was reached since the last call. The result of a match during which one was reached is unreliable.
+    /// Returns the limit that was reached since the last call. A match during which a limit was reached has an unreliable result.
     pub(super) fn take_limit(&self) -> Option<AstLimit> {
         self.limit.take()
     }
@@ -75,7 +75,7 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Parses a text.
+    /// Parses a text within a budget of steps.
     pub(super) fn parse(source: String, language: AstLanguage, budget: u64) -> Result<Self, AstLimit> {
         let work = Work::new(budget);
         let mut parser = Parser::new();
@@ -117,15 +117,15 @@ impl Document {
         &self.work
     }
 
-    /// Returns a node for ast-grep, as the root of a match.
+    /// Returns a counting node for ast-grep, as the root of a match.
     pub(super) fn counted<'r>(&'r self, node: tree_sitter::Node<'r>) -> CountedNode<'r> {
         CountedNode { inner: node, work: &self.work, depth: 0 }
     }
 
     /// Returns the byte offset of the first syntax error of a pattern.
     ///
-    /// An error node around the whole pattern is ignored: ast-grep takes the only child of a node for the pattern, and grammars
-    /// produce such a node where a file ends without a `;` or an end of line.
+    /// An error node around the whole pattern is ignored: ast-grep uses the only child of a node as the pattern, and grammars
+    /// produce such a node where a file ends without a `;` or a line break.
     pub(super) fn first_error(&self) -> Option<usize> {
         let mut top = self.tree.root_node();
         while let Some(only) = top.child(0).filter(|_| match top.child_count() {
@@ -140,8 +140,8 @@ impl Document {
             .map(|node| node.start_byte())
     }
 
-    /// Returns whether a pattern as a whole is not code of the grammar, or a bracket or quote is not closed. A pattern with
-    /// another mistake inside of it may still match: grammars do not allow some metavariables.
+    /// Returns whether the pattern as a whole is not code of the grammar, or has an unclosed bracket or quote. A pattern with any
+    /// other error inside may still match, because grammars reject some metavariables.
     pub(super) fn is_broken(&self) -> bool {
         let mut top = self.tree.root_node();
         while top.child_count() == 1 && !top.is_error() {
@@ -150,7 +150,7 @@ impl Document {
         top.is_error() || Preorder::new(top).any(|node| node.is_missing() && CLOSERS.contains(&node.kind()))
     }
 
-    /// Returns whether the tree has more levels.
+    /// Returns whether the tree has more than `levels` levels.
     fn is_deeper_than(&self, levels: usize) -> bool {
         let mut walk = Preorder::new(self.tree.root_node());
         while walk.next().is_some() {
@@ -162,7 +162,7 @@ impl Document {
     }
 }
 
-/// Iterates a node and its descendants in the order of the text, a parent before its children, without recursion.
+/// Iterates over a node and its descendants in text order, parents before their children, without recursion.
 struct Preorder<'t> {
     /// The node that was returned last.
     cursor: TreeCursor<'t>,
@@ -172,19 +172,19 @@ struct Preorder<'t> {
     state: PreorderState,
 }
 
-/// See [`Preorder::state`].
+/// State of [`Preorder`].
 #[derive(PartialEq, Eq)]
 enum PreorderState {
     /// At the root.
     Start,
     /// On a node that was returned.
     Within,
-    /// Behind the last node.
+    /// Past the last node.
     End,
 }
 
 impl<'t> Preorder<'t> {
-    /// Starts at a node, and stays within it.
+    /// Starts at a node. Only the node and its descendants are visited.
     fn new(node: tree_sitter::Node<'t>) -> Self {
         Self { cursor: node.walk(), depth: 0, state: PreorderState::Start }
     }
@@ -252,13 +252,13 @@ pub(super) struct CountedNode<'r> {
 }
 
 impl<'r> CountedNode<'r> {
-    /// Wraps a node of the same match.
+    /// Wraps a node for the same match.
     fn related(&self, inner: tree_sitter::Node<'r>, depth: u32) -> Self {
         Self { inner, work: self.work, depth }
     }
 }
 
-/// ast-grep clones the nodes that `$$$A` has bound for each candidate that follows, so clones are charged as well.
+/// ast-grep clones the nodes bound by `$$$A` for each candidate that follows, so clones are charged as well.
 impl Clone for CountedNode<'_> {
     fn clone(&self) -> Self {
         self.work.charge(1);
@@ -268,7 +268,7 @@ impl Clone for CountedNode<'_> {
 
 /// The children of a node, until the budget is spent.
 struct Children<'r> {
-    /// On the next child.
+    /// Cursor on the next child.
     cursor: TreeCursor<'r>,
     /// Number of remaining children.
     left: usize,
@@ -316,7 +316,7 @@ impl<'r> SgNode<'r> for CountedNode<'r> {
         Children { cursor, left, work: self.work, depth: self.depth + 1 }
     }
 
-    /// Returns the nodes in the order of the text, each as the root of a match of its own.
+    /// Returns the nodes in text order, each as the root of a separate match.
     fn dfs(&self) -> impl Iterator<Item = Self> {
         let work = self.work;
         Preorder::new(self.inner).map(move |inner| Self { inner, work, depth: 0 })

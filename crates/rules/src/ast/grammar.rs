@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// Replaces `$` where a grammar does not allow `$` at the start of a name.
 ///
-/// It is a letter in every language, and the one that ast-grep uses for these three.
+/// It is a letter in every language, and ast-grep uses the same one for these three.
 const EXPANDO: char = 'µ';
 
 impl AstLanguage {
@@ -54,7 +54,7 @@ impl Language for AstLanguage {
     }
 }
 
-/// Replaces each `$` that begins a metavariable (`$A`, `$_`, `$$A`, `$$$A`, `$$$`), and leaves the others.
+/// Replaces each `$` that begins a metavariable (`$A`, `$_`, `$$A`, `$$$A`, `$$$`). Other `$` stay.
 fn replace_sigils(pattern: &str, expando: char) -> String {
     let mut replaced = String::with_capacity(pattern.len() + 8);
     let mut rest = pattern;

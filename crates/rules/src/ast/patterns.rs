@@ -6,7 +6,7 @@ use ast_grep_core::matcher::{MatcherExt, PatternNode};
 use ast_grep_core::{AstGrep, Matcher, Pattern, PatternError};
 use std::fmt;
 
-/// The function in which a statement of Go is parsed. Its body is on lines of its own.
+/// Function in which a Go statement is parsed. The body is on separate lines.
 const GO_FUNCTION: (&str, &str) = ("func _() {\n", "\n}\n");
 
 /// Patterns of ast-grep, compiled for each language.
@@ -39,21 +39,21 @@ pub struct AstPatterns {
 struct LanguagePatterns {
     /// The readings of all patterns, in the order of the patterns.
     readings: Vec<Reading>,
-    /// The readings whose root is of a kind, by the number of the kind.
+    /// Indexes of readings by the kind of their root node.
     by_kind: Vec<Vec<usize>>,
-    /// The readings that match a node of any kind.
+    /// Indexes of readings that match a node of any kind.
     of_any_kind: Vec<usize>,
-    /// By pattern: the reason why it cannot match, or may match text other than its author means.
+    /// For each pattern, the reason why it cannot match, or may match text other than its author means.
     problems: Vec<Option<Problem>>,
 }
 
-/// One way to read a pattern. Go has two for a statement: on its own, and in a function.
+/// One way to parse a pattern. A Go statement has two: on its own, and in a function.
 struct Reading {
-    /// The index of the pattern.
+    /// Index of the pattern.
     index: usize,
     /// The tree to match.
     pattern: Pattern,
-    /// A part of the text that every match contains.
+    /// Text that every match contains.
     required: String,
 }
 
@@ -64,21 +64,21 @@ struct Problem {
     message: String,
     /// Whether the pattern has no reading at all.
     unusable: bool,
-    /// Whether the mistake is inside of a whole expression or statement.
+    /// Whether the mistake is inside a complete expression or statement.
     is_doubt: bool,
 }
 
 impl AstPatterns {
     /// Compiles patterns for every language.
     ///
-    /// A problem is returned for each pattern that fits none of the languages. [`AstPatterns::problem`] tells it for one
-    /// language, for a rule that is only about files of that.
+    /// A problem is returned for each pattern that fits none of the languages. [`AstPatterns::problem`] returns it for one
+    /// language, for a rule that covers only files of that language.
     pub fn compile(patterns: &[String]) -> (Self, Vec<AstPatternProblem>) {
         let languages: Vec<_> =
             AstLanguage::ALL.iter().map(|language| LanguagePatterns::compile(*language, patterns)).collect();
         let problems = patterns.iter().enumerate().filter_map(|(index, pattern)| {
             let problems: Option<Vec<_>> = languages.iter().map(|of| of.problems[index].clone()).collect();
-            // A pattern that has a reading in some language is usable; its problem is reported for the first such language.
+            // A pattern with a reading in some language is usable; its problem is reported for the first such language.
             let problem = problems?.into_iter().min_by_key(|problem| (problem.unusable, !problem.is_doubt))?;
             Some(AstPatternProblem {
                 index,
@@ -102,15 +102,15 @@ impl AstPatterns {
         self.count == 0
     }
 
-    /// Returns the reason for which a pattern does not fit a language: a syntax error, or more than one statement.
+    /// Returns the reason why a pattern does not fit a language: a syntax error, or more than one statement.
     pub fn problem(&self, index: usize, language: AstLanguage) -> Option<&str> {
         self.of(language)?.problems.get(index)?.as_ref().map(|problem| problem.message.as_str())
     }
 
-    /// Returns the first hit of any pattern: the first node in the order of the text, of the first pattern that matches it.
+    /// Returns the first hit of any pattern: the first matching node in text order, with the first pattern that matches it.
     ///
-    /// The budget is a number of steps, [`super::DEFAULT_BUDGET`] for a text of any size. `Err` means that there is no hit
-    /// in the part that was searched.
+    /// The budget is a number of steps, [`super::DEFAULT_BUDGET`] for a text of any size. `Err` means that a limit ended the
+    /// search before a hit was found.
     pub fn find(&self, language: AstLanguage, text: &str, budget: u64) -> Result<Option<AstHit>, AstLimit> {
         let scan = self.search(language, text, budget, &|_| true, true);
         match (scan.hits.into_iter().next(), scan.limit) {
@@ -119,8 +119,8 @@ impl AstPatterns {
         }
     }
 
-    /// Returns the first hit of each pattern that is wanted. The text is parsed once, and only if it contains the names
-    /// and literals of at least one pattern.
+    /// Returns the first hit of each wanted pattern. The text is parsed once, and only if it contains the names and literals of
+    /// at least one pattern.
     pub fn find_each(&self, language: AstLanguage, text: &str, budget: u64, wanted: impl Fn(usize) -> bool) -> AstScan {
         self.search(language, text, budget, &wanted, false)
     }
@@ -161,7 +161,7 @@ impl AstPatterns {
 struct Search<'a> {
     /// The patterns.
     patterns: &'a LanguagePatterns,
-    /// By reading: whether the search still looks for it.
+    /// For each reading, whether the search still looks for it.
     open: Vec<bool>,
     /// Whether the first hit ends the search.
     first_only: bool,
@@ -170,12 +170,12 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Returns whether there is nothing to look for.
+    /// Returns whether no reading is left to look for.
     fn is_over(&self) -> bool {
         self.first_only && !self.scan.hits.is_empty() || !self.open.contains(&true)
     }
 
-    /// Searches a text, and the text again as statements of a function where it may be one.
+    /// Searches a text. A Go text that may be statements is searched again inside a function.
     fn run(&mut self, language: AstLanguage, text: &str, budget: u64) {
         let left = self.run_document(language, text, ("", ""), budget);
         let may_go_on = !self.is_over() && self.scan.limit != Some(AstLimit::OutOfBudget);
@@ -187,7 +187,7 @@ impl Search<'_> {
         }
     }
 
-    /// Searches a text between two others; returns what is left of the budget.
+    /// Searches a text between the two parts of `around`; returns the remaining budget.
     fn run_document(&mut self, language: AstLanguage, text: &str, around: (&str, &str), budget: u64) -> Option<u64> {
         let source = [around.0, text, around.1].concat();
         let root = match Document::parse(source, language, budget) {
@@ -213,7 +213,7 @@ impl Search<'_> {
                 let Reading { index, pattern, .. } = &patterns.readings[reading];
                 let matches = pattern.match_node(node.clone()).is_some();
                 if let Some(limit) = document.work().take_limit() {
-                    // Nodes lost their children during the match, so that its result is invalid.
+                    // Nodes lost their children during the match, so its result is invalid.
                     self.scan.limit = Some(limit);
                     if limit == AstLimit::OutOfBudget {
                         return None;
@@ -233,7 +233,7 @@ impl Search<'_> {
         Some(document.work().left())
     }
 
-    /// Adds the hit of a pattern, and ends the search for it.
+    /// Adds a hit of a pattern, and stops searching for that pattern.
     fn add(&mut self, index: usize, range: std::ops::Range<usize>) {
         self.scan.hits.push(AstHit { pattern: index, range });
         for (reading, open) in self.patterns.readings.iter().zip(&mut self.open) {
@@ -242,7 +242,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns whether a text of Go begins like a file, after comments.
+/// Returns whether a Go text begins like a file, after comments.
 fn is_go_file(text: &str) -> bool {
     let mut rest = text.trim_start_matches('\u{feff}').trim_start();
     loop {
@@ -310,7 +310,7 @@ impl fmt::Debug for LanguagePatterns {
     }
 }
 
-/// Returns the longest name or literal of a pattern. Strictness `smart` compares these verbatim, and skips none.
+/// Returns the longest name or literal of a pattern. Strictness `smart` compares these verbatim and skips none.
 fn required_text(node: &PatternNode) -> &str {
     match node {
         PatternNode::Terminal { text, is_named: true, .. } => text,
@@ -321,7 +321,7 @@ fn required_text(node: &PatternNode) -> &str {
     }
 }
 
-/// Reads a pattern: its readings, of which there is one at least, and the problem if it has a syntax error in all of them.
+/// Parses a pattern. Returns its readings, at least one, and a problem if all of them have a syntax error.
 fn read(language: AstLanguage, source: &str) -> Result<(Vec<Pattern>, Option<Problem>), String> {
     if source.len() > MAX_PATTERN {
         return Err(format!("is longer than {} KiB; write a shorter pattern", MAX_PATTERN >> 10));
@@ -351,10 +351,10 @@ fn is_same(one: &PatternNode, other: &PatternNode) -> bool {
     }
 }
 
-/// Reads a pattern as the statement or expression of a function of Go, if it is one without a syntax error.
+/// Parses a pattern as a statement or expression in a Go function; `None` if that has a syntax error.
 ///
-/// Without an end of line behind it, Go's grammar takes `time.Sleep($D)` for a conversion to the type `time.Sleep`, which
-/// no call in a file is.
+/// Without a line break after it, Go's grammar parses `time.Sleep($D)` as a conversion to the type `time.Sleep`, which matches no
+/// call in a file.
 fn read_in_function(source: &str) -> Option<Pattern> {
     use ast_grep_core::Language;
     let language = AstLanguage::Go;
@@ -371,7 +371,7 @@ fn read_in_function(source: &str) -> Option<Pattern> {
     let node = document.tree().root_node().descendant_for_byte_range(range.start, range.end)?;
     let whole = node.byte_range() == range && !matches!(node.kind(), "block" | "statement_list" | "comment");
     let pattern = whole.then(|| Pattern::from(root.adopt(document.counted(node))))?;
-    // A metavariable alone is read in one way, with the check of `$$$A`.
+    // A single metavariable has only one reading, with the check of `$$$A`.
     (!matches!(pattern.node, PatternNode::MetaVar { .. })).then_some(pattern)
 }
 
@@ -391,7 +391,7 @@ fn syntax_error(language: AstLanguage, source: &str) -> Option<Problem> {
     Some(Problem { message, unusable: false, is_doubt })
 }
 
-/// Returns the message on a pattern that ast-grep refuses.
+/// Returns the message for a pattern that ast-grep rejects.
 fn message(error: &PatternError) -> String {
     match error {
         PatternError::Parse(message) => message.clone(),

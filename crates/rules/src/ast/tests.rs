@@ -3,7 +3,7 @@
 use super::*;
 use serde::Deserialize;
 
-/// A case: a pattern, a text, and the part of the text that is the first hit.
+/// A case: a pattern, a text, and the part of the text that the first hit covers.
 #[derive(Deserialize)]
 struct Case {
     name: String,
@@ -13,7 +13,7 @@ struct Case {
     hit: Option<String>,
 }
 
-/// Compiles one pattern without a problem in some language.
+/// Compiles one pattern that has no problem in some language.
 fn compile(pattern: &str) -> AstPatterns {
     let (patterns, problems) = AstPatterns::compile(&[pattern.to_owned()]);
     assert_eq!(problems, [], "{pattern}");
@@ -136,7 +136,7 @@ fn a_budget_ends_the_search() {
     assert_eq!(patterns.find(AstLanguage::TypeScript, &text, 1_000), Err(AstLimit::OutOfBudget));
     assert!(patterns.find(AstLanguage::TypeScript, &text, DEFAULT_BUDGET).expect("within the budget").is_some());
 
-    // A text without the names of the pattern takes no step, whatever its size.
+    // A text without the names of the pattern costs no step, whatever its size.
     let other = "f(1, 2);\n".repeat(MAX_TEXT);
     assert_eq!(patterns.find(AstLanguage::TypeScript, &other, 0), Ok(None));
 }
@@ -146,7 +146,7 @@ fn a_hit_before_the_limit_counts() {
     let (patterns, _) = AstPatterns::compile(&strings(&["first()", "last()"]));
     let text = format!("first();\n{}last();", "f(1, 2);\n".repeat(10_000));
     let whole = |budget| patterns.find_each(AstLanguage::JavaScript, &text, budget, |_| true);
-    // Parsing takes more than half of the steps, and is done before the first node is visited.
+    // Parsing takes more than half of the steps, and ends before the first node is visited.
     let budget = (1..).map(|tenths| tenths * 10_000).find(|budget| !whole(*budget).hits.is_empty()).expect("enough");
     let scan = whole(budget);
     assert_eq!(scan.hits, [AstHit { pattern: 0, range: 0..7 }]);
@@ -181,7 +181,7 @@ fn deeply_nested_text_overflows_no_stack() {
     for language in AstLanguage::ALL {
         for (depth, open, inner, close) in shapes {
             let text = [&open.repeat(depth), inner, &close.repeat(depth)].concat();
-            // Only termination matters here.
+            // Checks only that the search terminates.
             patterns.find_each(language, &text, DEFAULT_BUDGET, |_| true);
         }
     }

@@ -1,29 +1,29 @@
 //! Decodes the JSON of a tool call's arguments while it streams.
 //!
-//! The decoder hands on the characters of each string value as they arrive, with escapes resolved. It takes what models send:
-//! a text that is cut off anywhere, raw newlines in strings, unknown escapes, text behind the end. It reads each byte once.
+//! The decoder passes on the characters of each string value as they arrive, with escapes resolved. It accepts the text that
+//! models send: cut off anywhere, with raw newlines in strings, unknown escapes, or text after the end. It reads each byte once.
 
-/// Maximum nesting of objects and lists; below it keys are read as values.
+/// Maximum nesting of objects and lists; deeper keys are read as values.
 const MAX_DEPTH: usize = 64;
-/// The number of the first object in a JSON text inside a string. Arguments have fewer objects of their own.
+/// Number of the first object in a JSON text inside a string. The arguments themselves have fewer objects.
 const INNER_OBJECTS: u32 = 1 << 31;
-/// Maximum kept length of a key, in bytes.
+/// Maximum length of a key that is kept, in bytes.
 const MAX_KEY: usize = 256;
 
 /// Receives the string values.
 pub(crate) trait ArgumentSink {
     /// Begins a string value.
     fn open(&mut self, key: &KeyPath<'_>);
-    /// Receives the next characters of it.
+    /// Receives the next characters of the value.
     fn piece(&mut self, text: &str);
     /// Ends the string value.
     fn close(&mut self);
 }
 
-/// The position of a string value.
+/// Position of a string value in the arguments.
 #[derive(Debug)]
 pub(crate) struct KeyPath<'a> {
-    /// The innermost enclosing key; empty when there is none.
+    /// The innermost enclosing key; empty if there is none.
     pub(crate) key: &'a str,
     /// Whether the value is a member of a list.
     pub(crate) in_list: bool,
@@ -36,7 +36,7 @@ impl KeyPath<'_> {
         self.frames.len()
     }
 
-    /// Returns the number of the innermost object around the value, counted from 0 in the order of their beginnings.
+    /// Returns the number of the innermost object around the value. Objects are numbered from 0 in the order in which they begin.
     pub(crate) fn object(&self) -> u32 {
         self.objects().last().unwrap_or(0)
     }
@@ -91,11 +91,11 @@ pub(crate) struct Decoder {
     escape: Escape,
     /// The first half of a surrogate pair.
     half: Option<u16>,
-    /// The frames; those above `depth` are kept for their buffers.
+    /// The frames; those at `depth` and above are unused and kept for their buffers.
     frames: Vec<Frame>,
     depth: usize,
     objects: u32,
-    /// Open objects and lists deeper than [`MAX_DEPTH`].
+    /// Number of open objects and lists deeper than [`MAX_DEPTH`].
     beyond: usize,
 }
 
@@ -115,7 +115,7 @@ impl Decoder {
             frame.object = outer.object;
             frame.key.clone_from(&outer.key);
         }
-        // Its objects are distinct from those around it.
+        // Keeps the numbers of inner objects distinct from those around the string.
         self.objects = INNER_OBJECTS;
     }
 
@@ -159,7 +159,7 @@ impl Decoder {
                 (_, b'}' | b']') => self.end(),
                 (_, b',') => self.next(),
                 (State::Value | State::Literal, _) => self.state = State::Literal,
-                // Skips bytes that are no JSON.
+                // Skips bytes that are not JSON.
                 _ => {}
             }
         }
@@ -220,7 +220,7 @@ impl Decoder {
         };
     }
 
-    /// Continues a key or a value at this byte of the piece, and returns the byte after the part that was read.
+    /// Continues a key or a value at this byte of the piece. Returns the index of the byte after the part that was read.
     fn string(&mut self, piece: &str, at: usize, sink: &mut impl ArgumentSink) -> usize {
         let bytes = piece.as_bytes();
         match self.escape {

@@ -1,4 +1,4 @@
-//! Matches in the arguments of a call, and the paths that they are judged by.
+//! Matches in the arguments of a call, and the paths that decide whether they are in scope.
 
 use super::history::{History, Site};
 use super::lane::{Match, MatchKind};
@@ -12,7 +12,7 @@ const MAX_PATH: usize = 4096;
 /// Maximum number of matches of a call that wait for a path.
 const MAX_FOUND: usize = 4096;
 
-/// A match of a call, and the paths that it may be judged by.
+/// A match of a call, and the paths that may decide whether it is in scope.
 #[derive(Debug)]
 pub(crate) struct CallMatch {
     pub(crate) found: Match,
@@ -21,7 +21,7 @@ pub(crate) struct CallMatch {
 }
 
 impl CallMatch {
-    /// Returns the key by which later matches are recognised as repetitions of this one.
+    /// Returns the key that identifies later repetitions of this match.
     pub(crate) fn key(&self) -> (usize, MatchKind, Owner) {
         (self.found.rule, self.found.kind, self.owner.clone())
     }
@@ -47,7 +47,7 @@ pub(crate) struct CallPath {
 /// The matches and paths of a call.
 #[derive(Debug, Default)]
 pub(crate) struct CallMatches {
-    /// Matches that were not judged, and their keys.
+    /// Matches that were not judged yet, and the keys of all matches.
     found: Vec<CallMatch>,
     keys: HashSet<(usize, MatchKind, Owner)>,
     pub(crate) waiting: PendingMatches,
@@ -55,7 +55,7 @@ pub(crate) struct CallMatches {
     pub(crate) is_unjudged: bool,
     paths: Vec<CallPath>,
     has_new_paths: bool,
-    /// Paths that the caller knows, and a count of their changes.
+    /// Paths that the caller knows, and the number of their changes.
     given: Vec<String>,
     given_version: u64,
 }
@@ -77,7 +77,7 @@ impl CallMatches {
         Paths { known: &self.paths, given: &self.given, given_version: self.given_version }
     }
 
-    /// Takes the paths that the caller knows.
+    /// Sets the paths that the caller knows.
     pub(crate) fn give_paths(&mut self, paths: &[&str]) {
         if self.given != paths {
             self.given = paths.iter().map(|&path| path.to_owned()).collect();
@@ -86,7 +86,7 @@ impl CallMatches {
         }
     }
 
-    /// Begins a path among the arguments. Returns whether there is room for it.
+    /// Begins a path among the arguments. Returns false if the call already has the maximum number.
     pub(crate) fn begin_path(&mut self, object: u32) -> bool {
         let has_room = self.paths.len() < MAX_PATHS;
         if has_room {
@@ -112,19 +112,19 @@ impl CallMatches {
         }
     }
 
-    /// Ends all paths, at the end of the arguments. A truncated path stays as it is.
+    /// Ends all paths, at the end of the arguments. A truncated path is used as it is.
     pub(crate) fn complete_paths(&mut self) {
         self.paths.iter_mut().for_each(|path| path.is_complete = true);
         self.note_new_paths();
     }
 
-    /// Judges the waiting matches again.
+    /// Marks the waiting matches to be judged again.
     fn note_new_paths(&mut self) {
         self.has_new_paths = true;
         self.is_unjudged |= self.waiting.len() > 0;
     }
 
-    /// Adds a match, unless there is one of its kind.
+    /// Adds a match, unless one with the same key exists.
     pub(crate) fn add(&mut self, found: Match, owner: Owner, history: &History) {
         let key = (found.rule, found.kind, owner);
         let is_full = self.found.len() + self.waiting.len() >= MAX_FOUND;
@@ -137,7 +137,7 @@ impl CallMatches {
         self.keys.insert(key);
     }
 
-    /// Judges the matches by the paths that are known. One that may still get a path waits.
+    /// Judges the matches by the known paths. A match that may still get a path waits.
     pub(crate) fn judge(&mut self, scope: &mut CallScope<'_>) -> Vec<(CallMatch, PathVerdict)> {
         let mut judged = Vec::new();
         self.is_unjudged = false;

@@ -3,10 +3,10 @@
 //! | tool | text that rules see |
 //! |---|---|
 //! | `write` | the argument `content` |
-//! | `edit`, `multi_edit`, `apply_patch` | the new text: of replacements the replacement, of patches the lines with `+`, file by file |
-//! | any other | each string value, as a text of its own |
+//! | `edit`, `multi_edit`, `apply_patch` | the new text: the replacements, or the lines with `+` of a patch, file by file |
+//! | any other | each string value, as a separate text |
 //!
-//! The text is decoded. Rules see neither the text that a call removes, nor keys and the punctuation of JSON.
+//! The text is decoded. Rules do not see the text that a call removes, keys, or the punctuation of JSON.
 
 use super::arguments::{ArgumentSink, Decoder, KeyPath};
 use super::call_matches::{CallMatch, CallMatches, Owner};
@@ -27,7 +27,7 @@ pub(crate) struct CallStream {
     values: Values,
 }
 
-/// The values of the arguments: the one that is being read, its text, and the matches in all of them.
+/// The values of the arguments: the current one, its text, and the matches in all of them.
 #[derive(Debug)]
 struct Values {
     value: CurrentValue,
@@ -46,10 +46,10 @@ struct CurrentValue {
     reads_json: bool,
     /// Ids of the objects that enclose the value.
     objects: Vec<u32>,
-    /// The current file of the patch.
+    /// The file that the patch currently changes.
     file: Option<String>,
     patch: NewLines,
-    /// The value of the last `op`, and its object: a patch that creates a file may have no signs.
+    /// The value of the last `op`, and the number of its object: a patch that creates a file may have no signs.
     operation: (u32, String),
 }
 
@@ -69,7 +69,7 @@ impl CurrentValue {
         self.patch = NewLines::default();
     }
 
-    /// Returns whether rules see its text.
+    /// Returns whether rules see the current text.
     fn has_text(&self) -> bool {
         !matches!(self.target, Target::Nothing | Target::Operation)
     }
@@ -96,7 +96,7 @@ enum Target {
     Nothing,
     Operation,
     Text,
-    /// New text if the patch creates a file and does not begin with a sign.
+    /// All text is new if the patch creates a file and does not begin with a sign.
     CreatingPatch,
     Patch,
 }
@@ -143,7 +143,7 @@ impl CallStream {
         self.values.lanes.scanned()
     }
 
-    /// Takes the paths that the caller knows.
+    /// Sets the paths that the caller knows.
     pub(crate) fn give_paths(&mut self, paths: &[&str]) {
         self.values.matches.give_paths(paths);
     }
@@ -155,7 +155,7 @@ impl CallStream {
         self.values.end_delta(search);
     }
 
-    /// Takes a decoded text as the only value of the call.
+    /// Sets a decoded text as the only value of the call.
     pub(crate) fn set(&mut self, text: &str, search: &mut dyn Search) {
         self.values.value.target = Target::Text;
         self.values.value.objects = vec![0];
@@ -172,13 +172,13 @@ impl CallStream {
         self.values.matches.complete_paths();
     }
 
-    /// Reports whether matches are to be judged: there are new ones, or paths have changed.
+    /// Returns whether matches are to be judged: there are new ones, or paths have changed.
     #[inline]
     pub(crate) fn has_unjudged(&self) -> bool {
         self.values.matches.is_unjudged
     }
 
-    /// Judges the matches by the paths that are known. One that may still get a path waits.
+    /// Judges the matches by the known paths. A match that may still get a path waits.
     pub(crate) fn judge(&mut self, scope: &mut CallScope<'_>) -> Vec<(CallMatch, PathVerdict)> {
         self.values.matches.judge(scope)
     }
@@ -200,7 +200,7 @@ impl CallStream {
 
 struct Sink<'a> {
     values: &'a mut Values,
-    /// The decoder of JSON in a string; such JSON is not decoded in strings of its own.
+    /// Decoder for JSON in a string; `None` inside such JSON, which is decoded only once.
     inner: Option<&'a mut Decoder>,
     search: &'a mut dyn Search,
 }
@@ -208,7 +208,7 @@ struct Sink<'a> {
 impl ArgumentSink for Sink<'_> {
     fn open(&mut self, key: &KeyPath<'_>) {
         let values = &mut *self.values;
-        // The tool accepts its edits as a string as well.
+        // The tool also accepts its edits as a string.
         if values.value.shape == Shape::Edit
             && key.key == "edits"
             && let Some(inner) = &mut self.inner
@@ -344,7 +344,7 @@ impl Values {
         self.value.shape != Shape::Other
     }
 
-    /// Resolves the position of each match, while the text around it is known.
+    /// Resolves the positions of the matches while the text around them is known.
     #[inline]
     fn collect(&mut self) {
         for found in std::mem::take(&mut self.lanes.matches) {
@@ -353,14 +353,14 @@ impl Values {
     }
 }
 
-/// Reports whether a value is a path: a string whose key ends in `path`, or one of a list whose key ends in `paths`.
+/// Returns whether a value is a path: a string whose key ends in `path`, or a member of a list whose key ends in `paths`.
 fn is_path(key: &KeyPath<'_>) -> bool {
     let ending = if key.in_list { "paths" } else { "path" };
     let from = key.key.len().checked_sub(ending.len());
     from.and_then(|from| key.key.get(from..)).is_some_and(|end| end.eq_ignore_ascii_case(ending))
 }
 
-/// Returns the treatment of an argument of an edit, by its key.
+/// Returns the treatment of an edit's argument, by its key.
 fn edit_target(key: &str) -> Target {
     match key {
         "new_string" | "newString" | "newText" | "new_text" | "new_str" | "newStr" | "replacement" | "content"

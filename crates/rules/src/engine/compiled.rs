@@ -18,7 +18,7 @@ pub(crate) struct CompiledRules {
     pub(crate) thinking: StreamRules,
     pub(crate) tool: StreamRules,
     pub(crate) ast: AstPatterns,
-    /// The rule and its AST condition, by the number of the pattern.
+    /// Rule and AST condition of each pattern, by the pattern's number.
     pub(crate) ast_owners: Vec<(usize, usize)>,
 }
 
@@ -42,14 +42,14 @@ pub(crate) struct StreamRules {
 }
 
 impl StreamRules {
-    /// Reports whether no rule reads the stream.
+    /// Returns whether no rule reads the stream.
     pub(crate) fn is_unread(&self) -> bool {
         self.lanes.is_empty() && self.ast.is_empty()
     }
 }
 
 impl CompiledRules {
-    /// Compiles rules. When `is_traced`, each stream is read for all of them, so that a match out of scope is reported as one.
+    /// Compiles rules. If `is_traced`, each stream is read for all rules, so that a match out of scope is reported as such.
     pub(crate) fn new(
         rules: Vec<Rule>,
         settings: &RuleSettings,
@@ -157,7 +157,7 @@ fn lane(
         condition: parsed.condition,
         settle: rules[parsed.rule].rule.settle,
     };
-    // Unsupported patterns come last, so that the numbers of the others are those of the set.
+    // Unsupported patterns come last, so that the numbers of the others equal their numbers in the set.
     let (taken, others): (Vec<&ParsedCondition>, Vec<&ParsedCondition>) =
         patterns.iter().partition(|parsed| parsed.pattern.is_some());
     let owners: Vec<Owner> = taken.iter().chain(&others).map(owner).collect();
@@ -184,7 +184,7 @@ fn lane(
     lane
 }
 
-/// Reports whether a token of a scope names a stream. Without one it is text and every tool.
+/// Returns whether a scope covers a stream. An empty scope covers text and every tool.
 fn reads_stream(scope: &[ScopeToken], stream: StreamKind) -> bool {
     if scope.is_empty() {
         return stream != StreamKind::Thinking;

@@ -1,8 +1,8 @@
 //! Runs the patterns that the automaton does not support on a backtracking engine, within a budget.
 //!
-//! A test reads the text from its beginning. So tests are limited by a budget that grows with the text; past it a test takes place
-//! only when the text has grown by a quarter, which costs as much as reading it five times. A test that runs out of steps ends the
-//! pattern for this text.
+//! A test reads the text from its beginning. So tests are limited by a budget that grows with the text. After the budget is
+//! spent, a test takes place only when the text has grown by a quarter, which costs as much as reading it five times. A test that
+//! runs out of steps disables the pattern for this text.
 
 use super::compiled::CompiledRules;
 use crate::rule::Condition;
@@ -19,8 +19,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that the tests of all patterns of a text may read, however short it is, and those of one pattern: 2.8 KB in pieces of 8
-/// bytes.
+/// Bytes that the tests of a text may read regardless of its length, for all patterns together and for each one: enough for 2.8
+/// KB in pieces of 8 bytes.
 const FREE: u64 = 4 << 20;
 const FREE_OF_PATTERN: u64 = 512 << 10;
 /// Additional bytes that all patterns together may read for each byte of the text.
@@ -30,19 +30,19 @@ const PER_BYTE_OF_PATTERN: u64 = 16;
 /// Maximum length of a text on which a pattern is tested, in bytes.
 pub(crate) const MAX_TEXT: usize = 8 << 20;
 
-/// The reason why a pattern is not tested any more, or only later than the text arrived.
+/// Reason why a pattern is no longer tested, or is tested later than the text arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GiveUp {
     /// The pattern ran out of steps: it backtracks too much on this text.
     Steps,
-    /// The text is too long for it.
+    /// The text is too long for the pattern.
     Length,
-    /// The pattern is tested at growing distances: on a text of this length a test of each piece costs too much.
+    /// The pattern is tested at growing intervals: testing each piece of a text of this length costs too much.
     Slow,
-    /// The engine refused it.
+    /// The backtracking engine rejected the pattern.
     Unsupported,
-    /// The automaton does not support it, so that each piece of a text may be a match.
+    /// The automaton does not support the pattern, so each piece of a text may be a match.
     NoAutomaton,
     /// The pattern needs too many states of the automaton on this text.
     States,
@@ -63,39 +63,39 @@ impl fmt::Display for GiveUp {
     }
 }
 
-/// Searches a pattern in a text from its beginning.
+/// Searches a text for a pattern, from the beginning of the text.
 pub(crate) trait Search {
-    /// Returns the bytes of the first match of a rule's condition.
+    /// Returns the byte range of the first match of a rule's condition.
     ///
     /// # Errors
     ///
-    /// Fails with the reason why it cannot be tested on this text.
+    /// Fails with the reason why the condition cannot be tested on this text.
     fn search(&mut self, rule: usize, condition: usize, text: &str) -> Result<Option<Range<usize>>, GiveUp>;
 }
 
 /// Maximum number of expressions in a thread's runtime; one more restarts the runtime.
 const MAX_EXPRESSIONS: usize = 512;
-/// Polls of a test, each of 10,000 steps, which take a tenth of a millisecond.
+/// Minimum number of polls of a test. Each allows 10,000 steps, which take a tenth of a millisecond.
 const MIN_POLLS: u64 = 20;
-/// Text bytes per additional poll: about forty steps for each byte. A pattern that needs more rereads its text.
+/// Bytes of text per additional poll: about forty steps for each byte. A pattern that needs more reads its text repeatedly.
 const BYTES_PER_POLL: u64 = 256;
 
-/// The engine's own `RegExp`, with the expressions that were compiled.
+/// The engine's `RegExp`, with the compiled expressions.
 struct Machine {
     vm: RegExpVm,
     compiled: BTreeMap<Condition, Result<RegExpId, String>>,
 }
 
 thread_local! {
-    // A runtime of QuickJS stays on its thread, and a session need not.
+    // A QuickJS runtime must stay on its thread, but a session may move.
     static MACHINE: RefCell<Option<Machine>> = const { RefCell::new(None) };
 }
 
-/// Runs conditions on the engine's own `RegExp`.
+/// Runs conditions on the engine's `RegExp`.
 #[derive(Debug, Default)]
 pub(crate) struct Backtracking {
     rules: Arc<CompiledRules>,
-    /// Bytes that were searched, and how often.
+    /// Number of bytes that were searched, and of searches.
     pub(crate) bytes: u64,
     pub(crate) searches: u64,
 }
@@ -140,8 +140,8 @@ impl Search for Backtracking {
     }
 }
 
-/// Returns the source of an expression in a form that QuickJS takes: with the flag `v` it refuses `-`, `/` and doubled punctuation
-/// outside of classes too.
+/// Returns the source of an expression in a form that QuickJS accepts: with the flag `v` it rejects `-`, `/` and doubled
+/// punctuation even outside of classes.
 fn accepted(condition: &Condition) -> Cow<'_, str> {
     let Condition { source, flags } = condition;
     if !flags.contains('v') {
@@ -160,7 +160,7 @@ fn accepted(condition: &Condition) -> Cow<'_, str> {
     Cow::Owned(written)
 }
 
-/// Characters outside of classes that QuickJS may refuse, with their positions, in order.
+/// Characters outside of classes that QuickJS may reject, with their positions, in text order.
 #[derive(Default)]
 struct Punctuation(Vec<(usize, u32)>);
 
@@ -186,18 +186,18 @@ pub(crate) struct Budget {
     is_given_up: bool,
     is_slow: bool,
     spent: u64,
-    /// Byte of the text at which a test is due that the budget does not allow.
+    /// Byte of the text up to which a test is due that the budget does not allow yet.
     due: usize,
 }
 
 impl Budget {
-    /// Begins a new text of a stream. Tests of the previous texts use up the budget of the stream's length.
+    /// Begins a new text of a stream. Tests of the previous texts stay charged to the budget of the stream.
     pub(crate) fn restart_text(&mut self) {
         (self.is_asked, self.has_matched, self.due) = (false, false, 0);
     }
 
-    /// Returns whether a test may take place now, and the report on it. `text` counts the bytes that are searched, `read` those
-    /// of the stream, and `patterns` those that share the budget.
+    /// Returns whether a test may take place now, and a report if the pattern is given up or slowed down. `text` is the number of
+    /// bytes to search, `read` the number of bytes of the stream, and `patterns` the number of patterns that share the budget.
     pub(crate) fn allows(&mut self, text: usize, read: usize, patterns: usize, is_end: bool) -> (bool, Option<GiveUp>) {
         if self.has_matched || self.is_given_up {
             self.is_asked = false;
@@ -223,7 +223,7 @@ impl Budget {
         (true, report)
     }
 
-    /// Ends the pattern for this stream.
+    /// Disables the pattern for this stream.
     pub(crate) fn give_up(&mut self) {
         self.is_asked = false;
         self.is_given_up = true;
@@ -234,7 +234,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// Returns the bytes that the tests of a text read that arrives in pieces of 8 bytes, for one of `patterns` patterns.
+    /// Returns the number of bytes that the tests of one of `patterns` patterns read, for a text that arrives in pieces of 8
+    /// bytes.
     fn cost(length: usize, patterns: usize) -> usize {
         let mut budget = Budget::default();
         let mut cost = 0;

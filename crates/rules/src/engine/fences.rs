@@ -1,25 +1,25 @@
-//! Splits Markdown that streams into prose and fenced code blocks.
+//! Splits streamed Markdown into prose and fenced code blocks.
 //!
-//! The tracker follows CommonMark: a line continues the block quotes and list items around it, or begins new ones, and a fence may
-//! stand behind their markers (`1. ```sh`, `> - ~~~`). A fence is at least three backticks or tildes, indented by at most three
-//! columns; one of the same character that is at least as long closes the block, and so does a line that does not continue the
-//! block quotes and list items around it. The line of a fence belongs to neither region, nor do the markers and the indentation
-//! before a line of code. Text is held back only until it is known whether it begins a fence.
+//! The tracker follows CommonMark: a line continues the block quotes and list items around it, or begins new ones, and a fence
+//! may follow their markers (`1. ```sh`, `> - ~~~`). A fence is at least three backticks or tildes, indented by at most three
+//! columns; a fence of the same character that is at least as long closes the block, and so does a line that does not continue
+//! the block quotes and list items around it. The line of a fence belongs to neither region, nor do the markers and the
+//! indentation before a line of code. Text is held back only until it is known whether it begins a fence.
 //!
 //! Blocks of HTML and definitions of links are read as paragraphs, so a fence is recognised in them.
 
-/// Maximum length of a line that is buffered to see whether it is a fence.
+/// Maximum length of a line that is buffered to decide whether it is a fence.
 const MAX_HELD: usize = 1024;
-/// Columns that a fence or the marker of a container may be indented; more make it text.
+/// Maximum indentation of a fence or a container's marker, in columns; with more it is text.
 const MAX_INDENT: usize = 3;
-/// Columns of white space behind the marker of a list item that belong to it.
+/// Maximum number of columns of white space after a list item's marker that belong to the marker.
 const MAX_PADDING: usize = 4;
-/// Maximum nesting of block quotes and list items; a blank line is compared with each of them.
+/// Maximum nesting of block quotes and list items; a blank line is compared with each.
 const MAX_DEPTH: usize = 32;
-/// Digits of a list item's number.
+/// Maximum number of digits of a list item's number.
 const MAX_DIGITS: usize = 9;
 
-/// A part of the text, in order.
+/// A part of the text. Parts are passed on in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Segment<'a> {
     /// Text outside of code blocks, which begins at this byte of the stream.
@@ -42,9 +42,9 @@ pub(crate) struct Fences {
     leaf: Leaf,
     /// The open block quotes and list items, the outermost first.
     containers: Vec<Container>,
-    /// Whether a paragraph is open in the innermost of them.
+    /// Whether a paragraph is open in the innermost container.
     has_paragraph: bool,
-    /// The open code block, in the innermost of them.
+    /// The open code block of the innermost container.
     block: Option<Block>,
     /// The beginning of a line that may be a fence, and its offset in the stream.
     held: String,
@@ -58,24 +58,25 @@ struct Block {
     indent: usize,
 }
 
-/// A block around others.
+/// A block that contains other blocks.
 #[derive(Debug, Clone, Copy)]
 enum Container {
     Quote,
-    /// A list item: the columns from the content around it to its own, and whether it has had a blank line only.
+    /// A list item. `width` is the number of columns from the enclosing content to its own; `is_empty` while it has only a blank
+    /// line.
     Item {
         width: usize,
         is_empty: bool,
     },
 }
 
-/// The progress within a line.
+/// Progress within a line.
 #[derive(Debug, Clone, Copy, Default)]
 enum Line {
-    /// The markers of containers, and white space.
+    /// In the markers of containers, or white space.
     #[default]
     Start,
-    /// Behind them, a run of one fence character.
+    /// After them, in a run of one fence character.
     Run { at: usize, marker: u8, length: usize },
     /// The info string of an opening fence.
     Info { at: usize, marker: u8, length: usize },
@@ -86,16 +87,16 @@ enum Line {
 /// The markers at the beginning of a line.
 #[derive(Debug, Clone, Copy, Default)]
 struct LineStart {
-    /// Column of the next byte, and the column at which the content of the innermost container of this line begins.
+    /// Column of the next byte, and column at which the content of the innermost container begins.
     column: usize,
     base: usize,
-    /// Containers of the lines before that this line continues, and those that it begins.
+    /// Number of containers of earlier lines that this line continues, and the containers that it begins.
     matched: usize,
-    /// Bytes up to the last `>`, and the column after it.
+    /// Number of bytes up to the last `>`, and the column after it.
     quoted: (usize, usize),
     /// Whether one column of white space still belongs to a `>`.
     is_behind_quote: bool,
-    /// Whether the text is indented so far that it is code, unless it continues a paragraph.
+    /// Whether the text is indented enough to be code, unless it continues a paragraph.
     is_indented: bool,
     marker: Marker,
     ruler: Option<Ruler>,
@@ -110,36 +111,36 @@ enum Marker {
         count: usize,
         value: usize,
     },
-    /// The bullet, or the point after the digits; whether the item may interrupt a paragraph.
+    /// The bullet, or the delimiter after the digits. States whether the item may interrupt a paragraph.
     Sign {
         may_interrupt: bool,
     },
-    /// White space after the sign, which ends at this column.
+    /// White space after the sign, which ended at this column.
     Behind {
         end: usize,
         may_interrupt: bool,
     },
 }
 
-/// A line of one character, with white space in it: a thematic break, the underline of a heading, or text.
+/// A line of one character and white space: a thematic break, the underline of a heading, or text.
 #[derive(Debug, Clone, Copy)]
 struct Ruler {
     sign: u8,
     count: usize,
     /// Number of enclosing containers.
     depth: usize,
-    /// Whether there is white space in it, and whether the character occurred again after it.
+    /// Whether the line contains white space, and whether the character occurred again after it.
     has_gap: bool,
     is_broken: bool,
 }
 
-/// The kind of the rest of a line.
+/// Kind of the rest of a line.
 #[derive(Debug, Clone, Copy, Default)]
 enum Leaf {
     /// The kind of the line is known, or irrelevant.
     #[default]
     Known,
-    /// A heading, after so many `#`.
+    /// A heading, after this number of `#`.
     Heading(usize),
     Ruler(Ruler),
 }
@@ -148,20 +149,20 @@ enum Leaf {
 enum Step {
     /// The byte belongs to the beginning.
     Hold,
-    /// The byte is read again in another state.
+    /// The byte is processed again in another state.
     Again,
     /// The line is not a fence.
     Release,
 }
 
-/// The progress within a piece.
+/// Progress within a piece.
 struct PieceProgress<'a> {
     piece: &'a str,
-    /// The next byte.
+    /// Index of the next byte.
     at: usize,
-    /// First byte that was neither passed on nor buffered from an earlier line.
+    /// Index of the first byte that was neither passed on nor buffered from an earlier line.
     from: usize,
-    /// The byte at which the buffered line began; `None` when it began in an earlier piece.
+    /// Index at which the buffered line began; `None` if it began in an earlier piece.
     line_at: Option<usize>,
 }
 
@@ -170,7 +171,7 @@ impl PieceProgress<'_> {
         self.piece.as_bytes()[self.at]
     }
 
-    /// Continues at a byte, without passing on those before it.
+    /// Continues at a byte without passing on the bytes before it.
     fn skip_to(&mut self, at: usize) {
         (self.at, self.from) = (at, at);
     }
@@ -187,7 +188,7 @@ impl Fences {
 
     /// Reads the next piece of the text.
     ///
-    /// Lines that are of one region and follow each other in the piece are passed on together.
+    /// Consecutive lines of the same region are passed on together.
     pub(crate) fn push(&mut self, piece: &str, segment: &mut impl FnMut(Segment<'_>)) {
         let bytes = piece.as_bytes();
         let mut read = PieceProgress { piece, at: 0, from: 0, line_at: None };
@@ -241,7 +242,7 @@ impl Fences {
         }
     }
 
-    /// Reads a byte of a run of fence characters, or behind one that may close the block.
+    /// Reads a byte of a run of fence characters, or after a run that may close the block.
     fn push_run(
         &mut self,
         read: &mut PieceProgress<'_>,
@@ -271,7 +272,7 @@ impl Fences {
         }
     }
 
-    /// Reads the info string of an opening fence, as far as the piece has it.
+    /// Reads the info string of an opening fence, as far as the piece contains it.
     fn push_info(
         &mut self,
         read: &mut PieceProgress<'_>,
@@ -293,7 +294,7 @@ impl Fences {
         }
     }
 
-    /// Passes on the lines of a piece before the one that is held back.
+    /// Passes on the lines of a piece before the buffered one.
     fn pass_lines(&self, read: &PieceProgress<'_>, segment: &mut impl FnMut(Segment<'_>)) {
         if let Some(line_at) = read.line_at {
             self.pass(self.offset + read.from, &read.piece[read.from..line_at], segment);
@@ -371,7 +372,8 @@ impl Fences {
         }
     }
 
-    /// Counts the bytes at the beginning of a line of code that belong to its containers, and to the indentation of the fence.
+    /// Returns the number of bytes at the beginning of a line of code that belong to its containers and to the indentation of the
+    /// fence.
     fn skipped(&self, held: &str, block: Block) -> usize {
         let (quoted, mut column) = self.start.quoted;
         let until = self.start.base + block.indent;
@@ -441,7 +443,7 @@ impl Fences {
         Step::Hold
     }
 
-    /// Compares the containers that are open with the next byte, and reports whether the line continues all of them.
+    /// Compares the open containers with the next byte. Returns whether the line continues all of them.
     fn continues(&mut self, byte: u8) -> bool {
         while let Some(container) = self.containers.get_mut(self.start.matched) {
             match container {
@@ -472,7 +474,7 @@ impl Fences {
         self.start.ruler = None;
     }
 
-    /// Begins a container, whose content begins at this column.
+    /// Begins a container whose content begins at column `base`.
     fn enter(&mut self, container: Container, base: usize) {
         self.containers.truncate(self.start.matched);
         self.containers.push(container);
@@ -503,7 +505,7 @@ impl Fences {
         }
         if indent > MAX_INDENT {
             self.start.is_indented = true;
-            // The marker before it may be the beginning of a thematic break.
+            // The previous marker may be the beginning of a thematic break.
             if let Some(ruler) = self.start.ruler.filter(|ruler| ruler.sign == byte) {
                 self.leaf = Leaf::Ruler(ruler);
                 return Step::Release;
@@ -556,7 +558,7 @@ impl Fences {
         Step::Again
     }
 
-    /// Reads the end of a line that has had markers and white space only.
+    /// Reads the end of a line that consists of markers and white space.
     fn blank(&mut self, segment: &mut impl FnMut(Segment<'_>)) -> Step {
         if let Some(ruler) = self.start.ruler.filter(|ruler| ruler.sign != b'+' && ruler.count >= 3) {
             self.containers.truncate(ruler.depth);
@@ -574,7 +576,7 @@ impl Fences {
         Step::Release
     }
 
-    /// Takes the line as text: a line of the paragraph that is open, of a new one, or of indented code.
+    /// Treats the line as text: of the open paragraph, of a new one, or of indented code.
     fn text(&mut self) -> Step {
         if let (Marker::Sign { .. } | Marker::Behind { .. }, Some(ruler)) = (self.start.marker, self.start.ruler) {
             self.start.marker = Marker::None;
@@ -582,7 +584,7 @@ impl Fences {
             return Step::Release;
         }
         self.leaf = Leaf::Known;
-        // Text continues a paragraph without the markers of its containers.
+        // Text without the markers of its containers continues a paragraph.
         if self.block.is_none() && !self.has_paragraph {
             self.containers.truncate(self.start.matched);
             self.has_paragraph = !self.start.is_indented;
@@ -590,7 +592,7 @@ impl Fences {
         Step::Release
     }
 
-    /// Reads the rest of a line, to know whether a paragraph is open after it.
+    /// Reads the rest of a line to determine whether a paragraph is open after it.
     fn read_leaf(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             match &mut self.leaf {
@@ -615,7 +617,7 @@ impl Fences {
         }
     }
 
-    /// Takes a line of one character.
+    /// Classifies a line of one character.
     fn end_ruler(&mut self, Ruler { sign, count, depth, is_broken, .. }: Ruler) {
         let is_in_paragraph = self.has_paragraph && self.start.matched == self.containers.len();
         let is_underline = is_in_paragraph && matches!(sign, b'-' | b'=') && !is_broken;
@@ -632,7 +634,7 @@ impl Fences {
     }
 }
 
-/// Returns the column after a byte of white space; a tab ends at a multiple of four.
+/// Returns the column after a white space byte; a tab ends at a multiple of four.
 fn after(byte: u8, column: usize) -> usize {
     if byte == b'\t' { (column / 4 + 1) * 4 } else { column + 1 }
 }
@@ -641,7 +643,7 @@ fn after(byte: u8, column: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Returns the prose, then each block's info string and text.
+    /// Returns the prose, then the info string and text of each block.
     fn split(pieces: &[&str]) -> (String, Vec<(String, String)>) {
         let mut fences = Fences::default();
         let (mut prose, mut blocks) = (String::new(), Vec::<(String, String)>::new());
@@ -699,7 +701,7 @@ mod tests {
     }
 
     #[test]
-    fn inline_code_is_no_fence() {
+    fn inline_code_is_not_a_fence() {
         assert_eq!(both("``` a ` b\nx").0, "``` a ` b\nx");
         assert_eq!(both("``a``\n`b`").0, "``a``\n`b`");
         assert_eq!(both("    ```\nx").0, "    ```\nx");
@@ -740,7 +742,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_may_stand_behind_the_marker_of_a_list_item() {
+    fn a_fence_may_follow_the_marker_of_a_list_item() {
         assert_eq!(blocks("1. ```bash\n   ls\n   ```\n\nThat is all."), [block("bash", "ls\n")]);
         assert_eq!(blocks("- ```ts\n  a\n  ```\nx"), [block("ts", "a\n")]);
         assert_eq!(blocks("* ````\n  ```\n  ````\nx"), [block("", "```\n")]);

@@ -3,36 +3,36 @@
 use crate::rule::{ContextMode, RuleName, StreamKind};
 use serde::{Deserialize, Serialize};
 
-/// The rules that fired at one delta. They are injected together.
+/// The rules that fired at one delta. Their texts are injected together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Firing {
-    /// The action for the caller.
+    /// Action that the caller has to take.
     pub action: Action,
     /// The stream on which they fired.
     pub stream: StreamKind,
-    /// The tool, on [`StreamKind::Tool`].
+    /// Name of the tool, on [`StreamKind::Tool`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The id of the tool call, on [`StreamKind::Tool`].
+    /// Id of the tool call, on [`StreamKind::Tool`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// Each rule once, in the order of the session's rules.
+    /// The rules, each once, in the order of the session's rules.
     pub rules: Vec<FiredRule>,
 }
 
 impl Firing {
-    /// Reports whether the reply is to be interrupted.
+    /// Returns whether the reply is to be interrupted.
     pub fn interrupts(&self) -> bool {
         matches!(self.action, Action::Interrupt { .. })
     }
 }
 
-/// The caller's reaction to a firing.
+/// Action of the caller after a firing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", rename_all_fields = "camelCase")]
 pub enum Action {
-    /// Stops the reply, puts the rules into the conversation and asks again.
+    /// Stops the reply, puts the rules into the conversation and requests another reply.
     Interrupt {
         /// The treatment of the partial reply.
         context_mode: ContextMode,
@@ -52,12 +52,12 @@ pub struct FiredRule {
     /// Description of the rule in one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether this rule asks for an interrupt.
+    /// Whether this rule requests an interrupt.
     pub interrupts: bool,
-    /// The reason why it only reminds although its mode interrupts on this stream.
+    /// Reason why the rule only reminds although its mode interrupts on this stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<Degraded>,
-    /// The match.
+    /// Position of the match.
     pub site: MatchSite,
 }
 
@@ -71,7 +71,7 @@ pub enum Degraded {
     PerTurn(u32),
     /// Rules have reached the limit of interrupts of this session.
     PerSession(u32),
-    /// The session has discarded as many replies, or tokens, as it may, whether rules or extensions requested it.
+    /// The session has discarded its maximum of replies or tokens, whether rules or extensions requested it.
     SessionNet,
 }
 
@@ -92,31 +92,31 @@ impl std::fmt::Display for Degraded {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MatchSite {
-    /// The condition that matched.
+    /// Condition that matched.
     pub pattern: PatternIndex,
-    /// The byte of the text at which the match ends (of an AST condition: begins). The text of a tool call is the decoded
+    /// Byte of the text at which the match ends; for an AST condition, at which it begins. The text of a tool call is the decoded
     /// value of one argument, or the new lines of a patch for one file.
     pub offset: usize,
     /// The line of that byte, counted from 1.
     pub line: usize,
     /// The column of that byte in characters, counted from 1.
     pub column: usize,
-    /// The line as far as it was known, cut at [`MAX_EXCERPT`] characters around the match.
+    /// The line as far as it is known, cut to [`MAX_EXCERPT`] characters around the match.
     pub excerpt: String,
-    /// The path of the tool call by which the rule was in scope, or the first one known.
+    /// Path of the tool call that put the rule in scope, or the first known path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
 
-/// Characters of an excerpt.
+/// Maximum number of characters of an excerpt.
 pub const MAX_EXCERPT: usize = 200;
 
-/// A condition of a rule, counted from 0.
+/// Index of a condition of a rule, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", content = "index")]
 pub enum PatternIndex {
-    /// One of [`Rule::conditions`](crate::Rule::conditions).
+    /// Index in [`Rule::conditions`](crate::Rule::conditions).
     Regex(usize),
-    /// One of [`Rule::ast_conditions`](crate::Rule::ast_conditions).
+    /// Index in [`Rule::ast_conditions`](crate::Rule::ast_conditions).
     Ast(usize),
 }

@@ -5,7 +5,7 @@ use crate::rule::{Repeat, RuleName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The record of a rule that fired, kept over compaction and over the end of the process.
+/// Record of a rule that fired. It survives compaction and the end of the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InjectedRecord {
@@ -25,23 +25,23 @@ fn once() -> u32 {
     1
 }
 
-/// The reason why a rule that matched did not fire.
+/// Reason why a rule that matched did not fire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "gate", rename_all_fields = "camelCase")]
 pub enum Blocked {
-    /// The rule fires once in a session, and fired in this turn.
+    /// The rule fires once in a session and has already fired.
     Once {
         /// The turn in which it fired.
         turn: u64,
     },
     /// Too few turns have ended since it fired.
     Gap {
-        /// Turns that have to end.
+        /// Number of turns that still have to end.
         turns_left: u64,
     },
     /// Too little time has passed since it fired.
     Cooldown {
-        /// Milliseconds that have to pass.
+        /// Milliseconds that still have to pass.
         ms_left: u64,
     },
     /// The rule has reached its limit of firings in a session.
@@ -51,7 +51,7 @@ pub enum Blocked {
     },
 }
 
-/// The firing records of a session. Entries stay when a rule file vanishes: a file that is saved in two steps is absent for a
+/// The firing records of a session. Entries stay when a rule file disappears: an editor that saves in two steps removes it for a
 /// moment.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
@@ -65,18 +65,18 @@ pub(crate) struct Gate {
 struct RuleState {
     name: RuleName,
     record: Option<InjectedRecord>,
-    /// The record before the last firing, to undo it.
+    /// Record before the last firing, which undoing it restores.
     before: Option<InjectedRecord>,
     interrupts_of_turn: u32,
 }
 
-/// The limits that hold for a rule.
+/// The limits of a rule.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caps {
     pub(crate) rule_per_turn: u32,
     pub(crate) per_turn: u32,
     pub(crate) per_session: u32,
-    /// Whether the session may discard no more replies.
+    /// Whether the session must discard no more replies.
     pub(crate) is_exhausted: bool,
 }
 
@@ -139,7 +139,7 @@ impl Gate {
         }
     }
 
-    /// Returns the cap that keeps a rule from interrupting now, if one does.
+    /// Returns the cap that keeps a rule from interrupting now; `None` if it may interrupt.
     pub(crate) fn degraded(&self, slot: usize, caps: Caps, interrupts_of_session: u32) -> Option<Degraded> {
         if caps.is_exhausted {
             Some(Degraded::SessionNet)
@@ -177,7 +177,7 @@ impl Gate {
         }
     }
 
-    /// Records that a rule was injected in a turn, at an unknown time.
+    /// Records that a rule was injected in a turn at an unknown time.
     pub(crate) fn mark(&mut self, name: &RuleName, turn: u64) {
         let slot = self.slot(name);
         let state = &mut self.states[slot];
@@ -187,11 +187,11 @@ impl Gate {
     }
 
     pub(crate) fn records(&self) -> Vec<InjectedRecord> {
-        // Ordered by name, so that the order does not depend on the run.
+        // Sorted by name, so that the order does not depend on the run.
         self.slots.values().filter_map(|&slot| self.states[slot].record.clone()).collect()
     }
 
-    /// Restores records. The turn is at least that of the latest one, so that a gap is not shortened.
+    /// Restores records. The current turn becomes at least the latest recorded one, so that no gap is shortened.
     pub(crate) fn restore(&mut self, records: impl IntoIterator<Item = InjectedRecord>) {
         for record in records {
             self.turn = self.turn.max(record.turn);

@@ -1,17 +1,17 @@
-//! Keeps the end of a text, to resolve the positions of matches.
+//! Keeps the end of a text, to resolve positions of matches.
 
 use super::firing::{MAX_EXCERPT, MatchSite, PatternIndex};
 
-/// Minimum number of bytes of a text that are kept, when it is not kept whole.
+/// Minimum number of bytes that are kept of a text that is not kept whole.
 const KEPT: usize = 4 * 1024;
-/// Bytes at which a text is cut to [`KEPT`].
+/// Size in bytes at which a text is cut to [`KEPT`].
 const MAX_TEXT: usize = 16 * 1024;
 
 /// The end of a growing text.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     text: String,
-    /// The byte of the whole text at which `text` begins, the line of that byte counted from 0, and where that line begins.
+    /// Byte of the whole text at which `text` begins, number of its line counted from 0, and byte at which that line begins.
     start: usize,
     line: usize,
     line_start: usize,
@@ -32,7 +32,7 @@ impl History {
         (self.start, self.line, self.line_start) = (0, 0, 0);
     }
 
-    /// Returns the bytes of the whole text.
+    /// Returns the length of the whole text in bytes.
     pub(crate) fn len(&self) -> usize {
         self.start + self.text.len()
     }
@@ -42,7 +42,7 @@ impl History {
         self.text.push_str(piece);
     }
 
-    /// Discards old text, unless it is to be kept whole.
+    /// Discards old text, unless the text is kept whole.
     #[inline]
     pub(crate) fn trim(&mut self) {
         if self.text.len() > MAX_TEXT {
@@ -66,13 +66,13 @@ impl History {
         self.start += cut;
     }
 
-    /// Resolves a byte to a position. A discarded byte resolves to the first one that is kept.
+    /// Resolves a byte to a position. A discarded byte resolves to the first kept one.
     pub(crate) fn position(&self, offset: usize) -> Position {
         let before = &self.text[..self.kept(offset)];
         let line = self.line + before.bytes().filter(|&byte| byte == b'\n').count();
         let column = match before.rfind('\n') {
             Some(last) => before[last + 1..].chars().count(),
-            // Only the length in bytes is known of the discarded part of the line.
+            // Of the discarded part of the line, only the length in bytes is known.
             None => before.chars().count() + self.start - self.line_start,
         };
         Position { offset, line: line + 1, column: column + 1 }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_survives_what_is_forgotten() {
+    fn positions_are_correct_after_old_text_is_discarded() {
         let mut history = History::default();
         let line = "größe 0123456789\n";
         for _ in 0..10_000 {

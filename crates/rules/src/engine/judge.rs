@@ -1,4 +1,4 @@
-//! Judges matches: which are in scope, which of their rules fire, and whether the reply is interrupted.
+//! Judges matches: decides which are in scope, which of their rules fire, and whether the reply is interrupted.
 
 use super::RuleEngine;
 use super::call_matches::CallMatch;
@@ -111,7 +111,7 @@ impl RuleEngine {
         }));
     }
 
-    /// Searches a text for the wanted AST conditions: of each hit the rule, the condition and the position.
+    /// Searches a text for the wanted AST conditions. Returns rule, condition and position of each hit.
     fn search_ast(&mut self, language: AstLanguage, text: &str, wanted: Vec<bool>) -> Vec<(usize, usize, Site)> {
         let rules = Arc::clone(&self.active.current);
         if !wanted.contains(&true) {
@@ -181,7 +181,7 @@ impl RuleEngine {
         self.decide(source, candidates)
     }
 
-    /// Decides which of the rules that matched fire, and whether the reply is interrupted.
+    /// Decides which of the matching rules fire, and whether the reply is interrupted.
     fn decide(&mut self, source: Source<'_>, mut candidates: Vec<Candidate>) -> Option<Firing> {
         let rules = Arc::clone(&self.active.current);
         candidates.sort_by_key(|candidate| candidate.rule);
@@ -218,7 +218,7 @@ impl RuleEngine {
             let degraded = if asks { self.gate.degraded(slot, caps, self.ledgers.session.interrupts) } else { None };
             let interrupts = asks && degraded.is_none();
             if interrupts {
-                // One rule that discards the partial reply suffices: its text must not be seen again.
+                // One rule that discards the partial reply is enough, because its text must not be seen again.
                 let mode = compiled.context_mode;
                 context_mode = context_mode.filter(|&other| other == ContextMode::Discard).or(Some(mode));
             }

@@ -1,4 +1,4 @@
-//! Matches the patterns of the rules that read the same parts of a stream against the text of those parts.
+//! Matches a stream against the patterns of all rules that read the same parts of it.
 
 use super::fallback::{Budget, GiveUp, MAX_TEXT, Search};
 use super::settle::Wait;
@@ -6,37 +6,37 @@ use crate::rule::{Region, Settle, Window};
 use pijs_matcher::{Hit, PatternSet, Reporting, Scan};
 use std::sync::Arc;
 
-/// The patterns of a lane, in one automaton.
+/// The patterns of a lane, compiled into one automaton.
 #[derive(Debug)]
 pub(crate) struct LaneRules {
     pub(crate) region: Region,
     pub(crate) window: Window,
     pub(crate) owners: Vec<Owner>,
     pub(crate) set: PatternSet,
-    /// Patterns, by their numbers in `owners`, of which the automaton finds only possible matches. Sorted.
+    /// Patterns, by index in `owners`, for which the automaton finds only possible matches. Sorted.
     pub(crate) coarse: Vec<usize>,
-    /// For each coarse pattern, whether text after a hit may turn it into a match.
+    /// For each coarse pattern, whether text after a hit can turn the hit into a match.
     pub(crate) looks_past_end: Vec<bool>,
-    /// Patterns that the automaton does not support. Each piece of a text may be a match.
+    /// Patterns that the automaton does not support: each piece of a text may be a match.
     pub(crate) unfiltered: Vec<usize>,
 }
 
 /// A pattern of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// The rule, by its number in the session.
+    /// Index of the rule in the session.
     pub(crate) rule: usize,
-    /// The condition of the rule.
+    /// Index of the rule's condition.
     pub(crate) condition: usize,
     pub(crate) settle: Settle,
 }
 
-/// A match, or a report in place of one.
+/// A match, or a report that a pattern is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Match {
     pub(crate) rule: usize,
     pub(crate) condition: usize,
-    /// The byte of the stream at which it ends.
+    /// Byte of the stream at which the match ends.
     pub(crate) offset: usize,
     pub(crate) kind: MatchKind,
 }
@@ -47,7 +47,7 @@ pub(crate) enum MatchKind {
     Sure,
     /// Later text may undo the match. Reported only for the trace.
     Unsettled,
-    /// The pattern is not tested, or less often.
+    /// The pattern is no longer tested, or is tested less often.
     GaveUp(GiveUp),
 }
 
@@ -57,14 +57,14 @@ struct ReportedMatches {
     unsettled: bool,
 }
 
-/// Hits of the automaton that are not reported yet.
+/// Hits of the automaton that were not reported yet.
 #[derive(Debug, Default)]
 struct PendingHits {
     /// Settled hits of the last piece.
     settled: Vec<Hit>,
-    /// Hits that hold if the text ends here.
+    /// Hits that are valid if the text ends here.
     unsettled: Vec<Hit>,
-    /// Patterns that match before a CR that may be the line's last character.
+    /// Patterns that match before a CR if it is the last character of the line.
     before_return: Vec<usize>,
     waits: Vec<Wait>,
 }
@@ -78,15 +78,15 @@ impl PendingHits {
     }
 }
 
-/// The end of the text that was read.
+/// Position at the end of the text that was read.
 #[derive(Debug, Default)]
 struct TextPosition {
     /// Length of the text in bytes.
     length: usize,
-    /// The offset in the stream at which it ends.
+    /// Offset in the stream at which the text ends.
     end: usize,
     last: Option<char>,
-    /// Bytes of all texts of the stream.
+    /// Length of all texts of the stream, in bytes.
     read: usize,
 }
 
@@ -95,7 +95,7 @@ impl TextPosition {
         (self.length, self.last) = (0, None);
     }
 
-    /// Moves behind a piece that begins at this byte of the stream.
+    /// Advances over a piece that begins at byte `at` of the stream.
     #[inline]
     fn advance(&mut self, at: usize, piece: &str) {
         self.length += piece.len();
@@ -106,8 +106,8 @@ impl TextPosition {
         }
     }
 
-    /// Returns the offset in the stream of a byte of the text, and its index in the piece that comes next, which begins at `at`.
-    /// The index is 0 for a byte before the piece.
+    /// Returns the stream offset of a byte of the text, and its index in the next piece, which begins at stream offset `at`. The
+    /// index is 0 for a byte before the piece.
     fn locate(&self, byte: usize, at: usize) -> (usize, usize) {
         match byte.checked_sub(self.length) {
             Some(inside) if inside > 0 => (at + inside, inside),
@@ -116,10 +116,10 @@ impl TextPosition {
     }
 }
 
-/// Tests of the patterns of which the automaton finds only possible matches, or none.
+/// Tests the patterns for which the automaton finds only possible matches, or none.
 #[derive(Debug)]
 struct LaneFallback {
-    /// The text, when a pattern needs it.
+    /// The text, if a pattern needs it.
     text: String,
     /// Budgets of the coarse patterns, then of the unfiltered ones.
     budgets: Vec<Budget>,
@@ -128,7 +128,7 @@ struct LaneFallback {
 }
 
 impl LaneFallback {
-    /// Keeps a piece of the text for the tests; each of the patterns that the automaton does not support is due.
+    /// Keeps a piece of the text for tests, and schedules a test of each unsupported pattern.
     fn push(&mut self, piece: &str, unfiltered: std::ops::Range<usize>) {
         if self.text.len() <= MAX_TEXT {
             self.text.push_str(piece);
@@ -154,7 +154,7 @@ impl LaneFallback {
     }
 }
 
-/// The text of a lane, as far as it has been read.
+/// Matches the text of a lane as it arrives.
 #[derive(Debug)]
 pub(crate) struct Lane {
     rules: Arc<LaneRules>,
@@ -162,9 +162,9 @@ pub(crate) struct Lane {
     hits: PendingHits,
     position: TextPosition,
     fallback: LaneFallback,
-    /// Number of patterns that the automaton gave up in this text and that were reported.
+    /// Number of patterns that the automaton gave up in this text and that were already reported.
     exhausted: usize,
-    /// For each pattern, whether a match was reported, and whether an unsettled match was.
+    /// For each pattern, whether a match and whether an unsettled match was reported.
     told: Vec<ReportedMatches>,
     /// Bytes that the automaton read.
     scanned: u64,
@@ -188,7 +188,7 @@ impl Lane {
         }
     }
 
-    /// Returns the bytes that the automaton read, of all streams.
+    /// Returns the number of bytes that the automaton read, in all streams.
     pub(crate) fn scanned(&self) -> u64 {
         self.scanned
     }
@@ -205,7 +205,7 @@ impl Lane {
         self.fallback.restart();
     }
 
-    /// Begins a value of the stream, which is judged separately. It is a text even while it is empty.
+    /// Begins a value of the stream, which is judged separately. Even an empty value is a text.
     pub(crate) fn begin_value(&mut self, matches: &mut Vec<Match>) {
         self.forget();
         self.read(0, "", matches);
@@ -216,7 +216,7 @@ impl Lane {
         self.told.fill(ReportedMatches::default());
     }
 
-    /// Reports a match, unless the stream has one of the pattern already.
+    /// Reports a match, unless one of the same pattern was reported in this stream.
     fn report(&mut self, pattern: usize, offset: usize, kind: MatchKind, matches: &mut Vec<Match>) {
         let told = &mut self.told[pattern];
         let told = if kind == MatchKind::Unsettled { &mut told.unsettled } else { &mut told.sure };
@@ -237,7 +237,7 @@ impl Lane {
         self.fallback.restart_text();
     }
 
-    /// Reads the next piece of the text, which begins at this byte of the stream.
+    /// Reads the next piece of the text, which begins at byte `at` of the stream.
     #[inline]
     pub(crate) fn push(&mut self, at: usize, piece: &str, search: &mut dyn Search, matches: &mut Vec<Match>) {
         if self.rules.window == Window::Line {
@@ -270,7 +270,7 @@ impl Lane {
         }
     }
 
-    /// Reports the matches that hold if the text ended here. Called after each delta.
+    /// Reports the matches that are valid if the text ends here. Called after each delta.
     #[inline]
     pub(crate) fn end_delta(&mut self, search: &mut dyn Search, matches: &mut Vec<Match>) {
         if self.rules.window == Window::Chunk {
@@ -345,7 +345,7 @@ impl Lane {
             let pattern = id.index();
             if let Ok(budget) = rules.coarse.binary_search(&pattern) {
                 self.fallback.ask(budget);
-                // A text that may match now may match again when it has grown.
+                // A pattern that may match now may also match later text, so all hits are reported.
                 self.scan.report(id, Reporting::Every);
                 continue;
             }
@@ -361,7 +361,7 @@ impl Lane {
         self.hits.settled = hits;
     }
 
-    /// Takes the matches that hold if the text ends here.
+    /// Takes the matches that are valid if the text ends here.
     #[cold]
     fn read_end(&mut self, is_end: bool, matches: &mut Vec<Match>) {
         let unsettled = std::mem::take(&mut self.hits.unsettled);

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RetryLedger {
-    /// Deltas at which the reply was interrupted.
+    /// Number of deltas at which the reply was interrupted.
     pub interrupts: u32,
-    /// Deltas at which rules fired that only remind.
+    /// Number of deltas at which only rules that remind fired.
     pub reminders: u32,
     /// Tokens of interrupted replies.
     pub tokens_burned: u64,
-    /// Each rule that fired.
+    /// Counts of each rule that fired.
     pub rules: BTreeMap<RuleName, RuleCounts>,
 }
 
@@ -29,20 +29,20 @@ pub struct RuleCounts {
     pub interrupts: u32,
     /// Number of reminders.
     pub reminders: u32,
-    /// Tokens of the replies that it interrupted. A reply that several rules interrupted together is added to each.
+    /// Tokens of the replies that the rule interrupted. A reply that several rules interrupted together is added to each.
     pub tokens_burned: u64,
-    /// The caps that turned an interrupt into a reminder, with the number of times.
+    /// Caps that turned interrupts into reminders, with the number of times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<(Degraded, u32)>,
 }
 
 impl RetryLedger {
-    /// Reports whether nothing was counted.
+    /// Returns whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Adds the counts of another ledger, such as that of a session before.
+    /// Adds the counts of another ledger, for example of an earlier part of the session.
     pub fn add(&mut self, other: &Self) {
         self.interrupts = self.interrupts.saturating_add(other.interrupts);
         self.reminders = self.reminders.saturating_add(other.reminders);
@@ -59,7 +59,8 @@ impl RetryLedger {
         }
     }
 
-    /// Counts one firing of rules that a session file records. `tokens_burned` are those of the interrupted reply.
+    /// Returns the counts of one firing that a session file records. `tokens_burned` is the number of tokens of the interrupted
+    /// reply.
     pub fn of_firing(rules: &[FiredRule], interrupts: bool, tokens_burned: u64) -> Self {
         let counts = |fired: &FiredRule| {
             let interrupts = interrupts && fired.interrupts;
@@ -106,7 +107,7 @@ impl RuleCounts {
 pub(crate) struct SessionLedgers {
     pub(crate) session: RetryLedger,
     pub(crate) turn: RetryLedger,
-    /// Rules of the last interrupt, to which its tokens are counted.
+    /// Rules of the last interrupt, which its tokens are charged to.
     interrupted: Vec<RuleName>,
 }
 
@@ -121,7 +122,7 @@ impl SessionLedgers {
         self.turn.record(firing);
     }
 
-    /// Counts the tokens of the reply that was interrupted last.
+    /// Adds the tokens of the reply that was interrupted last.
     pub(crate) fn burn(&mut self, tokens: u64) {
         if self.interrupted.is_empty() {
             return;

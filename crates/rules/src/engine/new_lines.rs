@@ -1,17 +1,17 @@
-//! Reads the lines that a patch adds, file by file, while it streams.
+//! Extracts the lines that a patch adds, file by file, while it streams.
 //!
-//! It takes unified diffs, `apply_patch` envelopes (`*** Update File: a.rs`) and hashline edits (`[a.rs#1A2B]`): a line that begins
-//! with `+` is new, and counts without the sign.
+//! It reads unified diffs, `apply_patch` envelopes (`*** Update File: a.rs`) and hashline edits (`[a.rs#1A2B]`): a line that
+//! begins with `+` is new, and is passed on without the sign.
 
-/// Bytes of a line that names a file which are kept.
+/// Maximum number of bytes kept of a line that names a file.
 const MAX_HEADER: usize = 4096;
 
-/// A part of a patch, in order.
+/// A part of a patch. Parts are passed on in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PatchPart<'a> {
-    /// The lines that follow belong to this file.
+    /// Begins the lines of this file.
     File(&'a str),
-    /// The next characters of the new lines. A line break precedes each line but the first of a file.
+    /// The next characters of the new lines. A line break precedes each line except the first of a file.
     Text(&'a str),
 }
 
@@ -20,7 +20,7 @@ enum Line {
     #[default]
     Start,
     New,
-    /// May name a file.
+    /// A line that may name a file.
     Header,
     Other,
 }
@@ -30,9 +30,9 @@ enum Line {
 pub(crate) struct NewLines {
     line: Line,
     header: String,
-    /// Whether the line before was the header of a unified diff's old file.
+    /// Whether the previous line was the header of a unified diff's old file.
     is_behind_old: bool,
-    /// Whether the file has a new line.
+    /// Whether the current file has a new line.
     has_text: bool,
 }
 
@@ -97,7 +97,7 @@ impl NewLines {
                 self.has_text = false;
                 part(PatchPart::File(file.strip_prefix("b/").unwrap_or(file)));
             } else {
-                // The line before was one that the patch removes.
+                // The previous line was one that the patch removes.
                 if self.has_text {
                     part(PatchPart::Text("\n"));
                 }
@@ -108,7 +108,7 @@ impl NewLines {
     }
 }
 
-/// Returns the file that a line of an envelope names.
+/// Returns the file that a header line of an envelope names.
 fn file_of(header: &str) -> Option<&str> {
     if let Some(rest) = header.strip_prefix("*** ") {
         let named = ["Update File:", "Add File:", "Move to:"].iter().find_map(|word| rest.strip_prefix(word));

@@ -1,4 +1,4 @@
-//! The streams of the reply that is being read: text, thinking, and the arguments of its calls.
+//! The streams of the current reply: text, thinking, and the arguments of its calls.
 
 use super::calls::CallStream;
 use super::compiled::CompiledRules;
@@ -10,7 +10,7 @@ const MAX_CALLS: usize = 64;
 /// Maximum number of calls whose buffers are kept for later ones.
 const MAX_SPARE: usize = 2;
 
-/// All streams of a reply, and counts of what was read in the session.
+/// All streams of a reply, and the session's counts of bytes.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyStreams {
     pub(crate) text: MessageStream,
@@ -19,14 +19,14 @@ pub(crate) struct ReplyStreams {
     spare: Vec<CallStream>,
     /// Whether a message is being read.
     pub(crate) is_reading: bool,
-    /// Bytes of the deltas that were read.
+    /// Number of bytes of the deltas that were read.
     pub(crate) bytes: u64,
-    /// Bytes that discarded automata read.
+    /// Number of bytes that discarded automata read.
     discarded: u64,
 }
 
 impl ReplyStreams {
-    /// Reads with other rules from now on.
+    /// Switches to other rules.
     pub(crate) fn take_rules(&mut self, rules: &CompiledRules, is_traced: bool) {
         self.discarded = self.scanned();
         self.text = MessageStream::new(&rules.text, is_traced);
@@ -52,12 +52,12 @@ impl ReplyStreams {
         }
     }
 
-    /// Returns the index of a call that streams.
+    /// Returns the index of a streaming call.
     pub(crate) fn find_call(&self, id: &str) -> Option<usize> {
         self.calls.iter().position(|call| call.id == id)
     }
 
-    /// Returns the index of a call; a new call begins.
+    /// Returns the index of a call. An unknown id begins a new call.
     pub(crate) fn call(&mut self, id: &str, tool: &str, rules: &CompiledRules, is_traced: bool) -> usize {
         self.is_reading = true;
         self.calls.iter().rposition(|call| call.id == id).unwrap_or_else(|| {
@@ -87,7 +87,7 @@ impl ReplyStreams {
         }
     }
 
-    /// Returns the bytes that automata read, of all messages.
+    /// Returns the number of bytes that automata read, in all messages.
     pub(crate) fn scanned(&self) -> u64 {
         let calls = self.calls.iter().chain(&self.spare).map(CallStream::scanned).sum::<u64>();
         self.discarded + self.text.scanned() + self.thinking.scanned() + calls

@@ -16,7 +16,7 @@ pub struct RuleReport {
     pub pattern: PatternIndex,
     /// Source of the condition.
     pub source: String,
-    /// The problem, as the end of a sentence about the condition.
+    /// The problem, worded as the end of a sentence about the condition.
     pub reason: String,
     /// Whether the condition itself is a mistake, which [`parse`](crate::file::parse) reports with its line and column.
     #[serde(default)]
@@ -70,7 +70,7 @@ impl RuleReports {
         }
     }
 
-    /// Returns the reports since the last call.
+    /// Returns the reports that were added since the last call.
     pub(crate) fn take_new(&mut self) -> Vec<RuleReport> {
         let new = self.all[self.taken..].to_vec();
         self.taken = self.all.len();

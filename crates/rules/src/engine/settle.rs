@@ -1,4 +1,4 @@
-//! Waits until the text after a match is known as far as a rule requires.
+//! Waits until enough of the text after a match is known for the rule's `settle`.
 
 use crate::rule::Settle;
 
@@ -7,7 +7,7 @@ use crate::rule::Settle;
 pub(crate) struct Wait {
     /// The pattern that matched.
     pub(crate) pattern: usize,
-    /// The byte of the stream at which the match ends.
+    /// Byte of the stream at which the match ends.
     pub(crate) offset: usize,
     until: Until,
 }
@@ -15,15 +15,15 @@ pub(crate) struct Wait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
     Now,
-    /// The next character.
+    /// Until there is a next character.
     Next,
-    /// The next character that is not part of a word.
+    /// Until the next character that is not part of a word.
     WordEnd,
     LineEnd,
 }
 
 impl Wait {
-    /// Begins to wait after a match. `last` is its last character, or the one before it when it is empty.
+    /// Starts waiting after a match. `last` is the last character of the match; if the match is empty, the character before it.
     pub(crate) fn new(settle: Settle, pattern: usize, offset: usize, last: Option<char>) -> Self {
         let until = match settle {
             Settle::Now => Until::Now,
@@ -35,7 +35,7 @@ impl Wait {
         Self { pattern, offset, until }
     }
 
-    /// Returns whether the text that follows, or follows the text seen before, is enough.
+    /// Returns whether `rest`, the next part of the text, ends the wait.
     pub(crate) fn is_over(&self, rest: &str) -> bool {
         match self.until {
             Until::Now => true,
@@ -46,7 +46,7 @@ impl Wait {
     }
 }
 
-/// Reports whether a character is part of a word, in any script.
+/// Returns whether a character is part of a word, in any script.
 fn is_word(character: char) -> bool {
     character == '_' || character.is_alphanumeric()
 }

@@ -11,13 +11,13 @@ use std::sync::Arc;
 /// Maximum number of bytes of a code block that are kept for AST conditions.
 const MAX_BLOCK: usize = crate::ast::MAX_TEXT;
 
-/// A text that grows until the message ends. All blocks of the message are read as one text.
+/// A text that grows until the message ends. All blocks of the message are read as a single text.
 #[derive(Debug, Default)]
 pub(crate) struct MessageStream {
     lanes: Vec<Lane>,
     /// Tracks the regions; `None` when no rule needs them.
     fences: Option<Fences>,
-    /// The open code block, when a rule has AST conditions.
+    /// The open code block, if a rule has AST conditions.
     block: Option<CodeBlock>,
     pub(crate) history: History,
     pub(crate) matches: Vec<Match>,
@@ -30,7 +30,7 @@ pub(crate) struct MessageStream {
 pub(crate) struct CodeBlock {
     pub(crate) info: String,
     pub(crate) text: String,
-    /// The byte of the stream at which it begins.
+    /// Byte of the stream at which the block begins.
     pub(crate) offset: usize,
 }
 
@@ -63,24 +63,24 @@ impl MessageStream {
         self.blocks.clear();
     }
 
-    /// Returns the bytes that automata read.
+    /// Returns the number of bytes that automata read.
     pub(crate) fn scanned(&self) -> u64 {
         self.lanes.iter().map(Lane::scanned).sum()
     }
 
-    /// Reports whether no rule reads this stream.
+    /// Returns whether no rule reads this stream.
     #[inline]
     pub(crate) fn is_unread(&self) -> bool {
         self.lanes.is_empty() && !self.keeps_blocks
     }
 
-    /// Reports whether nothing was found.
+    /// Returns whether there are no matches to judge.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.matches.is_empty() && self.blocks.is_empty()
     }
 
-    /// Reads a delta; its matches are in `matches` and `blocks`.
+    /// Reads a delta. The matches are added to `matches` and `blocks`.
     #[inline]
     pub(crate) fn push(&mut self, delta: &str, search: &mut dyn Search) {
         let at = self.history.len();

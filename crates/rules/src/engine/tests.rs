@@ -22,7 +22,7 @@ fn engine(rules: Vec<Rule>) -> RuleEngine {
     RuleEngine::new(rules, settings(), EngineOptions { cwd: "/proj".to_owned(), ..EngineOptions::default() })
 }
 
-/// Reads a message of text, and returns the delta and the names of each firing. The end of the message counts as a delta.
+/// Reads a message. Returns the delta and the rule names of each firing; the end of the message counts as a delta.
 fn text(engine: &mut RuleEngine, deltas: &[&str]) -> Vec<(usize, String)> {
     text_at(engine, deltas, 0)
 }
@@ -37,7 +37,7 @@ fn text_at(engine: &mut RuleEngine, deltas: &[&str], now_ms: u64) -> Vec<(usize,
     fired
 }
 
-/// Reads the arguments of a call of a tool, in pieces of one character; of each firing the text so far and the names.
+/// Reads the arguments of a tool call, one character at a time. Returns the text so far and the rule names of each firing.
 fn call(engine: &mut RuleEngine, name: &str, arguments: &str) -> Vec<(String, String)> {
     engine.reset_buffers();
     let context = MatchContext::tool(name, "call", 0);
@@ -72,7 +72,7 @@ fn rules_of_one_delta_fire_together() {
 }
 
 #[test]
-fn a_site_says_where() {
+fn a_site_has_line_column_and_excerpt() {
     let mut engine = engine(vec![rule("a", "TODO")]);
     engine.check_delta("größe\nsecond TO", &MatchContext::text(0));
     let firing = engine.check_delta("DO here\nthird", &MatchContext::text(0)).expect("it fires");
@@ -83,7 +83,7 @@ fn a_site_says_where() {
 }
 
 #[test]
-fn once_is_once_in_a_session() {
+fn a_rule_with_once_fires_once_in_a_session() {
     let mut engine = engine(vec![rule("a", "TODO")]);
     for turn in 0..20 {
         engine.begin_turn();
@@ -107,7 +107,7 @@ fn a_gap_is_counted_in_turns_that_end() {
 }
 
 #[test]
-fn a_cooldown_goes_by_the_callers_clock() {
+fn a_cooldown_uses_the_callers_clock() {
     let mut cooling = rule("a", "TODO");
     cooling.repeat = Some(Repeat::Cooldown { seconds: 10 });
     let mut engine = engine(vec![cooling]);
@@ -129,7 +129,7 @@ fn firings_of_a_session_are_limited() {
 }
 
 #[test]
-fn caps_turn_interrupts_into_reminders_and_the_ledger_says_why() {
+fn caps_turn_interrupts_into_reminders_and_the_ledger_has_the_cap() {
     let mut again = rule("a", "TODO");
     again.repeat = Some(Repeat::AfterGap { turns: 0 });
     again.max_retries_per_turn = Some(1);
@@ -161,7 +161,7 @@ fn caps_turn_interrupts_into_reminders_and_the_ledger_says_why() {
 }
 
 #[test]
-fn the_mode_says_on_which_streams_a_rule_interrupts() {
+fn the_mode_decides_on_which_streams_a_rule_interrupts() {
     let mut prose = rule("a", "TODO");
     prose.interrupt_mode = None;
     let mut engine = engine(vec![prose]);
@@ -215,7 +215,7 @@ fn rules_are_replaced_between_messages_and_records_stay() {
     assert_eq!(text(&mut engine, &["TODO"]), at(0, "a!"));
     engine.check_delta("FIX", &MatchContext::text(0));
     engine.replace_rules(vec![rule("c", "NEW")]);
-    // The message keeps the rules that it began with.
+    // The message keeps the rules it began with.
     assert!(engine.check_delta("ME NEW", &MatchContext::text(0)).is_some_and(|firing| names(&firing) == "b!"));
     engine.end_of_message(0);
     assert_eq!(text(&mut engine, &["TODO FIXME NEW"]), at(0, "c!"));
@@ -264,7 +264,7 @@ fn a_rule_may_read_code_or_prose_alone() {
     assert_eq!(region(Region::Any, r"eval\(", &reply), Some(0));
     assert_eq!(region(Region::Code, r"eval\(", &reply), Some(2));
     assert_eq!(region(Region::Prose, r"eval\(\d", &reply), Some(4));
-    // Each block is a text of its own; prose continues after it.
+    // Each block is a separate text; prose continues after it.
     let reply = ["one\n```\na\n```\n", "```\nb\n", "```\ntwo"];
     assert_eq!(region(Region::Code, r"a\s+b", &reply), None);
     assert_eq!(region(Region::Code, r"(?<![^])b", &reply), Some(1));
@@ -311,7 +311,7 @@ fn a_window_may_be_a_line_or_a_delta() {
 }
 
 #[test]
-fn thinking_is_read_when_the_scope_says_so() {
+fn thinking_is_read_if_it_is_in_scope() {
     let mut thinking = rule("a", "TODO");
     thinking.scope = vec![ScopeToken::Thinking];
     let mut engine = engine(vec![thinking, rule("b", "TODO")]);
@@ -341,7 +341,7 @@ fn edits_that_are_the_text_of_their_json_are_read_as_edits() {
     let text = serde_json::Value::from(edits).to_string();
     let path_last = format!(r#"{{"edits": {text}, "path": "a.ts"}}"#);
     assert_eq!(call(&mut engine, "edit", &path_last), after(&path_last[..path_last.len() - 1], "a!"));
-    // The rest is read as before.
+    // The other arguments are read as before.
     let flat = r#"{"edits": "[]", "path": "a.ts", "newText": "NEW"}"#;
     assert_eq!(call(&mut engine, "edit", flat), after(&flat[..flat.len() - 2], "a!"));
     let old = r#"{"path": "a.ts", "edits": "[{\"oldText\": \"NEW\", \"newText\": \"\"}]"}"#;
@@ -364,7 +364,7 @@ fn arguments_are_matched_decoded() {
     let fires = |arguments: &str| call(&mut engine(vec![rule("a", "^rm -rf /$")]), "bash", arguments);
     let text = r#"{"command":"cd x\nrm -rf \/"#;
     assert_eq!(fires(&format!("{text}\"}}")), after(text, "a!"));
-    // Two values are two texts.
+    // Two values are separate texts.
     assert_eq!(fires(r#"{"a":"rm ","b":"-rf /"}"#), []);
 }
 
@@ -379,12 +379,12 @@ fn a_match_waits_for_its_path() {
     assert_eq!(fires(&format!("{text}(1)\"}}")), after(text, "a!"));
     assert_eq!(fires(r#"{"content":"eval(1)","path":"src/a.rs"}"#), []);
     assert_eq!(fires(r#"{"content":"eval(1)"}"#), []);
-    // A truncated path stays as it is.
+    // A truncated path is used as it is.
     assert_eq!(fires(r#"{"content":"eval(1)","path":"src/a.ts"#), after("end", "a!"));
 }
 
 #[test]
-fn a_path_counts_when_it_is_complete() {
+fn a_path_is_used_once_it_is_complete() {
     let mut typescript = rule("a", "eval");
     typescript.globs = vec!["*.ts".to_owned()];
     let mut others = rule("b", "eval");
@@ -423,7 +423,7 @@ fn a_match_waits_without_cost() {
         assert!(engine.end_of_call(&context).is_none());
         (before, engine.stats().judgements - before)
     };
-    // One judgement for each match, two for each path: it was known before, or came later.
+    // One judgement for each match, and two for each path, which was known before or came later.
     assert_eq!(judgements(100, 10).0, 120);
     assert_eq!(judgements(4_000, 100).0, 4_200);
     // Each match is visited once for each object around it.
@@ -447,7 +447,7 @@ fn a_path_belongs_to_the_texts_of_its_object() {
 }
 
 #[test]
-fn calls_are_told_apart_by_their_id() {
+fn calls_are_distinguished_by_id() {
     let mut engine = engine(vec![rule("a", "TODO")]);
     let (one, two) = (MatchContext::tool("bash", "1", 0), MatchContext::tool("bash", "2", 0));
     assert!(engine.check_delta(r#"{"c":"TO"#, &one).is_none());
@@ -468,7 +468,7 @@ fn a_snapshot_replaces_the_text() {
 }
 
 #[test]
-fn the_trace_says_why_a_match_did_not_count() {
+fn the_trace_has_the_reason_why_a_match_did_not_fire() {
     let mut scoped = rule("scoped", "TODO");
     scoped.scope = vec![ScopeToken::Thinking];
     let mut settled = rule("settled", r"TODO\b");
@@ -499,7 +499,7 @@ fn a_pattern_that_needs_backtracking_is_tested_on_the_text() {
 }
 
 #[test]
-fn a_pattern_that_backtracks_too_much_is_given_up_and_said_so() {
+fn a_pattern_that_backtracks_too_much_is_given_up_and_reported() {
     let mut engine = engine(vec![rule("slow", r"(a*)*\1(?<=c\1)b"), rule("a", "TODO")]);
     let slow = format!("{}b", "a".repeat(64));
     assert_eq!(text(&mut engine, &[&slow, &slow, " TODO"]), at(2, "a!"));
@@ -529,7 +529,7 @@ fn a_pattern_with_many_states_silences_no_rule() {
 }
 
 #[test]
-fn a_condition_that_is_none_leaves_the_others() {
+fn an_invalid_condition_does_not_affect_the_others() {
     let mut broken = rule("a", "([unclosed");
     broken.conditions.push(Condition { source: "TODO".to_owned(), flags: String::new() });
     let mut engine = engine(vec![broken]);

@@ -19,7 +19,7 @@ pub struct TraceEntry {
     /// The tool, on [`StreamKind::Tool`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The match.
+    /// Position of the match.
     pub site: MatchSite,
     /// The outcome.
     pub outcome: Outcome,
@@ -33,7 +33,7 @@ pub enum Outcome {
     Fired {
         /// Whether the rule requested an interrupt.
         interrupts: bool,
-        /// The cap that kept it from interrupting.
+        /// Cap that kept the rule from interrupting.
         degraded: Option<Degraded>,
     },
     /// The stream or the tool is not in the rule's scope.
@@ -47,7 +47,7 @@ pub enum Outcome {
     },
     /// The rule's repetition does not allow it.
     Repeat(Blocked),
-    /// The rule fired in this message already.
+    /// The rule has already fired in this message.
     AlreadyFired,
     /// The text was not complete enough; later text decides.
     Unsettled,

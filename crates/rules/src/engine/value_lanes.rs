@@ -7,7 +7,7 @@ use super::history::History;
 use super::lane::{Lane, Match};
 use std::sync::Arc;
 
-/// Maximum size of a kept buffer for the text of a delta, in bytes.
+/// Maximum size in bytes at which the buffer for a delta's text is kept.
 const MAX_PENDING: usize = 64 * 1024;
 /// Maximum number of bytes of a call's texts that are kept for AST conditions.
 const MAX_KEPT: usize = 2 * crate::ast::MAX_TEXT;
@@ -26,7 +26,7 @@ pub(crate) struct ValueLanes {
     pub(crate) history: History,
     /// Matches of the current value, in the order in which the lanes reported them.
     pub(crate) matches: Vec<Match>,
-    /// Text of this delta that was not passed to the lanes yet: escapes cut it into pieces of a few characters.
+    /// Text of this delta that was not passed to the lanes yet. Escapes cut it into pieces of a few characters.
     pending: String,
     has_ast_conditions: bool,
     /// The current text, for AST conditions.
@@ -64,7 +64,7 @@ impl ValueLanes {
         self.lanes.iter().map(Lane::scanned).sum()
     }
 
-    /// Discards the text before.
+    /// Discards the previous text.
     pub(crate) fn begin_text(&mut self) {
         self.history.restart();
         self.matches.clear();
@@ -107,7 +107,7 @@ impl ValueLanes {
         self.pending.shrink_to(MAX_PENDING);
     }
 
-    /// Reads the text of a delta; `is_kept` for one that AST conditions read.
+    /// Reads the text of a delta. `is_kept` is set if AST conditions read the text.
     #[inline]
     pub(crate) fn end_delta(&mut self, is_kept: bool, search: &mut dyn Search) {
         self.flush(is_kept, search);
@@ -116,7 +116,7 @@ impl ValueLanes {
         }
     }
 
-    /// Reads the rest of a text, which is complete.
+    /// Reads the rest of a text, which is then complete.
     pub(crate) fn close(&mut self, is_kept: bool, search: &mut dyn Search) {
         self.flush(is_kept, search);
         for lane in &mut self.lanes {

@@ -1,8 +1,8 @@
-//! Judges matches in the arguments of a tool call by the paths of the call, which may come after them.
+//! Judges matches in the arguments of a tool call by the paths of the call, which may arrive later than the matches.
 //!
-//! A path is used when its string is complete, or the call has ended: `a.ts` may still become `a.tsx`, and no file is `x.m`. A
-//! rule tests each path once. A match that waits is visited again only when a path around it matches. So the cost is the sum of
-//! matches and paths, not their product.
+//! A path is used when its string is complete, or the call has ended: `a.ts` may still become `a.tsx`. A rule tests each path
+//! once. A waiting match is visited again only when a path of an enclosing object matches. So the cost grows with the sum of
+//! matches and paths, not with their product.
 
 use super::call_matches::{CallMatch, CallPath, Owner};
 use super::compiled::CompiledRules;
@@ -16,9 +16,9 @@ pub(crate) struct CallScope<'a> {
     pub(crate) rules: &'a CompiledRules,
     pub(crate) tool: &'a str,
     pub(crate) cwd: &'a str,
-    /// Returns whether matches of a rule are irrelevant by now.
+    /// Returns whether the matches of a rule have become irrelevant.
     pub(crate) is_over: &'a dyn Fn(usize) -> bool,
-    /// Matches that were visited, and paths that were tested.
+    /// Number of visited matches and of tested paths.
     pub(crate) judgements: u64,
 }
 
@@ -36,11 +36,11 @@ impl CallScope<'_> {
 /// The verdict of a call's paths on a match.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PathVerdict {
-    /// The match is in scope, by this path if there is one.
+    /// The match is in scope; with the path that decided it, if there is one.
     InScope(Option<String>),
     /// The match is out of scope for any path.
     OutOfScope,
-    /// The entry reports that the pattern is given up, and needs no path.
+    /// The entry reports that the pattern was given up, and needs no path.
     NoMatch,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum PathVerdict {
 pub(crate) struct Paths<'a> {
     /// Paths among the arguments. All but the last are complete.
     pub(crate) known: &'a [CallPath],
-    /// Paths that the caller knows, and a count of their changes.
+    /// Paths that the caller knows, and the number of their changes.
     pub(crate) given: &'a [String],
     pub(crate) given_version: u64,
 }
@@ -83,12 +83,12 @@ pub(crate) struct PendingMatches {
 /// The tested paths of one rule, and its waiting matches.
 #[derive(Debug, Default)]
 struct WaitingRule {
-    /// Numbers of the matches by each object around them.
+    /// Indexes of matches by each object that encloses them.
     by_object: BTreeMap<u32, Vec<usize>>,
-    /// Number of tested paths, from the first; and the first that matches of each object.
+    /// Number of tested paths, and the first matching path of each object.
     tested: usize,
     matching: BTreeMap<u32, usize>,
-    /// The version of the given paths, and the first that matches.
+    /// Version of the given paths, and the first one that matches.
     given: (u64, Option<usize>),
 }
 
@@ -106,7 +106,7 @@ impl PendingMatches {
         self.left
     }
 
-    /// Reports whether a match of the rule in a text of this owner waits already.
+    /// Returns whether a match of the rule in a text of this owner already waits.
     pub(crate) fn has(&self, key: &(usize, MatchKind, Owner)) -> bool {
         self.keys.contains(key)
     }
@@ -134,7 +134,7 @@ impl PendingMatches {
         }
         scope.judgements += (ready.len() + over.len()) as u64;
         over.into_iter().for_each(|number| drop(self.take(number)));
-        // A match is in the list of each enclosing object.
+        // A match is listed in each enclosing object.
         ready.sort_unstable();
         ready.dedup();
         for number in ready {
@@ -212,7 +212,7 @@ impl PendingMatches {
 }
 
 impl WaitingRule {
-    /// Tests the paths that are new, and returns the objects that they match in.
+    /// Tests the new paths. Returns the objects in which they match.
     fn test(&mut self, rule: usize, paths: Paths<'_>, scope: &mut CallScope<'_>) -> Vec<u32> {
         if self.given.0 != paths.given_version {
             let first = paths.given.iter().position(|path| scope.is_match(rule, path));
@@ -229,7 +229,7 @@ impl WaitingRule {
         new
     }
 
-    /// Returns the first path that matches of those of a text.
+    /// Returns the first matching path among those of a text.
     fn find(&self, owner: &Owner, paths: Paths<'_>) -> Option<String> {
         let Owner::Objects(objects) = owner else { return None };
         let given = self.given.1.and_then(|at| paths.given.get(at));

@@ -12,7 +12,7 @@ use crate::scope::{self, MAX_TOKENS};
 use crate::settings::RuleSettings;
 use std::path::Path;
 
-/// The keys of front matter, as they are written in camel case.
+/// The keys of front matter, in camel case.
 pub const KEYS: &[&str] = &[
     "enabled",
     "description",
@@ -58,9 +58,9 @@ pub(super) struct Decoder<'a> {
     front: Mapped,
     entries: Vec<Entry>,
     is_ttsr: bool,
-    /// Whether the file cannot give a rule.
+    /// Whether the file cannot produce a rule.
     is_broken: bool,
-    /// Whether the file turns its rule off.
+    /// Whether the file disables its rule.
     is_off: bool,
     diagnostics: Vec<Diagnostic>,
     places: Places,
@@ -239,7 +239,7 @@ impl<'a> Decoder<'a> {
             self.locate(Part::Question, 0, &entry.value, 0, 0);
         }
         rule.always_apply = find("alwaysApply").is_some_and(|entry| self.flag(entry, false));
-        // As in oh-my-pi, only `false` turns a rule off.
+        // As in oh-my-pi, only `false` disables a rule.
         self.is_off = find("enabled").is_some_and(|entry| !self.flag(entry, true));
     }
 
@@ -342,7 +342,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn repeat<'e>(&mut self, rule: &mut Rule, find: &impl Fn(&str) -> Option<&'e Entry>, gap: Option<u32>) {
-        // pi-ttsr treats 0 as none.
+        // In pi-ttsr, 0 means no cooldown.
         let is_ttsr = self.is_ttsr;
         let what = format!(
             "a number of seconds, {} and at most {MAX_SECONDS}",
@@ -504,7 +504,7 @@ impl<'a> Decoder<'a> {
         let (_, problems) = AstPatterns::compile(&rule.ast_conditions);
         for problem in problems {
             let message = format!("astCondition {} {}", problem.index + 1, problem.message);
-            // The part after the semicolon is the help.
+            // The part after the last semicolon is the help.
             let (message, help) = match message.rsplit_once("; ") {
                 Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
                 None => (message, None),
@@ -515,7 +515,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Reports a pattern whose escape means another character in YAML's double quotes.
+    /// Reports a pattern in double quotes whose escape means another character in YAML.
     fn escaped_by_yaml(&mut self, item: &Item<'_>, number: usize, key: &str) {
         if !matches!(item.value.node, Node::Scalar { style: Style::Double, .. }) {
             return;
@@ -612,7 +612,7 @@ impl<'a> Decoder<'a> {
                         add_flag(&mut flags, flag);
                         continue;
                     }
-                    // The flag only reports the positions of groups.
+                    // The flag affects only the reported positions of groups.
                     'd' => continue,
                     'g' | 'y' => "makes an expression remember where it stopped",
                     _ => "is not a flag of JavaScript",
@@ -636,7 +636,7 @@ impl<'a> Decoder<'a> {
         flags
     }
 
-    /// Returns the texts of a value or of its list.
+    /// Returns the texts of a value or of a list.
     fn items<'e>(&mut self, entry: &'e Entry) -> Vec<Item<'e>> {
         let values = match &entry.value.node {
             Node::List(values) => values.as_slice(),
@@ -656,7 +656,7 @@ impl<'a> Decoder<'a> {
                 Node::Scalar { text, kind: Kind::Null, .. } if text.is_empty() => {
                     let message = format!("{}: an item is empty, and is left out", entry.key);
                     let help = "write it in single quotes ('...'); `#` begins a comment";
-                    // The position of an empty item is that of the next one.
+                    // An empty item has the position of the next item, so the key is marked.
                     self.report_key(entry, Severity::Warning, message, help);
                 }
                 Node::Scalar { text, kind, .. } => {
@@ -678,7 +678,7 @@ impl<'a> Decoder<'a> {
         items
     }
 
-    /// Returns the tokens of a list that is written with commas or as a list.
+    /// Returns the tokens of a list, which is written with commas or as a YAML list.
     fn tokens<'e>(&mut self, entry: &'e Entry) -> Vec<(usize, String, &'e Value)> {
         let mut tokens = Vec::new();
         for item in self.items(entry) {
@@ -718,7 +718,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Returns whether a value is `true`; `otherwise` for what is neither `true` nor `false`.
+    /// Returns a Boolean value; `otherwise` if the value is neither `true` nor `false`.
     fn flag(&mut self, entry: &Entry, otherwise: bool) -> bool {
         match &entry.value.node {
             Node::Scalar { kind: Kind::Bool(value), .. } => *value,
@@ -743,7 +743,7 @@ impl<'a> Decoder<'a> {
         self.choice_or(entry, values, &format!("write one of {}", names.join(", ")))
     }
 
-    /// Returns the value of a name. `help` says what to type when no name is similar.
+    /// Returns the value of a name. `help` is the hint if no name is similar.
     fn choice_or<T: Copy>(&mut self, entry: &Entry, values: &[(&str, T)], help: &str) -> Option<T> {
         let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
         let text = match &entry.value.node {
@@ -799,7 +799,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Resolves bytes of a value's text.
+    /// Resolves a byte range of a value's text.
     fn excerpt(&self, value: &Value, at: usize, length: usize) -> Excerpt {
         let start = value.offset_of(&self.front.text, at);
         let end = value.offset_of(&self.front.text, at + length);

@@ -1,8 +1,8 @@
 //! Front matter: splits a file, and reads `key: value` with positions.
 //!
-//! The general reader does what oh-my-pi does. HTML comments are removed; the text has to begin with `---`; tabs are two spaces;
-//! keys in kebab case are camel case. When the YAML cannot be parsed, plain values with `: ` inside are put in quotes; when that
-//! does not help, each line is read on its own. The reader for files of pi-ttsr (those with a `trigger`) is line by line and
+//! The general reader works like oh-my-pi. It removes HTML comments, requires the text to begin with `---`, and converts tabs to
+//! two spaces and kebab-case keys to camel case. If the YAML cannot be parsed, plain values that contain `: ` are quoted; if that
+//! does not help, each line is read separately. The reader for files of pi-ttsr (those with a `trigger`) is line by line and
 //! strict.
 
 use super::text::Mapped;
@@ -38,13 +38,13 @@ pub(super) struct Finding {
 /// The parts of a file.
 #[derive(Debug)]
 pub(super) enum Split {
-    /// Front matter, and what follows, trimmed.
+    /// Front matter, and the text after it, trimmed.
     Parts { front: Mapped, body: String },
-    /// No front matter: all is body.
+    /// No front matter: the whole file is body.
     Body(String),
-    /// Begins with `---`, which is not closed.
+    /// Begins with an unclosed `---`.
     Unclosed(String),
-    /// Front matter beyond [`MAX_FRONT_MATTER`].
+    /// Front matter longer than [`MAX_FRONT_MATTER`].
     TooLong,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn split(lines: &Mapped) -> Split {
     if end > MAX_FRONT_MATTER {
         return Split::TooLong;
     }
-    // A line of more dashes opens and closes as well. oh-my-pi treats the others as text.
+    // A line of more than three dashes opens and closes as well. oh-my-pi treats such lines as text.
     let opening = text.text.len() - text.text.trim_start_matches('-').len();
     let start = text.text.ceil_char_boundary(opening + 1).min(end);
     let front = text.rewritten(start, end, |c| (c == '\t').then_some("  "));
@@ -66,7 +66,7 @@ pub(super) fn split(lines: &Mapped) -> Split {
     Split::Parts { front, body }
 }
 
-/// Splits a file as pi-ttsr does, when it has a `trigger` and no other condition.
+/// Splits a file like pi-ttsr, if it has a `trigger` and no other condition.
 pub(super) fn split_ttsr(lines: &Mapped) -> Option<(Mapped, String)> {
     let text = &lines.text;
     let mut ends = text.split_inclusive('\n').scan(0, |at, line| {
@@ -87,7 +87,7 @@ pub(super) fn split_ttsr(lines: &Mapped) -> Option<(Mapped, String)> {
     Some((lines.rewritten(start, end, |_| None), body))
 }
 
-/// Reads front matter. A finding says that the YAML could not be parsed, and how it was read instead.
+/// Reads front matter. If the YAML cannot be parsed, a finding states that and how it was read instead.
 pub(super) fn entries(front: &mut Mapped, is_lenient: bool) -> (Vec<Entry>, Vec<Finding>) {
     let error = match yaml::parse(&front.text, 0) {
         Ok(value) => return of_value(value),
@@ -102,7 +102,7 @@ pub(super) fn entries(front: &mut Mapped, is_lenient: bool) -> (Vec<Entry>, Vec<
         }
     }
     let (entries, mut findings, is_complete) = line_by_line(&front.text);
-    // A mistake in one line has a finding of its own.
+    // A mistake in a single line has a separate finding.
     if !is_complete || (findings.is_empty() && !is_lenient) {
         let YamlError { at, message } = error;
         let message = format!("the front matter is not valid YAML ({message}); each line was read separately");
@@ -157,7 +157,7 @@ pub(super) fn begins_with_key(line: &str) -> bool {
     key.is_some_and(|key| !key.is_empty() && key.chars().all(is_word))
 }
 
-/// Finds plain values with `: ` inside: the byte ranges of the values.
+/// Returns the byte ranges of plain values that contain `: `.
 fn ambiguous(front: &str) -> Vec<(usize, usize)> {
     let mut ranges = Vec::new();
     let mut start = 0;
@@ -180,7 +180,7 @@ fn ambiguous(front: &str) -> Vec<(usize, usize)> {
     ranges
 }
 
-/// Reads each line on its own, as oh-my-pi does. Also returns whether each line was a `key: value` or has a finding.
+/// Reads each line separately, like oh-my-pi. The last value tells whether each line was a `key: value` or has a finding.
 fn line_by_line(front: &str) -> (Vec<Entry>, Vec<Finding>, bool) {
     let (mut entries, mut findings, mut is_complete) = (Vec::new(), Vec::new(), true);
     let mut start = 0;
@@ -232,13 +232,13 @@ fn kept_quotes(key: &str, raw: &str, error: &YamlError) -> Finding {
     } else {
         "close the quote, or put the whole value in single quotes ('...')"
     };
-    // The quotes are part of the pattern then.
+    // Here the quotes are part of the pattern.
     let is_pattern = key.to_lowercase().ends_with("condition") || key.ends_with("trigger");
     let severity = if is_pattern { Severity::Error } else { Severity::Warning };
     Finding { severity, at: error.at, length: 1, message, help: Some(help.to_owned()) }
 }
 
-/// Reads the front matter of a file of pi-ttsr. An error means that the file is not a rule.
+/// Reads the front matter of a pi-ttsr file. An error means that the file is not a rule.
 pub(super) fn ttsr_entries(front: &str, known: impl Fn(&str) -> bool) -> Result<Vec<Entry>, Finding> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut start = 0;

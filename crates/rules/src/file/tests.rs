@@ -63,7 +63,7 @@ fn rules_have_the_members_that_oh_my_pi_gives_them() {
         assert_eq!(mode.as_ref(), expected.get("interruptMode"), "{name}");
         let activity = activity::activity(rule, &settings, Some(activity::MAIN_AGENT));
         let bucket = match (activity.bucket, activity.reason) {
-            // oh-my-pi may have a model judge it after the reply; it reads no stream there either.
+            // oh-my-pi may let a model judge it after the reply, and reads no stream for it either.
             (Bucket::Stream, _) | (_, Some(Reason::Judged)) => "ttsr",
             (Bucket::Always, _) => "always",
             (Bucket::Rulebook, _) => "rulebook",
@@ -84,7 +84,7 @@ fn rules_have_the_members_that_oh_my_pi_gives_them() {
     assert_eq!(expected["warnings"].as_array().map(Vec::len), Some(1));
 }
 
-/// Parses the fixtures of a folder; their paths are the names of the files.
+/// Parses the fixtures of a folder. The path of each is its file name.
 fn parsed(folder: &Path) -> Vec<ParsedFile> {
     let parse = |(path, text): &(PathBuf, String)| {
         let name = Path::new(path.file_name().expect("a name"));
@@ -103,7 +103,7 @@ fn assert_snapshot(name: &str, content: &str) {
 
 #[test]
 #[cfg_attr(not(feature = "ast"), ignore = "patterns of ast-grep are among the fixtures")]
-fn each_mistake_says_where_it_is_and_what_to_type() {
+fn each_mistake_has_a_position_and_a_hint() {
     let findings = lint::lint(&parsed(&fixtures().join("files")), &RuleSettings::default());
     let page: String = findings.iter().map(|found| found.render() + "\n\n").collect();
     assert_snapshot("findings", &page);
@@ -129,7 +129,7 @@ fn keys_become_members() {
 }
 
 #[test]
-fn limits_hold_whatever_is_in_a_file() {
+fn limits_apply_to_any_file() {
     let parse = |text: &str| parse(Path::new("a.md"), text, Format::Pi, Origin::Project);
     let front = |front: &str| parse(&format!("---\n{front}\n---\ntext"));
     let says = |file: &ParsedFile, text: &str| {
@@ -204,7 +204,7 @@ fn a_bad_ast_condition_is_found() {
     assert!(broken[0].starts_with("a.md:4:6: error: astCondition 2 has a syntax error in "), "{broken:?}");
 }
 
-/// Returns the rule files that a page has in its fences.
+/// Returns the rule files in the code fences of a page.
 fn rule_files(page: &str) -> Vec<String> {
     let fences = page.split("```").skip(1).step_by(2);
     let file = |fence: &str| {
@@ -215,7 +215,7 @@ fn rule_files(page: &str) -> Vec<String> {
     fences.filter_map(file).collect()
 }
 
-/// Returns the findings of lint on a rule file.
+/// Returns the lint findings for a rule file.
 fn linted(text: &str) -> String {
     let file = parse(Path::new("page.md"), text, Format::Pi, Origin::Project);
     assert_eq!(file.rules.len(), 1, "{text}");
@@ -262,7 +262,7 @@ fn each_line_of_the_example_has_no_findings() {
 }
 
 proptest::proptest! {
-    /// Any text in any place gives a result.
+    /// Parses arbitrary text, which must not panic.
     #[test]
     fn no_text_makes_parsing_panic(
         front in r#"([a-zA-Z-]{1,12}:)?[ -~\n\t\ré😀'"\[\](){}*&|\\:#,-]{0,80}"#,

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
     pub(super) text: String,
-    /// Offset of each piece, here and in the file. Within a piece both advance together.
+    /// Offset of each piece in the text and in the file. Within a piece both advance together.
     pieces: Vec<(usize, usize)>,
 }
 
@@ -19,13 +19,13 @@ impl Mapped {
         }
     }
 
-    /// Returns the byte of the file from which a byte of the text comes.
+    /// Returns the byte of the file that a byte of the text comes from.
     pub(super) fn origin(&self, offset: usize) -> usize {
         let at = self.pieces.partition_point(|&(start, _)| start <= offset);
         at.checked_sub(1).map_or(0, |at| self.pieces[at].1 + offset - self.pieces[at].0)
     }
 
-    /// Normalises a file: LF at the end of each line, and no byte order mark.
+    /// Normalises a file: each line ends with LF, and a byte order mark is removed.
     pub(super) fn lines(file: &str) -> Self {
         let start = file.len() - file.trim_start_matches('\u{FEFF}').len();
         let mut lines = Self::default();
@@ -33,7 +33,7 @@ impl Mapped {
         while let Some(end) = file[at..].find('\r').map(|end| at + end) {
             lines.push(&file[at..end], at);
             let length = if file[end..].starts_with("\r\n") { 2 } else { 1 };
-            // The LF of a CRLF is the file's own; a lone CR is one.
+            // Keeps the LF of a CRLF, and replaces a lone CR.
             lines.push("\n", end + length - 1);
             at = end + length;
         }
@@ -81,7 +81,7 @@ impl Mapped {
         out
     }
 
-    /// Quotes the ranges with double quotes, with escapes where YAML needs them.
+    /// Puts the ranges in double quotes, with escapes where YAML needs them.
     pub(super) fn with_quotes(&self, ranges: &[(usize, usize)]) -> Self {
         let mut out = Self::default();
         let mut at = 0;
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_byte_knows_where_it_comes_from() {
+    fn each_byte_maps_to_its_origin() {
         let file = "\u{FEFF}a\r\nb\rc<!-- \r\n -->d\te";
         let normal = Mapped::lines(file).without_comments();
         assert_eq!(normal.text, "a\nb\ncd\te");
@@ -122,7 +122,7 @@ mod tests {
         let quoted = spaces.with_quotes(&[(2, 7)]);
         assert_eq!(quoted.text, "b\n\"cd  e\"");
         assert_eq!(quoted.origin(7), file.find('e').expect("e"));
-        // An unclosed comment stays; parsing it takes linear time.
+        // An unclosed comment stays. Parsing it takes linear time.
         assert_eq!(Mapped::lines(&"<!--".repeat(100_000)).without_comments().text.len(), 400_000);
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::scanner::TScalarStyle;
 
-/// Maximum nesting of lists and maps; a rule has a list in a map. The tree is built and dropped by recursion.
+/// Maximum nesting of lists and maps; a rule has a list in a map. The tree is built and dropped recursively.
 pub(super) const MAX_DEPTH: usize = 32;
 /// Maximum number of values. Each alias adds the size of its target, and a long text is charged as several values: a few lines of
 /// aliases can expand to gigabytes.
 pub(super) const MAX_NODES: usize = 10_000;
-/// Bytes of a text that are charged as one more value.
+/// Number of bytes of a text that are charged as one more value.
 const BYTES_A_NODE: usize = 256;
 
 /// A value, and the byte at which it begins.
@@ -51,7 +51,7 @@ pub(super) struct YamlError {
 }
 
 impl Value {
-    /// Returns the byte of the YAML at which a byte of a scalar's text is written; the scalar's beginning when that is unknown.
+    /// Returns the byte of the YAML that a byte of a scalar's text comes from; the scalar's beginning if that is unknown.
     pub(super) fn offset_of(&self, yaml: &str, byte: usize) -> usize {
         let Node::Scalar { text, style, .. } = &self.node else { return self.at };
         let mut at = match style {
@@ -142,7 +142,7 @@ pub(super) fn parse(yaml: &str, base: usize) -> Result<Option<Value>, YamlError>
         }
         if anchor > 0 {
             anchors.insert(anchor, (value.clone(), size));
-            // The copy is charged as well.
+            // The copy is charged, too.
             nodes += size;
         }
         match open.last_mut() {
@@ -152,7 +152,7 @@ pub(super) fn parse(yaml: &str, base: usize) -> Result<Option<Value>, YamlError>
     }
 }
 
-/// Reads to the end of the document: a mistake after the value invalidates all of it.
+/// Reads to the end of the document, because a mistake after the value invalidates all of it.
 fn finished<T: Iterator<Item = char>>(
     parser: &mut Parser<T>,
     byte: impl Fn(usize) -> usize,
