@@ -4,10 +4,10 @@
 //! ```text
 //! work file (conditions, reply) ─┬─ crates/rules/benches/replies.rs    this engine, release build
 //!                                ├─ crates/rules/benches/replies.mjs   under Node: plain expressions, tested on all text so far
-//!                                └─ the same file under bun            oh-my-pi's TtsrManager, of an installation
+//!                                └─ the same file under bun            TtsrManager of an installed oh-my-pi
 //! ```
 //!
-//! No rule is broken, which is the usual reply and the most work. All programs read the same deltas of eight characters.
+//! No rule matches, which is the usual reply and the most work. All programs read the same deltas of eight characters.
 
 use anyhow::{Context, Result, bail};
 use plotters::prelude::*;
@@ -19,34 +19,34 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Numbers of rules and bytes in the table.
+/// Number of rules and reply length in bytes, for each row of the table.
 const PAIRS: &[(usize, usize)] = &[(20, 32 << 10), (200, 32 << 10), (20, 256 << 10)];
-/// Lengths of the replies of the first chart in KiB; [`CHART_RULES`] rules read each.
+/// Reply lengths in the first chart, in KiB; [`CHART_RULES`] rules read each reply.
 const LENGTHS: &[usize] = &[1, 4, 16, 32, 64, 128, 256, 1_024, 4_096];
 const CHART_RULES: usize = 20;
-/// Numbers of rules of the second chart; each set reads [`CHART_LENGTH`] bytes.
+/// Numbers of rules in the second chart; each set reads [`CHART_LENGTH`] bytes.
 const COUNTS: &[usize] = &[1, 10, 20, 100, 200, 1_000, 10_000];
 const CHART_LENGTH: usize = 32 << 10;
-/// Folder of the charts, below the workspace's.
+/// Folder of the charts, relative to the workspace.
 const CHARTS: &str = "docs/benchmarks";
-/// Colors of the lines: this engine's, then the peers'.
+/// Line colors: this engine's, then the peers'.
 const COLORS: [RGBColor; 3] = [RGBColor(0x1a, 0x5f, 0xb4), RGBColor(0x77, 0x76, 0x7b), RGBColor(0xc6, 0x46, 0x00)];
-/// Characters of a delta.
+/// Number of characters in a delta.
 const STEP: usize = 8;
 
-/// Selects the comparisons.
+/// Selects the measurements.
 pub struct Options {
-    /// Whether Node does the work too.
+    /// Whether to measure equal work under Node too.
     pub node: bool,
-    /// Folder with `node_modules` in which oh-my-pi is installed.
+    /// Folder with the `node_modules` in which oh-my-pi is installed; `None` to leave it out.
     pub omp: Option<PathBuf>,
     /// Seconds after which a peer is stopped within a reply.
     pub seconds: u64,
-    /// Whether charts are measured and written.
+    /// Whether to measure and write charts.
     pub charts: bool,
 }
 
-/// The work of one measurement.
+/// The input of one measurement.
 #[derive(Serialize)]
 struct Work {
     conditions: Vec<String>,
@@ -55,10 +55,10 @@ struct Work {
     hit: String,
 }
 
-/// Figures of one measurement.
+/// The result of one measurement.
 #[derive(Clone, Copy, Deserialize)]
 struct Figures {
-    /// Milliseconds for all deltas that were read.
+    /// Total time for the deltas that were read, in milliseconds.
     ms: f64,
     /// Fraction of the reply that was read.
     share: f64,
@@ -72,14 +72,14 @@ impl Figures {
     }
 }
 
-/// Rules and bytes of a measurement.
+/// Number of rules and reply length in bytes.
 type Size = (usize, usize);
 
 /// A program that does equal work.
 struct Peer {
     name: String,
     program: PathBuf,
-    /// Arguments after the work file and the seconds.
+    /// Arguments that follow the work file and the seconds.
     arguments: Vec<PathBuf>,
     figures: BTreeMap<Size, Figures>,
 }
@@ -107,7 +107,7 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<Vec<PathBuf
     if options.charts {
         sizes.extend(by_length.iter().chain(&by_count));
     }
-    // Ordered by work, so that a peer that was stopped gets no larger work.
+    // Ordered by work, so that a stopped peer gets no larger work.
     sizes.sort_by_key(|(rules, bytes)| (rules * bytes, *rules));
     sizes.dedup();
 
@@ -122,7 +122,7 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<Vec<PathBuf
     let ours: BTreeMap<Size, Figures> = sizes.iter().copied().zip(own(&files)?).collect();
     for peer in &mut peers {
         for &size in &sizes {
-            // Cost grows with both, so that larger work than the stopped one is skipped.
+            // Cost grows with both numbers, so larger work than the stopped one is skipped.
             let is_within = |&(rules, bytes): &Size| rules <= size.0 && bytes <= size.1;
             let is_hopeless = peer.figures.iter().any(|(other, figures)| !figures.is_whole() && is_within(other));
             if !is_hopeless {
@@ -161,7 +161,7 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<Vec<PathBuf
     ])
 }
 
-/// Returns rules about lines, and a reply of code in which each line begins like a forbidden one.
+/// Returns rules about lines, and a reply of code in which each line begins like a forbidden line.
 fn work((rules, bytes): Size) -> Work {
     let conditions = (0..rules).map(|number| format!(r"(?m)^\s*(?:const|let)\s+forbidden_{number}\s*="));
     let mut reply = String::with_capacity(bytes + 100);
@@ -209,7 +209,7 @@ fn node() -> Result<Peer> {
     Ok(Peer { name, program: "node".into(), arguments: Vec::new(), figures: BTreeMap::new() })
 }
 
-/// Returns oh-my-pi's engine of an installation, under the bun that is installed beside it, or the one on the path.
+/// Returns oh-my-pi's engine in an installation, run with the bun installed next to it or else the one on the path.
 fn oh_my_pi(folder: &Path) -> Result<Peer> {
     let folder = fs::canonicalize(folder).with_context(|| format!("opening {}", folder.display()))?;
     let modules = folder.join("node_modules");

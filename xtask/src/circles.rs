@@ -1,8 +1,8 @@
-//! Circles of imports between the modules of a crate.
+//! Finds import cycles between the modules of a crate.
 //!
-//! A reader of one module of a circle has to read all of them, so at most [`MAX_MODULES`] top-level modules of a crate form one. A
-//! file and the folder of its name are one module: a parent that calls its children, and children that take its types, are one
-//! idea. `lib.rs` and `main.rs` are none; a name that they re-export stands for the module that it comes from.
+//! A reader of one module in a cycle has to read all of them, so a cycle has at most [`MAX_MODULES`] top-level modules. A
+//! file and the folder of its name count as one module: a parent that calls its children, and children that use its types, are
+//! one idea. `lib.rs` and `main.rs` do not count; a name that they re-export refers to the module that defines it.
 //!
 //! ```text
 //! // src/a.rs             // src/b/inner.rs                   // src/lib.rs
@@ -10,7 +10,7 @@
 //!                         fn g(_: crate::C) {}                                  a imports b, b imports c
 //! ```
 //!
-//! Imports of tests do not count, nor do programs in `src/bin`.
+//! Imports in tests and in programs in `src/bin` do not count.
 
 use crate::sources::{holds_tests, is_test, sources};
 use crate::violation::{Violation, violation};
@@ -22,21 +22,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 
-/// Most modules of a circle.
+/// Maximum number of modules in a cycle.
 pub const MAX_MODULES: usize = 4;
 
-/// Crates with a larger circle: the modules of their largest one, and the reason. The numbers may only fall.
+/// Crates with a larger cycle: the number of modules in their largest one, and the reason. The numbers may only decrease.
 pub const LARGER: &[(&str, usize, &str)] =
     &[("pijs-tui", 5, "a view keeps its layers, its completion and its tasks, and each of them draws on it")];
 
-/// Reports the circles of a package that are too large.
+/// Reports the cycles of a package that are too large.
 pub fn violations(package: &Package) -> Result<Vec<Violation>> {
     let src = package.manifest_path.parent().expect("a manifest is in a folder").as_std_path().join("src");
     let circles = circles(&read(&src)?).with_context(|| format!("parsing the sources of {}", package.name))?;
     Ok(too_large(&package.name, &circles, LARGER))
 }
 
-/// Reports the circles of a crate that are larger than `exceptions` allow, and an exception that is not needed any more.
+/// Reports the cycles of a crate that are larger than `exceptions` permit, and exceptions that are not needed.
 pub fn too_large(name: &str, circles: &[Vec<String>], exceptions: &[(&str, usize, &str)]) -> Vec<Violation> {
     let exception = exceptions.iter().find(|(package, ..)| *package == name).map(|(_, most, _)| *most);
     let largest = circles.iter().map(Vec::len).max().unwrap_or_default();
@@ -57,7 +57,7 @@ pub fn too_large(name: &str, circles: &[Vec<String>], exceptions: &[(&str, usize
     circles.iter().filter(|circle| circle.len() > most).map(report).collect()
 }
 
-/// Reads the sources of a crate, by their path below its `src`.
+/// Reads the sources of a crate, keyed by path relative to its `src`.
 pub fn read(src: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::new();
     for file in sources(src)? {
@@ -67,11 +67,11 @@ pub fn read(src: &Path) -> Result<BTreeMap<PathBuf, String>> {
     Ok(files)
 }
 
-/// Returns the circles among the top-level modules of a crate, each in alphabetical order.
+/// Returns the cycles among the top-level modules of a crate, each in alphabetical order.
 ///
 /// # Errors
 ///
-/// A source that is not Rust.
+/// Fails if a source does not parse as Rust.
 pub fn circles(files: &BTreeMap<PathBuf, String>) -> syn::Result<Vec<Vec<String>>> {
     let mut parsed = Vec::new();
     for (path, text) in files.iter().filter(|(path, _)| !path.starts_with("bin") && !holds_tests(path)) {
@@ -102,7 +102,7 @@ fn module_path(file: &Path) -> Vec<String> {
     parts
 }
 
-/// Returns the paths of the modules in other files that a file declares for tests.
+/// Returns the paths of the test modules that a file declares in other files.
 fn test_modules(path: &[String], file: &syn::File) -> Vec<Vec<String>> {
     let named = file.items.iter().filter_map(|item| match item {
         syn::Item::Mod(item) if item.content.is_none() && is_test(&item.attrs) => Some(item.ident.to_string()),
@@ -111,7 +111,7 @@ fn test_modules(path: &[String], file: &syn::File) -> Vec<Vec<String>> {
     named.map(|name| [path, &[name]].concat()).collect()
 }
 
-/// Returns the top-level module of each name in the root of a crate: a module, or an item that the root re-exports from one.
+/// Returns the top-level module of each name in the crate root: a module itself, or the source of a re-exported item.
 fn root_names(parsed: &[(Vec<String>, syn::File)]) -> BTreeMap<String, String> {
     let modules: BTreeSet<&String> = parsed.iter().filter_map(|(path, _)| path.first()).collect();
     let mut names = BTreeMap::new();
@@ -130,7 +130,7 @@ fn root_names(parsed: &[(Vec<String>, syn::File)]) -> BTreeMap<String, String> {
     names
 }
 
-/// One path of a `use` item, and the name that it brings into scope.
+/// One path of a `use` item, with the name that it brings into scope.
 struct Import {
     path: Vec<String>,
     name: String,
@@ -168,7 +168,7 @@ impl ImportFinder<'_> {
         self.found.extend(module);
     }
 
-    /// Returns the top-level module that a path leads to through the root of the crate.
+    /// Returns the top-level module that a path through the crate root refers to.
     fn module_of(&self, path: &[String]) -> Option<&String> {
         let (first, mut rest) = path.split_first()?;
         let mut depth = match first.as_str() {
@@ -263,7 +263,7 @@ impl<'ast> Visit<'ast> for ImportFinder<'_> {
     }
 }
 
-/// Returns the sets of modules that reach each other.
+/// Returns the sets of modules that reach each other through imports.
 fn components(imports: &BTreeMap<&str, BTreeSet<String>>) -> Vec<Vec<String>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         imports.keys().map(|module| (*module, reached(module, imports))).collect();
@@ -275,7 +275,7 @@ fn components(imports: &BTreeMap<&str, BTreeSet<String>>) -> Vec<Vec<String>> {
     circles.into_iter().collect()
 }
 
-/// Returns the modules that one imports, also through others; itself only if it is in a circle.
+/// Returns the modules that a module imports directly or indirectly; includes itself only if it is in a cycle.
 fn reached<'a>(from: &str, imports: &'a BTreeMap<&str, BTreeSet<String>>) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut waiting = vec![from];

@@ -1,8 +1,8 @@
 //! Generates `schema/` from the types of the wire formats, the TypeScript types of hostcalls, and the notice of third-party
 //! packages ([`notice`](crate::notice)).
 //!
-//! One schema per format, JSON Schema 2020-12, members sorted, so that the output depends on the types alone. The files
-//! are committed and never edited; [`check`] names the ones that differ.
+//! Each format has one schema in JSON Schema 2020-12 with sorted members, so that the output depends on the types alone. The
+//! files are committed and never edited; [`check`] reports differences.
 
 use anyhow::{Context, Result, bail};
 use pijs_dialect_rummy::rpc::{Call, Notification};
@@ -19,9 +19,9 @@ use std::path::PathBuf;
 
 /// One generated file.
 pub struct Generated {
-    /// Path in the workspace: `schema/pi.ext.log.v1.schema.json`.
+    /// Path in the workspace, such as `schema/pi.ext.log.v1.schema.json`.
     pub file: String,
-    /// Content, with a line end.
+    /// Content, which ends with a line feed.
     pub text: String,
 }
 
@@ -32,7 +32,7 @@ pub struct Generated {
 /// Fails if the lock file of supplied packages cannot be read.
 pub fn generate() -> Result<Vec<Generated>> {
     Ok(vec![
-        // `docs/spec/protocol.md` names this file.
+        // `docs/spec/protocol.md` refers to this file.
         generated::<Envelope>(
             "extension_protocol.json",
             "Extension protocol v1: one message",
@@ -90,7 +90,7 @@ pub fn write() -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Compares the files with the generated ones, byte for byte; also names schemas that nothing generates.
+/// Compares the committed files with the generated ones, byte for byte. Also reports schemas that are not generated.
 pub fn check() -> Result<()> {
     let generated = generate()?;
     let mut wrong = Vec::new();
@@ -132,7 +132,7 @@ fn hostcalls() -> Generated {
     Generated { file: "crates/node-compat/modules/types/hostcalls.d.ts".to_owned(), text }
 }
 
-/// Returns the constraint that the member `schema` has a single value, which its type, a string, does not express.
+/// Returns the constraint that the member `schema` has a single value, which its string type does not express.
 fn schema_is(name: &'static str) -> [(&'static str, &'static str); 1] {
     [("/properties/schema", name)]
 }

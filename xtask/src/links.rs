@@ -1,10 +1,11 @@
 //! Checks the links between the pages of the workspace, and that the book is complete.
 //!
 //! - **Links.** Every relative link of a Markdown page leads to a file or folder that exists; its `#anchor` is a heading of that page.
-//! - **Book.** `docs/SUMMARY.md` lists every page of `docs/`. Pages of the book link to pages and pictures of the book only, because
-//!   nothing else is published with it; they name other files as code.
+//! - **Book.** `docs/SUMMARY.md` lists every page of `docs/`. Pages of the book link to pages and pictures of the book only,
+//! because
+//!   nothing else is published with it; references to other files are formatted as code.
 //!
-//! Markdown in `fixtures` and `src` is input of tests or data, and is not checked.
+//! Markdown in `fixtures` and `src` is test input or data, and is not checked.
 
 use crate::violation::{Violation, violation};
 use anyhow::{Context, Result};
@@ -18,10 +19,10 @@ const BOOK: &str = "docs";
 /// Table of contents of the book.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Folders without pages: output, dependencies, inputs of tests, and data of crates (rule files are Markdown).
+/// Folders that contain no pages: output, dependencies, test input, and data of crates (rule files are Markdown).
 const SKIPPED: &[&str] = &["target", "node_modules", "fixtures", "src"];
 
-/// Returns the broken links, and the pages that are missing in the book.
+/// Returns the broken links, and the pages that the book does not list.
 pub fn violations() -> Result<Vec<Violation>> {
     let root = crate::root();
     let pages = pages(&root)?;
@@ -60,7 +61,7 @@ pub fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Returns the targets of the links and pictures of a page, without those in code.
+/// Returns the targets of a page's links and pictures, except those in code.
 pub fn links(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in prose(text) {
@@ -102,7 +103,7 @@ fn joined(page: &Path, link: &str) -> PathBuf {
     path
 }
 
-/// Returns the anchors of the headings of a page, as GitHub and mdBook make them.
+/// Returns the anchors of a page's headings, as GitHub and mdBook generate them.
 pub fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
     let anchor = |heading: &str| {

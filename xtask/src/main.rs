@@ -3,16 +3,16 @@
 //! | command | does |
 //! |---|---|
 //! | `bench` | compares streamed rules with the same work under Node and in oh-my-pi ([`xtask::bench`]) |
-//! | `bench start` | compares the start of a session with real packages with pi on Node ([`xtask::start`]) |
+//! | `bench start` | compares the start of a session that loads real packages with that of pi on Node ([`xtask::start`]) |
 //! | `bench tapes` | measures recordings, and replays one a thousand times ([`xtask::tapes`]) |
-//! | `deps` | checks the directions between crates, the rules on foreign ones, unused dependencies and names in pages ([`xtask::rules`]) |
+//! | `deps` | checks dependency directions, foreign crates, unused dependencies and names in pages ([`xtask::rules`]) |
 //! | `conformance` | builds `pi` and compares it with the real one (package `pijs-conformance`) |
 //! | `codegen` | writes `schema/` from the types and the notice of supplied packages ([`xtask::codegen`]); with `--check` only compares |
-//! | `picture` | draws the picture of the README from a run of `pi demo` ([`xtask::picture`]) |
-//! | `release` | builds `pi` and `extc` with everything inside that pi supplies ([`xtask::release`]) |
-//! | `nightly` | runs the long forms of tests ([`xtask::nightly`]); with names only those |
+//! | `picture` | draws the picture in the README from a run of `pi demo` ([`xtask::picture`]) |
+//! | `release` | builds `pi` and `extc` with all supplied packages embedded ([`xtask::release`]) |
+//! | `nightly` | runs the long forms of all tests, or of the named ones ([`xtask::nightly`]) |
 //!
-//! The tests of this package run the same checks, so `cargo test --workspace` holds them too.
+//! The tests of this package run the same checks, so `cargo test --workspace` enforces them too.
 
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
@@ -29,13 +29,13 @@ struct Cli {
 enum Task {
     /// Measure streamed rules, starts or recordings, in a release build.
     Bench {
-        /// The subject to measure.
+        /// Subject to measure.
         #[arg(value_enum, default_value_t = Subject::Rules)]
         subject: Subject,
-        /// For starts and replays: the program, in place of a release build.
+        /// For starts and recordings: the program to measure instead of a release build.
         #[arg(long, value_name = "FILE")]
         pi: Option<std::path::PathBuf>,
-        /// For starts: a folder in which `npm install @earendil-works/pi-coding-agent@0.87.1` was run, to run that pi too.
+        /// For starts: a folder in which `npm install @earendil-works/pi-coding-agent@0.87.1` was run, to measure that pi too.
         #[arg(long, value_name = "DIR")]
         node_pi: Option<std::path::PathBuf>,
         /// Run equal work under Node, and print ratios.
@@ -47,41 +47,42 @@ enum Task {
         /// Stop a peer after this time within a reply.
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         limit: u64,
-        /// For recorded sessions: how often one of 10,000 records is replayed.
+        /// For recorded sessions: number of replays of the tape with 10,000 records.
         #[arg(long, value_name = "COUNT", default_value_t = 1000)]
         replays: usize,
-        /// For recorded sessions: shorter ones.
+        /// For recorded sessions: use shorter ones.
         #[arg(long)]
         short: bool,
         /// Measure more lengths and numbers of rules, and write `docs/benchmarks/*.svg`.
         #[arg(long)]
         charts: bool,
     },
-    /// Check directions between crates, banned crates, licences, unused dependencies, names in pages, and the use of `unsafe`.
+    /// Check dependency directions, banned crates, licences, unused dependencies, names in pages, and the use of `unsafe`.
     Deps,
     /// Compare with the real pi over the corpus; `-- --help` lists the options.
     Conformance {
-        /// Arguments of the program of package `pijs-conformance`.
+        /// Arguments for the program of package `pijs-conformance`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
     /// Write the JSON Schemas and the notice of supplied packages.
     Codegen {
-        /// Compare with the committed files and change nothing.
+        /// Compare with the committed files without changing any.
         #[arg(long)]
         check: bool,
     },
     /// Draw `docs/demo.svg` from the output of `pi demo`.
     Picture {
-        /// The program, in place of a release build.
+        /// Program to run instead of a release build.
         #[arg(long, value_name = "FILE")]
         pi: Option<std::path::PathBuf>,
     },
-    /// Build `pi` and `extc` with all packages embedded that pi supplies to extensions: their first start is offline and quick.
+    /// Build `pi` and `extc` with all packages embedded that pi supplies to extensions, so that the first start is offline and
+    /// quick.
     Release,
     /// Run the long forms of the tests that CI runs short.
     Nightly {
-        /// Names of the tests; all without a name.
+        /// Names of the tests; runs all if there are none.
         names: Vec<String>,
     },
 }
@@ -91,7 +92,7 @@ enum Task {
 enum Subject {
     /// Streamed rules.
     Rules,
-    /// Starts with six real packages.
+    /// Starts of a session with six real packages.
     Start,
     /// Recordings of sessions, and their replays.
     Tapes,
@@ -147,7 +148,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Builds `pi` and the conformance program, and runs that.
+/// Builds `pi` and the conformance program, and runs the latter.
 fn conformance(arguments: &[String]) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let run = |command: &mut Command| -> Result<()> {
@@ -157,8 +158,8 @@ fn conformance(arguments: &[String]) -> Result<()> {
         }
         Ok(())
     };
-    // `cargo test --workspace` builds these as well: fewer targets are built with fewer features of their dependencies, and so
-    // build the heavy compilers a second time.
+    // `cargo test --workspace` builds the same targets. Fewer targets would have fewer features of their dependencies enabled,
+    // and the heavy compilers would be built a second time.
     run(Command::new(&cargo).args(["build", "--locked", "--workspace", "--lib", "--bins", "--tests", "--examples"]))?;
     let target = cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory;
     let built = |name: &str| target.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));

@@ -1,9 +1,10 @@
 //! The table of all texts that users may read: errors, notices, questions, help.
 //!
-//! A text is a string literal of three words or more in the sources of a crate, outside of its tests. Literals of `expect`, `panic!` and assertions state
-//! beliefs of the code and are left out, as are statements of SQL. Options and commands of `clap` add their doc comments, which `--help` prints.
+//! A text is a string literal of three words or more in the sources of a crate, outside of its tests. Literals of `expect`,
+//! `panic!` and assertions state internal invariants and are left out, as are SQL statements. Options and commands of `clap` add
+//! their doc comments, which `--help` prints.
 //!
-//! The test of this package compares [`table`] with a snapshot, so that a changed text is seen, and read, in one place.
+//! The test of this package compares [`table`] with a snapshot, so that every changed text is visible in one place.
 
 use crate::sources::{is_test, sources};
 use anyhow::{Context, Result};
@@ -40,24 +41,24 @@ const SQL: &[&str] = &[
     "UPDATE", "VACUUM", "WITH",
 ];
 
-/// Attributes whose strings are shown to users.
+/// Attributes whose strings are displayed to users.
 const SHOWN_ATTRIBUTES: &[&str] = &["arg", "command", "error", "value"];
 
-/// Derives of `clap`, which prints the doc comments of their items.
+/// Derive macros of `clap`, which prints the doc comments of their items.
 const CLAP_DERIVES: &[&str] = &["Args", "Parser", "Subcommand", "ValueEnum"];
 
-/// One text and the function, constant or type that has it.
+/// One text, with the function, constant or type that contains it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Message {
     pub owner: String,
     pub text: String,
 }
 
-/// Returns the table as a page: a heading for each file in the order of paths, and its texts in the order of the source.
+/// Returns the table as a page: one heading for each file, sorted by path, followed by its texts in source order.
 ///
 /// # Errors
 ///
-/// A source that cannot be read or parsed.
+/// Fails if a source cannot be read or parsed.
 pub fn table() -> Result<String> {
     let root = crate::root();
     let mut files = sources(&root)?;
@@ -96,18 +97,18 @@ fn is_for_users(name: &str) -> bool {
         && !path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
 }
 
-/// Returns the texts of a source file in their order.
+/// Returns the texts of a source file in source order.
 ///
 /// # Errors
 ///
-/// A source that is not Rust.
+/// Fails if the source does not parse as Rust.
 pub fn messages(source: &str) -> syn::Result<Vec<Message>> {
     let mut collector = Collector::default();
     collector.visit_file(&syn::parse_file(source)?);
     Ok(collector.found)
 }
 
-/// Returns whether a literal has three words or more and is no statement of SQL.
+/// Returns whether a literal has three words or more and is not an SQL statement.
 fn is_message(text: &str) -> bool {
     let is_word = |part: &&str| part.chars().filter(|c| c.is_alphabetic()).count() >= 2;
     let first = text.split_whitespace().next().unwrap_or_default();
@@ -118,7 +119,7 @@ fn is_message(text: &str) -> bool {
 struct Collector {
     /// Names of the items that enclose the visited place, outermost first.
     owners: Vec<String>,
-    /// The visited type is one of `clap`.
+    /// Whether `clap` prints the doc comments of the visited type.
     prints_docs: bool,
     found: Vec<Message>,
 }
@@ -137,7 +138,7 @@ impl Collector {
         }
     }
 
-    /// Takes the literals of a macro's tokens; macros inside of it that state beliefs are left out.
+    /// Collects the literals of a macro's tokens, without those of nested assertion macros.
     fn take_tokens(&mut self, tokens: TokenStream) {
         let mut is_belief = false;
         for tree in tokens {
@@ -154,7 +155,7 @@ impl Collector {
                     }
                 }
                 TokenTree::Ident(ident) => is_belief = BELIEFS.contains(&ident.to_string().as_str()),
-                // `!` stands between a macro's name and its group.
+                // `!` separates a macro's name from its arguments.
                 TokenTree::Punct(punct) => is_belief = is_belief && punct.as_char() == '!',
             }
         }

@@ -1,6 +1,6 @@
-//! The long forms of tests that are short in CI: a hundred times the rounds, with no other difference.
+//! The long forms of tests that are short in CI: they run a hundred times the rounds, with no other difference.
 //!
-//! A sample is a test whose length an environment variable sets. CI runs it without the variable.
+//! A sample is a test whose length is set by an environment variable. CI runs it without the variable.
 
 use anyhow::{Context, Result, bail};
 use std::process::Command;
@@ -9,15 +9,15 @@ use std::process::Command;
 pub struct Sample {
     /// Name on the command line.
     pub name: &'static str,
-    /// The property that it tests.
+    /// The property that the test verifies.
     pub shows: &'static str,
-    /// The variable that makes it long, and its value.
+    /// The variable that selects the long form, with its value.
     pub variable: (&'static str, &'static str),
     /// Arguments of `cargo`.
     pub cargo: &'static [&'static str],
 }
 
-/// All samples, in the order in which they run.
+/// All samples, in execution order.
 pub const SAMPLES: &[Sample] = &[
     Sample {
         name: "races",
@@ -148,12 +148,12 @@ pub const SAMPLES: &[Sample] = &[
     },
 ];
 
-/// Makes tests that take every n-th point take all of them.
+/// Makes tests that visit every n-th point visit all of them.
 const EVERYTHING: (&str, &str) = ("PIJS_NIGHTLY", "1");
 
-/// Runs the samples of these names, or all. A failure stops none; the failed ones are named at the end.
+/// Runs the named samples, or all. A failure does not stop the others; failed samples are listed at the end.
 ///
-/// Fails when a name is unknown, when `cargo` cannot be started, and when a sample fails.
+/// Fails if a name is unknown, if `cargo` cannot be started, or if a sample fails.
 pub fn run(names: &[String]) -> Result<()> {
     if let Some(unknown) = names.iter().find(|name| !SAMPLES.iter().any(|sample| sample.name == **name)) {
         let known: Vec<&str> = SAMPLES.iter().map(|sample| sample.name).collect();

@@ -1,8 +1,8 @@
 //! Generates `docs/supplied.md`: the npm packages that pi supplies to its extensions, and their licences.
 //!
-//! They are fetched when an extension first imports them, or when the first session needs the prompt texts of pi's package, by
-//! the versions and digests of `fixtures/supply/lock.json`; this repository contains none of their files. `cargo xtask deps`
-//! checks the licences of crates against a list.
+//! The packages are fetched when an extension first imports them, or when the first session needs the prompt texts of pi's
+//! package, by the versions and digests of `fixtures/supply/lock.json`; this repository contains none of their files. `cargo
+//! xtask deps` checks the licences of crates against a list.
 
 use crate::codegen::Generated;
 use anyhow::{Context, Result};
@@ -38,15 +38,15 @@ struct Package {
     version: String,
     licence: String,
     digest: String,
-    /// Units that contain it.
+    /// Units that contain the package.
     units: Vec<String>,
 }
 
-/// Returns the page, from the lock file.
+/// Returns the page generated from the lock file.
 ///
 /// # Errors
 ///
-/// Fails if the lock file cannot be read, or a package in it has no version, licence or digest.
+/// Fails if the lock file cannot be read, or if a package in it has no version, licence or digest.
 pub fn generate() -> Result<Generated> {
     let text = std::fs::read_to_string(crate::root().join(LOCK)).with_context(|| format!("reading {LOCK}"))?;
     let lock: Value = serde_json::from_str(&text).with_context(|| format!("reading {LOCK}"))?;

@@ -1,4 +1,4 @@
-//! Draws `docs/demo.svg`, the picture of the README, from the output of `pi demo` while a rule stops a reply.
+//! Draws `docs/demo.svg`, the picture in the README, from the output of `pi demo` while a rule stops a reply.
 
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write as _;
@@ -8,16 +8,19 @@ use std::process::Command;
 
 const FILE: &str = "docs/demo.svg";
 
-/// Width of a character and height of a line, in pixels.
+/// Width of a character, in pixels.
 const CHARACTER: usize = 8;
+/// Height of a line, in pixels.
 const LINE: usize = 19;
+/// Margin around the text, in pixels.
 const MARGIN: usize = 18;
 
-/// Lines of the demo from the first reply to the end of the second one.
+/// The first line that the picture shows.
 const FIRST: &str = "the model streams:";
+/// Beginning of the first line after the second reply, which the picture does not show.
 const LAST: &str = "hostcalls:";
 
-/// Runs the demo and writes the picture; `pi` is the program, or the one that cargo builds.
+/// Runs the demo and writes the picture. `pi` is the program to run; without it, cargo builds one.
 pub fn write(pi: Option<&Path>) -> Result<PathBuf> {
     let mut command = match pi {
         Some(pi) => Command::new(pi),
@@ -34,7 +37,7 @@ pub fn write(pi: Option<&Path>) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Returns the lines of the picture.
+/// Returns the lines of the demo that the picture shows.
 pub fn shown(printed: &str) -> Vec<&str> {
     let lines = printed.lines().skip_while(|line| *line != FIRST).take_while(|line| !line.starts_with(LAST));
     let mut lines: Vec<&str> = lines.collect();
@@ -44,7 +47,7 @@ pub fn shown(printed: &str) -> Vec<&str> {
     lines
 }
 
-/// Draws the lines of a terminal.
+/// Draws printed lines as a terminal window.
 pub fn drawing(printed: &str) -> String {
     let lines = shown(printed);
     let columns = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();

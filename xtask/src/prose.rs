@@ -1,9 +1,9 @@
-//! Counts patterns of prose that hide what an item is or does, and holds their number down.
+//! Counts patterns of prose that hide the meaning of an item, and limits their number.
 //!
-//! - **Comments.** A comment or a paragraph of one that begins with a word of [`OPENINGS`], or that consists of one word.
-//! - **Subjects.** A commit whose subject has more than [`LONGEST_SUBJECT`] characters. Without a history none is counted.
+//! - **Comments.** A comment, or a paragraph of a comment, that begins with a word of [`OPENINGS`] or consists of one word.
+//! - **Subjects.** A commit whose subject has more than [`LONGEST_SUBJECT`] characters. Without a Git history none are counted.
 //!
-//! Both numbers may only fall: lower [`MAX_COMMENTS`] after a change that removes some.
+//! Both numbers may only decrease: lower [`MAX_COMMENTS`] after a change that removes some.
 
 use crate::sources::files;
 use crate::violation::{Violation, violation};
@@ -12,22 +12,22 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Most comments of the workspace with one of the patterns.
+/// Maximum number of comments in the workspace with one of the patterns.
 pub const MAX_COMMENTS: usize = 18;
 
-/// Most commits with a long subject. Their number is that of the history before the rule.
+/// Maximum number of commits with a long subject: those made before the rule existed.
 pub const MAX_SUBJECTS: usize = 361;
 
-/// Characters of the longest subject of a commit, as `git log --oneline` shows it on 80 columns.
+/// Maximum length of a commit's subject in characters; `git log --oneline` fits it into 80 columns.
 pub const LONGEST_SUBJECT: usize = 72;
 
-/// First words of a clause without a subject.
+/// Words that open a clause without a subject.
 pub const OPENINGS: &[&str] = &["What", "Who", "Whose", "Where", "Which", "The same"];
 
 /// Folders with sources of the workspace. Files of `fixtures` are inputs of tests.
 const FOLDERS: [&str; 5] = ["crates", "extc", "fuzz", "tests", "xtask"];
 
-/// Returns the numbers that have grown.
+/// Reports the counts that exceed their maximum.
 pub fn violations(root: &Path) -> Result<Vec<Violation>> {
     let mut found = Vec::new();
     let mut comments = 0;
@@ -56,7 +56,7 @@ pub fn violations(root: &Path) -> Result<Vec<Violation>> {
     Ok(found)
 }
 
-/// Returns the numbers of the lines at which a comment with one of the patterns begins.
+/// Returns the line numbers of comments with one of the patterns.
 pub fn headless(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let mut before = None;
@@ -73,7 +73,7 @@ pub fn headless(text: &str) -> Vec<usize> {
     found
 }
 
-/// Returns the text of a line that is a comment, or a line of one.
+/// Returns the comment text of a line, if the line is part of a comment.
 fn comment(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let text = ["///", "//!", "//", "/**", "* "].iter().find_map(|mark| line.strip_prefix(mark));
@@ -89,7 +89,7 @@ fn is_one_word(words: &str) -> bool {
     words.strip_suffix('.').is_some_and(|word| !word.is_empty() && word.chars().all(char::is_alphabetic))
 }
 
-/// Returns the subjects of all commits; none where `git` is missing or the folder is no clone.
+/// Returns the subjects of all commits; empty if `git` is missing or the folder is not a clone.
 fn subjects(root: &Path) -> Vec<String> {
     let log = Command::new("git").arg("-C").arg(root).args(["log", "--no-merges", "--format=%s"]).output();
     let text = log.ok().filter(|log| log.status.success()).map(|log| log.stdout).unwrap_or_default();

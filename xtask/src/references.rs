@@ -1,11 +1,11 @@
 //! Checks that names in pages and lists of the workspace exist, and that indexes are complete.
 //!
-//! - **Crates.** Every `pijs-NAME` of [`PAGES`], of `docs/`, of the sources of this package and of
-//!   [`LAYERS`](crate::rules::LAYERS) is a package of the workspace; the map in `docs/architecture.md` has every crate once.
-//! - **Files.** Every path of these pages that is written as code and begins with a folder of the workspace exists.
-//! - **Fixtures.** `fixtures/README.md` has a row for each folder of fixtures, with the file that runs it.
-//! - **Citations.** No source cites a requirement document by number; a comment cites a page of `docs/`.
-//! - **Test binaries.** `tests/README.md` has a row for each.
+//! - **Crates.** Every `pijs-NAME` in [`PAGES`], in `docs/`, in the sources of this package and in
+//!   [`LAYERS`](crate::rules::LAYERS) is a package of the workspace; the map in `docs/architecture.md` lists every crate once.
+//! - **Files.** Every path in these pages that is formatted as code and begins with a folder of the workspace exists.
+//! - **Fixtures.** `fixtures/README.md` has a row for each folder of fixtures, which names the file that runs it.
+//! - **Citations.** No source cites a requirement document by number; comments cite pages of `docs/`.
+//! - **Test binaries.** `tests/README.md` has a row for each test binary.
 
 use crate::links;
 use crate::sources::sources;
@@ -16,16 +16,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Pages in addition to those of `docs/`.
+/// Checked pages outside of `docs/`.
 pub const PAGES: &[&str] = &["README.md", "tests/README.md", "tests/attacks/README.md", "fixtures/README.md"];
 
-/// Names that look like crates and are none.
+/// Names that look like crates but are not.
 const OTHER_NAMES: &[&str] = &["pijs-host-modules", "pijs-lock"];
 
-/// Folders that paths begin with.
+/// First folders of checked paths.
 const FOLDERS: &[&str] = &["crates/", "docs/", "extc/", "fixtures/", "fuzz/", "schema/", "tests/", "xtask/", ".ci/"];
 
-/// Returns names in pages and lists that do not exist. `layers` are the crates of each layer.
+/// Returns the names in pages and lists that do not exist. `layers` lists the crates of each layer.
 pub fn violations(metadata: &Metadata, layers: &[&[&str]]) -> Result<Vec<Violation>> {
     let packages = metadata.workspace_packages();
     let crates: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
@@ -63,7 +63,7 @@ pub fn violations(metadata: &Metadata, layers: &[&[&str]]) -> Result<Vec<Violati
     Ok(found)
 }
 
-/// Returns the names of crates in a text that are no crates of the workspace.
+/// Returns the crate names in a text that are not crates of the workspace.
 pub fn unknown_crates(page: &str, text: &str, crates: &BTreeSet<&str>) -> Vec<Violation> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let stands_for_others = |word: &str| word.contains(|c: char| c.is_ascii_uppercase());
@@ -77,14 +77,14 @@ pub fn unknown_crates(page: &str, text: &str, crates: &BTreeSet<&str>) -> Vec<Vi
 
 /// Returns the lines of a source that cite a requirement document by number.
 pub fn cited(name: &str, text: &str) -> Vec<Violation> {
-    // Split, so that this file does not match.
+    // The literal is split so that this file does not match itself.
     let citation = concat!("ocument", " 00");
     let lines = text.lines().enumerate().filter(|(_, line)| line.contains(citation));
     let what = "cites a document that is not in the repository; cite a page of docs/spec";
     lines.map(|(number, _)| violation(format!("{name}:{}", number + 1), what)).collect()
 }
 
-/// Compares the map of crates, the block under `## Crates`, with the workspace.
+/// Compares the map of crates, the code block under `## Crates`, with the workspace.
 pub fn map(page: &str, text: &str, crates: &BTreeSet<&str>) -> Vec<Violation> {
     let block = text.split_once("\n## Crates\n").and_then(|(_, rest)| rest.split("```").nth(1)).unwrap_or_default();
     let mut drawn = BTreeSet::new();
@@ -106,7 +106,7 @@ pub fn map(page: &str, text: &str, crates: &BTreeSet<&str>) -> Vec<Violation> {
     found
 }
 
-/// Returns the paths that a page writes as code, without patterns.
+/// Returns the paths that a page formats as code, except glob patterns.
 pub fn paths(text: &str) -> Vec<&str> {
     let is_plain = |path: &&str| {
         let stands_for_others = |part: &str| part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase() || c == '-');
@@ -146,7 +146,7 @@ fn fixtures(index: &str) -> Result<Vec<Violation>> {
     Ok(folders.iter().filter_map(|folder| unindexed(index, folder)).collect())
 }
 
-/// Returns a folder without a row, or whose row names no runner.
+/// Reports a folder that has no row, or a row that names no runner.
 pub fn unindexed(index: &str, folder: &str) -> Option<Violation> {
     let page = "fixtures/README.md";
     match row(index, folder) {
@@ -158,7 +158,7 @@ pub fn unindexed(index: &str, folder: &str) -> Option<Violation> {
     }
 }
 
-/// Returns the row of a table whose first cell is this name, written as code.
+/// Returns the table row whose first cell is this name, formatted as code.
 fn row<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     let start = format!("| `{name}`");
     page.lines().find(|line| line.starts_with(&start))

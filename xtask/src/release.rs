@@ -1,10 +1,10 @@
-//! A release of `pi`: one program that neither fetches nor compiles the packages that pi supplies to extensions.
+//! Builds a release of `pi`: one program that neither fetches nor compiles the packages that pi supplies to extensions.
 //!
 //! ```text
-//! cargo build --release            pi without anything inside
-//! pi ext supply                    fetches the pinned packages, compiles them and the host modules, into a cache of its own
-//! cargo build --profile dist       pi and extc, with that cache inside (PIJS_EMBED, see extc/build.rs)
-//! pi ext supply, PI_OFFLINE        the proof: with an empty home and no network everything is there
+//! cargo build --release            pi without embedded packages
+//! pi ext supply                    fetches the pinned packages, compiles them and the host modules into a separate cache
+//! cargo build --profile dist       pi and extc with that cache embedded (PIJS_EMBED, see extc/build.rs)
+//! pi ext supply, PI_OFFLINE        check: with an empty home and no network, nothing is missing
 //! ```
 
 use anyhow::{Context, Result, bail};
@@ -13,12 +13,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The file with the licences of the supplied packages.
+/// The file with the licences of supplied packages.
 const LICENCES: &str = "LICENCES-supplied.txt";
 
 /// Builds a release and returns its files.
 ///
-/// Fails when `cargo` does, when the packages cannot be fetched, and when the built program still has to fetch something.
+/// Fails if `cargo` fails, if the packages cannot be fetched, or if the built program still has to fetch a package.
 pub fn build() -> Result<Vec<PathBuf>> {
     let target = PathBuf::from(cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory);
     let folder = target.join("dist");
@@ -29,7 +29,7 @@ pub fn build() -> Result<Vec<PathBuf>> {
         fs::remove_dir_all(&caches).with_context(|| format!("emptying {}", caches.display()))?;
     }
     cargo(&["--release", "--package", "pijs-cli", "--bin", "pi"], None)?;
-    // Runs with this user's home, which configures the registry.
+    // Runs with this user's home, which may configure the registry.
     let plain = target.join("release").join(exe("pi"));
     run(Command::new(plain).args(["ext", "supply", "--licences"]).arg(&licences).env("XDG_CACHE_HOME", &caches))?;
     let carried = caches.join("pijs");
@@ -39,7 +39,7 @@ pub fn build() -> Result<Vec<PathBuf>> {
     Ok(vec![pi, extc, licences])
 }
 
-/// Fails when a program that starts in an empty home still has to fetch or to compile something.
+/// Fails if the program, started in an empty home, still has to fetch or compile a package.
 fn is_whole(pi: &Path, home: &Path) -> Result<()> {
     let cache = home.join("cache");
     fs::create_dir_all(&cache)?;

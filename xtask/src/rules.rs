@@ -1,20 +1,20 @@
 //! Checks the rules on dependencies from `cargo metadata`, `Cargo.lock` and the sources, without a network.
 //!
-//! - **Directions.** A crate of ours uses crates of lower layers only ([`LAYERS`]); normal and build dependencies
-//!   count, those of tests do not.
-//! - **The engine's room.** Only `pijs-engine` names rquickjs; there is exactly one `rquickjs-sys`; only the sources
-//!   of the two engines, `pijs-engine` and `pijs-wasm`, say `unsafe`.
-//! - **Switches.** Only `pijs-tests` turns `guard-switches` on, and it is no default member of the workspace. Only tests
-//!   turn `test-hooks` on.
-//! - **Names.** Pages and lists name crates and files that exist, and indexes are complete ([`references`]).
-//! - **Links.** Links between pages lead somewhere, and the book has every page ([`links`]).
-//! - **Own modules.** No source of one crate includes a file of another by `#[path]`.
-//! - **Prose.** No more comments and commit subjects than before hide what an item is ([`prose`]).
-//! - **Circles.** The modules of a crate do not import each other in large circles ([`circles`]).
-//! - **Size.** No crate is larger than a reader can take in ([`size`]).
-//! - **Dead weight.** Each dependency is used ([`unused`]).
-//! - **Foreign crates.** None of [`BANNED`], and each under a licence of [`LICENCES`]. `deny.toml` holds the same
-//!   lists for cargo-deny, which looks up advisories besides; a test compares them.
+//! - **Directions.** A workspace crate uses crates of lower layers only ([`LAYERS`]); normal and build dependencies
+//!   count, development dependencies do not.
+//! - **Engine isolation.** Only `pijs-engine` uses rquickjs; there is exactly one `rquickjs-sys`; only the sources
+//!   of the two engines, `pijs-engine` and `pijs-wasm`, contain `unsafe`.
+//! - **Switches.** Only `pijs-tests` enables `guard-switches`, and it is not a default member of the workspace. Only tests
+//!   enable `test-hooks`.
+//! - **Names.** Crates and files named in pages and lists exist, and indexes are complete ([`references`]).
+//! - **Links.** Links between pages are valid, and the book has every page ([`links`]).
+//! - **Modules.** No source of one crate includes a file of another by `#[path]`.
+//! - **Prose.** The number of unclear comments and long commit subjects does not grow ([`prose`]).
+//! - **Circles.** Import cycles between the modules of a crate are small ([`circles`]).
+//! - **Size.** No crate exceeds a maximum number of lines ([`size`]).
+//! - **Unused dependencies.** Each dependency is used ([`unused`]).
+//! - **Foreign crates.** None is in [`BANNED`], and each has a licence in [`LICENCES`]. `deny.toml` has the same
+//!   lists for cargo-deny, which also looks up advisories; a test compares them.
 
 use crate::sources::sources;
 use crate::violation::{Violation, violation};
@@ -50,14 +50,14 @@ pub const LAYERS: &[&[&str]] = &[
     &["pijs-runtime"],
     &["pijs-conformance", "pijs-rummy", "pijs-tui"],
     &["pijs-cli", "pijs-readers", "xtask"],
-    // Nothing is above these two, so that crates name the kit as a development dependency only.
+    // No layer is above these two crates, so others can use the kit as a development dependency only.
     &["pijs-testkit", "pijs-tests"],
 ];
 
-/// Crates that must not be anywhere in the tree.
+/// Crates that must not occur anywhere in the dependency tree.
 pub const BANNED: &[&str] = &["asupersync", "pi_agent_rust", "swc_bundler", "birdcage", "tokio-tar", "command-group"];
 
-/// Licences a foreign crate may be under.
+/// Permitted licences of foreign crates.
 pub const LICENCES: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -76,14 +76,14 @@ pub const LICENCES: &[&str] = &[
     "Zlib",
 ];
 
-/// The workspace's metadata of cargo.
+/// The metadata of the workspace from cargo.
 pub struct Workspace {
     metadata: Metadata,
 }
 
 impl Workspace {
-    /// Runs `cargo metadata`, without changing the lock file. The network is used when a crate is missing: a machine that has
-    /// only built lacks those of other systems, whose licences count as well.
+    /// Runs `cargo metadata` without changing the lock file. Uses the network if a crate is missing: a machine that has only
+    /// built lacks crates of other systems, whose licences count as well.
     pub fn read() -> Result<Self> {
         let ask = |options: &[&str]| {
             MetadataCommand::new()
@@ -100,7 +100,7 @@ impl Workspace {
         self.metadata.packages.len()
     }
 
-    /// Returns all broken rules, sorted.
+    /// Returns all violations of the rules, sorted.
     pub fn violations(&self) -> Result<Vec<Violation>> {
         let mut found = BTreeSet::new();
         for package in self.metadata.workspace_packages() {
@@ -147,7 +147,7 @@ impl Workspace {
     }
 }
 
-/// Checks the directions of one crate, and the use of the engine's library.
+/// Checks a crate's dependency directions and its use of rquickjs.
 pub fn directions(name: &str, used: &[&str]) -> Vec<Violation> {
     let layer = |name: &str| LAYERS.iter().position(|crates| crates.contains(&name));
     let Some(own) = layer(name) else {
@@ -165,13 +165,13 @@ pub fn directions(name: &str, used: &[&str]) -> Vec<Violation> {
     found
 }
 
-/// Checks that only the package of the attack suite, which is never released, builds guards with switches.
+/// Checks that only the package of the attack suite, which is never released, enables guard switches.
 pub fn switches<'a>(name: &str, features: impl IntoIterator<Item = &'a String>) -> Option<Violation> {
     let on = features.into_iter().any(|feature| feature.rsplit('/').next() == Some("guard-switches"));
     (on && name != "pijs-tests").then(|| violation(name, "turns guard-switches on; only pijs-tests may"))
 }
 
-/// Checks that only development dependencies of tests build an engine with test hooks.
+/// Checks that only development dependencies enable the engine's test hooks.
 pub fn hooks<'a>(name: &str, features: impl IntoIterator<Item = &'a String>) -> Option<Violation> {
     let on = features.into_iter().any(|feature| feature.rsplit('/').next() == Some("test-hooks"));
     on.then(|| violation(name, "turns test-hooks on; only development dependencies may"))
@@ -191,7 +191,7 @@ pub fn foreign(names: &[&str]) -> Vec<Violation> {
     found
 }
 
-/// Returns whether a licence expression can be satisfied with [`LICENCES`]: of a list joined by OR one, by AND all.
+/// Returns whether [`LICENCES`] satisfies a licence expression: one licence of a list joined by OR, all of a list joined by AND.
 pub fn licensed(expression: &str) -> bool {
     let expression = expression.trim();
     if let Some(parts) = split(expression, &[" OR ", "/"]) {
@@ -206,7 +206,7 @@ pub fn licensed(expression: &str) -> bool {
     }
 }
 
-/// Splits at a separator outside of parentheses; `None` when there is none.
+/// Splits at a separator outside of parentheses; `None` if there is none.
 fn split<'a>(expression: &'a str, separators: &[&str]) -> Option<Vec<&'a str>> {
     let mut parts = Vec::new();
     let (mut depth, mut start, mut at) = (0_usize, 0, 0);
@@ -274,7 +274,7 @@ fn included(line: &str) -> Option<&str> {
     line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]")
 }
 
-/// Returns whether a path leads out of a package, relative to a file below the package's folder.
+/// Returns whether a path, relative to a file in the package's folder, leads out of the package.
 pub fn leaves(file: &Path, path: &str) -> bool {
     let mut depth = file.components().count() - 1;
     for part in path.split('/') {
@@ -288,7 +288,7 @@ pub fn leaves(file: &Path, path: &str) -> bool {
     false
 }
 
-/// Returns whether a line opens something unsafe. Comments and strings do not count, nor do names such as `unsafe_code`.
+/// Returns whether a line contains the keyword `unsafe`. Comments, strings, and names such as `unsafe_code` do not count.
 pub fn says_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     const KEYWORD: &str = "unsafe";

@@ -1,7 +1,7 @@
-//! The size of each crate: lines of Rust that ship, without tests.
+//! Limits the size of each crate: lines of Rust that ship, without tests.
 //!
-//! Counts the lines of `src`, blank ones and comments included, without files that hold tests (`tests.rs`, `*_tests.rs`, those in
-//! a folder `tests`) and without a trailing `#[cfg(test)]` module.
+//! Counts the lines of `src`, including blank lines and comments, except files that hold tests (`tests.rs`, `*_tests.rs`, and
+//! files in a folder `tests`) and a trailing `#[cfg(test)]` module.
 
 use crate::sources::{holds_tests, sources};
 use crate::violation::{Violation, violation};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use cargo_metadata::Package;
 use std::fs;
 
-/// Most lines of a crate, as many as a reader can read before a change.
+/// Maximum number of lines of a crate, as many as a reader can read before a change.
 pub const MAX_LINES: usize = 12_000;
 
 /// Reports a crate that is too large.

@@ -1,4 +1,4 @@
-//! Source files of the workspace.
+//! Lists source files of the workspace.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -9,7 +9,7 @@ pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     files(folder, "rs")
 }
 
-/// Returns the files below a folder with an extension, sorted; `target` and hidden folders are not entered.
+/// Returns the files with an extension below a folder, sorted. Skips `target` and hidden folders.
 pub(crate) fn files(folder: &Path, wanted: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -31,13 +31,13 @@ pub(crate) fn files(folder: &Path, wanted: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Returns whether a file, by its path below `src`, holds tests alone.
+/// Returns whether a file, by its path relative to `src`, contains only tests.
 pub(crate) fn holds_tests(file: &Path) -> bool {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     stem == "tests" || stem.ends_with("_tests") || file.components().any(|part| part.as_os_str() == "tests")
 }
 
-/// Returns whether the attributes of an item leave it to tests: `#[test]`, `#[cfg(test)]`, `#[cfg(all(test, ...))]`.
+/// Returns whether attributes limit an item to tests: `#[test]`, `#[cfg(test)]`, `#[cfg(all(test, ...))]`.
 pub(crate) fn is_test(attributes: &[syn::Attribute]) -> bool {
     let is_for_tests = |tokens: String| {
         let tokens: String = tokens.split_whitespace().collect();

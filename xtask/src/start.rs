@@ -1,15 +1,15 @@
 //! Measures the start of a session with real packages: its time, and its system calls on files.
 //!
 //! ```text
-//! fixtures/start/settings.json, pijs-lock.json   six packages of the development corpus, down to the byte
-//! target/start/pijs, target/start/node           a home for each side; both have the packages as `pi install` puts them
-//! a server on this machine                       answers each request to the model with one word
+//! fixtures/start/settings.json, pijs-lock.json   six packages of the development corpus, pinned by digest
+//! target/start/pijs, target/start/node           a home for each side; both have the packages as `pi install` lays them out
+//! a server on this machine                       answers each model request with one word
 //! ```
 //!
-//! Each side runs `pi -p`: once without what it keeps of earlier starts, then several times with it. Calls and bytes are counted by
-//! `strace`, where that is installed, and memory is read when the model is asked: then everything has loaded and nothing has ended. A
-//! second table has each package alone, its calls without those of a start that loads nothing. Times and memory inform; the counts
-//! that are held are in `crates/cli/tests/start.rs`.
+//! Each side runs `pi -p`: once without its caches from earlier starts, then several times with them. Calls and bytes are counted
+//! by `strace`, if it is installed. Memory is read during the model request, when all code is loaded and no process has exited. A
+//! second table shows each package alone, without the calls of a start that loads no package. Times and memory are informative;
+//! the limits on counts are in `crates/cli/tests/start.rs`.
 
 mod memory;
 
@@ -24,9 +24,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Cached starts of each program; the median counts.
+/// Number of cached starts of each program; the median counts.
 const STARTS: usize = 7;
-/// The reply to every request to the model.
+/// The reply to every model request.
 const REPLY: &str = concat!(
     r#"data: {"id":"1","object":"chat.completion.chunk","created":1,"model":"reply","choices":[{"index":0,"delta":{"role":"assistant","content":"Done."},"finish_reason":null}]}"#,
     "\n\n",
@@ -36,32 +36,32 @@ const REPLY: &str = concat!(
 
 /// The options of a measurement.
 pub struct Options {
-    /// The program; the default is a release build.
+    /// The program to measure; `None` for a release build.
     pub pi: Option<PathBuf>,
-    /// Folder in which the real pi is installed, to run it too.
+    /// Folder in which the real pi is installed; `None` to leave it out.
     pub node_pi: Option<PathBuf>,
 }
 
-/// One program with a home of its own.
+/// One program with its own home.
 struct Side {
     name: &'static str,
-    /// The program and its first arguments.
+    /// The program and its leading arguments.
     program: Vec<PathBuf>,
     home: PathBuf,
     project: PathBuf,
-    /// Its cache folders.
+    /// The program's cache folders.
     kept: Vec<PathBuf>,
     replies: Replies,
 }
 
-/// The server that answers for the model.
+/// The server that replies in place of the model.
 #[derive(Clone)]
 struct Replies {
     port: u16,
     watched: Arc<Mutex<Watched>>,
 }
 
-/// A process whose memory is read when it asks the model.
+/// A process whose memory is read when it sends a model request.
 #[derive(Default)]
 struct Watched {
     process: Option<u32>,
@@ -131,7 +131,7 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<()> {
     each_alone(&sides, print)
 }
 
-/// Prints how each package starts by itself.
+/// Measures and prints the start of each package alone.
 fn each_alone(sides: &[Side], print: &mut dyn FnMut(&str)) -> Result<()> {
     let settings: Value = serde_json::from_slice(&fs::read(crate::root().join("fixtures/start/settings.json"))?)?;
     let packages = settings["packages"].as_array().context("fixtures/start/settings.json lists packages")?;
@@ -186,7 +186,7 @@ impl Side {
         Ok(Self { name, program, home, project, kept, replies: replies.clone() })
     }
 
-    /// Loads what `settings` lists from now on.
+    /// Selects the packages in `settings` for the following starts.
     fn choose(&self, settings: &Value) -> Result<()> {
         Ok(fs::write(self.home.join(".pi/agent/settings.json"), serde_json::to_vec(settings)?)?)
     }
@@ -201,7 +201,7 @@ impl Side {
         command
     }
 
-    /// Restores the packages of the lock file.
+    /// Installs the packages from the lock file.
     fn install(&self) -> Result<()> {
         ended(self.command(&[]).arg("install").arg("--yes"))
     }
@@ -218,7 +218,7 @@ impl Side {
         Ok(times[STARTS / 2])
     }
 
-    /// Reads the memory of a start with all that it has loaded; `None` where the system does not tell.
+    /// Reads the memory of a start after all code is loaded; `None` if the system does not report it.
     fn memory(&self) -> Result<Option<Memory>> {
         let mut command = self.command(&[]);
         command.args(START).env("PI_OFFLINE", "1").stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -260,7 +260,7 @@ fn checked(command: &Command, output: Output) -> Result<()> {
     Ok(())
 }
 
-/// Counts the lines of `strace`: calls that name a file or list a folder, and bytes that were read.
+/// Counts in the output of `strace` the calls that name a file or list a folder, and the bytes that were read.
 fn counts(trace: &str) -> Counts {
     let mut counts = Counts::default();
     for line in trace.lines() {
@@ -279,7 +279,7 @@ fn counts(trace: &str) -> Counts {
 }
 
 impl Replies {
-    /// Answers requests to the model until this process ends.
+    /// Starts a server that replies to model requests until this process exits.
     fn serve() -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).context("listening on this machine")?;
         let replies = Self { port: listener.local_addr()?.port(), watched: Arc::default() };
@@ -293,9 +293,9 @@ impl Replies {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a process whose memory is read when it asks.
+    /// Starts a process whose memory is read when it sends its model request.
     fn watch(&self, spawn: impl FnOnce() -> std::io::Result<Child>) -> Result<Child> {
-        // Held until it is known: its request waits.
+        // Holds the lock until the process is registered; its model request waits for the lock.
         let mut watched = self.watched();
         let child = spawn().context("starting a process to watch")?;
         *watched = Watched { process: Some(child.id()), memory: None };

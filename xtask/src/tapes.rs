@@ -1,9 +1,9 @@
-//! `cargo xtask bench tapes`: what recording costs and what a replay takes, with real sessions of the built program.
+//! `cargo xtask bench tapes`: measures the costs of recording and replaying, with real sessions of the built program.
 //!
 //! A session of about 10,000 records (timers, hostcalls of both kinds, a denied one, verdicts, a killed worker, many prompts) is
 //! recorded and replayed a thousand times, in changing folders, homes, zones and locales, in threads and in sealed workers. Every
-//! replay has to be equal, down to each member of its outcome. Further sessions measure an idle one, an hour of work, and the cost
-//! of recording on processors. Figures inform; only a replay that differs fails. `cargo bench -p pijs-tape` measures single calls.
+//! replay must give an equal outcome, in every member. Further sessions measure idling, an hour of work, and the processor time
+//! of recording. Figures are informative; only a replay that differs fails. `cargo bench -p pijs-tape` measures single calls.
 
 mod page;
 mod session;
@@ -21,10 +21,10 @@ const WORK: &str = include_str!("tapes/work.ts");
 const IDLE: &str = include_str!("tapes/idle.ts");
 const WATCH: &str = include_str!("tapes/watch.ts");
 
-/// Every so many replays are in a sealed worker.
+/// Every n-th replay runs in a sealed worker.
 const SEALED_EVERY: usize = 10;
 
-/// Surroundings of replays: time zone and locale.
+/// Time zones and locales of replays.
 const SURROUNDINGS: [(&str, &str); 4] = [
     ("UTC", "C"),
     ("Asia/Kolkata", "de_DE.UTF-8"),
@@ -32,22 +32,22 @@ const SURROUNDINGS: [(&str, &str); 4] = [
     ("Pacific/Auckland", "ja_JP.UTF-8"),
 ];
 
-/// Calls of each round of `work.ts`: two of files, one of a program, one of the log.
+/// Number of hostcalls in each round of `work.ts`: two of files, one of a program, one of the log.
 const CALLS_OF_ROUND: usize = 4;
 
-/// How much longer the session is whose cost is measured.
+/// Factor by which the session is longer when the cost of recording is measured.
 const COST_ROUNDS: usize = 10;
 
-/// Runs of a session with and without a recording.
+/// Number of runs of a session with a recording, and without one.
 const COST_RUNS: usize = 5;
 
 /// Options of the measurement.
 pub struct Options {
-    /// The program, in place of a release build.
+    /// The program to measure; `None` for a release build.
     pub pi: Option<PathBuf>,
-    /// Replays of the session of 10,000 records.
+    /// Number of replays of the session with 10,000 records.
     pub replays: usize,
-    /// Whether sessions have a tenth of their size.
+    /// Whether sessions have a tenth of the usual size.
     pub is_short: bool,
 }
 
@@ -71,7 +71,7 @@ impl Sizes {
     }
 }
 
-/// Measures with this program, or with a release build.
+/// Measures the given program, or a release build.
 pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<()> {
     let target = PathBuf::from(cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory);
     let pi = match &options.pi {
@@ -94,7 +94,7 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<()> {
     fs::remove_dir_all(&folder).context("removing the sessions")
 }
 
-/// Records the session that is replayed most.
+/// Records the session that is replayed many times.
 fn recorded_work(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result<PathBuf> {
     let plan = work(sizes, Some(sizes.prompts / 2));
     let Recorded { tape, .. } = bench.run("work", &plan, sizes.rounds, true)?;
@@ -125,7 +125,7 @@ fn work(sizes: &Sizes, killed_after: Option<usize>) -> Plan {
     Plan { extension: WORK, prompts: sizes.prompts, replies, killed_after }
 }
 
-/// Replays a tape many times in changing surroundings. All outcomes have to be one.
+/// Replays a tape many times in changing surroundings. All outcomes must be equal.
 fn replays(bench: &Workbench, tape: &Path, count: usize, print: &mut dyn FnMut(&str)) -> Result<()> {
     let folders: Vec<PathBuf> =
         (0..SURROUNDINGS.len()).map(|at| bench.folder.join(format!("elsewhere-{at}"))).collect();
@@ -134,7 +134,7 @@ fn replays(bench: &Workbench, tape: &Path, count: usize, print: &mut dyn FnMut(&
     let mut first: Option<Value> = None;
     for run in 0..count {
         let is_sealed = run % SEALED_EVERY == SEALED_EVERY - 1;
-        // Folders and surroundings change at different paces, so that they meet in all pairs.
+        // Folders and surroundings change at different rates, so that all pairs occur.
         let ((zone, locale), folder) = (SURROUNDINGS[run % 4], &folders[run / 4 % 4]);
         let mut command = Command::new(&bench.pi);
         command.args(["replay", "--json", "--isolation", if is_sealed { "process" } else { "thread" }]).arg(tape);
@@ -159,7 +159,7 @@ fn replays(bench: &Workbench, tape: &Path, count: usize, print: &mut dyn FnMut(&
     Ok(())
 }
 
-/// Compares the replay of a session that waits with its length.
+/// Compares the time of replaying a mostly idle session with the session's duration.
 fn idle(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result<()> {
     let wait = json!({"delay_ms": u64::try_from(sizes.idle.as_millis())?});
     let replies = json!({"events": [{"text": "wait"}, wait, {"text": " done"}], "stop": "end_turn"}).to_string();
@@ -180,10 +180,10 @@ fn idle(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result
     Ok(())
 }
 
-/// Measures how much processor time a recording adds to a session with many hostcalls: of the thread that writes, which can be
-/// told apart, and by comparing whole sessions, whose times differ by more than that from run to run.
+/// Measures how much processor time recording adds to a session with many hostcalls. The writing thread can be measured alone;
+/// whole sessions are also compared, but their times vary by more than that between runs.
 fn cost(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result<()> {
-    // Nothing is killed: a worker that dies takes its processor times with it.
+    // No worker is killed, because the processor time of a dead worker is lost.
     let plan = work(sizes, None);
     let Compared { without, with, writing } = compare(bench, &plan, sizes.rounds * COST_ROUNDS)?;
     let calls = sizes.prompts * sizes.rounds * COST_ROUNDS * CALLS_OF_ROUND;
@@ -200,7 +200,7 @@ fn cost(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result
     Ok(())
 }
 
-/// Measures an hour of work without its waits: replies, tools, timers and the context that grows.
+/// Measures an hour of work without its waits: replies, tools, timers and the growing context.
 fn hour(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result<()> {
     let mut prose = Prose::new(60);
     let mut replies = String::new();
@@ -231,7 +231,7 @@ fn hour(bench: &Workbench, sizes: &Sizes, print: &mut dyn FnMut(&str)) -> Result
     Ok(())
 }
 
-/// Opens the page of a tape in a browser, where one is installed.
+/// Opens the page of a tape in a browser, if one is installed.
 fn inspected(bench: &Workbench, tape: &Path, print: &mut dyn FnMut(&str)) -> Result<()> {
     let page = bench.folder.join("report.html");
     let begin = Instant::now();
@@ -257,15 +257,15 @@ fn inspected(bench: &Workbench, tape: &Path, print: &mut dyn FnMut(&str)) -> Res
     Ok(())
 }
 
-/// Processor times of one session, run several times without a recording and with one.
+/// Processor times of one session, run several times with a recording and without.
 struct Compared {
     without: Times,
     with: Times,
-    /// Median time of the thread that writes.
+    /// Median processor time of the thread that writes the tape.
     writing: Duration,
 }
 
-/// Times of several runs, in order of length.
+/// Times of several runs, sorted.
 struct Times(Vec<Duration>);
 
 impl Times {
@@ -286,7 +286,7 @@ impl fmt::Display for Times {
     }
 }
 
-/// Runs a session in turn without and with a recording, so that a busy machine disturbs both alike.
+/// Runs a session alternately without and with a recording, so that load on the machine affects both alike.
 fn compare(bench: &Workbench, plan: &Plan, rounds: usize) -> Result<Compared> {
     let (mut without, mut with, mut writing) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..COST_RUNS {
@@ -299,7 +299,7 @@ fn compare(bench: &Workbench, plan: &Plan, rounds: usize) -> Result<Compared> {
     Ok(Compared { without: Times::new(without), with: Times::new(with), writing })
 }
 
-/// Returns by how many per cent a time is longer.
+/// Returns by how many per cent `with` is longer than `without`.
 fn share(without: Duration, with: Duration) -> f64 {
     (with.as_secs_f64() / without.as_secs_f64() - 1.0) * 100.0
 }

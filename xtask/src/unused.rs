@@ -1,9 +1,9 @@
-//! Dependencies that nothing uses, found in the manifests and the sources; no network needed.
+//! Finds dependencies that are not used, from the manifests and the sources, without a network.
 //!
-//! A dependency counts as used where a path begins with its name (`name::`) or an item imports it (`use name`), outside of
-//! comments. A normal dependency has to be used in `src` or the build script, a development dependency anywhere in the
-//! package. What only a macro's argument names is listed in [`EXCEPTIONS`]; an exception that is not needed any more is
-//! reported too. The same goes for `[workspace.dependencies]`: each is named by some crate.
+//! A dependency counts as used if a path begins with its name (`name::`) or an item imports it (`use name`), outside of comments.
+//! A normal dependency has to be used in `src` or the build script, a development dependency anywhere in the package.
+//! [`EXCEPTIONS`] lists names that occur only in a macro's argument; unneeded exceptions are reported too. Each of
+//! `[workspace.dependencies]` must be named by some crate.
 
 use crate::sources::sources;
 use crate::violation::{Violation, violation};
@@ -12,7 +12,7 @@ use cargo_metadata::{Dependency, DependencyKind, Metadata, Package};
 use std::fs;
 use std::path::Path;
 
-/// Package, dependency, and the reason why no source contains its name.
+/// Package, dependency, and why no source contains its name.
 pub const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("pijs-compute", "k256", "an argument of the macro `curve!`"),
     ("pijs-compute", "p256", "an argument of the macro `curve!`"),
@@ -68,7 +68,7 @@ impl Code {
                 &mut code.others
             };
             for line in text.lines() {
-                // A comment, and no URL in a string.
+                // A comment at the end of a line follows a blank; `//` in a URL does not.
                 let code =
                     if line.trim_start().starts_with("//") { "" } else { line.split(" //").next().unwrap_or_default() };
                 part.push_str(code);
@@ -79,7 +79,7 @@ impl Code {
     }
 }
 
-/// Returns whether a file below `root` belongs to a package that lies inside this one.
+/// Returns whether a file below `root` belongs to a nested package.
 fn is_of_another(root: &Path, below: &Path) -> bool {
     below.ancestors().skip(1).any(|folder| folder != Path::new("") && root.join(folder).join("Cargo.toml").exists())
 }
@@ -100,7 +100,7 @@ fn unused(package: &str, dependency: &Dependency, name: String, code: &Code) -> 
     }
 }
 
-/// Returns whether code names a crate: `name::`, `use name` or `extern crate name`.
+/// Returns whether code uses a crate: `name::`, `use name` or `extern crate name`.
 pub fn uses(code: &str, name: &str) -> bool {
     code.match_indices(name).any(|(at, _)| {
         let (before, after) = (&code[..at], &code[at + name.len()..]);
@@ -108,7 +108,7 @@ pub fn uses(code: &str, name: &str) -> bool {
         if before.ends_with(is_word) || after.starts_with(is_word) {
             return false;
         }
-        // `crate::name::` is a module of the package; `::name::` is the crate.
+        // In `crate::name::` the name is a module of the package; in `::name::` it is the crate.
         if before.strip_suffix("::").is_some_and(|path| path.ends_with(|c: char| is_word(c) || c == '>')) {
             return false;
         }
@@ -125,7 +125,7 @@ fn manifest_name(dependency: &Dependency) -> &str {
     dependency.rename.as_deref().unwrap_or(&dependency.name)
 }
 
-/// Returns the name of a dependency in sources: that of its library, unless the manifest renames it.
+/// Returns the name of a dependency in sources: its library's name, unless the manifest renames it.
 fn extern_name(metadata: &Metadata, package: &Package, dependency: &Dependency) -> String {
     let nodes = metadata.resolve.as_ref().map(|resolve| resolve.nodes.as_slice()).unwrap_or_default();
     let node = nodes.iter().find(|node| node.id == package.id);
@@ -146,7 +146,7 @@ fn extern_name(metadata: &Metadata, package: &Package, dependency: &Dependency) 
     name.replace('-', "_")
 }
 
-/// Returns names under `[workspace.dependencies]` in the text of a manifest.
+/// Returns the names under `[workspace.dependencies]` in a manifest.
 pub fn shared(manifest: &str) -> Vec<&str> {
     let section = manifest.split_once("\n[workspace.dependencies]\n").map_or("", |(_, rest)| rest);
     let section = section.split_once("\n[").map_or(section, |(section, _)| section);

@@ -1,13 +1,13 @@
-//! A broken rule of the workspace, as every check reports it.
+//! The violation of a workspace rule, as reported by every check.
 
 use std::fmt;
 
-/// A broken rule.
+/// A violation of a workspace rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
-    /// Crate or file.
+    /// The crate or file that violates the rule.
     pub place: String,
-    /// The violation, and the rule.
+    /// Description of the violation and the rule.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! Tests that the workspace keeps its own rules, and that each rule can be broken.
+//! Tests that the workspace keeps its own rules, and that each check detects a violation.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn the_workspace_keeps_its_rules() {
 }
 
 #[test]
-fn the_schemas_are_those_of_the_types() {
+fn committed_schemas_match_the_types() {
     if pijs_testkit::updates_expected() {
         xtask::codegen::write().expect("schema/ can be written");
     }
@@ -28,7 +28,7 @@ fn the_schemas_are_those_of_the_types() {
 }
 
 #[test]
-fn a_dependency_upwards_or_sideways_is_named() {
+fn a_dependency_upwards_or_sideways_is_reported() {
     assert!(directions("pijs-host", &["pijs-tick", "pijs-protocol", "serde"]).is_empty());
     for (name, used) in [("pijs-tick", "pijs-host"), ("pijs-hostcall", "pijs-engine"), ("pijs-tick", "pijs-artifact")] {
         let found = directions(name, &[used]);
@@ -37,7 +37,7 @@ fn a_dependency_upwards_or_sideways_is_named() {
 }
 
 #[test]
-fn a_crate_without_a_layer_is_named() {
+fn a_crate_without_a_layer_is_reported() {
     assert_eq!(directions("pijs-new", &[]).len(), 1);
 }
 
@@ -48,7 +48,7 @@ fn only_the_engine_names_rquickjs() {
 }
 
 #[test]
-fn banned_crates_and_a_second_engine_are_named() {
+fn banned_crates_and_a_second_engine_are_reported() {
     assert!(foreign(&["serde", "rquickjs-sys"]).is_empty());
     for banned in BANNED {
         assert_eq!(foreign(&["rquickjs-sys", banned]).len(), 1, "{banned}");
@@ -74,7 +74,7 @@ fn licence_expressions_are_read_as_spdx() {
 }
 
 #[test]
-fn unsafe_is_seen_where_it_opens_something() {
+fn the_keyword_unsafe_is_detected() {
     for line in [
         "unsafe { f() }",
         "    let x = unsafe { f() };",
@@ -128,7 +128,7 @@ fn a_dependency_is_used_where_a_path_or_an_import_names_it() {
 }
 
 #[test]
-fn an_include_that_leaves_its_crate_is_seen() {
+fn an_include_outside_of_its_crate_is_reported() {
     for (file, path) in [("tests/a.rs", "../../b/c.rs"), ("src/a.rs", "../../../x.rs"), ("a.rs", "../x.rs")] {
         assert!(leaves(Path::new(file), path), "{file} {path}");
     }
@@ -176,14 +176,14 @@ fn headings_become_anchors() {
 }
 
 #[test]
-fn a_page_that_the_book_leaves_out_is_named() {
+fn a_page_missing_from_the_book_is_reported() {
     let pages = ["README.md", "docs/SUMMARY.md", "docs/a.md", "docs/spec/b.md"].map(std::path::PathBuf::from);
     let found = unlisted("- [A](a.md)\n", &pages);
     assert!(matches!(&found[..], [one] if one.what.contains("docs/spec/b.md")), "{found:?}");
 }
 
 #[test]
-fn the_picture_has_the_replies_and_what_stops_the_first() {
+fn the_picture_shows_both_replies_and_the_violated_rule() {
     let printed = "ready\nthe model streams:\n  | a <b>\n\nthe next delta is \"c\"\n\nhostcalls: 4\n";
     assert_eq!(shown(printed), ["the model streams:", "  | a <b>", "", "the next delta is \"c\""]);
     let picture = drawing(printed);
@@ -191,15 +191,16 @@ fn the_picture_has_the_replies_and_what_stops_the_first() {
 }
 
 #[test]
-fn a_citation_by_number_is_named() {
+fn a_citation_by_number_is_reported() {
     let text = format!("//! The loop (document{}).\n", " 004, section 3");
     assert!(matches!(&cited("a.rs", &text)[..], [one] if one.place == "a.rs:1"));
     assert!(cited("a.rs", "//! The loop (`docs/spec/tick-loop.md`).\n").is_empty());
 }
 
-/// The fixture has one circle of five modules, through a re-export of its root, a path in a macro and a file of a folder; tests close no other one.
+/// The fixture has one cycle of five modules, through a re-export of its root, a path in a macro and a file of a folder. Imports
+/// in tests close no other cycle.
 #[test]
-fn a_circle_of_modules_is_found() {
+fn a_cycle_of_modules_is_found() {
     let files = read(&xtask::root().join("fixtures/circles")).expect("the sources of the fixture");
     let found = circles(&files).expect("it is Rust");
     assert_eq!(found, [["clock", "engine", "queue", "realm", "registry"]]);
@@ -212,7 +213,7 @@ fn a_circle_of_modules_is_found() {
 }
 
 #[test]
-fn a_larger_circle_needs_an_exception_and_an_exception_a_circle() {
+fn large_cycles_need_exceptions_and_unneeded_ones_are_reported() {
     let circle = |modules: usize| vec![(0..modules).map(|number| format!("m{number}")).collect::<Vec<_>>()];
     let exceptions = [("pijs-x", MAX_MODULES + 2, "a reason")];
     assert!(too_large("pijs-x", &circle(MAX_MODULES), &[]).is_empty());
@@ -264,9 +265,10 @@ fn messages_are_the_literals_that_users_may_read() {
     assert_eq!(found[3].owner, "run");
 }
 
-/// Shows every text that a user may read on one page. `INSTA_UPDATE=always` writes it anew; read the difference before you commit it.
+/// Collects every text that a user may read on one page. `INSTA_UPDATE=always` rewrites it; review the difference before you
+/// commit it.
 #[test]
-fn the_messages_are_those_of_the_table() {
+fn messages_match_the_snapshot() {
     let table = xtask::messages::table().expect("the sources are Rust");
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("messages", table);

@@ -1,7 +1,8 @@
-//! Memory of a process and of those that it started, as Linux accounts for it.
+//! Memory of a process and its descendants, as Linux accounts for it.
 //!
-//! A page that several processes share counts once in the proportional set size (Pss), divided among them, and for each of them in
-//! the resident set size (Rss). So Pss is the memory of a host with its workers, and Rss that of one process as `top` shows it.
+//! A page shared by several processes counts once in the proportional set size (Pss), divided among them, and fully for each in
+//! the resident set size (Rss). So Pss is the memory of a host with its workers, and Rss is the memory of one process as `top`
+//! shows it.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::path::Path;
 /// Memory of a process tree in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// The proportional set size of all processes.
+    /// Sum of the processes' proportional set sizes.
     pub(super) shared_out: u64,
     /// The resident set size of all processes.
     pub(super) resident: u64,
@@ -17,7 +18,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Reads the memory of the process `root` and of its descendants. `None` where the system does not tell.
+    /// Reads the memory of the process `root` and its descendants; `None` if the system does not report it.
     pub(super) fn of_tree(root: u32) -> Option<Self> {
         let mut all = Self::default();
         for process in tree(&parents()?, root) {
@@ -41,7 +42,7 @@ fn parents() -> Option<Vec<(u32, u32)>> {
     Some(processes.filter_map(with_parent).collect())
 }
 
-/// Returns the parent in a line of `/proc/PID/stat`. The name before it may hold spaces and parentheses.
+/// Returns the parent's id from a line of `/proc/PID/stat`. The name before it may contain spaces and parentheses.
 fn parent(stat: &str) -> Option<u32> {
     let (_, behind) = stat.rsplit_once(')')?;
     behind.split_whitespace().nth(1)?.parse().ok()
@@ -58,7 +59,7 @@ fn tree(parents: &[(u32, u32)], root: u32) -> Vec<u32> {
     found
 }
 
-/// Returns a line of kilobytes of `/proc/PID/smaps_rollup` in bytes.
+/// Returns the value of a field of `/proc/PID/smaps_rollup`, converted from kilobytes to bytes.
 fn field(rollup: &str, name: &str) -> Option<u64> {
     let line = rollup.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)

@@ -1,4 +1,4 @@
-//! The time in which a browser shows the page of a tape.
+//! Measures the time in which a browser displays the page of a tape.
 
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Runs of each page; the fastest counts, since a browser shares the machine.
+/// Number of runs of each page; the fastest counts, since other programs share the machine.
 const RUNS: usize = 3;
 
-/// Times of a page: that of the browser with an empty one, and with the page.
+/// Times to display an empty page, and the page of the tape.
 pub(super) struct Shown {
     pub(super) empty: Duration,
     pub(super) page: Duration,
 }
 
-/// Returns the browser of the path, if any.
+/// Returns the first browser on the path, if any.
 pub(super) fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -23,7 +23,7 @@ pub(super) fn browser() -> Option<PathBuf> {
     folders.iter().flat_map(|folder| named.map(|name| folder.join(name))).find(|file| file.is_file())
 }
 
-/// Opens a page without a screen, and waits until its script has listed all `rows`.
+/// Opens a page in a headless browser, and waits until its script has listed all `rows`.
 pub(super) fn show(browser: &Path, folder: &Path, page: &Path, rows: usize) -> Result<Shown> {
     let empty = folder.join("empty.html");
     fs::write(&empty, "<!doctype html><title>empty</title>")?;
@@ -41,7 +41,7 @@ pub(super) fn show(browser: &Path, folder: &Path, page: &Path, rows: usize) -> R
         ensure!(output.status.success(), "the browser failed: {}", output.status);
         Ok((begin.elapsed(), String::from_utf8_lossy(&output.stdout).into_owned()))
     };
-    // The first start makes a profile.
+    // The first start creates a profile, which takes longer.
     dumped(&empty)?;
     let mut shown = Shown { empty: Duration::MAX, page: Duration::MAX };
     for _ in 0..RUNS {

@@ -1,4 +1,4 @@
-//! Sessions that the benchmark records, over RPC.
+//! Runs the sessions that the benchmark records, over RPC.
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::{Value, json};
@@ -16,9 +16,9 @@ pub(super) struct Workbench {
     pub(super) folder: PathBuf,
 }
 
-/// The parts of a session.
+/// The inputs of a session.
 pub(super) struct Plan {
-    /// Source of the extension.
+    /// Source of the session's extension.
     pub(super) extension: &'static str,
     pub(super) prompts: usize,
     /// Lines of the recorded model.
@@ -27,17 +27,17 @@ pub(super) struct Plan {
     pub(super) killed_after: Option<usize>,
 }
 
-/// A session that has ended.
+/// The results of a finished session.
 pub(super) struct Recorded {
-    /// Its tape, if it was recorded.
+    /// Path of the session's tape, if it was recorded.
     pub(super) tape: PathBuf,
-    /// Time on processors, of the program and its workers.
+    /// Processor time of the program and its workers.
     pub(super) cpu: Duration,
-    /// The part of it that the thread took which compresses and writes the tape; zero without a tape.
+    /// The part of `cpu` used by the thread that compresses and writes the tape; zero without a tape.
     pub(super) writing: Duration,
 }
 
-/// Prints the processor times of a command and its children behind its other output on standard error.
+/// Prints the processor times of a command and its children after its other output on standard error.
 const TIMED: &str = "\"$@\"; code=$?; times >&2; exit $code";
 
 impl Workbench {
@@ -49,7 +49,7 @@ impl Workbench {
         Ok(Self { pi: pi.to_owned(), folder: folder.to_owned() })
     }
 
-    /// Starts the program in the project, with an environment of its own.
+    /// Starts the program in the project, with a separate environment.
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.pi);
         self.surround(command.args(args));
@@ -62,7 +62,7 @@ impl Workbench {
         command.env("TZ", "UTC").env("PIJS_WORDS", "own").env("PI_OFFLINE", "1");
     }
 
-    /// Runs a session to its end, recorded or not. Its rounds are those of `work.ts`.
+    /// Runs a session to its end, with or without a recording. `rounds` is passed to `work.ts`.
     pub(super) fn run(&self, name: &str, plan: &Plan, rounds: usize, is_recorded: bool) -> Result<Recorded> {
         let project = self.folder.join("project");
         fs::write(project.join("rounds.txt"), rounds.to_string())?;
@@ -92,12 +92,12 @@ impl Workbench {
     }
 }
 
-/// A session over RPC.
+/// An open session over RPC.
 struct Client {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Reads standard error all along: a session that may not write there waits.
+    /// Reads standard error continuously: a session blocks if it cannot write there.
     errors: JoinHandle<io::Result<Vec<u8>>>,
 }
 
@@ -146,7 +146,7 @@ impl Client {
         Ok(())
     }
 
-    /// Returns the time on processors of the threads called `tape`. Less than a fifth of a second of work is still to come.
+    /// Returns the processor time of the threads named `tape`. Less than a fifth of a second of their work is still outstanding.
     fn writing(&self) -> Result<Duration> {
         let mut total = Duration::ZERO;
         for session in children(self.child.id())? {
@@ -178,7 +178,7 @@ impl Client {
     }
 }
 
-/// Reads the processes whose parent is this one.
+/// Returns the processes whose parent is `parent`.
 fn children(parent: u32) -> Result<Vec<u32>> {
     let mut children = Vec::new();
     for entry in fs::read_dir("/proc").context("processes are read in /proc")?.flatten() {
@@ -193,14 +193,14 @@ fn children(parent: u32) -> Result<Vec<u32>> {
     Ok(children)
 }
 
-/// Reads a time as the shell writes it: `1m2.345s`.
+/// Parses a time as the shell prints it: `1m2.345s`.
 fn processor_time(text: &str) -> Option<Duration> {
     let (minutes, seconds) = text.strip_suffix('s')?.split_once('m')?;
     let seconds: f64 = seconds.parse().ok()?;
     Some(Duration::from_secs(60 * minutes.parse::<u64>().ok()?) + Duration::try_from_secs_f64(seconds).ok()?)
 }
 
-/// Writes a recorded reply: its text, then a call of a tool where there is one.
+/// Formats a recorded reply: its text, then a tool call if there is one.
 pub(super) fn reply(deltas: &[String], tool: Option<(&str, Value)>) -> String {
     let mut events: Vec<Value> = deltas.iter().map(|delta| json!({"text": delta})).collect();
     let stop = if tool.is_some() { "tool_use" } else { "end_turn" };
@@ -212,7 +212,7 @@ pub(super) fn reply(deltas: &[String], tool: Option<(&str, Value)>) -> String {
     json!({"events": events, "stop": stop}).to_string()
 }
 
-/// Draws text that compresses as prose does: words of a few thousand, each a delta.
+/// Generates text that compresses like prose: words from a vocabulary of a few thousand, one per delta.
 pub(super) struct Prose(u64);
 
 impl Prose {
@@ -224,14 +224,14 @@ impl Prose {
         (0..count).map(|_| self.word()).collect()
     }
 
-    /// Draws a number below `end`, by splitmix64.
+    /// Returns a random number below `end`, by splitmix64.
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mixed(self.0) % end
     }
 
     fn word(&mut self) -> String {
-        // Small numbers come more often, as common words do.
+        // Small numbers are more frequent, like common words.
         let number = self.below(60) * self.below(60);
         let mut word = String::new();
         let mut rest = mixed(number);
